@@ -6,10 +6,17 @@ quartiles, in processor time of the calling thread, so that other programs count
 possible. Other tools, which cannot be removed again, are measured before and after. All run in the
 environment of `requirements/libraries/others/instrumentors.lock`, which is made the first time:
 
-    python -m benchmarks.client [--only TOOL] [--part calls|memory|start|exit]
+    python -m benchmarks.client [--only TOOL] [--part calls|hooks|memory|start|exit]
 
-A machine that does other work makes every figure larger, since it empties the caches. `--first`
-asks the scheduler of the system to run the measured programs before all others, as root.
+A call takes several hundred microseconds in the library, so that what a few add to it varies:
+"noise" is the same difference between two copies of the libraries of which neither is hooked.
+`--part hooks` measures the hooks alone, around a method that returns at once, and takes the
+shortest of many rounds: caches are warm, and other programs hardly matter. `--reference FOLDER`
+measures another version of the client in the same rounds, such as the folder `client` of
+`git worktree add ../reference <commit>`.
+
+A machine that does other work makes the other figures larger, since it empties the caches.
+`--first` asks the scheduler of the system to run the measured programs before all others, as root.
 """
 
 import argparse
@@ -18,7 +25,6 @@ import os
 import statistics
 import subprocess
 import time
-from collections import ChainMap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -31,8 +37,8 @@ from rich.table import Table
 from tests.client.environments import LOCKS, environment_python
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parent / "rounds.py"
-OURS = "tallystick"
+PROGRAM, HOOKS = (Path(__file__).parent / name for name in ("rounds.py", "hooks.py"))
+OURS, REFERENCE = "tallystick", "reference"
 TOOLS = (OURS, "sentry-sdk", "langfuse", "openinference", "traceloop")
 # Each process has another memory layout, so that a figure is the median of several.
 PROCESSES, PROCESSES_OF_OTHERS = 5, 2
@@ -40,16 +46,36 @@ EXITS = 3
 SERVERS = ("dead", "refusing", "silent")
 FIRST = ("chrt", "--fifo", "10")
 Figures = dict[str, float]
+Columns = dict[str, Figures]
 
 
 class Measurement:
     """Runs the programs of the benchmark in one environment."""
 
-    def __init__(self, python: str, *, is_first: bool) -> None:
-        self._command = [*(FIRST if is_first else ()), python, "-W", "ignore", str(PROGRAM)]
+    def __init__(self, python: str, *, is_first: bool, reference: str | None) -> None:
+        self._command = [*(FIRST if is_first else ()), python, "-W", "ignore"]
+        self._reference = reference
 
-    def calls(self, tool: str) -> Figures:
-        return self._median_of("calls", tool)
+    def calls(self, tools: list[str]) -> Columns:
+        found: Columns = {}
+        for tool in tools:
+            count = PROCESSES if tool == OURS else PROCESSES_OF_OTHERS
+            more = [self._reference] if self._reference and tool == OURS else []
+            runs = [json.loads(self._run("calls", tool, str(n), *more)) for n in range(count)]
+            for name in runs[0]:
+                found[name] = _median([each[name] for each in runs])
+        return found
+
+    def hooks(self) -> Columns:
+        """Return what the hooks alone take, of each version in turn."""
+        folders = {OURS: str(ROOT / "client"), REFERENCE: self._reference}
+        runs: dict[str, list[Figures]] = {name: [] for name, path in folders.items() if path}
+        for _ in range(PROCESSES):
+            for name, found in runs.items():
+                path = f"{folders[name]}{os.pathsep}{ROOT}"
+                written = self._run(program=HOOKS, PYTHONPATH=path)
+                found.append(json.loads(written))
+        return {name: _median(found) for name, found in runs.items()}
 
     def memory(self, tool: str) -> Figures:
         """Return what the client adds; other tools keep what their exporters queue."""
@@ -77,22 +103,22 @@ class Measurement:
 
     def _median_of(self, what: str, tool: str) -> Figures:
         count = PROCESSES if tool == OURS else PROCESSES_OF_OTHERS
-        runs = [json.loads(self._run(what, tool)) for _ in range(count)]
-        return {name: statistics.median(each[name] for each in runs) for name in runs[0]}
+        return _median([json.loads(self._run(what, tool)) for _ in range(count)])
 
     def _exit_seconds(self, tool: str, kind: str) -> float:
         """Return how long a program takes from its last line to its end."""
         written = self._run("exit", tool, kind)
         return time.time() - float(written)
 
-    def _run(self, *arguments: str) -> str:
+    def _run(self, *arguments: str, program: Path = PROGRAM, **variables: str) -> str:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(ROOT / "client"), str(ROOT)]),
             "SERVICE_DSN": "http://ik_x@127.0.0.1:9",
+            **variables,
         }
         finished = subprocess.run(
-            [*self._command, *arguments],
+            [*self._command, str(program), *arguments],
             env=environment,
             check=True,
             capture_output=True,
@@ -102,31 +128,40 @@ class Measurement:
         return finished.stdout
 
 
+def _median(runs: list[Figures]) -> Figures:
+    return {name: statistics.median(each[name] for each in runs) for name in runs[0]}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", help="Python of another environment")
     parser.add_argument("--only", choices=TOOLS, help="measure only this tool")
     parser.add_argument(
-        "--part", choices=("calls", "memory", "start", "exit"), help="measure only this"
+        "--part", choices=("calls", "hooks", "memory", "start", "exit"), help="measure only this"
     )
     parser.add_argument("--first", action="store_true", help="run before all other programs")
+    parser.add_argument("--reference", help="folder of another version of the client")
     arguments = parser.parse_args()
     python = arguments.python or environment_python(LOCKS / "others" / "instrumentors.lock")
-    measurement = Measurement(python, is_first=arguments.first)
+    reference = arguments.reference and str(Path(arguments.reference).resolve())
+    measurement = Measurement(python, is_first=arguments.first, reference=reference)
     tools = [arguments.only] if arguments.only else list(TOOLS)
-    parts: dict[str, Callable[[], list[Figures]]] = {
-        "calls": lambda: [*map(measurement.calls, tools)],
-        "memory": lambda: [*map(measurement.memory, tools)],
-        "start": lambda: [*map(measurement.start, tools)],
-        "exit": partial(measurement.exits, tools),
+    parts: dict[str, Callable[[], Columns]] = {
+        "calls": partial(measurement.calls, tools),
+        "hooks": measurement.hooks if OURS in tools else dict,
+        "memory": lambda: {tool: measurement.memory(tool) for tool in tools},
+        "start": lambda: {tool: measurement.start(tool) for tool in tools},
+        "exit": lambda: dict(zip(tools, measurement.exits(tools), strict=True)),
     }
     began = time.monotonic()
-    found = [make() for part, make in parts.items() if arguments.part in (None, part)]
-    results = [dict(ChainMap(*each)) for each in zip(*found, strict=True)]
-    _show(dict(zip(tools, results, strict=True)), time.monotonic() - began)
+    results: Columns = {}
+    for part, make in parts.items():
+        for name, figures in make().items() if arguments.part in (None, part) else ():
+            results.setdefault(name, {}).update(figures)
+    _show(results, time.monotonic() - began)
 
 
-def _show(results: dict[str, Figures], seconds: float) -> None:
+def _show(results: Columns, seconds: float) -> None:
     load = f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     table = Table(title=f"{load}, measured in {seconds:.0f} s")
     for heading in ("", "bar", *results):
@@ -139,13 +174,17 @@ def _show(results: dict[str, Figures], seconds: float) -> None:
 
 
 ROWS = (
-    ("openai_call", "≤ 20", "{:.1f}"),
-    ("anthropic_call", "≤ 20", "{:.1f}"),
-    ("openai_stream", "≤ 20", "{:.1f}"),
-    ("anthropic_stream", "≤ 20", "{:.1f}"),
-    ("async_call", "≤ 20", "{:.1f}"),
-    ("async_stream", "≤ 20", "{:.1f}"),
+    ("openai_call", "≤ 10", "{:.1f}"),
+    ("anthropic_call", "≤ 10", "{:.1f}"),
+    ("openai_stream", "≤ 21", "{:.1f}"),
+    ("anthropic_stream", "≤ 21", "{:.1f}"),
+    ("async_call", "≤ 10", "{:.1f}"),
+    ("async_stream", "≤ 21", "{:.1f}"),
     ("hashed_call", "", "{:.1f}"),
+    ("openai_call_alone", "", "{:.1f}"),
+    ("anthropic_call_alone", "", "{:.1f}"),
+    ("openai_stream_alone", "", "{:.1f}"),
+    ("anthropic_stream_alone", "", "{:.1f}"),
     ("import_ms", "", "{:.1f}"),
     ("init_ms", "≤ 20", "{:.1f}"),
     ("memory_mb", "≤ 2", "{:.2f}"),
@@ -161,6 +200,10 @@ DESCRIPTIONS = {
     "async_call": "added µs, asynchronous OpenAI call",
     "async_stream": "added µs, asynchronous OpenAI stream",
     "hashed_call": "added µs, OpenAI call with prefix_hash",
+    "openai_call_alone": "hooks alone, µs, OpenAI call",
+    "anthropic_call_alone": "hooks alone, µs, Anthropic call",
+    "openai_stream_alone": "hooks alone, µs, OpenAI stream",
+    "anthropic_stream_alone": "hooks alone, µs, Anthropic stream",
     "import_ms": "import, ms",
     "init_ms": "init(), ms, no library imported",
     "memory_mb": "memory after 10,000 calls, MB",

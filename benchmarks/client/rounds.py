@@ -1,6 +1,7 @@
 """One part of the client's benchmark, in a process of its own."""
 
 import asyncio
+import gc
 import importlib
 import json
 import os
@@ -10,12 +11,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-CALLS, CALLS_OF_OTHERS = 220, 80
+OURS, NOISE = "tallystick", "noise"
+CLIENT = str(Path(__file__).parents[2] / "client")
+CALLS, CALLS_OF_OTHERS = 240, 80
 WARM_UP = 20
-CALLS_A_ROUND = 10
+CALLS_A_ROUND, UNTIMED = 10, 3
 MEMORY_CALLS = 10_000
 HASHED_PAIRS = 20
 FULL_BACKLOG = 4
@@ -61,6 +66,7 @@ def _instrument(package: str) -> None:
 # Calls
 
 Call = Callable[[], object]
+_OWN = ("openai", "anthropic", "tallystick", "tests")
 
 
 def _styles() -> dict[str, Call]:
@@ -68,9 +74,10 @@ def _styles() -> dict[str, Call]:
     from tests.client import offline
     from tests.client.styles import CHAT, CLAUDE, STREAMED
 
-    chat = _client(offline.openai_client()).chat.completions
-    messages = _client(offline.anthropic_client()).messages
-    asynchronous = _client(offline.async_openai_client()).chat.completions
+    answer = _remembered(offline.answer)
+    chat = _client(offline.openai_client(answer)).chat.completions
+    messages = _client(offline.anthropic_client(answer)).messages
+    asynchronous = _client(offline.async_openai_client(answer)).chat.completions
     loop = asyncio.new_event_loop()
 
     async def drain() -> None:
@@ -87,67 +94,112 @@ def _styles() -> dict[str, Call]:
     }
 
 
+def _remembered(answer: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a provider that writes each answer once: its own work would only add noise."""
+    written: dict[tuple[str, bool], Any] = {}
+
+    def say(request: Any) -> Any:
+        key = request.url.path, b'"stream":true' in request.content
+        if key not in written:
+            written[key] = answer(request)
+        first = written[key]
+        return type(first)(200, content=first.content, headers=first.headers)
+
+    return say
+
+
 def _client(like: Any) -> Any:
     """Return a new client, because some tools hook their methods when a client is made."""
     return type(like)(api_key="k", max_retries=0, http_client=like._client)
 
 
-def measure_calls(tool: str) -> dict[str, float]:
-    """Measure calls with and without the tool: alternating, if both can be had in one process."""
-    styles = _styles()
-    if tool == "tallystick":
-        _warm_up(styles)
-        bare = _take_libraries()
-        turn_on(tool)
-        hooked = _styles()
-        _warm_up(hooked)
-        both = {False: bare, True: _libraries()}
-        added = {name: _added(both, hooked[name], styles[name]) for name in styles}
-        return {**added, "hashed_call": _hashed(hooked["openai_call"])}
-    before = {name: _usual_time(call) for name, call in styles.items()}
-    turn_on(tool)
-    return {name: _usual_time(call) - before[name] for name, call in _styles().items()}
+@dataclass
+class Program:
+    """A copy of the libraries, and perhaps a client of ours that has hooked this copy."""
+
+    styles: dict[str, Call]
+    modules: dict[str, ModuleType]
+
+    def enter(self) -> None:
+        """Let functions of this copy import its own modules when they are called."""
+        sys.modules.update(self.modules)
 
 
-def _warm_up(styles: dict[str, Call]) -> None:
-    """Make calls of each style, so that every module that they need is imported."""
-    for call in styles.values():
+def _program(client: str | None) -> Program:
+    """Return a program of its own that has made some calls; `client` is the folder of ours."""
+    for name in _own_modules():
+        del sys.modules[name]
+    finders = list(sys.meta_path)
+    sys.path.insert(0, client or CLIENT)
+    if client is not None:
+        turn_on(OURS)
+    program = Program(_styles(), {})
+    for call in program.styles.values():
         for _ in range(WARM_UP):
             call()
+    sys.path.pop(0)
+    sys.meta_path[:] = finders  # the hook of imports, which must not see those of the next copy
+    program.modules = _own_modules()
+    return program
 
 
-def _libraries() -> dict[str, ModuleType]:
-    names = [name for name in sys.modules if name.partition(".")[0] in ("openai", "anthropic")]
+def _own_modules() -> dict[str, ModuleType]:
+    names = [name for name in sys.modules if name.partition(".")[0] in _OWN]
     return {name: sys.modules[name] for name in names}
 
 
-def _take_libraries() -> dict[str, ModuleType]:
-    """Take the libraries out: the next import makes a copy of them, and clients keep the first."""
-    from tests.client import offline
+def measure_calls(tool: str, turn: int, reference: str | None) -> dict[str, dict[str, float]]:
+    """Return what a tool adds to calls, by tool.
 
-    found = _libraries()
-    for name in found:
-        del sys.modules[name]
-    for make in (offline.openai_client, offline.async_openai_client, offline.anthropic_client):
-        make.cache_clear()
-    return found
+    Other tools, which cannot be turned off again, are measured before and after.
+    """
+    if tool != OURS:
+        before = {name: _usual_time(call) for name, call in _styles().items()}
+        turn_on(tool)
+        return {tool: {name: _usual_time(call) - before[name] for name, call in _styles().items()}}
+    kinds = {"bare": None, NOISE: None, OURS: CLIENT, "reference": reference}
+    if reference is None:
+        del kinds["reference"]
+    # Which copy lies where in memory changes its speed, so that each process makes another first.
+    names = [*kinds]
+    order = names[turn % len(names) :] + names[: turn % len(names)]
+    programs = {name: _program(kinds[name]) for name in order}
+    gc.collect()
+    gc.freeze()
+    times = {style: _times(programs, style) for style in programs["bare"].styles}
+    added = {
+        name: {style: each[name] - each["bare"] for style, each in times.items()}
+        for name in names[1:]
+    }
+    programs[OURS].enter()
+    added[OURS]["hashed_call"] = _hashed(programs[OURS].styles["openai_call"])
+    return added
 
 
-def _added(copies: dict[bool, dict[str, ModuleType]], hooked: Call, bare: Call) -> float:
-    """Return what the hooks add to a call; `copies` are the libraries without and with them."""
-    import tallystick
+def _times(programs: dict[str, Program], style: str) -> dict[str, float]:
+    """Return the usual time of a call in each program.
 
-    times: dict[bool, list[float]] = {True: [], False: []}
-    before = tallystick.stats()["captured"]
-    for number in range(2 * CALLS):
-        is_hooked = number % 4 in (0, 3)  # neither kind is always the first of a pair
-        sys.modules.update(copies[is_hooked])  # their functions import when they are called
-        times[is_hooked].append(_time(hooked if is_hooked else bare))
-    sys.modules.update(copies[True])
-    captured = tallystick.stats()["captured"] - before
-    if captured != CALLS:
-        raise SystemExit(f"{captured} of {CALLS} calls were captured")
-    return _usual(times[True]) - _usual(times[False])
+    They alternate in rounds of several calls, because a copy of the libraries empties the caches of
+    the others, and a program has only one.
+    """
+    found: dict[str, list[float]] = {name: [] for name in programs}
+    before = _captured(programs)
+    for number in range(CALLS // CALLS_A_ROUND):
+        order = [*found]
+        order = order[number % len(order) :] + order[: number % len(order)]
+        for name in order if number % 2 else reversed(order):
+            programs[name].enter()
+            call = programs[name].styles[style]
+            found[name] += [_time(call) for _ in range(UNTIMED + CALLS_A_ROUND)][UNTIMED:]
+    expected = CALLS // CALLS_A_ROUND * (UNTIMED + CALLS_A_ROUND)
+    if any(count - before[name] != expected for name, count in _captured(programs).items()):
+        raise SystemExit(f"not all of {expected} calls were captured")
+    return {name: _usual(times) for name, times in found.items()}
+
+
+def _captured(programs: dict[str, Program]) -> dict[str, int]:
+    stats = {name: each.modules[OURS].stats() for name, each in programs.items()}
+    return {name: each["captured"] for name, each in stats.items() if each}
 
 
 def _usual_time(call: Call) -> float:
@@ -166,7 +218,7 @@ def _hashed(call: Call) -> float:
     def turned(is_on: bool) -> float:
         tallystick.close(0)
         if is_on:
-            turn_on("tallystick", prefix_hash=True)
+            turn_on(OURS, prefix_hash=True)
         return _usual([_time(call) for _ in range(2 * CALLS_A_ROUND)][CALLS_A_ROUND:])
 
     pairs = [(turned(True), turned(False)) for _ in range(HASHED_PAIRS)]
@@ -249,8 +301,10 @@ def main() -> None:
     if what == "exit":
         exit_now(tool, sys.argv[3])
         return
+    measured: dict[str, Any]
     if what == "calls":
-        measured = measure_calls(tool)
+        turn, *reference = sys.argv[3:]
+        measured = measure_calls(tool, int(turn), reference[0] if reference else None)
     else:
         measured = measure_memory() if what == "memory" else measure_start(tool)
     sys.stdout.write(json.dumps(measured))

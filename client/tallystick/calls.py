@@ -7,11 +7,19 @@ from typing import Any
 
 from tallystick import capture
 from tallystick.capture import Capture
-from tallystick.labels import clean_label, current_session, current_tag
+from tallystick.labels import clean_label, current_session, current_tag, entered, sessions
 from tallystick.reading.options import Route, declared_limit, route_of
-from tallystick.reading.parts import Parts, anthropic_parts, openai_parts
+from tallystick.reading.parts import Parts, anthropic_parts, openai_parts, tier_parts
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage import Counts, anthropic_counts, members_of, openai_counts, overlay
+from tallystick.reading.usage import (
+    USUAL,
+    Counts,
+    anthropic_counts,
+    members_of,
+    openai_counts,
+    overlay,
+    usual_usage,
+)
 
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
@@ -103,17 +111,34 @@ class Call:
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self.library != "anthropic":
-            # The last usage wins.
-            counts = openai_counts(usage, self.endpoint)
-            if counts is not None:
-                self._counts, self._parts = openai_parts(counts, usage, tier)
+            self._take_openai(usage, tier)
         else:
-            self._anthropic_counts = overlay(self._anthropic_counts, usage)
-            self._parts = self._parts or {}
-            anthropic_parts(self._parts, usage)
+            members = members_of(usage)
+            self._anthropic_counts = overlay(self._anthropic_counts, members)
+            if self._parts is None:
+                self._parts = {}
+            anthropic_parts(self._parts, members)
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
+
+    def _take_openai(self, usage: Any, tier: object) -> None:
+        """Store the counts and parts; the last usage of a stream wins."""
+        read, found = USUAL.get(self.endpoint), None
+        if read is not None:
+            try:
+                found = usual_usage(usage, read)
+            except (AttributeError, KeyError, TypeError):  # not of OpenAI's own classes
+                pass
+        if found is None:
+            counts = openai_counts(usage, self.endpoint)
+            if counts is not None:
+                self._counts, self._parts = openai_parts(counts, usage, tier)
+            return
+        self._counts, reasoning = found
+        self._parts = tier_parts(tier) if tier is not None else None
+        if reasoning:
+            self._parts = {**(self._parts or {}), "reasoning_tokens": reasoning}
 
     def take_counts(
         self, counts: Counts | None, parts: Parts, model: object = None, *, is_partial: bool = False
@@ -179,20 +204,22 @@ class Call:
         if model is None:
             current.miss(self.endpoint)
             return
-        request_id = self._answer_id or _text_or_none(self.request_id)
-        # In the order of a `Record`.
-        noted = (self._start, model, counts, latency_ms, request_id, self._final_parts())
-        current.delivery.put(noted)
-
-    def _final_parts(self) -> Parts | None:
-        """Return the parts with the status, unless it is "ok", which is not sent.
-
-        A stream that ends before its last counts was cancelled, if nothing else is known.
-        """
+        # "ok" is not sent. A stream that ends before its last counts was cancelled, if nothing
+        # else is known.
         status = self.status or ("cancelled" if self._is_partial else None)
-        if status is None:
-            return self._parts or None
-        return {**(self._parts or {}), "status": status}
+        # In the order of a `Record`.
+        current.delivery.put(
+            (
+                self._start,
+                model,
+                counts,
+                latency_ms,
+                self._answer_id or _text_or_none(self.request_id),
+                (self._parts or None)
+                if status is None
+                else {**(self._parts or {}), "status": status},
+            )
+        )
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """Return the counts, or None if there are none or they were counted before."""
@@ -263,7 +290,8 @@ def begin(library: str, client: Any, options: Any) -> Call | None:
         return None
     members = options.__dict__
     route = route_of(members["url"])
-    if route[1] is None and members["method"].lower() != "post":
+    method = members["method"]
+    if method != "post" and route[1] is None and method.lower() != "post":
         return None
     if not current.delivery.is_started:
         current.delivery.start()
@@ -299,15 +327,20 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
     call.request_id = call._parts = call.status = call._answer_id = call._created_id = None
     call._is_stream = call._is_partial = call.has_ended = call.hides_usage = False
+    short, medium, long = (
+        _prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES
+    )
     call._start = (  # in the order of a `Start`
         time(),
         provider,
         endpoint,
-        current_tag() or settings.label,
+        settings.label if entered.get() is None else current_tag() or settings.label,
         declared_limit(members),
-        *(_prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES),
+        short,
+        medium,
+        long,
         settings.environment,
-        current_session(),
+        None if sessions.get() is None else current_session(),
     )
     call._clock = perf_counter()
     return call

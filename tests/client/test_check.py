@@ -60,7 +60,7 @@ def test_an_older_service_is_right() -> None:
         (429, "too many requests"),
         (301, "redirects to another address"),
         (503, "is unavailable (status 503)"),
-        (200, "answered with status 200, as no Tallystick service does"),
+        (200, "answered with status 200. A Tallystick service never does"),
         (403, "answered with status 403"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from tallystick import calls, capture
 from tallystick.capture import Capture
-from tallystick.hooks import answers
+from tallystick.hooks import answers, streams
 from tallystick.reading import options
 from tests.client import offline
 from tests.client.collector import refusing_dsn
@@ -95,6 +95,7 @@ def _forget() -> None:
     """So that what is done once a process is done in every try."""
     options._routes.clear()
     answers._kinds.clear()
+    streams._silent.clear()
     calls._models.clear()
     assert capture.active is not None
     capture.active = Capture(capture.active.settings, capture.active.delivery)

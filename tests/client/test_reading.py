@@ -1,6 +1,7 @@
 """What is read of a request, of an answer's headers and of a usage."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import httpx2
 import pytest
@@ -12,10 +13,12 @@ from tallystick.calls import begin
 from tallystick.hooks import answers
 from tallystick.reading import options
 from tallystick.reading.options import declared_limit, route_of
+from tallystick.reading.parts import openai_parts
 from tallystick.reading.prompts import hash_prompt
 from tallystick.reading.usage import openai_counts
 from tallystick.sending.dsn import parse_dsn
 from tests.client.offline import queued, record_calls
+from tests.lazily import openai
 
 
 @pytest.mark.usefixtures("captured")
@@ -114,3 +117,30 @@ def test_each_library_has_a_header_of_its_own_for_the_id(library: str, found: st
 def test_no_url_that_may_hold_a_secret_is_remembered(url: str) -> None:
     assert route_of(url)[0] in ("chat/completions", "messages")
     assert "secret" not in str(list(options._routes))
+
+
+@pytest.mark.usefixtures("captured")
+@pytest.mark.parametrize(
+    ("details", "total"),
+    [
+        ({}, 12),
+        ({"prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2}}, 12),
+        ({"completion_tokens_details": {"reasoning_tokens": 4}}, 12),
+        ({"completion_tokens_details": {"reasoning_tokens": 4}}, 16),
+        ({"prompt_tokens_details": {"audio_tokens": 3}}, 12),
+        ({"prompt_cache_hit_tokens": 6}, 12),
+    ],
+)
+def test_usages_read_in_few_steps_are_read_as_all_others(
+    details: dict[str, Any], total: int
+) -> None:
+    members = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": total, **details}
+    usage = openai.types.CompletionUsage.model_validate(members)
+    counts = openai_counts(usage, "chat/completions")
+    assert counts is not None
+    call = begin(
+        "openai", object(), SimpleNamespace(method="post", url="/completions", json_data={})
+    )
+    assert call is not None
+    call.take(usage, "m")
+    assert (call._counts, call._parts or {}) == openai_parts(counts, usage, None)

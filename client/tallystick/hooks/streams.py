@@ -12,6 +12,10 @@ from tallystick.capture import note_fault
 from tallystick.reading.usage import members_of
 
 _COMPLETIONS = ("chat/completions", "completions")
+_HOLDERS = ("usage", "message", "response")
+# Classes of events that have no member for a usage: most events of a stream are of these.
+_silent: set[type] = set()
+_REMEMBERED = 256
 
 
 def follow(call: Call, stream: Any) -> None:
@@ -67,12 +71,8 @@ def _events(items: Any, call: Call) -> Iterator[Any]:
     try:
         for item in items:
             try:
-                try:
-                    members = item.__dict__
-                except AttributeError:
-                    members = members_of(item)
-                if "usage" in members or "message" in members or "response" in members:
-                    call.see(item)
+                if type(item) not in _silent:
+                    _look_at(call, item)
             except Exception:
                 note_fault()
             yield item
@@ -109,12 +109,8 @@ async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
     try:
         async for item in items:
             try:
-                try:
-                    members = item.__dict__
-                except AttributeError:
-                    members = members_of(item)
-                if "usage" in members or "message" in members or "response" in members:
-                    call.see(item)
+                if type(item) not in _silent:
+                    _look_at(call, item)
             except Exception:
                 note_fault()
             yield item
@@ -123,6 +119,20 @@ async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
         raise
     finally:
         _end(call)
+
+
+def _look_at(call: Call, item: Any) -> None:
+    """See an event that may have a usage, and remember a class whose events cannot."""
+    try:
+        members = item.__dict__
+    except AttributeError:
+        members = members_of(item)
+    if "usage" in members or "message" in members or "response" in members:
+        call.see(item)
+        return
+    declared = getattr(type(item), "model_fields", None)
+    if declared and len(_silent) < _REMEMBERED and not any(map(declared.__contains__, _HOLDERS)):
+        _silent.add(type(item))
 
 
 def _end(call: Call) -> None:

@@ -14,8 +14,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # another context, and generators and tasks are left in other contexts than they were entered in.
 # It also holds the tag that entered it, since a generator may be closed within a tag of its caller.
 _Entry = tuple[Any, Optional[Any], object]
-_entered: ContextVar[_Entry | None] = ContextVar("tallystick_tag", default=None)
-_sessions: ContextVar[_Entry | None] = ContextVar("tallystick_session", default=None)
+entered: ContextVar[_Entry | None] = ContextVar("tallystick_tag", default=None)
+sessions: ContextVar[_Entry | None] = ContextVar("tallystick_session", default=None)
 
 
 class tag:
@@ -26,7 +26,7 @@ class tag:
     """
 
     __slots__ = ("_label",)
-    _entered = _entered
+    _entered = entered
 
     def __init__(self, label: str | None) -> None:
         self._label = clean_tag(label)
@@ -68,19 +68,19 @@ class session(tag):
     """Give the calls made inside the ID of a session or conversation, in the ways of `tag`."""
 
     __slots__ = ()
-    _entered = _sessions
+    _entered = sessions
 
     def __init__(self, session_id: str | None) -> None:
         self._label = clean_label(session_id)
 
 
 def current_session() -> str | None:
-    entry = _sessions.get()
+    entry = sessions.get()
     return entry[0] if entry is not None else None
 
 
 def current_tag() -> str | None:
-    entry = _entered.get()
+    entry = entered.get()
     if entry is None:
         return None
     label: Any = entry[0]
@@ -94,7 +94,7 @@ def keep_labels(function: _Function) -> _Function:
     """Give calls of the function the tag and session of here, in whichever thread it runs."""
     from tallystick.labels.decorating import keep
 
-    return keep(((_entered, _entered.get()), (_sessions, _sessions.get())), function)
+    return keep(((entered, entered.get()), (sessions, sessions.get())), function)
 
 
 def clean_tag(label: object) -> str | None:

@@ -6,7 +6,7 @@ Nothing else of a response is read, and no property or method is called.
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 MAX_COUNT = 1_000_000_000_000
 ANTHROPIC_COUNTS = (
@@ -15,8 +15,18 @@ ANTHROPIC_COUNTS = (
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
-_of_completion = itemgetter("prompt_tokens", "completion_tokens", "prompt_tokens_details")
-_of_prompt = itemgetter("cached_tokens", "cache_write_tokens")
+_of_completion = itemgetter(
+    *("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
+)
+_of_response = itemgetter(
+    *("input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details")
+)
+# How a usage is read by its endpoint, as OpenAI's own classes have it.
+USUAL: dict[str | None, Callable[[Any], tuple[Any, ...]]] = {
+    "chat/completions": _of_completion,
+    "completions": _of_completion,
+    "responses": _of_response,
+}
 _USUAL_KINDS = frozenset(
     (int, int, cached, write) for cached in (int, type(None)) for write in (int, type(None))
 )
@@ -32,13 +42,14 @@ def members_of(container: Any) -> dict[str, Any]:
 
     Older libraries keep what they do not know yet in a model's extra members.
     """
-    if type(container) is not dict:
-        try:
-            if not container.__pydantic_extra__:
-                members: dict[str, Any] = container.__dict__
-                return members
-        except AttributeError:
-            pass
+    if type(container) is dict:
+        return container
+    try:
+        if not container.__pydantic_extra__:
+            members: dict[str, Any] = container.__dict__
+            return members
+    except AttributeError:
+        pass
     return _all_members_of(container)
 
 
@@ -63,17 +74,40 @@ def count_of(value: Any) -> int | None:
     return value if 0 <= value <= MAX_COUNT else None
 
 
+def usual_usage(
+    usage: Any, read: Callable[[Any], tuple[Any, ...]]
+) -> tuple[Counts, int | None] | None:
+    """Return the counts and the reasoning tokens of OpenAI's own classes in the fewest steps.
+
+    `read` is one of `USUAL`. Returns None for what is unusual: other kinds of values, audio,
+    images, members that the library does not know, a sum that does not add up.
+    """
+    members = usage.__dict__
+    prompt, completion, asked, answered = read(members)
+    cached = write = reasoning = None
+    is_odd: Any = usage.__pydantic_extra__ or "prompt_cache_hit_tokens" in members
+    if asked is not None:
+        part = asked.__dict__.get
+        cached, write = part("cached_tokens"), part("cache_write_tokens")
+        is_odd = is_odd or asked.__pydantic_extra__ or part("audio_tokens") or part("image_tokens")
+    if answered is not None:
+        part = answered.__dict__.get
+        reasoning = part("reasoning_tokens")
+        is_odd = is_odd or answered.__pydantic_extra__
+        is_odd = is_odd or part("audio_tokens") or part("image_tokens")
+    if is_odd or (type(prompt), type(completion), type(cached), type(write)) not in _USUAL_KINDS:
+        return None
+    if not (0 <= prompt <= MAX_COUNT and 0 <= completion <= MAX_COUNT):
+        return None
+    if reasoning:
+        adds_up = members.get("total_tokens") == prompt + completion
+        if not adds_up or type(reasoning) is not int or reasoning < 0:
+            return None
+    return (prompt, completion, cached, write), reasoning
+
+
 def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
     """Return the counts of Chat Completions, Embeddings or Responses."""
-    try:  # as new libraries have it
-        prompt, completion, details = _of_completion(usage.__dict__)
-        cached, write = (None, None) if details is None else _of_prompt(details.__dict__)
-        are_counts = 0 <= prompt <= MAX_COUNT and 0 <= completion <= MAX_COUNT
-        kinds = (type(prompt), type(completion), type(cached), type(write))
-        if are_counts and kinds in _USUAL_KINDS:
-            return prompt, completion, cached, write
-    except (AttributeError, KeyError, TypeError):
-        pass
     members = members_of(usage)
     prompt, completion = members.get("prompt_tokens"), members.get("completion_tokens")
     details = members.get("prompt_tokens_details")
@@ -98,10 +132,14 @@ def overlay(counts: list[int | None] | None, usage: Any) -> list[int | None]:
     members = members_of(usage)
     if counts is None:
         counts = [None, None, None, None]
-    for index, name in enumerate(ANTHROPIC_COUNTS):
-        count = count_of(members.get(name))
+    index = 0
+    for name in ANTHROPIC_COUNTS:
+        count = members.get(name)
+        if type(count) is not int or not 0 <= count <= MAX_COUNT:
+            count = None if count is None else count_of(count)
         if count is not None:
             counts[index] = count
+        index += 1  # noqa: SIM113 - `enumerate` would make a tuple for each
     return counts
 
 

@@ -92,7 +92,7 @@ def _judge(reply: Reply, destination: Destination) -> Verdict:
         return Verdict(False, sentence)
     if status >= 500:
         return Verdict(False, f"The service at {url} is unavailable (status {status}). Try again.")
-    sentence = f"{_address(url)} answered with status {status}, as no Tallystick service does."
+    sentence = f"{_address(url)} answered with status {status}. A Tallystick service never does."
     return Verdict(False, f"{sentence} Check the host and the path.")
 
 
