@@ -82,7 +82,9 @@ class Capture:
 
     def stats(self) -> dict[str, Any]:
         uncaptured = dict(self.uncaptured)
+        missing = {"unhooked": sorted(unhooked)} if unhooked else {}
         return {
+            **missing,
             **self.delivery.stats(),
             "uncaptured": uncaptured,
             "without_usage": sum(uncaptured.get(name, 0) for name in BILLED_BY_TOKENS),
@@ -92,6 +94,19 @@ class Capture:
 
 
 active: Capture | None = None
+# Methods that a library has moved or renamed, so that some of its calls are not seen.
+unhooked: set[str] = set()
+
+
+def note_unhooked(name: str) -> None:
+    """Note a method that could not be hooked, and log the first time that one is."""
+    if name not in unhooked:
+        unhooked.add(name)
+        import logging
+
+        logging.getLogger("tallystick").warning(
+            "%s was not found; some calls are not counted", name
+        )
 
 
 def note_fault() -> None:

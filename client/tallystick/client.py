@@ -6,25 +6,26 @@ import atexit
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tallystick import capture, ending
 from tallystick.capture import Capture, Settings
 from tallystick.labels import clean_label, clean_tag, current_session, current_tag
+from tallystick.reading.arguments import (
+    checked_hash,
+    checked_hosts,
+    checked_streams,
+    hash_key,
+    seconds,
+    within,
+)
 from tallystick.reading.providers import name_hosts
 from tallystick.sending.dsn import VARIABLE, parse_dsn
 from tallystick.sending.forks import Forks
 from tallystick.sending.making import Folder, Way, make_delivery, warn
-from tallystick.sending.records import (
-    Record,
-    Start,
-    is_prefix_hash,
-    is_provider,
-    write_record,
-)
+from tallystick.sending.records import Record, Start, is_provider, write_record
 
 if TYPE_CHECKING:
     from tallystick.sending.revising import BeforeSend
@@ -40,6 +41,7 @@ _LONGEST_EXIT_SECONDS = 60.0
 _forks: Forks | None = None
 _termination: Termination | None = None
 _has_warned = False
+_setup_error: str | None = None
 _starting = threading.Lock()
 
 
@@ -73,6 +75,7 @@ def init(
     `spool` names. `before_send` gets each record before it leaves, and returns it with other
     labels, or None to drop it.
     """
+    global _setup_error
     text = os.environ.get(VARIABLE, "") if dsn is None else str(dsn)
     if not text.strip() or capture.active is not None:
         return
@@ -86,27 +89,29 @@ def init(
             " allow_http=True to init() if you trust the network"
         )
         return
-    hash_key = _hash_key(prefix_hash_key)
+    key = hash_key(prefix_hash_key)
     settings = Settings(
         label=clean_tag(tag),
         environment=clean_tag(environment),
         # With an unusable key nothing is hashed: without one, prompts could be guessed.
-        prefix_hash=bool(prefix_hash if prefix_hash_key is None else hash_key),
-        prefix_hash_key=hash_key,
-        flush_interval=_within(
+        prefix_hash=bool(prefix_hash if prefix_hash_key is None else key),
+        prefix_hash_key=key,
+        flush_interval=within(
             0.05, flush_interval, _LONGEST_INTERVAL_SECONDS, FLUSH_INTERVAL_SECONDS
         ),
-        max_queue=int(_within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
-        exit_timeout=_within(0, exit_timeout, _LONGEST_EXIT_SECONDS, ending.EXIT_SECONDS),
-        include_usage=_checked_streams(include_usage),
+        max_queue=int(within(1, max_queue, _LONGEST_QUEUE, MAX_QUEUE)),
+        exit_timeout=within(0, exit_timeout, _LONGEST_EXIT_SECONDS, ending.EXIT_SECONDS),
+        include_usage=checked_streams(include_usage),
         debug=bool(debug),
     )
     if _starting.acquire(False):  # otherwise another thread is initializing
         try:
-            name_hosts(_checked_hosts(providers))
+            name_hosts(checked_hosts(providers))
             _start(settings, Way(destination, retry is True, spool, before_send))
-        except Exception:  # without `active`, a partial setup does nothing
-            capture.active = None
+            _setup_error = None
+        except Exception as error:  # without `active`, a partial setup does nothing
+            capture.active, _setup_error = None, type(error).__name__
+            _warn_once(f"init() failed: {_setup_error}")
         finally:
             _starting.release()
 
@@ -136,13 +141,15 @@ def close(timeout: float | None = CLOSE_SECONDS) -> None:
 
 
 def stats() -> dict[str, Any]:
-    """Return the counters of this process; empty while capture is off.
+    """Return the counters of this process; empty while capture is off, except for `setup_error`.
 
     `captured` records became `sent`, `queued` or `dropped`, which `dropped_by_reason` explains.
     `uncaptured` calls by endpoint made no record; those `without_usage` cost tokens all the same.
     """
     current = capture.active
-    return {} if current is None else current.stats()
+    if current is not None:
+        return current.stats()
+    return {} if _setup_error is None else {"setup_error": _setup_error}
 
 
 def record(
@@ -181,14 +188,14 @@ def record(
         return False
     try:
         start = Start(
-            started_at=_seconds(ts),
+            started_at=seconds(ts),
             provider=provider,
             endpoint=endpoint,
             tag=clean_tag(tag) or current_tag() or current.settings.label,
             declared_max_tokens=declared_max_tokens,
-            prefix_hash=_checked_hash(prefix_hash),
-            prefix_hash_16k=_checked_hash(prefix_hash_16k),
-            prefix_hash_64k=_checked_hash(prefix_hash_64k),
+            prefix_hash=checked_hash(prefix_hash),
+            prefix_hash_16k=checked_hash(prefix_hash_16k),
+            prefix_hash_64k=checked_hash(prefix_hash_64k),
             environment=clean_label(environment) or current.settings.environment,
             session_id=clean_label(session_id) or current_session(),
         )
@@ -214,43 +221,6 @@ def record(
         capture.note_fault()
         return False
     return True
-
-
-def _checked_hosts(providers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the pairs whose provider the service would accept, and warn of any other."""
-    given = dict(providers or {})
-    kept = {host: provider for host, provider in given.items() if is_provider(provider)}
-    if len(kept) < len(given):
-        warn("init(providers=…) expects lowercase names of providers, such as azure")
-    return kept
-
-
-def _checked_streams(wanted: bool | Iterable[str]) -> bool | frozenset[str]:
-    """Return whether streams are asked for their usage, or the hosts of those that are."""
-    if isinstance(wanted, bool):
-        return wanted
-    try:
-        return frozenset(host.lower() for host in ([wanted] if isinstance(wanted, str) else wanted))
-    except (AttributeError, TypeError):
-        warn("init(include_usage=…) expects True or the names of hosts, such as llm.example.com")
-        return False
-
-
-def _hash_key(key: str | bytes | None) -> bytes | None:
-    """Return the key as bytes; None for a value that is no key."""
-    if isinstance(key, str):
-        return key.encode("utf-8", "surrogatepass") or None
-    return key or None if isinstance(key, bytes) else None
-
-
-def _checked_hash(text: str | None) -> str | None:
-    return text if is_prefix_hash(text) else None
-
-
-def _seconds(moment: datetime | None) -> float:
-    if moment is None:
-        return time.time()
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def _start(settings: Settings, way: Way) -> None:
@@ -291,12 +261,6 @@ def _renew() -> None:
             capture.active = Capture(current.settings, current.delivery)
     except Exception:  # it would be printed
         capture.note_fault()
-
-
-def _within(least: float, value: float, most: float, default: float) -> float:
-    """Return the value if it is a number in bounds, or else the default."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number and least <= value <= most else default
 
 
 def _warn_once(problem: str) -> None:

@@ -1,5 +1,7 @@
 """An exception raised at any line of ours while a call is made changes nothing for its caller."""
 
+import asyncio
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -8,12 +10,13 @@ import pytest
 
 from tallystick import calls, capture
 from tallystick.capture import Capture
-from tallystick.hooks import answers, streams
+from tallystick.hooks import answers, extra_usage, streams
 from tallystick.reading import options
 from tests.client import offline
 from tests.client.collector import refusing_dsn
 from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of
 from tests.client.kinds import CALLS, FURTHER
+from tests.client.styles import CHAT
 from tests.worker.support.promises import sampled
 
 # Where the library's own method is called, or what it gave is handed on, there is nothing of ours;
@@ -47,6 +50,8 @@ NOT_OURS: Final = (
     "return self._loader.create_module(spec)",
     "self._loader.exec_module(module)",
 )
+# Of `extra_usage.py`: what cannot fail, and what the library's own streams do.
+GUARDED_WITHIN: Final = (*NOT_OURS, "if not _is_extra(", "chunks.close()", "await chunks.aclose()")
 # What only handles the faults of others, sets a hook up, or bounds what is remembered.
 NO_LINES_OF_CALLS: Final = (
     "raise",
@@ -131,6 +136,43 @@ def _lines_of_call(call: Callable[[], Any]) -> list[Line]:
     with Watch() as watch:
         call()
     return list(watch.lines)
+
+
+def _extra() -> Any:
+    asked = {**CHAT, "stream": True}
+    return list(offline.openai_client().chat.completions.create(**asked))
+
+
+def _async_extra() -> Any:
+    async def ask() -> Any:
+        asked = {**CHAT, "stream": True}
+        return [
+            one
+            async for one in await offline.async_openai_client().chat.completions.create(**asked)
+        ]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("ask", [_extra, _async_extra])
+def test_a_fault_in_what_asks_for_usage_never_reaches_the_program(ask: Callable[[], Any]) -> None:
+    """At worst the program sees the one chunk that would be hidden."""
+    before = capture.active
+    assert before is not None
+    settings = dataclasses.replace(before.settings, include_usage=True)
+    every = ask()
+    try:
+        capture.active = Capture(settings, before.delivery)
+        lines = [line for line in _lines_of_call(ask) if line[0] == extra_usage.__file__]
+        lines = [line for line in lines if not text_of(line).startswith(GUARDED_WITHIN)]
+        assert len(lines) > 10
+        assert ask() == every[:-1]
+        for line in lines:
+            _forget()
+            with Watch(line):
+                assert ask() in (every, every[:-1]), line
+    finally:
+        capture.active = before
 
 
 def test_every_line_that_a_call_may_run_is_covered() -> None:

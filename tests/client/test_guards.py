@@ -207,5 +207,16 @@ def test_a_loader_of_the_old_kind_is_left_alone(monkeypatch: pytest.MonkeyPatch)
     assert not isinstance(found.loader, importing._NotifyingLoader)
 
 
-def test_a_module_without_what_is_hooked_stays_as_it_is() -> None:
-    hooks._hook_module(ModuleType("openai._response"))
+def test_a_module_without_what_is_hooked_stays_as_it_is_and_is_named_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(capture, "unhooked", set())
+    assert "unhooked" not in tallystick.stats()
+    for _ in range(2):
+        hooks._hook_module(ModuleType("openai._response"))
+        hooks._hook_botocore(ModuleType("botocore.client"))
+        hooks._hook_elsewhere(ModuleType("cohere.core.http_client"))
+    names = ["botocore.client.BaseClient._make_api_call", "cohere.core.http_client"]
+    names.append("openai._response.BaseAPIResponse._parse")
+    assert tallystick.stats()["unhooked"] == names
+    assert len(caplog.records) == len(names)

@@ -195,6 +195,26 @@ def test_only_one_of_two_threads_turns_it_on(
         assert made == [capture.active]
 
 
+def test_an_init_that_fails_is_logged_once_and_named(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(client, "_has_warned", False)
+    with monkeypatch.context() as patch:
+        patch.setattr("tallystick.hooks.install", fail)
+        for _ in range(2):
+            tallystick.init(dsn=collector.dsn)
+    assert tallystick.stats() == {"setup_error": "ZeroDivisionError"}
+    (warning,) = caplog.records
+    assert "ZeroDivisionError" in warning.message
+    tallystick.init(dsn=collector.dsn)
+    assert "setup_error" not in tallystick.stats()
+    tallystick.close(0)
+    assert tallystick.stats() == {}
+
+
 @pytest.mark.usefixtures("captured")
 def test_after_closing_nothing_is_captured_until_the_next_init() -> None:
     tallystick.close()

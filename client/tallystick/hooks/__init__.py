@@ -12,6 +12,7 @@ import sys
 from types import FunctionType, ModuleType
 from typing import Any, Callable
 
+from tallystick.capture import note_unhooked
 from tallystick.hooks import answers, requests, streams
 from tallystick.hooks.importing import when_imported
 
@@ -56,6 +57,7 @@ _ELSEWHERE = {
     "dspy._vendor.lm15.transports._sync": "dspy",
     "dspy._vendor.lm15.transports._async": "dspy",
 }
+_OPTIONAL = "lib.streaming._messages"  # not all versions make a stream of its own there
 _MARK = "__tallystick_original__"
 
 
@@ -85,8 +87,9 @@ def _hook_module(module: ModuleType) -> None:
             _hook(owner, method, functools.partial(wrap, library))
             if method == "request":
                 _hook_overrides(owner, functools.partial(wrap, library, is_outer=True))
-        except Exception:  # noqa: S112 - moved or renamed: its calls are not counted
-            continue
+        except Exception:  # moved or renamed: its calls are not counted
+            if name != _OPTIONAL:
+                note_unhooked(f"{module.__name__}.{class_name}.{method}")
 
 
 def _hook_botocore(module: ModuleType) -> None:
@@ -95,19 +98,23 @@ def _hook_botocore(module: ModuleType) -> None:
 
     try:
         _hook(vars(module)["BaseClient"], "_make_api_call", bedrock.wrap_api_call)
-    except Exception:  # noqa: S110 - moved or renamed: its calls are not counted
-        pass
+    except Exception:  # moved or renamed: its calls are not counted
+        note_unhooked(f"{_BOTOCORE}.BaseClient._make_api_call")
 
 
 def _hook_elsewhere(module: ModuleType) -> None:
     load_sending()
     hooks = importlib.import_module(f"tallystick.hooks.{_ELSEWHERE[module.__name__]}")
+    found = 0
     for class_name, methods, wrap in hooks.POINTS:
         try:
             owner = vars(module)[class_name]
             _hook(owner, next(name for name in methods if name in vars(owner)), wrap)
+            found += 1
         except Exception:  # noqa: S112 - of another module or version
             continue
+    if not found:
+        note_unhooked(module.__name__)
 
 
 def _hook_overrides(owner: type, wrap: Callable[[Any], Any]) -> None:

@@ -33,8 +33,8 @@ def ask_for_usage(call: Call, client: Any, options: Any) -> None:
     is_set = "stream_options" in body or (isinstance(extra, dict) and "stream_options" in extra)
     if is_set or _is_raw(members.get("headers")) or not _is_wanted(call, client):
         return
+    call.hides_usage = True  # first: after a fault in between, nothing was asked for
     members["json_data"] = {**body, "stream_options": _OURS}
-    call.hides_usage = True
 
 
 def _is_wanted(call: Call, client: Any) -> bool:
