@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Any
 from tallystick import capture, ending
 from tallystick.capture import Capture, Settings
 from tallystick.labels import clean_label, clean_tag, current_session, current_tag
-from tallystick.reading.arguments import (
+from tallystick.reading.providers import name_hosts
+from tallystick.sending.dsn import VARIABLE, parse_dsn
+from tallystick.sending.forks import Forks
+from tallystick.sending.making import (
+    Folder,
+    Way,
     checked_hash,
     checked_hosts,
     checked_streams,
     hash_key,
+    make_delivery,
     seconds,
+    warn,
     within,
 )
-from tallystick.reading.providers import name_hosts
-from tallystick.sending.dsn import VARIABLE, parse_dsn
-from tallystick.sending.forks import Forks
-from tallystick.sending.making import Folder, Way, make_delivery, warn
 from tallystick.sending.records import Record, Start, is_provider, write_record
 
 if TYPE_CHECKING:
