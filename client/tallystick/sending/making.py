@@ -1,6 +1,6 @@
 """Make the delivery and the sender that a destination and the options of `init()` ask for.
 
-Arguments of `init()` and `record()` are checked here, too: one that cannot be used is left out.
+Arguments of `init()` and `record()` are checked here, too. Unusable ones get their default.
 """
 
 from __future__ import annotations
