@@ -152,7 +152,9 @@ def test_a_stale_pid_file_with_a_reused_process_id_harms_neither(data_folder: Pa
     user = psutil.Process(owner.pids["postgres"]).uids().real
     sleeper = subprocess.Popen(["sleep", "600"], user=user)
     write_row(owner.database_url, "a")
-    for pid in (owner.supervisor, *owner.pids.values()):
+    # If it ended first, PostgreSQL would have time to end as well and to remove its file.
+    os.kill(owner.supervisor, signal.SIGSTOP)
+    for pid in (*owner.pids.values(), owner.supervisor):
         os.kill(pid, signal.SIGKILL)
     owner.kill()
     assert wait_until(lambda: all(map(is_gone, owner.pids.values())))

@@ -32,6 +32,8 @@ def administered_system(publisher: Publisher) -> Iterator[System]:
     settings = {**SHORT, "ADMIN_TOKEN": ADMIN_TOKEN, "HOUSEKEEPING_SECONDS": "0.5"}
     settings |= {"PRICES_UPDATE": "on", "PRICES_URL": publisher.url}
     with started_system(sweepers=2, **settings) as system:
+        # Audits before and after the fetch have other prices.
+        wait_until(lambda: system.rows("SELECT version FROM price_updates"), 60)
         yield system
 
 

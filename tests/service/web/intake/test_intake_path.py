@@ -23,11 +23,12 @@ ROOT: Final = Path(__file__).parents[4]
 INTAKE: Final = "service/web/intake/"
 VIEWS: Final = {"batch": "service/web/api/ingest.py", "file": "service/web/api/uploads.py"}
 MAX_HOPS: Final = 8
-# Not steps: the caller, the settings, the session, a new ID, a blob's key, a failed disk as 503,
-# and what bounds a file's cost: its processor time and its account's turn.
+# Not steps: the caller, the settings, the session, the trace, a new ID, a blob's key, a failed disk
+# as 503, and what bounds a file's cost: its processor time and its account's turn.
 ACCESSORS: Final = frozenset(
     f"service/{name}.py"
     for name in (
+        "core/telemetry/traces",
         "models/audits/blob_keys",
         "models/base",
         "web/auth/callers",
