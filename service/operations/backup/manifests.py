@@ -20,8 +20,9 @@ from service.operations.backup.repository import (
 )
 
 FORMAT: Final = 1
-_ID: Final = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
-_TIME: Final = "%Y%m%dT%H%M%SZ"
+_ID: Final = re.compile(r"\d{8}T\d{12}Z-[0-9a-f]{8}")
+# With microseconds: two backups of one second are in their order, too.
+_TIME: Final = "%Y%m%dT%H%M%S%fZ"
 
 
 class StoredBlob(msgspec.Struct, frozen=True, array_like=True):
@@ -74,7 +75,7 @@ def new_id(created_at: datetime) -> str:
 
 
 def time_of(backup_id: str) -> datetime:
-    """Return the time of a backup's snapshot, to the second."""
+    """Return the time of a backup's snapshot, to the microsecond."""
     return datetime.strptime(backup_id.partition("-")[0], _TIME).replace(tzinfo=UTC)
 
 

@@ -379,7 +379,7 @@ def test_old_backups_are_found(tmp_path: Path, hours: int, status: str) -> None:
     assert _only(check_backups(environment))[1] == "there is no backup at BACKUP_URL"
     made_at = datetime.now(UTC) - timedelta(hours=hours)
     (tmp_path / "manifests").mkdir()
-    (tmp_path / "manifests" / f"{made_at:%Y%m%dT%H%M%SZ}-0123abcd.age").write_text("")
+    (tmp_path / "manifests" / f"{made_at:%Y%m%dT%H%M%S%fZ}-0123abcd.age").write_text("")
     assert [one.status for one in check_backups(environment)] == [status]
 
 

@@ -19,6 +19,7 @@ from service.operations.backup.manifests import (
     choose_kept,
     database_name,
     list_backups,
+    list_ids,
     manifest_name,
     new_id,
     read_manifest,
@@ -49,7 +50,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def _id(hours_ago: float) -> str:
-    return f"{NEWEST - timedelta(hours=hours_ago):%Y%m%dT%H%M%SZ}-0000aaaa"
+    return f"{NEWEST - timedelta(hours=hours_ago):%Y%m%dT%H%M%S%fZ}-0000aaaa"
 
 
 def test_the_last_of_each_day_week_and_month_is_kept() -> None:
@@ -73,6 +74,12 @@ def test_the_newest_is_kept_however_old_and_few_are_all_kept() -> None:
     few = [_id(24 * 40 * number) for number in range(6)]
     assert choose_kept(few, KEEP) == set(few)
     assert choose_kept(few, Keep(1, 1, 1)) == {few[0]}
+
+
+def test_backups_of_one_second_are_in_their_order() -> None:
+    moments = [NEWEST + timedelta(microseconds=number) for number in range(20)]
+    ids = [new_id(moment) for moment in moments]
+    assert [time_of(backup_id) for backup_id in list_ids(map(manifest_name, ids))] == moments[::-1]
 
 
 def _manifest(backup_id: str, *contents: Content) -> Manifest:
