@@ -1,7 +1,7 @@
 """The report benchmark: the time to render it, its size, and the memory of the web process.
 
-Targets: a PDF of 400 findings in 1.5 s, 20 pages and 1 MB; a page of 150 KB in 25 ms. Both are
-rendered cold, as for the first request, before any part is cached.
+Limits: a PDF of 400 findings in 200 ms, 20 pages and 1 MB; a page in 25 ms. Both are rendered cold,
+as for the first request, before any part is cached; the median of several counts.
 """
 
 import itertools
@@ -33,6 +33,7 @@ SHAPES: dict[str, Report] = {
     "4,000 findings": make_scaled_report(findings=4_000),
 }
 ROUNDS = 5
+PAGE_MS, PDF_MS, PAGES, PDF_KB = 25.0, 200.0, 20, 1_000  # the limits
 _keys = itertools.count()  # a new key for every report, so that none is cached
 ROOT = Path(__file__).parents[1]
 _WEB = """
@@ -57,17 +58,19 @@ def main() -> None:
     )
     with app.test_request_context():
         pages = {name: _measure_page(report.to_json()) for name, report in SHAPES.items()}
-    print(f"{'report':36}{'cold page ms':>13}{'KB':>6}{'cold PDF ms':>13}{'KB':>6}{'pages':>7}")
+    print(f"{'report':36}{'page ms':>9}{'KB':>6}{'PDF ms':>9}{'KB':>6}{'pages':>7}{'met':>5}")
     for name, report in SHAPES.items():
         page_ms, page_kb = pages[name]
         pdf_ms, pdf_kb, count = _measure_pdf(report.to_json())
-        print(f"{name:36}{page_ms:>13.1f}{page_kb:>6.0f}{pdf_ms:>13.0f}{pdf_kb:>6.0f}{count:>7}")
+        is_met = page_ms <= PAGE_MS and pdf_ms <= PDF_MS and count <= PAGES and pdf_kb <= PDF_KB
+        sizes = f"{page_ms:>9.1f}{page_kb:>6.0f}{pdf_ms:>9.0f}{pdf_kb:>6.0f}{count:>7}"
+        print(f"{name:36}{sizes}{'yes' if is_met else 'no':>5}")
     document = SHAPES["400 findings, 400 days, 200 models"].to_json()
     # A process that loads what the web process loads, and nothing of this benchmark.
-    sizes = subprocess.run(
+    memory = subprocess.run(
         [sys.executable, "-c", _WEB], input=document, capture_output=True, check=True, cwd=ROOT
     )
-    print(f"resident memory of the web: {sizes.stdout.decode().strip()} MB (before, after a PDF)")
+    print(f"resident memory of the web: {memory.stdout.decode().strip()} MB (before, after a PDF)")
 
 
 def _measure_page(document: bytes) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
 from service.reports.pdf.sections import story
 
 _TITLE: Final = "Language-model cost report"
+_FOOTER_Y: Final = MARGIN - 8 * 2
 
 
 def print_pdf(
@@ -31,22 +32,36 @@ def print_pdf(
     report = Report.from_json(document)
     report = as_import(report) if is_batch else report
     dated_at = published_at or _last_call(report)
-    # Built twice: the first pass counts the pages, for "Page 1 of 4" in the footers.
-    counted = _Pages()
-    _build(report, counted, dated_at, total=0)
-    return _build(report, _Pages(), dated_at, total=counted.number)
-
-
-class _Pages:
-    number = 0
-
-
-def _build(report: Report, pages: _Pages, dated_at: datetime | None, total: int) -> bytes:
     file = BytesIO()
-    on_page = _footer(report, pages, total)
-    template = _Document(file, subject=_subject(report), dated_at=dated_at, on_page=on_page)
-    template.build(story(report))
+    template = _Document(file, subject=_subject(report), dated_at=dated_at, on_page=_footer(report))
+    template.build(story(report), canvasmaker=_NumberedCanvas)
     return file.getvalue()
+
+
+class _NumberedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
+    """Pages that end with "Page 1 of 4", although their number is known only at the end.
+
+    Each page refers to a form, which is drawn when the document is saved.
+    """
+
+    def draw_number(self) -> None:
+        """Draw the number of this page; call it once a page."""
+        self.doForm(f"page-{self.getPageNumber()}")
+
+    def save(self) -> None:
+        total = self.getPageNumber() - 1  # the last page has been closed
+        for number in range(1, total + 1):
+            self.beginForm(f"page-{number}")
+            _set_small_print(self)
+            text = f"Page {number} of {total}"
+            self.drawRightString(PAGE[0] - MARGIN, _FOOTER_Y, text)
+            self.endForm()
+        super().save()
+
+
+def _set_small_print(canvas: Canvas) -> None:
+    canvas.setFillColor(FAINT)
+    canvas.setFont(PLAIN, 7.5)
 
 
 class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no types
@@ -90,21 +105,18 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no type
             self.canv.addOutlineEntry(text, key, level, closed=False)
 
 
-def _footer(report: Report, pages: _Pages, total: int) -> Callable[[Canvas, Any], None]:
+def _footer(report: Report) -> Callable[[Any, Any], None]:
     covered = _period(report)
 
-    def draw(canvas: Canvas, template: Any) -> None:
-        pages.number = template.page
-        y = MARGIN - 8 * 2
+    def draw(canvas: _NumberedCanvas, _template: Any) -> None:
         canvas.saveState()
         canvas.setStrokeColor(LINE)
-        canvas.line(MARGIN, y + 11, PAGE[0] - MARGIN, y + 11)
-        canvas.setFillColor(FAINT)
-        canvas.setFont(PLAIN, 7.5)
-        canvas.drawString(MARGIN, y, f"Tallystick · {_TITLE}{f' · {covered}' if covered else ''}")
-        of = f" of {total}" if total else ""
-        canvas.drawRightString(PAGE[0] - MARGIN, y, f"Page {template.page}{of}")
+        canvas.line(MARGIN, _FOOTER_Y + 11, PAGE[0] - MARGIN, _FOOTER_Y + 11)
+        _set_small_print(canvas)
+        text = f"Tallystick · {_TITLE}{f' · {covered}' if covered else ''}"
+        canvas.drawString(MARGIN, _FOOTER_Y, text)
         canvas.restoreState()
+        canvas.draw_number()
 
     return draw
 
