@@ -1,4 +1,4 @@
-"""Reads the ranges of one file in several processes.
+"""Reads the ranges of one file: those with lines of one form in threads, others in processes.
 
 A pipe holds one ticket per range, and each process takes the next ticket until none is left, so a
 slow start or a busy core costs nothing. Threads would not help: decoding holds the interpreter
@@ -12,8 +12,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from itertools import islice
 from typing import IO, Final, Self
 
 import msgspec
@@ -27,6 +29,7 @@ from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 
 WORKER_TIMEOUT_SECONDS: Final = 30.0
 _TICKET: Final = struct.Struct("=I")
+_MOST_LOST: Final = 2  # ranges, until others are not even tried
 _LENGTHS: Final = struct.Struct("=QQ")
 BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
@@ -35,18 +38,60 @@ BOOT: Final = (
 _DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC, RECORDS)}
 
 
-def read_ranges(ranges: Ranges, processes: int, advance: Advance | None) -> Iterator[RangeResult]:
-    """Yield the results of all ranges in order; `advance` receives the bytes read so far."""
-    with RangeWorkers(ranges, processes - 1) as workers:
-        results = {}
-        for result in _take_and_read(ranges, workers.tickets):
-            results[result.notes.index] = result
-            if advance:
-                advance(min(ranges.size, (result.notes.index + 1) * ranges.width))
-        results |= workers.results()
+def read_ranges(
+    ranges: Ranges, processes: int, advance: Advance | None, first: RangeResult | None = None
+) -> Iterator[RangeResult]:
+    """Yield the results of all ranges in order; `advance` receives the bytes read so far.
+
+    `first` is the result of the first range if its lines have one form: then others may, too.
+    """
+    done = _Done(ranges, advance)
+    results = _read_uniform(ranges, processes, done, first) if first else {}
+    missing = [index for index in range(ranges.count) if index not in results]
+    if processes > 1 and len(missing) > 1:
+        with RangeWorkers(ranges, processes - 1, missing) as workers:
+            for result in _take_and_read(ranges, workers.tickets):
+                results[result.notes.index] = result
+                done.add(result.notes.index)
+            results |= workers.results()
     for index in range(ranges.count):
         # Missing if a worker lost it, or if an earlier range ended the reading.
         yield results.pop(index) if index in results else ranges.read(index)
+
+
+class _Done:
+    """Reports how far ranges were read; ranges that are read again do not move it back."""
+
+    def __init__(self, ranges: Ranges, advance: Advance | None) -> None:
+        self._ranges = ranges
+        self._advance = advance
+        self._position = 0
+
+    def add(self, index: int) -> None:
+        position = min(self._ranges.size, (index + 1) * self._ranges.width)
+        if self._advance and position > self._position:
+            self._position = position
+            self._advance(position)
+
+
+def _read_uniform(
+    ranges: Ranges, threads: int, done: _Done, first: RangeResult
+) -> dict[int, RangeResult]:
+    """Return the ranges whose lines have one form, until too many do not."""
+    results, lost = {0: first}, 0
+    done.add(0)
+    with ThreadPoolExecutor(threads) as pool:
+        others = iter(range(1, ranges.count))
+        started = [pool.submit(ranges.read_uniform, index) for index in islice(others, threads)]
+        while started:
+            result = started.pop(0).result()
+            if result:
+                results[result.notes.index] = result
+                done.add(result.notes.index)
+            lost += not result
+            if lost <= _MOST_LOST + len(results) // 2:
+                started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
+    return results
 
 
 def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
@@ -61,14 +106,15 @@ def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
 class RangeWorkers:
     """The worker processes and their results."""
 
-    def __init__(self, ranges: Ranges, count: int) -> None:
+    def __init__(self, ranges: Ranges, count: int, indexes: Iterable[int] | None = None) -> None:
         self._ranges = ranges
         self._count = count
+        self._indexes = range(ranges.count) if indexes is None else indexes
         self._started: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
 
     def __enter__(self) -> Self:
         self.tickets, source = os.pipe()
-        os.write(source, b"".join(map(_TICKET.pack, range(self._ranges.count))))
+        os.write(source, b"".join(map(_TICKET.pack, self._indexes)))
         os.close(source)
         for _ in range(self._count):
             with suppress(OSError):

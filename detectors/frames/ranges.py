@@ -18,6 +18,7 @@ from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.problems import MAX_OFFENDERS
 from detectors.formats.reader import CHUNK_BYTES
 from detectors.formats.text.splitting import find_line_start, lines_of, split_lines
+from detectors.frames.uniform import read_uniform
 from detectors.frames.usage_log import concat, from_columns
 
 RANGE_BYTES: Final = 8 << 20
@@ -71,8 +72,7 @@ class Ranges:
 
     def read(self, index: int) -> RangeResult:
         """Read the calls of the lines that start within the range."""
-        first = max(self.start, self._line_start(index * self.width))
-        end = self._line_start(min(self.size, (index + 1) * self.width))
+        first, end = self._limits(index)
         notes, frames = RangeNotes(index), list[pl.DataFrame]()
         try:
             for text in split_lines(self._blocks(first, end), CHUNK_BYTES):
@@ -86,6 +86,21 @@ class Ranges:
         except UnreadableLogError as error:
             notes.error = str(error)
         return RangeResult(notes, concat(frames))
+
+    def read_uniform(self, index: int) -> RangeResult | None:
+        """Read a range whose lines have one form; None if `read` must read it.
+
+        Threads can do this at the same time, because it hardly holds the interpreter lock.
+        """
+        first, end = self._limits(index)
+        if not 0 < end - first <= self.width + CHUNK_BYTES:
+            return None
+        calls = read_uniform(b"".join(self._blocks(first, end)), self.dialect)
+        return None if calls is None else RangeResult(RangeNotes(index, calls.height), calls)
+
+    def _limits(self, index: int) -> tuple[int, int]:
+        first = max(self.start, self._line_start(index * self.width))
+        return first, self._line_start(min(self.size, (index + 1) * self.width))
 
     def _line_start(self, position: int) -> int:
         """Return where the first line starts at this position or after it.

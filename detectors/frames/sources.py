@@ -37,6 +37,8 @@ from detectors.frames.usage_log import (
 
 # Below this, starting another process takes longer than it saves.
 PARALLEL_BYTES: Final = 20 << 20
+# Below this, finding the form of the lines takes longer than it saves.
+UNIFORM_BYTES: Final = 1 << 20
 MAX_PROCESSES: Final = 4
 
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
@@ -217,8 +219,10 @@ def _default_processes() -> int:
 def _read_path(file: BinaryIO, processes: int, progress: Progress | None) -> UsageLog:
     size = os.fstat(file.fileno()).st_size
     advance = None if progress is None else _advance(progress, size)
-    if processes > 1 and size >= PARALLEL_BYTES and (ranges := _find_ranges(file, size)):
-        return _from_ranges(read_ranges(ranges, processes, advance))
+    if size >= UNIFORM_BYTES and (ranges := _find_ranges(file, size)):
+        first, is_large = ranges.read_uniform(0), processes > 1 and size >= PARALLEL_BYTES
+        if first or is_large:
+            return _from_ranges(read_ranges(ranges, processes if is_large else 1, advance, first))
     return from_chunks(read_chunks(file, advance=advance))
 
 

@@ -1,0 +1,135 @@
+"""Takes the values of lines of one form apart, and writes the lines again from these values.
+
+A line is split at its double quotes, as a row of a CSV whose delimiter is a double quote. Where the
+names of keys and the texts are in it follows from the form. This is several times faster than to
+parse JSON, and may be wrong: a line of another form gives other values. So every line is written
+again, and must be equal byte for byte. Texts can't hold quotes, and numbers are written in one way
+only, so a line that is equal has this form and these values, each key once and no other.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import polars as pl
+
+from detectors.frames.uniform.form import Key, NoFormError
+
+Separators = tuple[str, str]
+# Between members and before a value: as compact JSON, and as Python writes it by default.
+SEPARATORS: Final[Sequence[Separators]] = ((",", ":"), (", ", ": "))
+_MOST_PLACES: Final = 8  # of one key
+_AROUND_NUMBERS: Final = " :,{}"
+_NUMBER: Final = r"^(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,15})?$"
+_NOTHING: Final = pl.lit("")
+
+
+def split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.DataFrame:
+    """Return the value of each path, and whether each object is there; null where it is absent."""
+    columns: dict[str, pl.Expr] = {}
+    most = max(_place(keys, {1}, separators[1], columns))
+    names = [_field(number) for number in range(most + 1)]
+    fields = pl.scan_csv(
+        text,
+        separator='"',
+        quote_char=None,
+        has_header=False,
+        schema=dict.fromkeys(names, pl.String),
+        empty_string_is_null=False,
+        missing_columns="insert",
+    )
+    return fields.select(value.alias(path) for path, value in columns.items()).collect()
+
+
+def _field(number: int) -> str:
+    return f"column_{number + 1}"
+
+
+def _place(
+    keys: Sequence[Key], starts: set[int], colon: str, columns: dict[str, pl.Expr]
+) -> set[int]:
+    """Add the columns of the keys, of which the first is at one of the starts; return their ends.
+
+    A key that is not in every line moves those after it.
+    """
+    for key in keys:
+        if len(starts) > _MOST_PLACES:
+            raise NoFormError
+        ends = {start + 2 for start in starts}
+        if key.kind == "text":
+            ends = {end + 2 for end in ends} | (ends if key.may_be_null else set())
+            columns[key.path] = _find(key, starts, 2, colon)
+        elif key.kind == "object":
+            columns[key.path] = _find(key, starts, 0, colon + "{").is_not_null()
+            inner = _place(key.keys, ends, colon, columns)
+            ends = inner | (ends if key.may_be_null else set())
+        elif key.kind != "null":
+            columns[key.path] = _read_number(_find(key, starts, 1, colon), key)
+        starts = ends | (starts if key.may_be_absent else set())
+    return starts
+
+
+def _find(key: Key, starts: Iterable[int], distance: int, colon: str) -> pl.Expr:
+    """Return the field at this distance from the key's name; null in lines without the key."""
+    first, *others = sorted(starts)
+    if not (others or key.may_be_absent or key.may_be_null):
+        return pl.col(_field(first + distance))
+    found = []
+    for start in (first, *others):
+        is_there = pl.col(_field(start)) == key.name
+        if key.may_be_null and distance != 1:
+            is_there &= pl.col(_field(start + 1)) == colon
+        found.append(pl.when(is_there).then(pl.col(_field(start + distance))))
+    return pl.coalesce(found)
+
+
+def _read_number(field: pl.Expr, key: Key) -> pl.Expr:
+    digits = field.str.strip_chars(_AROUND_NUMBERS)
+    if key.kind == "count":
+        return digits.cast(pl.Int64, strict=False)
+    # As text, because a float can be written in several ways.
+    return pl.when(digits.str.contains(_NUMBER)).then(digits)
+
+
+def write(keys: Sequence[Key], separators: Separators) -> pl.Expr:
+    """Return the expression of the line with the values of a row; null if one is missing."""
+    return _join(_write_object(keys, separators))
+
+
+Pieces = list[str | pl.Expr]
+
+
+def _write_object(keys: Sequence[Key], separators: Separators) -> Pieces:
+    pieces: Pieces = ["{"]
+    for number, key in enumerate(keys):
+        start = (separators[0] if number else "") + json.dumps(key.name) + separators[1]
+        value = _write_value(key, separators)
+        column = pl.col(key.path) if key.kind != "null" else pl.lit(None)
+        is_there = column if key.kind == "object" else column.is_not_null()
+        if key.may_be_absent:
+            pieces.append(pl.when(is_there).then(_join([start, *value])).otherwise(_NOTHING))
+        elif key.may_be_null:
+            null = pl.lit("null")
+            pieces += [start, pl.when(is_there).then(_join(value)).otherwise(null)]
+        else:
+            pieces += [start, *value]
+    return [*pieces, "}"]
+
+
+def _write_value(key: Key, separators: Separators) -> Pieces:
+    if key.kind == "null":
+        return ["null"]
+    if key.kind == "object":
+        return _write_object(key.keys, separators)
+    return ['"', pl.col(key.path), '"'] if key.kind == "text" else [pl.col(key.path)]
+
+
+def _join(pieces: Pieces) -> pl.Expr:
+    """Join texts and columns; texts that follow each other are one, which is faster."""
+    joined: Pieces = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        else:
+            joined.append(piece)
+    return pl.concat_str([pl.lit(each) if isinstance(each, str) else each for each in joined])

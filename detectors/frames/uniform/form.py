@@ -1,0 +1,106 @@
+"""The form that the lines of a log share: their keys, in order, and the type of each value.
+
+A program writes all of its lines in one form, so a few of them show it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from types import NoneType
+from typing import Any, Final, Literal
+
+from detectors.formats.fields import COUNT, MOMENT, RECORD, Field
+from detectors.formats.json_logs.shapes import Member, Shape
+
+Document = Mapping[str, Any]
+Kind = Literal["text", "count", "number", "object", "null"]
+
+_INTEGERS: Final = (COUNT.expected, MOMENT.expected)
+_LATENCY: Final = RECORD["latency_ms"].expected
+
+
+class NoFormError(Exception):
+    """The lines have no form in common, or one that is not read together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of the form; an object has keys of its own. `path` is `usage.prompt_tokens`.
+
+    The value of the kind "null" is null in all lines.
+    """
+
+    name: str
+    path: str
+    kind: Kind
+    keys: "tuple[Key, ...]" = ()
+    may_be_absent: bool = False
+    may_be_null: bool = False
+
+
+def find_form(documents: Sequence[Document], shape: Shape, before: str = "") -> tuple[Key, ...]:
+    """Return the keys of these objects, which must be in one order; the first is in all of them.
+
+    Raises
+    ------
+    NoFormError
+        The objects have no such form, or a key or a type that the shape does not allow.
+    """
+    keys = tuple(_find_key(name, documents, shape, before) for name in _order(documents))
+    if not keys or keys[0].may_be_absent:
+        raise NoFormError
+    return keys
+
+
+def _order(documents: Sequence[Document]) -> list[str]:
+    order = TopologicalSorter[str]()
+    for document in documents:
+        for name in document:
+            order.add(name)
+        for earlier, later in pairwise(document):
+            order.add(later, earlier)
+    try:
+        return list(order.static_order())
+    except CycleError:
+        raise NoFormError from None
+
+
+def _find_key(name: str, documents: Sequence[Document], shape: Shape, before: str) -> Key:
+    values = [document[name] for document in documents if name in document]
+    kinds = {type(value) for value in values}
+    may_be_absent, may_be_null = len(values) < len(documents), NoneType in kinds
+    kinds.discard(NoneType)
+    if may_be_absent and may_be_null:
+        raise NoFormError
+    path, member = before + name, shape.members.get(name)
+    kind, keys = _kind_of(member, kinds), tuple[Key, ...]()
+    if isinstance(member, Shape) and kind == "object":
+        objects = [value for value in values if value is not None]
+        keys = find_form(objects, member, f"{path}.")
+    return Key(name, path, kind, keys, may_be_absent, may_be_null and bool(kinds))
+
+
+def _kind_of(member: Member | None, kinds: set[type]) -> Kind:
+    if member is not None and not kinds:
+        return "null"
+    if isinstance(member, Shape) and kinds == {dict}:
+        return "object"
+    if not isinstance(member, Field):
+        raise NoFormError
+    if member.is_text and kinds == {str}:
+        return "text"
+    if member.expected in _INTEGERS and kinds == {int}:
+        return "count"
+    if member.expected == _LATENCY and kinds <= {int, float}:
+        return "number"
+    raise NoFormError
+
+
+def values_of(keys: Sequence[Key]) -> Iterator[Key]:
+    """Yield the keys whose values are not objects and not always null."""
+    for key in keys:
+        if key.kind == "object":
+            yield from values_of(key.keys)
+        elif key.kind != "null":
+            yield key

@@ -1,0 +1,183 @@
+"""Lines of one form, read together: the exact reader's calls, or none at all."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import strategies as st
+
+from detectors.formats.json_logs.anthropic import ANTHROPIC
+from detectors.formats.json_logs.lines import parse_objects
+from detectors.formats.json_logs.openai import OPENAI
+from detectors.formats.text.splitting import lines_of
+from detectors.frames import UsageLog, range_workers, read, sources
+from detectors.frames.uniform import read_uniform
+from detectors.frames.usage_log import from_columns
+from tests.exploration import explored
+
+LINE: dict[str, Any] = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1_767_225_600,
+    "model": "gpt-5.4",
+    "usage": {
+        "prompt_tokens": 10,
+        "completion_tokens": 4,
+        "total_tokens": 14,
+        "prompt_tokens_details": {"cached_tokens": 3, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    },
+    "service_tier": None,
+    "tag": "a:b, {c} [d] é",
+    "session_id": "tag",
+    "latency_ms": 12.5,
+    "prefix_hash": "aB" * 32,
+}
+COMPACT, SPACED = (",", ":"), (", ", ": ")
+# What stands somewhere in a line, and what some program or someone could write there instead.
+CHANGES = [
+    ('"created":1767225600', f'"created":{moment}')
+    for moment in ("1767225600.0", "1767225600000", "-1", "01767225600", "null", '"2026-01-01"')
+] + [
+    ('"prompt_tokens":10', f'"prompt_tokens":{count}')
+    for count in (
+        *("1.0", "1e1", "-0", "-1", "+1", "00", "1_0", " 10", "10 ", "0", "NaN", "Infinity"),
+        "true",
+        *("null", '"10"', "1000000000000", "1000000000001", "9223372036854775808", "1" * 40),
+        *("10,10", "[10]", "{}", '10,"prompt_tokens":10', '10,"content":1', ""),
+    )
+] + [
+    ('"gpt-5.4"', model)
+    for model in (
+        *('""', "null", '"x\\u0041"', '"\\n"', '"\x01"', '"\x7f"', '"\x85"', '"\u2028"', '"m'),
+        *('"' + "m" * 201 + '"', '"' + "é" * 150 + '"', '"a","model":"b"', '"tag"', "5", '"a\rb"'),
+    )
+] + [
+    ('"tag":"a', '"tag":"content":"a'),
+    ('"tag"', '"provider":"OpenAI","tag"'),
+    ('"tag"', '"provider":"no provider","tag"'),
+    ('"tag"', '"tag":"b","tag"'),
+    ('"tag"', '"content":null,"tag"'),
+    ('"tag"', '"content":"CANARY","tag"'),
+    ('"tag"', '"status":"ok","tag"'),
+    ('"tag"', '"ts":"2026-01-01T00:00:00Z","tag"'),
+    ('"service_tier":null', '"service_tier":"flex"'),
+    ('"service_tier":null,', ""),
+    ('"session_id":"tag",', ""),
+    ('"session_id":"tag"', '"session_id":null'),
+    ('"cached_tokens":3', '"cached_tokens":null'),
+    ('"audio_tokens":0', '"audio_tokens":1'),
+    ('"reasoning_tokens":2', '"reasoning_tokens":5'),
+    ('"total_tokens":14', '"total_tokens":16'),
+    ('{"reasoning_tokens":2}', "null"),
+    ('{"reasoning_tokens":2}', "{}"),
+    ("12.5", "1e2"), ("12.5", "012"), ("12.5", "12"), ("12.5", "-1"), ("12.5", "1000000000.5"),
+    ("12.5", "0.1000000000000000055511151231257827"), ("12.5", "12.3456789"), ("12.5", "null"),
+    ("aBaB", "xyz"), ("aBaB", "xBaB"), ("aBaB", "éé"), ("aBaB", "abab"), ("aBaB", "    "),
+    ("{", " {"), ("{", "{ "), ("{", "["), ("{", "{{"), ("{", "\ufeff{"), ("{", "\n{"), ("{", ""),
+    ("}", "} "), ("}", "}\r"), ("}", "}}"), ("}", "}{}"), ("}", ""), ("}", "\n}"), ("}", "},"),
+    (",", ", "), (",", ",,"), (",", ",\n"), (":", ": "), (":", "::"), ('"', "'"), ('"', '""'),
+]  # fmt: skip
+
+
+def joined(lines: list[str]) -> bytes:
+    return "\n".join(lines).encode() + b"\n"
+
+
+def exactly(text: bytes) -> pl.DataFrame | None:
+    """Return the calls of the exact reader; None if it finds anything wrong."""
+    parsed = parse_objects(lines_of(text), 1, OPENAI)
+    is_fine = not parsed.invalid and not parsed.unknown_fields
+    return from_columns(parsed.columns) if is_fine and all(lines_of(text)) else None
+
+
+def check(text: bytes) -> None:
+    together = read_uniform(text, OPENAI)
+    if together is not None:
+        expected = exactly(text)
+        assert expected is not None
+        assert together.schema == expected.schema
+        assert together.equals(expected)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """Lines of one form, of which some are changed once or twice, first or last."""
+    line = json.dumps(LINE, separators=COMPACT, ensure_ascii=False)
+    lines = [line.replace("-1", f"-{n}") for n in range(draw(st.integers(1, 60)))]
+    for _ in range(draw(st.integers(1, 3))):
+        old, new = draw(st.sampled_from(CHANGES))
+        from_end = draw(st.booleans())
+        for number in draw(st.sets(st.integers(0, len(lines) - 1), min_size=1, max_size=60)):
+            parts = lines[number].rsplit(old, 1) if from_end else lines[number].split(old, 1)
+            lines[number] = new.join(parts)
+    return joined(lines)
+
+
+@explored(1_000, logs())
+def test_lines_read_together_are_those_of_the_exact_reader(text: bytes) -> None:
+    check(text)
+
+
+@pytest.mark.parametrize("old", sorted({old for old, _ in CHANGES}))
+def test_a_change_in_one_line_or_in_all_is_never_read_otherwise(old: str) -> None:
+    line = json.dumps(LINE, separators=COMPACT, ensure_ascii=False)
+    for new in [new for each, new in CHANGES if each == old]:
+        changed = line.replace(old, new, 1)
+        check(joined([changed] * 3))
+        check(joined([line] * 50 + [changed] + [line]))
+
+
+def without(*names: str) -> list[str]:
+    kept = {name: value for name, value in LINE.items() if name not in names}
+    return [json.dumps(kept, ensure_ascii=False)]
+
+
+READ = {
+    "compact": [json.dumps(LINE, separators=COMPACT, ensure_ascii=False)],
+    "absent keys": without() + without("tag") + without("prefix_hash", "session_id"),
+    "a rare key": without("tag") * 500 + without() + without("tag") * 30,
+    "null or not": without() + [without()[0].replace("12.5", "null")],
+    "whole and broken": without() + [without()[0].replace("12.5", "12")],
+}
+
+
+@pytest.mark.parametrize("name", sorted(READ))
+def test_ordinary_lines_are_read_together(name: str) -> None:
+    text = joined(READ[name])
+    together, expected = read_uniform(text, OPENAI), exactly(text)
+    assert together is not None
+    assert expected is not None
+    assert together.equals(expected)
+
+
+def test_other_dialects_are_left_to_the_exact_reader() -> None:
+    assert read_uniform(joined(without()), ANTHROPIC) is None
+
+
+@pytest.mark.parametrize("odd", [(), (3,), range(20), range(0, 20, 2)])
+def test_a_file_is_read_alike_whichever_of_its_ranges_have_one_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: Any
+) -> None:
+    for name in ("PARALLEL_BYTES", "UNIFORM_BYTES", "RANGE_BYTES"):
+        monkeypatch.setattr(sources, name, 4_096)
+    monkeypatch.setattr(range_workers, "_MOST_LOST", 3)
+    lines = [json.dumps({**LINE, "id": f"id-{n:04}"}, ensure_ascii=False) for n in range(200)]
+    for part in odd:
+        lines[part * 10] = lines[part * 10].replace('"total_tokens": 14', '"total_tokens": -1')
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(joined(lines))
+    with path.open("rb") as file:
+        expected = read(file)
+    heard: list[int] = []
+    for processes in (1, 2):
+        log = read(path, processes=processes, progress=lambda done, _: heard.append(done))
+        assert is_same(log, expected)
+    assert expected.invalid.count == len(odd)
+
+
+def is_same(log: UsageLog, expected: UsageLog) -> bool:
+    has_same_rows = log.rows == expected.rows and log.invalid == expected.invalid
+    return has_same_rows and log.frame.equals(expected.frame)
