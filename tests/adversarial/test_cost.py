@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from service.errors import ServiceError
-from service.web.intake.receiving import BLOCK_BYTES, FileSink, copy_file
+from service.web.http.bodies import BLOCK_BYTES
+from service.web.intake.receiving import FileSink, copy_file
 from service.web.intake.storing import CHUNK_BYTES
 from tests.adversarial.bodies import BODIES, BOUNDARY, MULTIPARTS
 from tests.adversarial.files import FILES

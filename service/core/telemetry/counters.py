@@ -49,6 +49,11 @@ CUT_CONNECTIONS: Final = Counter(
     ("reason",),
     registry=REGISTRY,
 )
+REFUSED_BODIES: Final = Counter(
+    "tallystick_refused_bodies",
+    "Large bodies that were refused because others took the memory for them.",
+    registry=REGISTRY,
+)
 ACCEPTED_RECORDS: Final = Counter(
     "tallystick_accepted_records",
     "Usage records that were accepted, by source.",

@@ -76,6 +76,7 @@ def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
     """Delete and return the oldest batches of an account, in order, up to a number of spans.
 
     A batch is taken if those before it have fewer calls and fewer links than an import may have.
+    Keys that an import has counted are always taken, although the calls that waited are older.
     """
     own_links = func.octet_length(SpanBatch.links) / LINK.size
     counts = {"calls": SpanBatch.calls, "links": own_links}
@@ -83,11 +84,14 @@ def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
         (func.sum(count).over(order_by=SpanBatch.id) - count).label(name)
         for name, count in counts.items()
     ]
-    mine = select(SpanBatch.id, *before).where(SpanBatch.account_id == account_id).subquery()
-    first = select(mine.c.id).where(mine.c.calls < MAX_CALLS, mine.c.links < MAX_LINKS)
+    has_counted = and_(SpanBatch.calls == 0, func.octet_length(SpanBatch.keys) > 0)
+    columns = (SpanBatch.id, has_counted.label("has_counted"), *before)
+    mine = select(*columns).where(SpanBatch.account_id == account_id).subquery()
+    has_room = and_(mine.c.calls < MAX_CALLS, mine.c.links < MAX_LINKS)
+    first = select(mine.c.id).where(or_(mine.c.has_counted, has_room))
     is_recent = (SpanBatch.received_at > func.now() - CARRIED_FOR).label("is_recent")
-    columns = (*SpanBatch.__table__.columns, is_recent)
-    taken = delete(SpanBatch).where(SpanBatch.id.in_(first)).returning(*columns)
+    returned = (*SpanBatch.__table__.columns, is_recent)
+    taken = delete(SpanBatch).where(SpanBatch.id.in_(first)).returning(*returned)
     rows = connection.execute(taken).all()
     return sorted(rows, key=lambda row: row.id)
 

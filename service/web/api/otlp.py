@@ -102,7 +102,7 @@ def traces() -> Response:
     reader = READERS.get(request.mimetype)
     if reader is None:
         raise UnsupportedMediaTypeError(_UNSUPPORTED)
-    calls = read_request(plain_body(), reader, _tag_attribute())
+    calls = read_request(bytes(plain_body()), reader, _tag_attribute())
     if calls.calls or calls.links:
         _store(calls)
     warnings = (_REJECTED if calls.rejected else "", _ASSUMED if calls.assumed else "")

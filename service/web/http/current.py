@@ -2,7 +2,7 @@
 
 import mmap
 import time
-from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, cast
 
 from flask import Flask, current_app, g, request
@@ -13,8 +13,8 @@ from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
 from service.payments.webhooks import Provider, load_providers
 
-# The key in the WSGI environment of a function that sleeps without holding up other requests.
-SLEEP: Final = "service.sleep"
+# The key in the WSGI environment of a function for `without_slot`.
+WITHOUT_SLOT: Final = "service.without_slot"
 # The key of whether the server had no room for the request in time.
 IS_BUSY: Final = "service.is_busy"
 
@@ -46,9 +46,18 @@ def find_payment_provider(name: str) -> Provider | None:
     return providers.get(name)
 
 
-def current_sleep() -> Callable[[float], None]:
-    """Return the server's function for waiting, or the ordinary one under another server."""
-    return cast(Callable[[float], None], request.environ.get(SLEEP, time.sleep))
+def without_slot() -> AbstractContextManager[None]:
+    """Wait for something other than the processor, and let other requests run meanwhile.
+
+    Leaving the context raises `UnavailableError` if the server has no slot in time.
+    """
+    context = request.environ.get(WITHOUT_SLOT, nullcontext)  # another server has no slots
+    return cast("AbstractContextManager[None]", context())
+
+
+def sleep_without_slot(seconds: float) -> None:
+    with without_slot():
+        time.sleep(seconds)
 
 
 def current_session_factory() -> sessionmaker[Session]:

@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, Final, cast
 
 from flask import request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
+from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
 from detectors.formats import ColumnMapping, read_pairs
@@ -22,11 +22,10 @@ from service.errors import (
     BadRequestError,
     InvalidRequestError,
     PayloadTooLargeError,
-    UnavailableError,
     UnsupportedMediaTypeError,
 )
 from service.web.auth.csrf import TOKEN_FIELD
-from service.web.http.bodies import BROKEN_OFF
+from service.web.http.bodies import BROKEN_OFF, read_block
 from service.web.http.current import current_config
 from service.web.http.error_responses import storage_needed
 
@@ -41,7 +40,6 @@ MAX_MAPPED: Final = 1_000  # columns
 MAX_OVERHEAD_BYTES: Final = 512 * 1024
 _MALFORMED: Final = "The body isn't valid multipart/form-data, or it is incomplete."
 _EXPECTED: Final = f'Send exactly one file in the part "{PART_NAME}", and no other parts.'
-BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
 # The maximum in RFC 2046, section 5.1.1.
 _MAX_BOUNDARY_LENGTH: Final = 70
 
@@ -212,19 +210,9 @@ def _events(decoder: MultipartDecoder, block: bytes | None) -> list[Event]:
 def _read_blocks(check_time: TimeCheck) -> Iterator[bytes]:
     """Yield the body as it arrives; raise `BadRequestError` where it breaks off."""
     received, announced = 0, request.content_length
-    while block := _read_block():
+    while block := read_block():
         received += len(block)
         check_time()
         yield block
     if announced is not None and received < announced:
         raise BadRequestError(BROKEN_OFF)
-
-
-def _read_block() -> bytes:
-    try:
-        return request.stream.read(BLOCK_BYTES)
-    except (HTTPException, UnavailableError):
-        raise
-    except Exception as error:
-        # Servers raise exceptions of their own here, and an OSError would pass for a full disk.
-        raise BadRequestError(BROKEN_OFF) from error

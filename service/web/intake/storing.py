@@ -31,8 +31,8 @@ from service.web.http.current import (
     current_blobs,
     current_config,
     current_session_factory,
-    current_sleep,
     get_session,
+    sleep_without_slot,
 )
 from service.web.http.error_responses import storage_needed
 from service.web.intake.gates import KEY_NAMESPACES, Admission, payment_required
@@ -84,7 +84,7 @@ def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
         g.upload_mapping = upload.mapping  # the form shows it again
         if earlier is None:
             try:
-                with upload_turns.turn(current_caller().account_id, sleep=current_sleep()):
+                with upload_turns.turn(current_caller().account_id, sleep=sleep_without_slot):
                     audit = _store_file(upload, spent)
                 return _add(audit, key, upload.fingerprint)
             except KeyTakenError as taken:  # by a request that ran at the same time

@@ -2,20 +2,20 @@
 
 Each connection that sends something has a thread, of which there are many. But only a few requests
 at a time run in the application: a request gives its slot up while it waits for its client. A
-client that takes too long in total is cut off, however regularly it sends or reads a byte. A
-request that waits too long for a slot is refused with a 503.
+client that takes too long in total is cut off, however regularly it sends or reads a byte. Slots
+are given in the order in which requests ask, and one that waits too long is refused with a 503.
 """
 
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import BoundedSemaphore
 from typing import Any, Final
 
 from service.core.telemetry.counters import SLOT_SECONDS
 from service.errors import UnavailableError
-from service.web.http.current import IS_BUSY, SLEEP
+from service.web.http.bodies.shares import Shares
+from service.web.http.current import IS_BUSY, WITHOUT_SLOT
 
 HEADER_SECONDS: Final = 15.0
 # What a body or a response may take: this long, and longer for each byte at the slowest rate.
@@ -24,7 +24,7 @@ _SLOWEST_BYTES_PER_SECOND: Final = 16 * 1024
 
 # How long a request waits for slots in total: half of the ten seconds in which it is answered.
 _QUEUE_SECONDS: Final = 5.0
-# A large body needs a slot for each of its parts, so it may wait longer, by this much.
+# A body that is checked as it arrives needs a slot for each part, so it may wait longer, by this.
 _QUEUED_BYTES_PER_SECOND: Final = 256 * 1024
 
 
@@ -59,13 +59,13 @@ class SlottedApplication:
 
     def __init__(self, application: Any, slots: int, deadlines: Deadlines) -> None:
         self._application = application
-        self._slots = BoundedSemaphore(slots)
+        self._slots = Shares(slots)
         self._deadlines = deadlines
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
         client = _Client(environ["gunicorn.socket"], self._slots, self._deadlines)
         environ["wsgi.input"] = _Body(environ["wsgi.input"], client)
-        environ[SLEEP] = client.sleep
+        environ[WITHOUT_SLOT] = client.without_slot
         with client.running() as has_slot:
             environ[IS_BUSY] = not has_slot
             parts = self._application(environ, start_response)
@@ -75,9 +75,7 @@ class SlottedApplication:
 class _Client:
     """The client of one request: waits for it without a slot, within its deadline."""
 
-    def __init__(
-        self, connection: socket.socket, slots: BoundedSemaphore, deadlines: Deadlines
-    ) -> None:
+    def __init__(self, connection: socket.socket, slots: Shares, deadlines: Deadlines) -> None:
         self._connection = connection
         self._slots = slots
         self._deadlines = deadlines
@@ -97,7 +95,7 @@ class _Client:
 
     def _take_slot(self) -> bool:
         began_at = time.monotonic()
-        self._has_slot = self._slots.acquire(timeout=max(0.0, self._queue_seconds))
+        self._has_slot = self._slots.take(1, self._queue_seconds)
         waited = time.monotonic() - began_at
         self._queue_seconds -= waited
         SLOT_SECONDS.labels("served" if self._has_slot else "refused").observe(waited)
@@ -106,31 +104,33 @@ class _Client:
     def _give_slot_up(self) -> None:
         if self._has_slot:
             self._has_slot = False
-            self._slots.release()
+            self._slots.give_back(1)
+
+    @contextmanager
+    def without_slot(self) -> Iterator[None]:
+        """Give the slot up, if the request has one; raise `UnavailableError` without one after."""
+        had_slot = self._has_slot
+        self._give_slot_up()
+        yield
+        if had_slot and not self._take_slot():
+            raise UnavailableError
 
     @contextmanager
     def sending_body(self) -> Iterator[None]:
-        """Give the slot up while the client sends; raise `UnavailableError` without one after."""
-        self._give_slot_up()
-        self._deadlines.set(self._connection, self._patience, socket.SHUT_RD)
-        began_at = time.monotonic()
-        try:
-            yield
-        finally:
-            self._patience -= time.monotonic() - began_at
-            self._deadlines.clear(self._connection)
-        if not self._take_slot():
-            raise UnavailableError
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep without a slot, for requests that wait for something else than the processor."""
-        self._give_slot_up()
-        time.sleep(seconds)
-        self._has_slot = self._slots.acquire()
+        """Wait for the client, up to its deadline and without a slot."""
+        with self.without_slot():
+            self._deadlines.set(self._connection, self._patience, socket.SHUT_RD)
+            began_at = time.monotonic()
+            try:
+                yield
+            finally:
+                self._patience -= time.monotonic() - began_at
+                self._deadlines.clear(self._connection)
 
     def count_received(self, size: int) -> None:
         self._patience += size / _SLOWEST_BYTES_PER_SECOND
-        self._queue_seconds += size / _QUEUED_BYTES_PER_SECOND
+        if self._has_slot:
+            self._queue_seconds += size / _QUEUED_BYTES_PER_SECOND
 
     def start_reading(self) -> None:
         self._read_by = time.monotonic() + _TRANSFER_SECONDS

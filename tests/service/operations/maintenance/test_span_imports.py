@@ -107,6 +107,23 @@ def test_a_span_counts_once_over_requests_and_imports(
     assert _close(connection, store, tenant) == []
 
 
+def test_a_span_counts_once_where_more_calls_wait_than_an_import_takes(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The keys that an import has counted are newer than the calls that already waited."""
+    monkeypatch.setattr(span_batches, "MAX_CALLS", 1)
+    again = span(CHAT)
+    _send(client, tenant, again)
+    _send(client, tenant, span(CHAT))
+    _send(client, tenant, again)
+    for expected in (1, 1, 0):
+        assert sum(len(records) for _, records in _close(connection, store, tenant)) == expected
+
+
 def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(
     client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
 ) -> None:

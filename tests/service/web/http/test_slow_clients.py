@@ -16,7 +16,7 @@ import requests
 from flask import Flask
 
 from service.errors import UnavailableError
-from service.web.http.current import IS_BUSY, SLEEP
+from service.web.http.current import IS_BUSY, WITHOUT_SLOT
 from service.web.server import slots
 from service.web.server.slots import Deadlines, SlottedApplication
 from tests.service.support.live import LiveService
@@ -172,7 +172,8 @@ def test_a_request_that_sleeps_lets_others_run() -> None:
         if environ["PATH_INFO"] == "/waits":
             asleep.set()
             while not awake.is_set():
-                environ[SLEEP](0.01)
+                with environ[WITHOUT_SLOT]():
+                    time.sleep(0.01)
         return [environ["PATH_INFO"].encode()]
 
     ask = Asking(SlottedApplication(application, 1, Deadlines()), server)

@@ -5,9 +5,11 @@ import http.client
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import psutil
 import pytest
 import requests
 from sqlalchemy import func, select
@@ -17,7 +19,7 @@ from service.models import Audit
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, batch
-from tests.worker.support.promises import at_a_quarter, in_turn
+from tests.worker.support.promises import Note, at_a_quarter, in_turn
 
 JSON = {"Content-Type": "application/json"}
 
@@ -50,6 +52,37 @@ def test_a_hundred_concurrent_requests_with_one_key_are_one_audit(live: LiveServ
     assert len({audit_id for _, audit_id in answers}) == 1
     assert _audits(live, tenant) == 1
     assert live.blob_names() - before == {f"{answers[0][1]}.jsonl"}
+
+
+@pytest.mark.stress
+def test_fifty_senders_of_large_bodies_take_no_more_memory_than_the_setting(
+    live: LiveService, note: Note
+) -> None:
+    """By default, `test_large_bodies.py` shows when a body gets memory and when it is refused."""
+    tenants = [live.add_tenant() for _ in range(50)]
+    body = b" " * 40_000_000 + json.dumps(batch(5)).encode()
+    processes = psutil.Process(live.process.pid).children(recursive=True)
+    before = [(process, _reset_peak(process)) for process in processes]
+    with ThreadPoolExecutor(len(tenants)) as pool:
+        responses = list(pool.map(lambda tenant: _post(live, tenant, body), tenants))
+    grown = [_megabytes(process, "VmHWM") - size for process, size in before]
+    statuses = Counter(response.status_code for response in responses)
+    refused = [response for response in responses if response.status_code == 503]
+    assert all("Retry-After" in response.headers for response in refused), statuses
+    note(f"36 50 bodies of 40 MB at once: {dict(statuses)}", 50, 50 - statuses[201] - statuses[503])
+    peak = round(max(grown))
+    note(f"36 50 bodies of 40 MB at once: {peak} MB a process", len(grown), int(peak > 200 + 150))
+    assert statuses[201] > 0
+
+
+def _reset_peak(process: psutil.Process) -> float:
+    Path(f"/proc/{process.pid}/clear_refs").write_text("5")
+    return _megabytes(process, "VmRSS")
+
+
+def _megabytes(process: psutil.Process, field: str) -> float:
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1_000
 
 
 @pytest.mark.stress

@@ -24,7 +24,8 @@ INTAKE: Final = "service/web/intake/"
 VIEWS: Final = {"batch": "service/web/api/ingest.py", "file": "service/web/api/uploads.py"}
 MAX_HOPS: Final = 8
 # Not steps: the caller, the settings, the session, the trace, a new ID, a blob's key, a failed disk
-# as 503, and what bounds a file's cost: its processor time and its account's turn.
+# as 503, a block of the body, and what bounds a file's cost: its processor time and its account's
+# turn.
 ACCESSORS: Final = frozenset(
     f"service/{name}.py"
     for name in (
@@ -32,6 +33,7 @@ ACCESSORS: Final = frozenset(
         "models/audits/blob_keys",
         "models/base",
         "web/auth/callers",
+        "web/http/bodies/__init__",
         "web/http/current",
         "web/http/error_responses",
         "web/intake/processor_time",

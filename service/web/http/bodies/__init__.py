@@ -1,0 +1,189 @@
+"""Read a request's body within limits of size, type and encoding."""
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from io import SEEK_END, BytesIO
+from mmap import ACCESS_READ, mmap
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, Final, ParamSpec, TypeVar, cast
+
+from flask import g, request
+from werkzeug.exceptions import HTTPException
+
+from detectors.contract import UsageRecord
+from detectors.formats import Version, decode_batch
+from service.errors import (
+    BadRequestError,
+    PayloadTooLargeError,
+    UnavailableError,
+    UnsupportedMediaTypeError,
+)
+from service.web.http.bodies.memory import take_memory
+from service.web.http.current import current_config, without_slot
+from service.web.http.error_responses import storage_needed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# The largest body of a request that only has a few plain fields.
+SMALL_BYTES: Final = 4 * 1024
+# A larger body of a batch or of spans is received into a file.
+SPOOLED_BYTES: Final = 256 * 1024
+BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
+FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is malformed."
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
+
+
+def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Receive the body up to this size or the setting's; respond with 413 if it is longer.
+
+    A large one is received into a file, see `plain_body`.
+    """
+
+    def decorate(view: Callable[P, R]) -> Callable[P, R]:
+        @wraps(view)
+        def read(*args: P.args, **kwargs: P.kwargs) -> R:
+            g.max_body_bytes = min(max_bytes, current_config().max_body_bytes)
+            announced = request.content_length
+            if announced is not None and announced <= SPOOLED_BYTES:
+                read_body(g.max_body_bytes)
+                return view(*args, **kwargs)
+            with _spool() as g.body:
+                with storage_needed(), without_slot():
+                    _receive(g.body, g.max_body_bytes)
+                return view(*args, **kwargs)
+
+        return read
+
+    return decorate
+
+
+def small_body(view: Callable[P, R]) -> Callable[P, R]:
+    """Read the body of a few fields; respond with 413 if it is longer than any could be."""
+
+    @wraps(view)
+    def read(*args: P.args, **kwargs: P.kwargs) -> R:
+        read_body(SMALL_BYTES)
+        return view(*args, **kwargs)
+
+    return read
+
+
+def read_body(max_bytes: int) -> bytes:
+    """Return the raw body; raise `PayloadTooLargeError` without reading beyond the limit."""
+    announced = request.content_length
+    # One byte more, because a body without a length is silently cut at the limit.
+    request.max_content_length = max_bytes + 1
+    if (announced or 0) <= max_bytes:
+        body = _read_body(announced)
+        if len(body) <= max_bytes:
+            return body
+    raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
+
+
+def _receive(file: BinaryIO, max_bytes: int) -> None:
+    """Write the body to the file; raise `PayloadTooLargeError` beyond the limit."""
+    announced, received = request.content_length, 0
+    request.max_content_length = max_bytes + 1
+    if (announced or 0) <= max_bytes:
+        while received <= max_bytes and (block := read_block()):
+            file.write(block)
+            received += len(block)
+    if max(announced or 0, received) > max_bytes:
+        raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
+    if announced is not None and received < announced:
+        # The part that arrived could parse as a complete but different batch.
+        raise BadRequestError(BROKEN_OFF)
+
+
+def read_block() -> bytes:
+    """Return the next bytes of the body, and none at its end."""
+    try:
+        return request.stream.read(BLOCK_BYTES)
+    except (HTTPException, UnavailableError):
+        raise
+    except Exception as error:
+        # Servers raise exceptions of their own here, and an OSError would pass for a full disk.
+        raise BadRequestError(BROKEN_OFF) from error
+
+
+def _spool() -> BinaryIO:
+    """Return a file without a name, which is in memory while it is small."""
+    folder = current_config().upload_folder or None
+    return cast(BinaryIO, SpooledTemporaryFile(SPOOLED_BYTES, dir=folder))
+
+
+def _read_body(announced: int | None) -> bytes:
+    try:
+        body = request.get_data(cache=True)
+    except (HTTPException, UnavailableError):
+        raise
+    except Exception as error:
+        # Each server has its own exceptions for incomplete and malformed bodies.
+        raise BadRequestError(BROKEN_OFF) from error
+    if announced is not None and len(body) < announced:
+        # The part that arrived could parse as a complete but different batch.
+        raise BadRequestError(BROKEN_OFF)
+    return body
+
+
+def decode_body(version: Version) -> Sequence[UsageRecord]:
+    """Return the validated records of an ingest body; raise an error that names the problem."""
+    if request.mimetype != "application/json":
+        raise UnsupportedMediaTypeError
+    return decode_batch(plain_body(), version)
+
+
+def plain_body() -> bytes | memoryview:
+    """Return the body that `bounded_body` has received, decompressed within the same limit.
+
+    A large one is the memory map of a file. Raises `UnavailableError` if there is no memory for it.
+    """
+    received = g.get("body") or BytesIO(request.get_data(cache=True))
+    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding == "identity":
+        return _load(received)
+    if encoding not in ("gzip", "x-gzip"):
+        raise UnsupportedMediaTypeError("Unsupported Content-Encoding. Use gzip or none.")
+    with _spool() as plain, storage_needed():
+        _gunzip(received, plain, g.max_body_bytes)
+        return _load(plain)
+
+
+def _load(file: BinaryIO) -> bytes | memoryview:
+    size = file.seek(0, SEEK_END)
+    file.seek(0)
+    if size <= SPOOLED_BYTES:
+        return file.read()
+    take_memory(size)
+    return memoryview(mmap(file.fileno(), size, access=ACCESS_READ))
+
+
+def _gunzip(packed: BinaryIO, plain: BinaryIO, max_bytes: int) -> None:
+    """Decompress one gzip member, up to the limit."""
+    decoder, size = zlib.decompressobj(_GZIP_WINDOW), 0
+    packed.seek(0)
+    for piece in _unpack(packed, decoder):
+        size += len(piece)
+        if size > max_bytes:
+            raise PayloadTooLargeError(
+                f"The uncompressed body must be at most {max_bytes:,} bytes."
+            )
+        plain.write(piece)
+    if not decoder.eof or decoder.unused_data or packed.read(1):
+        raise BadRequestError("The body must be exactly one complete gzip member.")
+
+
+def _unpack(packed: BinaryIO, decoder: "zlib._Decompress") -> Iterator[bytes]:
+    """Yield what the file holds, up to the end of its first member."""
+    try:
+        while not decoder.eof and (block := packed.read(BLOCK_BYTES)):
+            while block and not decoder.eof:
+                yield decoder.decompress(block, BLOCK_BYTES)
+                block = decoder.unconsumed_tail
+        while piece := decoder.decompress(b"", BLOCK_BYTES):
+            yield piece
+    except zlib.error as error:
+        raise BadRequestError("The body isn't valid gzip.") from error
