@@ -12,7 +12,7 @@ from service.payments.documents import decode_document, find_text
 from service.payments.events import VerifiedEvent
 from service.payments.prices import Prices
 
-MAX_EVENT_BYTES: Final = 1024 * 1024  # several times the largest event of either payment provider
+MAX_EVENT_BYTES: Final = 256 * 1024  # several times the largest event of either payment provider
 _CLASSES: Final = {STRIPE: "Stripe", PADDLE: "Paddle"}
 _log = get_logger(__name__)
 
