@@ -95,3 +95,18 @@ def test_order_is_kept_over_many_blocks() -> None:
     assert len(chunks) > 10
     records = [record for chunk in chunks for record in records_of(chunk.columns)]
     assert [record.request_id for record in records] == [f"req_{n}" for n in range(5_000)]
+
+
+def test_whole_objects_of_a_block_are_found_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    find_end = splitting._ArraySplitter._find_end
+
+    def count(splitter: splitting._ArraySplitter, block: bytes, start: int) -> int:
+        asked.append(start)
+        return find_end(splitter, block, start)
+
+    monkeypatch.setattr(splitting._ArraySplitter, "_find_end", count)
+    log = json.dumps([LINE] * 1_000).encode()
+    assert list(map(json.loads, split(log, len(log) // 4 + 1))) == [LINE] * 1_000
+    # The last of each block and the first of the next are one that both have a part of.
+    assert len(asked) <= 2 * 4
