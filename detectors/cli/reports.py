@@ -4,7 +4,7 @@ import sys
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -38,15 +38,16 @@ def read_report(
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
     """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
     book = read_prices(prices) if prices else find_update()
-    terms: dict[str, Any] = {"prices": book} if book else {}
-    named: dict[str, Any] = {"mapping": mapping} if mapping else {}
     try:
+        # The calls have no name here, and no `**` keeps them: the audit frees them when it can.
         if file == STANDARD_INPUT:
-            return detectors.audit(detectors.read(sys.stdin.buffer, **named), **terms)
+            return detectors.audit(detectors.read(sys.stdin.buffer, mapping=mapping), prices=book)
         if file.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         with long_progress("Auditing", file.stat().st_size) as progress:
-            return detectors.audit(detectors.read(file, progress=progress, **named), **terms)
+            return detectors.audit(
+                detectors.read(file, mapping=mapping, progress=progress), prices=book
+            )
     except DetectorError as error:
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
