@@ -140,7 +140,10 @@ class PolarsEngine(Engine):
         return looked_up
 
     def drop_duplicate_rows(self, calls: Calls, fields: Sequence[str]) -> Calls:
-        frame = self._collect(calls).select(fields)
+        frame = self._collect(calls)
+        # A `select` copies a frame whose columns have parts of different lengths.
+        if frame.columns != list(fields):
+            frame = frame.select(fields)
         # Compare hashes first, which is several times faster than comparing texts.
         hashes, named = frame["request_id"].hash(), frame["request_id"] != ""
         # Counting them first takes a third of the time, and most logs have no duplicate rows.
