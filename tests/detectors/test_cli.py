@@ -37,14 +37,14 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Arrange:
     """Let the audit give this report or raise this error; the list holds what was read."""
     sources: list[Any] = []
 
-    def read(source: Any, *, progress: Callable[[int, int], None] | None) -> Any:
+    def read(source: Any, *, progress: Callable[[int, int], None] | None, **_: Any) -> Any:
         if progress is not None:
             progress(1, 2)
         sources.append((source, progress is not None))
         return source
 
     def arrange(outcome: Report | Exception) -> list[Any]:
-        def audit(_: Any) -> Report:
+        def audit(_: Any, **__: Any) -> Report:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome

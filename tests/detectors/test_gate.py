@@ -38,8 +38,8 @@ def audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
     log.write_text("{}")
 
     def run(findings: list[Finding], *options: object, **environment: str) -> Result:
-        monkeypatch.setattr(detectors, "read", lambda source, progress: source)
-        monkeypatch.setattr(detectors, "audit", lambda _: make_report(*findings))
+        monkeypatch.setattr(detectors, "read", lambda source, **_: source)
+        monkeypatch.setattr(detectors, "audit", lambda _, **__: make_report(*findings))
         arguments = ["audit", str(log), *map(str, options)]
         return CliRunner(env={"COLUMNS": "120", **environment}).invoke(library, arguments)
 
