@@ -6,7 +6,7 @@ from time import perf_counter, time
 from typing import Any
 
 from tallystick import capture
-from tallystick.capture import Capture
+from tallystick.capture import Capture, note_fault
 from tallystick.labels import clean_label, current_session, current_tag, entered, sessions
 from tallystick.reading.options import Route, declared_limit, route_of
 from tallystick.reading.parts import Parts, anthropic_parts, openai_parts, tier_parts
@@ -39,10 +39,12 @@ class Call:
     __slots__ = (
         "_answer_id",
         "_answered_model",
+        "_asked",
         "_asked_model",
         "_clock",
         "_counts",
         "_created_id",
+        "_headers",
         "_is_background",
         "_is_partial",
         "_is_stream",
@@ -50,8 +52,9 @@ class Call:
         "library",
         "_parts",
         "_provider",
+        "_reasoning",
         "_response_id",
-        "_start",
+        "_started_at",
         "_anthropic_counts",
         "capture",
         "endpoint",
@@ -62,10 +65,12 @@ class Call:
     )
     _answer_id: str | None
     _answered_model: str | None
+    _asked: tuple[Any, ...]
     _asked_model: str | None
     _clock: float
     _counts: Counts | None
     _created_id: str | None
+    _headers: Any
     _is_background: bool
     _is_partial: bool
     _is_stream: bool
@@ -73,8 +78,9 @@ class Call:
     library: str
     _parts: Parts | None
     _provider: str
+    _reasoning: int | None
     _response_id: str | None
-    _start: tuple[Any, ...]
+    _started_at: float
     _anthropic_counts: list[int | None] | None
     capture: Capture
     endpoint: str | None
@@ -134,11 +140,10 @@ class Call:
             counts = openai_counts(usage, self.endpoint)
             if counts is not None:
                 self._counts, self._parts = openai_parts(counts, usage, tier)
+                self._reasoning = None  # it is among the parts
             return
-        self._counts, reasoning = found
+        self._counts, self._reasoning = found
         self._parts = tier_parts(tier) if tier is not None else None
-        if reasoning:
-            self._parts = {**(self._parts or {}), "reasoning_tokens": reasoning}
 
     def take_counts(
         self, counts: Counts | None, parts: Parts, model: object = None, *, is_partial: bool = False
@@ -166,60 +171,74 @@ class Call:
         """Set the provider of a call whose host is known only when its response arrives."""
         if provider != self._provider:
             self._provider = provider
-            self._start = (self._start[0], provider, *self._start[2:])
+            self._asked = (provider, *self._asked[1:])
 
     def arrived(self, headers: Any, is_stream: bool) -> None:
         """Note the response's headers and latency; a stream's latency is measured at its end."""
-        is_anthropic = self.library == "anthropic"
-        name = _REQUEST_ID_OF_ANTHROPIC if is_anthropic else _REQUEST_ID_HEADER
-        self.request_id = _request_id(headers, name)
+        self._headers = headers
         self._is_stream = is_stream
         self._latency_ms = None if is_stream else (perf_counter() - self._clock) * 1e3
 
     def end(self) -> None:
-        """Make the record, once, in the process that made the call."""
-        if self.has_ended:
-            return
-        self.has_ended = True
-        current = self.capture
-        if self._is_stream:
-            current.open_streams.pop(id(self), None)
-        if capture.active is not current:
-            return
+        """Make the record, once, in the process that made the call; never raises."""
+        try:
+            if self.has_ended:
+                return
+            self.has_ended = True
+            current = self.capture
+            if self._is_stream:
+                current.open_streams.pop(id(self), None)
+            if capture.active is current:
+                self._put(current)
+        except Exception:
+            note_fault()
+
+    def _put(self, current: Capture) -> None:
         latency_ms = self._latency_ms
         if latency_ms is None:
             latency_ms = (perf_counter() - self._clock) * 1e3
-        counts = (
-            self._counts
-            if self._anthropic_counts is None
-            else anthropic_counts(self._anthropic_counts)
-        )
+        counts = self._counts
+        if self._anthropic_counts is not None:
+            counts = anthropic_counts(self._anthropic_counts)
         if counts is None or self._response_id is not None:
             counts = self._counted_now(counts)
+        if counts is None:
+            return
         model = self._answered_model or self._asked_model
         if self._provider == "aws":
             model = self._model_at_aws()
-        if counts is None:
-            return
         if model is None:
             current.miss(self.endpoint)
             return
         # "ok" is not sent. A stream that ends before its last counts was cancelled, if nothing
         # else is known.
         status = self.status or ("cancelled" if self._is_partial else None)
-        # In the order of a `Record`.
-        current.delivery.put(
-            (
-                self._start,
-                model,
-                counts,
-                latency_ms,
-                self._answer_id or _text_or_none(self.request_id),
-                (self._parts or None)
-                if status is None
-                else {**(self._parts or {}), "status": status},
-            )
+        parts = self._parts or None
+        if status is not None:
+            parts = {**(parts or {}), "status": status}
+        prompt, completion, cached, write = counts
+        record = (
+            self._asked,
+            self._started_at,
+            model,
+            prompt,
+            completion,
+            cached,
+            write,
+            self._reasoning,
+            latency_ms,
+            self._answer_id or self._id_of_request(),
+            parts,
         )
+        current.delivery.put(record)  # in the order of a `Record`
+
+    def _id_of_request(self) -> str | None:
+        """Return the request's ID, which is read from the headers only where nothing better is."""
+        if self.request_id is None and self._headers is not None:
+            is_anthropic = self.library == "anthropic"
+            name = _REQUEST_ID_OF_ANTHROPIC if is_anthropic else _REQUEST_ID_HEADER
+            self.request_id = _request_id(self._headers, name)
+        return _text_or_none(self.request_id)
 
     def _counted_now(self, counts: Counts | None) -> Counts | None:
         """Return the counts, or None if there are none or they were counted before."""
@@ -326,12 +345,12 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call._is_background = members.get("background") is True
     call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
     call.request_id = call._parts = call.status = call._answer_id = call._created_id = None
+    call._headers = call._reasoning = None
     call._is_stream = call._is_partial = call.has_ended = call.hides_usage = False
     short, medium, long = (
         _prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES
     )
-    call._start = (  # in the order of a `Start`
-        time(),
+    asked = (  # in the order of an `Asked`
         provider,
         endpoint,
         settings.label if entered.get() is None else current_tag() or settings.label,
@@ -342,5 +361,11 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
         settings.environment,
         None if sessions.get() is None else current_session(),
     )
-    call._clock = perf_counter()
+    last = current.asked
+    if asked == last:
+        asked = last
+    else:
+        current.asked = asked
+    call._asked = asked
+    call._started_at, call._clock = time(), perf_counter()
     return call

@@ -54,6 +54,7 @@ class Capture:
     """The state of one process; calls that began before a fork are counted in the parent."""
 
     __slots__ = (
+        "asked",
         "background",
         "delivery",
         "faults",
@@ -67,6 +68,8 @@ class Capture:
         self.settings = settings
         self.delivery = delivery
         self.background = Background()
+        # Of the last call, in the order of an `Asked`: records of calls that ask the same share it.
+        self.asked: tuple[Any, ...] = ()
         # Streams with a usage that have not ended. Keyed by identity: adding and removing are
         # atomic.
         self.open_streams: dict[int, OpenStream] = {}

@@ -28,7 +28,7 @@ from tallystick.sending.making import (
     warn,
     within,
 )
-from tallystick.sending.records import Record, Start, is_provider, write_record
+from tallystick.sending.records import Asked, Record, is_provider, write_record
 
 if TYPE_CHECKING:
     from tallystick.sending.revising import BeforeSend
@@ -190,8 +190,7 @@ def record(
     if current is None:
         return False
     try:
-        start = Start(
-            started_at=seconds(ts),
+        asked = Asked(
             provider=provider,
             endpoint=endpoint,
             tag=clean_tag(tag) or current_tag() or current.settings.label,
@@ -203,10 +202,9 @@ def record(
             session_id=clean_label(session_id) or current_session(),
         )
         counts = (prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens)
-        parts = {
+        parts: dict[str, Any] = {
             "service_tier": service_tier,
             "cache_write_1h_tokens": cache_write_1h_tokens,
-            "reasoning_tokens": reasoning_tokens,
             "audio_prompt_tokens": audio_prompt_tokens,
             "audio_completion_tokens": audio_completion_tokens,
             "image_prompt_tokens": image_prompt_tokens,
@@ -215,7 +213,9 @@ def record(
             "status": status,
             "region": region,
         }
-        noted = Record(start, model, counts, latency_ms, request_id, parts)
+        noted = Record(
+            *(asked, seconds(ts), model, *counts, reasoning_tokens, latency_ms, request_id, parts)
+        )
         if not is_provider(provider) or write_record(noted) is None:
             return False
         current.delivery.start()

@@ -422,6 +422,16 @@ def _conversed() -> Any:
     return found.json(), lookalikes.send(deed, {}).json(), lookalikes.send(azure).json()
 
 
+def _number_chunks(request: Any) -> Any:
+    events = provider_stub.chat_events(with_usage=True)
+    return offline.stream([(name, {**event, "id": "7"}) for name, event in events])
+
+
+def _unnamed() -> Any:
+    """Only the headers have an ID by which others know the call."""
+    return list(offline.openai_client(_number_chunks).chat.completions.create(**STREAMED))
+
+
 @cache
 def _coheres() -> tuple[Any, Any]:
     cached = {**answers.second(), "usage": {**answers.BILLED, "cached_tokens": 64}}
@@ -479,4 +489,5 @@ CALLS: Final = (
     _mistral,
     _conversed,
     _cohere,
+    _unnamed,
 )

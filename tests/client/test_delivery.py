@@ -11,7 +11,7 @@ import tallystick
 from tallystick import capture
 from tallystick.sending import connection
 from tallystick.sending.delivery import Delivery
-from tallystick.sending.records import Record, Start
+from tallystick.sending.records import Asked, Record
 from tallystick.sending.transport import Answer
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.offline import capturing, record_calls
@@ -168,7 +168,7 @@ def test_a_sender_that_cannot_be_made_says_nothing(
     assert caplog.messages == ["sending stopped: ZeroDivisionError"]
 
 
-RECORD = Record(Start(1_700_000_000.0, "openai"), "gpt-4o", (1, 1, None, None))
+RECORD = Record(Asked("openai"), 1_700_000_000.0, "gpt-4o", 1, 1)
 
 
 class _Sender:

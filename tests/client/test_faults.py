@@ -20,13 +20,13 @@ from tests.client.styles import CHAT
 from tests.worker.support.promises import sampled
 
 # Where the library's own method is called, or what it gave is handed on, there is nothing of ours;
-# what `_end` does is guarded within.
+# what the `end` of a call does is guarded within.
 NOT_OURS: Final = (
     "raise",
     "for item in items:",
     "async for item in items:",
     "yield item",
-    "_end(",
+    *("_end(", "call.end()", "self.call.end()", "self._call.end()"),
     "return answer",
     "return original(",
     "original(",
@@ -36,7 +36,7 @@ NOT_OURS: Final = (
     "call = None",
     "if is_outer:",  # looks at a truth value, which cannot fail
     "_leave(",  # guarded within
-    *("call = _begin(", "_note_other(", "_note_whole(", "_end_stream(", "_end_or_watch("),
+    *("call = _begin(", "_note_other(", "_note_whole(", "_end_or_watch("),
     *("_watch(call, ", "_watch_stream(", "lines.see_rest(", "lines.end()"),
     *("if call is not None:", 'rest = b""', "return chunks if call is None"),  # cannot fail
     *("chunks = ", "request = original(", "response = original(", "response = await original("),

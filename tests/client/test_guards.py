@@ -57,7 +57,7 @@ async def _ask_all_async() -> None:
         "tallystick.hooks.requests.end_or_attach",
         "tallystick.hooks.answers.follow",
         "tallystick.calls.Call.see",
-        "tallystick.calls.Call.end",
+        "tallystick.calls.Call._put",
         "tallystick.calls.members_of",
         "tallystick.calls.provider_of",
         "tallystick.hooks.streams._end_stream",
@@ -105,7 +105,7 @@ def test_faults_at_an_exit_or_a_fork_are_not_shown(
     stream = offline.anthropic_client().messages.create(**CLAUDE, stream=True)
     next(stream)
     with monkeypatch.context() as patch:
-        patch.setattr(Call, "end", fail)
+        patch.setattr(Call, "_put", fail)
         ending.end_open_streams(_active())
         patch.setattr(ending, "end_open_streams", fail)
         ending.at_exit()

@@ -110,7 +110,7 @@ def test_each_library_has_a_header_of_its_own_for_the_id(library: str, found: st
     call = begin(library, object(), asked)
     assert call is not None
     call.arrived(httpx2.Headers({"x-request-id": "req_1", "request-id": "req_2"}), False)
-    assert call.request_id == found
+    assert call._id_of_request() == found
 
 
 @pytest.mark.parametrize("url", ["https://me:secret@h/chat/completions", "/messages?key=secret"])
@@ -143,4 +143,7 @@ def test_usages_read_in_few_steps_are_read_as_all_others(
     )
     assert call is not None
     call.take(usage, "m")
-    assert (call._counts, call._parts or {}) == openai_parts(counts, usage, None)
+    parts = dict(call._parts or {})
+    if call._reasoning:
+        parts["reasoning_tokens"] = call._reasoning
+    assert (call._counts, parts) == openai_parts(counts, usage, None)

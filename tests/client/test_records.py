@@ -331,4 +331,4 @@ def test_the_request_id_is_found_in_headers_of_any_making(names: dict[str, Any])
     call = begin("openai", object(), options)
     assert call is not None
     call.arrived(headers, False)
-    assert call.request_id == "req_1"
+    assert call._id_of_request() == "req_1"

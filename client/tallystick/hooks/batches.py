@@ -16,7 +16,7 @@ from tallystick.labels import current_session, current_tag
 from tallystick.reading.parts import Parts, anthropic_parts
 from tallystick.reading.providers import provider_of
 from tallystick.reading.usage import anthropic_counts, members_of, overlay
-from tallystick.sending.records import Start
+from tallystick.sending.records import Asked, Record
 
 _REMEMBERED = 256
 _ends: dict[str, float] = {}  # when each batch ended, as its client has seen it last
@@ -111,8 +111,7 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
         anthropic_parts(parts, usage)
         parts["service_tier"] = "batch"
         settings = current.settings
-        start = Start(
-            started_at=ended_at,
+        asked = Asked(
             provider=provider,
             endpoint="messages",
             tag=current_tag() or settings.label,
@@ -121,7 +120,10 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
         )
         if not current.delivery.is_started:
             current.delivery.start()
-        current.delivery.put((start, model, counts, None, message.get("id"), parts))
+        answer_id = message.get("id")
+        current.delivery.put(
+            Record(asked, ended_at, model, *counts, request_id=answer_id, parts=parts)
+        )
     except Exception:
         note_fault()
 

@@ -150,10 +150,7 @@ class Frames:
             self.call.see(document)
 
     def end(self) -> None:
-        try:
-            self.call.end()
-        except Exception:
-            note_fault()
+        self.call.end()
 
 
 class _Watch:
@@ -172,7 +169,7 @@ class _Watch:
             parsed = self._kind._parse_event(self._stream(), event)
         except Exception:
             self._call.status = "error"
-            self._end()
+            self._call.end()
             raise
         try:
             self._see(parsed)
@@ -184,17 +181,11 @@ class _Watch:
         if "metadata" in parsed:
             metadata = parsed["metadata"]
             _count(self._call, metadata, metadata["usage"], _CONVERSE)
-            self._end()
+            self._call.end()
         elif "chunk" in parsed and _SIGN in parsed["chunk"].get("bytes", b""):
             metrics = json.loads(parsed["chunk"]["bytes"])[_METRICS]
             _count(self._call, {}, metrics, _INVOKE)
-            self._end()
-
-    def _end(self) -> None:
-        try:
             self._call.end()
-        except Exception:
-            note_fault()
 
     def __del__(self) -> None:
-        self._end()
+        self._call.end()

@@ -174,7 +174,7 @@ def _chunks(chunks: Any, call: Call) -> Iterator[Any]:
         call.status = "error"
         raise
     finally:
-        _end_stream(call)
+        call.end()
 
 
 async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
@@ -190,19 +190,12 @@ async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
         call.status = "error"
         raise
     finally:
-        _end_stream(call)
+        call.end()
 
 
 def _note_whole(call: Call) -> None:
     try:
         call.is_whole()
-    except Exception:
-        note_fault()
-
-
-def _end_stream(call: Call) -> None:
-    try:
-        call.end()
     except Exception:
         note_fault()
 

@@ -121,10 +121,7 @@ class Lines:
             note_fault()
 
     def end(self) -> None:
-        try:
-            self.call.end()
-        except Exception:
-            note_fault()
+        self.call.end()
 
 
 def watched(items: Iterator[bytes], lines: Any) -> Iterator[bytes]:

@@ -63,7 +63,7 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
         call.status = "error"
         raise
     finally:  # whatever ended it: its end, a failure, its collection
-        _end(call)
+        call.end()
 
 
 def _events(items: Any, call: Call) -> Iterator[Any]:
@@ -80,7 +80,7 @@ def _events(items: Any, call: Call) -> Iterator[Any]:
         call.status = "error"
         raise
     finally:
-        _end(call)
+        call.end()
 
 
 async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
@@ -102,7 +102,7 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
         call.status = "error"
         raise
     finally:
-        _end(call)
+        call.end()
 
 
 async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
@@ -118,7 +118,7 @@ async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
         call.status = "error"
         raise
     finally:
-        _end(call)
+        call.end()
 
 
 def _look_at(call: Call, item: Any) -> None:
@@ -133,13 +133,6 @@ def _look_at(call: Call, item: Any) -> None:
     declared = getattr(type(item), "model_fields", None)
     if declared and len(_silent) < _REMEMBERED and not any(map(declared.__contains__, _HOLDERS)):
         _silent.add(type(item))
-
-
-def _end(call: Call) -> None:
-    try:
-        call.end()
-    except Exception:
-        note_fault()
 
 
 def wrap_helper(library: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NamedTuple
 
 from tallystick.labels import clean_label
-from tallystick.reading.usage import MAX_COUNT, Counts
+from tallystick.reading.usage import MAX_COUNT
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
@@ -20,10 +20,9 @@ _last_second = (0, "1970-01-01T00:00:00")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
-class Start(NamedTuple):
-    """The part of a record that is known before the call."""
+class Asked(NamedTuple):
+    """The part of a record that is known before the call, and is the same for many calls."""
 
-    started_at: float
     provider: str
     endpoint: str | None = None
     tag: str | None = None
@@ -38,29 +37,36 @@ class Start(NamedTuple):
 class Record(NamedTuple):
     """One call's record.
 
-    The queue holds bare tuples, which are cheaper to create; this names their members.
+    The queue holds bare tuples, which are cheaper to create; this names their members. Thousands
+    may wait, so what can be shared is shared, and the usual parts are members: a dictionary for
+    them would take as much memory as all the rest.
     """
 
-    start: Start
+    asked: Asked
+    started_at: float
     model: str
-    counts: Counts
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
     latency_ms: float | None = None
     request_id: str | None = None
-    parts: dict[str, Any] | None = None
+    parts: dict[str, Any] | None = None  # the others
 
 
 # The members of a `Record`, in their order.
 Noted = tuple[Any, ...]
 
 
-# A part, the place of its total in the counts, and the part that shares the total.
+# A part, its total, and the part that shares the total.
 _PARTS = (
-    ("cache_write_1h_tokens", 3, ""),
-    ("reasoning_tokens", 1, ""),
-    ("audio_prompt_tokens", 0, ""),
-    ("image_prompt_tokens", 0, "audio_prompt_tokens"),
-    ("audio_completion_tokens", 1, ""),
-    ("image_completion_tokens", 1, "audio_completion_tokens"),
+    ("cache_write_1h_tokens", "cache_write_tokens", ""),
+    ("reasoning_tokens", "completion_tokens", ""),
+    ("audio_prompt_tokens", "prompt_tokens", ""),
+    ("image_prompt_tokens", "prompt_tokens", "audio_prompt_tokens"),
+    ("audio_completion_tokens", "completion_tokens", ""),
+    ("image_completion_tokens", "completion_tokens", "audio_completion_tokens"),
 )
 CHOICES = {
     "service_tier": frozenset(("standard", "batch", "flex", "priority", "fast")),
@@ -71,22 +77,23 @@ CHOICES = {
 def write_record(noted: Noted) -> str | None:
     """Return the record as JSON, or None if the service would reject it."""
     record = Record._make(noted)
-    start = Start._make(record.start)
-    moment, model = _moment(start.started_at), clean_label(record.model)
-    prompt, completion, cached, write = record.counts
+    asked = Asked._make(record.asked)
+    moment, model = _moment(record.started_at), clean_label(record.model)
+    prompt, completion = record.prompt_tokens, record.completion_tokens
     if moment is None or model is None or not (is_count(prompt) and is_count(completion)):
         return None
     return (
-        f'{{"ts":"{moment}","provider":{quote(start.provider)},"model":{quote(model)}'
+        f'{{"ts":"{moment}","provider":{quote(asked.provider)},"model":{quote(model)}'
         f',"prompt_tokens":{prompt},"completion_tokens":{completion}'
-        f"{_number('cached_tokens', cached)}{_number('cache_write_tokens', write)}"
-        f"{_number('declared_max_tokens', start.declared_max_tokens)}"
+        f"{_number('cached_tokens', record.cached_tokens)}"
+        f"{_number('cache_write_tokens', record.cache_write_tokens)}"
+        f"{_number('declared_max_tokens', asked.declared_max_tokens)}"
         f"{_latency(record.latency_ms)}"
-        f"{_text('endpoint', clean_label(start.endpoint))}"
+        f"{_text('endpoint', clean_label(asked.endpoint))}"
         f"{_text('request_id', clean_label(record.request_id))}"
-        f"{_text('tag', start.tag)}"
-        f"{_text('prefix_hash', start.prefix_hash)}"
-        f"{_second(record, start)}}}"
+        f"{_text('tag', asked.tag)}"
+        f"{_text('prefix_hash', asked.prefix_hash)}"
+        f"{_second(record, asked)}}}"
     )
 
 
@@ -95,14 +102,16 @@ def reason_of(write: object) -> str:
     return getattr(write, "reason", "invalid record")
 
 
-def _second(record: Record, start: Start) -> str:
+def _second(record: Record, asked: Asked) -> str:
     """Return the fields that only the second version has."""
     written = (
-        f"{_text('prefix_hash_16k', start.prefix_hash_16k)}"
-        f"{_text('prefix_hash_64k', start.prefix_hash_64k)}"
-        f"{_text('environment', start.environment)}{_text('session_id', start.session_id)}"
+        f"{_text('prefix_hash_16k', asked.prefix_hash_16k)}"
+        f"{_text('prefix_hash_64k', asked.prefix_hash_64k)}"
+        f"{_text('environment', asked.environment)}{_text('session_id', asked.session_id)}"
     )
-    parts = record.parts
+    parts = record.parts or {}
+    if record.reasoning_tokens:
+        parts = {**parts, "reasoning_tokens": record.reasoning_tokens}
     if not parts:
         return written
     kept: dict[str, int] = {}
@@ -110,7 +119,7 @@ def _second(record: Record, start: Start) -> str:
         count = parts.get(name)
         if is_count(count) and count:
             # The service rejects a part that exceeds its total.
-            kept[name] = min(count, (record.counts[total] or 0) - kept.get(beside, 0))
+            kept[name] = min(count, (getattr(record, total) or 0) - kept.get(beside, 0))
     written += "".join(_number(name, count) for name, count in kept.items())
     written += _number("web_searches", parts.get("web_searches"))
     for name, choices in CHOICES.items():
