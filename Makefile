@@ -78,9 +78,9 @@ $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
 	@$(BIN)/python -m pytest -qq --collect-only > $@.log || { cat $@.log; exit 1; }
 	@touch $@
 
-check: $(DEV) ## Check style, types, imports between packages, wording, and the locks of migrations
+check: $(DEV) ## Check style, types, imports between packages, wording, locks of migrations, deploy/
 	@$(BIN)/mypy & types=$$!; \
-	$(CHECKS); \
+	$(CHECKS) && $(BIN)/python -m pytest -q -m "not stress" tests/deploy; \
 	others=$$?; wait $$types && exit $$others
 
 format: $(DEV) ## Format the code and fix lint errors
