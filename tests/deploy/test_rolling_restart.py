@@ -6,6 +6,9 @@ The smaller proofs are in tests/deploy/test_stopping.py and tests/meta/test_migr
 
 import os
 import shutil
+import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -26,7 +29,7 @@ from service.core.db import downgrade, migrate
 from tests.deploy.proxies import Proxy, find_proxy, started_proxy
 from tests.meta.test_migrations import NEXT_MIGRATION
 from tests.worker.support.promises import STRESS_SECONDS, Note
-from tests.worker.support.system import System, free_port
+from tests.worker.support.system import WEB, System, free_port
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import wait_until
 
@@ -36,6 +39,13 @@ PER_SECOND = 50
 NOTICED_SECONDS = 3  # until the proxies' health checks have seen it, too
 CLIENTS = 24
 RECORDS = 5
+# Become `python -m …` with the socket where systemd would put it: the first file after stderr.
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"}
+os.execv(sys.executable, [sys.executable, "-m", *sys.argv[2:]])
+"""
 
 
 class TwoInstances(System):
@@ -63,6 +73,57 @@ class TwoInstances(System):
             address = f"http://127.0.0.1:{self.ports[name]}/readyz"
             wait_until(lambda: _answers(address), 60)
             time.sleep(NOTICED_SECONDS)
+
+
+class SocketActivated(System):
+    """The whole service with one web process, whose socket is held for it as systemd does."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, TRUSTED_PROXIES="1")
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def process_names(self) -> list[str]:
+        return super().process_names()[1:]
+
+    def start(self) -> None:
+        super().start()
+        self.start_web()
+
+    def is_ready(self) -> bool:
+        return not hasattr(self, "web") or super().is_ready()
+
+    def start_web(self) -> None:
+        """Run the command of `deploy/systemd/`, with the socket where systemd puts it."""
+        self.base_url = f"http://{self.address}"
+        descriptor = self.listener.fileno()
+        with (self.folder / "web.log").open("ab") as log:
+            self.web = subprocess.Popen(
+                [sys.executable, "-c", ACTIVATE, str(descriptor), *WEB],
+                env=self.environment,
+                pass_fds=[descriptor],
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(lambda: _answers(f"{self.base_url}/readyz"), 60)
+
+    def stop(self) -> None:
+        if hasattr(self, "web"):
+            self.web.terminate()
+            self.web.wait(60)
+        self.listener.close()
+        super().stop()
+
+    def replace(self, name: str) -> None:
+        """Stop a process as a service manager does, and start it again at once."""
+        self.processes[name].terminate()
+        assert self.processes[name].wait(40) == 0, self.log_of(name)[-2_000:]
+        self.start_process(name)
+
+    def replace_web(self) -> None:
+        self.web.terminate()
+        assert self.web.wait(60) == 0, self.log_of("web")[-2_000:]
+        self.start_web()
 
 
 def _answers(url: str) -> bool:
@@ -171,7 +232,6 @@ def test_a_deploy_behind_a_proxy_is_not_noticed(
     names = [name for name in ("nginx", "caddy") if find_proxy(name)]
     with TwoInstances(open_folder) as system:
         owner = system.servers.migration_database_url
-        downgrade(owner, "-1")  # to the previous release's tables
         addresses = [f"127.0.0.1:{port}" for port in system.ports.values()]
         proxies = [_start(name, tmp_path, addresses) for name in names]
         with proxies[0] as first, proxies[1] as second:
@@ -181,17 +241,43 @@ def test_a_deploy_behind_a_proxy_is_not_noticed(
         _report(system, traffic, note, "48 a deploy is not noticed: requests", rounds)
 
 
+@pytest.mark.stress
+@pytest.mark.timeout(STRESS_SECONDS)
+def test_a_restart_with_a_held_socket_is_not_noticed(
+    open_folder: Path, tmp_path: Path, note: Note
+) -> None:
+    names = [name for name in ("nginx", "caddy") if find_proxy(name)]
+    with SocketActivated(open_folder) as system:
+        proxies = [_start(name, tmp_path, [system.address]) for name in names]
+        with proxies[0] as first, proxies[1] as second:
+            traffic = Traffic(system.key, [first, second])
+            with traffic.flowing():
+                restarts = _restart_again_and_again(system)
+        _report(system, traffic, note, "48 a restart with a held socket: requests", restarts)
+
+
+def _restart_again_and_again(system: SocketActivated) -> int:
+    ends_at = time.monotonic() + SECONDS
+    for number in count(1):
+        system.replace_web()
+        for name in list(system.processes):
+            system.replace(name)
+        if time.monotonic() > ends_at:
+            return number
+    raise AssertionError
+
+
 def _start(name: str, folder: Path, addresses: list[str]) -> AbstractContextManager[Proxy]:
     (folder / name).mkdir()
     return started_proxy(name, folder / name, *addresses)
 
 
 def _deploy_again_and_again(system: TwoInstances, owner: str) -> int:
-    """Migrate to the release before, to this one, and to one with an index; restart everything."""
-    ends_at, releases = time.monotonic() + SECONDS, cycle(["0032", "9999", "0031"])
+    """Migrate to the next release's tables and back; this release runs with either."""
+    ends_at, steps = time.monotonic() + SECONDS, cycle([(migrate, "head"), (downgrade, "-1")])
     for number in count(1):
-        revision = next(releases)
-        (downgrade if revision == "0031" else migrate)(owner, revision)
+        step, revision = next(steps)
+        step(owner, revision)
         for name in list(system.processes):
             system.replace(name)
         if time.monotonic() > ends_at:
