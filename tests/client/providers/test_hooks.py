@@ -360,11 +360,11 @@ def _ask_all() -> None:
         assert response.read()
 
 
-@pytest.mark.parametrize("broken", [*_BROKEN, "Call.end"])
+@pytest.mark.parametrize("broken", [*_BROKEN, "Call._put"])
 def test_a_part_that_fails_costs_records_and_no_call(
     broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = f"tallystick.hooks.{broken}" if broken != "Call.end" else "tallystick.calls.Call.end"
+    path = f"tallystick.hooks.{broken}" if broken != "Call._put" else "tallystick.calls.Call._put"
     monkeypatch.setattr(path, _fail if "_HOOKED" not in broken else None)
     _ask_all()
     assert tallystick.stats()["faults"] > 0
