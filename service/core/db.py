@@ -18,8 +18,8 @@ from sqlalchemy import (
     make_url,
     text,
 )
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.engine import URL, ExceptionContext
+from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -60,8 +60,19 @@ def make_engine(config: Config) -> Engine:
             "options": f"-c statement_timeout={statement_ms} -c timezone=UTC",
         },
     )
+    event.listen(engine, "handle_error", _discard_broken)
     use_sealer(engine, config)
     return engine
+
+
+def _discard_broken(context: ExceptionContext) -> None:
+    """Take the connection from the pool that a killed server left, where only a bare error says so.
+
+    SQLAlchemy knows a lost connection by the driver's texts, which don't include all of them.
+    """
+    error = context.sqlalchemy_exception
+    if type(error) is DatabaseError and not getattr(error.orig, "pgcode", None):
+        context.is_disconnect = True
 
 
 class _TimedPool(QueuePool):

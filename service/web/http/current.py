@@ -6,12 +6,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final, cast
 
 from flask import Flask, current_app, g, request
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.blobs import BlobStore
+from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues
 from service.payments.webhooks import Provider, load_providers
+
+_log = get_logger(__name__)
 
 # The key in the WSGI environment of a function for `without_slot`.
 WITHOUT_SLOT: Final = "service.without_slot"
@@ -79,7 +83,11 @@ def get_session() -> Session:
 def _close_session(_error: BaseException | None) -> None:
     session: Session | None = g.pop("session", None)
     if session is not None:
-        session.close()
+        try:
+            session.close()
+        except DBAPIError as error:
+            # The response is ready, and only its transaction's end failed: the database went away.
+            _log.warning("session_not_closed", error_type=type(error).__name__)
 
 
 class Draining:

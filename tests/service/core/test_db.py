@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg2
 import pytest
 import requests
 from flask import Flask
@@ -16,8 +17,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
-from service.core.db import make_engine
+from service.core.db import make_engine, make_session_factory
 from service.operations.local.embedded import EmbeddedServers
+from service.web.http.current import get_session, init_current
 from tests.databases import migrate_as_owner
 from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
@@ -45,6 +47,26 @@ def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
     error_of(response, 503, "unavailable")
     assert int(response.headers["Retry-After"]) >= 1
     assert app.test_client().post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+
+
+def test_a_connection_that_breaks_as_a_request_ends_harms_neither_it_nor_the_pool(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `test_database_kills.py`: the response is ready when its transaction is ended."""
+    engine = make_engine(replace(config, database_pool_size=1, database_pool_timeout_seconds=0.2))
+    app = Flask(__name__)
+    init_current(app, config, make_session_factory(engine))
+
+    def break_off(_connection: object) -> None:
+        raise psycopg2.DatabaseError("error with status PGRES_TUPLES_OK and no message")
+
+    with app.app_context():
+        assert get_session().scalar(text("SELECT 1")) == 1
+        monkeypatch.setattr(engine.dialect, "do_rollback", break_off)
+    monkeypatch.undo()
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT 2")) == 2
+    engine.dispose()
 
 
 def test_an_error_does_not_quote_what_a_caller_sent(config: Config) -> None:

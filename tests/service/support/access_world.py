@@ -133,16 +133,23 @@ def _make_finding(account_id: str) -> AccountFinding:
 def ask(
     client: FlaskClient, route: tuple[str, str], caller: Caller, ids: Mapping[str, str]
 ) -> TestResponse:
-    method, path = route
-    for name, value in ids.items():
-        path = path.replace(f"<{name}>", value)
-    body = dict(TABLE[route].body or {})
-    if "form" in body:
-        body["data"] = {**body.pop("form"), "csrf_token": caller.csrf_token}
-    elif route == ("POST", "/upload"):
-        body["data"] = {"file": (b"", "x"), "csrf_token": caller.csrf_token}
-    headers = {**caller.headers, "X-Request-Id": "same-id-always"}
-    response = client.open(path, method=method, headers=headers, **body)
+    path, options = request_for(route, caller, ids)
+    response = client.open(path, method=route[0], **options)
     response.get_data()  # kept, while the file that it may come from is closed
     response.close()
     return response
+
+
+def request_for(
+    route: tuple[str, str], caller: Caller, ids: Mapping[str, str]
+) -> tuple[str, dict[str, Any]]:
+    """The path, and the body and headers by their names in the test client and in `requests`."""
+    path = route[1]
+    for name, value in ids.items():
+        path = path.replace(f"<{name}>", value)
+    options = dict(TABLE[route].body or {})
+    if "form" in options:
+        options["data"] = {**options.pop("form"), "csrf_token": caller.csrf_token}
+    elif route == ("POST", "/upload"):
+        options["data"] = {"file": (b"", "x"), "csrf_token": caller.csrf_token}
+    return path, options | {"headers": {**caller.headers, "X-Request-Id": "same-id-always"}}
