@@ -1,4 +1,4 @@
-"""The page benchmark: the server's time for each page, with 10,000 audits in the account.
+"""The page benchmark: the server's time for each page, with 300,000 audits in the account.
 
     python benchmarks/pages.py [--requests N] [--audits N] [--large]
 
@@ -9,7 +9,8 @@ The service runs on this machine as `tallystick up` runs it, with its workers st
 uses the same processors, and its time counts as the server's. The pages are those of the
 application's URL map, as a signed-in browser and an administrator get them. Responses that are not
 pages are skipped; a page that needs more than an audit or a token is measured as its error page.
-The report has 400 findings. All audits are within the days of the dashboard's chart.
+The report has 400 findings. Audits are a minute apart. A page meets its limits if the median and
+the slowest of a hundred requests do.
 """
 
 import argparse
@@ -47,8 +48,9 @@ SETTINGS: Final = {
 }
 FINDINGS: Final = 400
 WARM_UP: Final = 5
-BAR_MS: Final = 25.0
-LARGE_BAR_MS: Final = 50.0
+# The most milliseconds of the median, and of the slowest of a hundred requests.
+BAR_MS, SLOWEST_MS = 10.0, 30.0
+LARGE_BAR_MS, LARGE_SLOWEST_MS = 50.0, 150.0
 LARGE_AUDITS: Final = 43_200
 LARGE_PAGES: Final = (
     "/dashboard",
@@ -58,7 +60,7 @@ LARGE_PAGES: Final = (
     "/dashboard?route=route-007&group=model",
     "/dashboard?provider=openai",
 )
-REPORTED: Final = "audit00000"  # the audit whose report is measured: the newest
+REPORTED: Final = "audit000000"  # the audit whose report is measured: the newest
 # Not pages for people, or changed by a request.
 LEFT_OUT: Final = ("/api/", "/static/", "/auth/", "/healthz", "/readyz")
 
@@ -67,10 +69,10 @@ _AUDITS: Final = text(
     INSERT INTO audits (id, account_id, source, status, created_at, blob_key, starts, records,
       valid_pct, observed_days, total_spend_usd, projected_spend_usd, projected_savings_usd,
       savings_pct, equiv_spend, findings_count, finished_at, error)
-    SELECT 'audit' || lpad(n::text, 5, '0'), :account,
+    SELECT 'audit' || lpad(n::text, 6, '0'), :account,
       CASE WHEN n % 3 = 1 THEN 'upload' ELSE 'ingest' END,
       CASE WHEN n % 100 = 7 THEN 'failed' WHEN n = 3 THEN 'processing' ELSE 'done' END,
-      now() - n * interval '12 minutes', 'raw/audit' || n, 1, 5000, 99.5, 14, 100 + n % 900,
+      now() - n * interval '1 minute', 'raw/audit' || n, 1, 5000, 99.5, 14, 100 + n % 900,
       300 + n % 900, 70 + n % 100, 23.5, false, :findings, now(),
       CASE WHEN n % 100 = 7 THEN 'under half of the rows could be read' END
     FROM generate_series(0, :audits - 1) AS n
@@ -149,6 +151,7 @@ _OWN_SAVINGS: Final = text(
 class Measured:
     path: str
     milliseconds: float
+    slowest: float  # of a hundred requests
     kilobytes: float
 
 
@@ -218,10 +221,10 @@ def list_pages(app: Flask, secret_key: str) -> Iterator[str]:
             if "GET" in (rule.methods or ()) and not rule.rule.startswith(LEFT_OUT):
                 values: dict[str, Any] = {name: known.get(name, "none") for name in rule.arguments}
                 yield str(app.url_for(rule.endpoint, **values))
-    for query in ("status=failed", "status=queued", "source=upload", "before=audit05000"):
+    for query in ("status=failed", "status=queued", "source=upload", "before=audit005000"):
         yield f"/dashboard?{query}"
     yield "/dashboard?status=processing&source=upload"
-    yield f"/dashboard?after=audit{PAGE_SIZE * 4:05d}"
+    yield f"/dashboard?after=audit{PAGE_SIZE * 4:06d}"
     yield f"/audits/{REPORTED}?finding=d1-001"
 
 
@@ -237,7 +240,9 @@ def measure(browser: Browser, path: str, requests: int) -> Measured | None:
         began = time.perf_counter()
         _, _, body = browser.get(path)
         durations.append((time.perf_counter() - began) * 1_000)
-    return Measured(path, statistics.median(durations[WARM_UP:]), len(body) / 1_000)
+    measured = durations[WARM_UP:]
+    slowest = statistics.quantiles(measured, n=100, method="inclusive")[-1]
+    return Measured(path, statistics.median(measured), slowest, len(body) / 1_000)
 
 
 def prepare(stack: Stack, audits: int, *, is_large: bool = False) -> tuple[Flask, str]:
@@ -268,30 +273,33 @@ def measure_dashboard(stack: Stack, requests: int) -> list[Measured]:
     return [one for path in LARGE_PAGES if (one := measure(browser, path, requests))]
 
 
-def print_table(results: list[Measured], title: str, bar: float) -> None:
+def print_table(results: list[Measured], title: str, bar: float, slowest: float) -> None:
     table = Table(title=title)
-    for heading in ("page", "p50", "size", f"<= {bar:.0f} ms"):
+    for heading in ("page", "p50", "p99", "size", f"<= {bar:g} and {slowest:g} ms"):
         table.add_column(heading)
     for one in results:
         shown = "/r/<token>" if one.path.startswith("/r/") else one.path
-        met = "yes" if one.milliseconds <= bar else "no"
-        table.add_row(shown, f"{one.milliseconds:.1f} ms", f"{one.kilobytes:.0f} kB", met)
+        met = "yes" if one.milliseconds <= bar and one.slowest <= slowest else "no"
+        times = (f"{one.milliseconds:.1f} ms", f"{one.slowest:.1f} ms")
+        table.add_row(shown, *times, f"{one.kilobytes:.0f} kB", met)
     Console(width=120).print(table)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--requests", type=int, default=40, help="requests of each page")
-    parser.add_argument("--audits", type=int, default=10_000, help="audits in the account")
+    parser.add_argument("--requests", type=int, default=100, help="requests of each page")
+    parser.add_argument("--audits", type=int, default=300_000, help="audits in the account")
     parser.add_argument("--large", action="store_true", help="measure the dashboard at 10M calls")
     arguments = parser.parse_args()
     with running_service("pages", SETTINGS) as stack:
         if arguments.large:
             results = measure_dashboard(stack, arguments.requests)
-            print_table(results, "The dashboard, with 10,000,000 calls", LARGE_BAR_MS)
+            title = "The dashboard, with 10,000,000 calls"
+            print_table(results, title, LARGE_BAR_MS, LARGE_SLOWEST_MS)
         else:
             results = measure_all(stack, arguments.requests, arguments.audits)
-            print_table(results, "Pages, with 10,000 audits in the account", BAR_MS)
+            title = f"Pages, with {arguments.audits:,} audits in the account"
+            print_table(results, title, BAR_MS, SLOWEST_MS)
 
 
 if __name__ == "__main__":

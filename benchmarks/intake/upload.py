@@ -7,11 +7,16 @@ uses the same processors. Time is from the first byte sent to the last byte of t
 best of several runs counts. By then an accepted upload is re-encoded on disk and its row is
 committed. Memory is the peak of either web process. The phases are those of one accepted file, in
 this process. The limit per minute is raised, because the benchmark would exceed it.
+
+An accepted file may take twice as long as the least that must be done with its bytes: hash and copy
+them to disk, and read them with DuckDB, which is done just before, in this process.
 """
 
 import argparse
 import email
 import email.policy
+import gzip
+import hashlib
 import http.client
 import os
 import random
@@ -24,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import duckdb
 import psutil
 import requests
 from rich.console import Console
@@ -57,18 +63,29 @@ HEAD: Final = (
 ).encode()
 TAIL: Final = f"\r\n--{BOUNDARY}--\r\n".encode()
 BLOCK_BYTES: Final = 256 * 1024
-MAX_SECONDS, MAX_MB = 6.0, 150.0
+MAX_RATIO, MAX_MB = 2.0, 150.0
+READ_JSON: Final = (
+    "SELECT count(*), max(id), max(model), max(tag), sum(usage.prompt_tokens) FROM read_json('{}')"
+)
+READ_CSV: Final = (
+    "SELECT count(*), max(ts)::text, max(model), max(tag), sum(prompt_tokens) FROM read_csv('{}')"
+)
 CREDITS: Final = 100
 
 
 @dataclass(frozen=True)
 class Case:
-    """A file to send, and the expected status."""
+    """A file to send, the expected status, and how DuckDB reads it if its time is limited."""
 
     what: str
     file: bytes
     status: int
-    bar_seconds: float | None = None
+    name: str = ""
+    query: str = READ_JSON
+
+    @property
+    def max_seconds(self) -> float | None:
+        return MAX_RATIO * least_seconds(self) if self.name else None
 
 
 @dataclass(frozen=True)
@@ -123,6 +140,11 @@ def csv_log(size: int) -> bytes:
         for row in range(10_000)
     )
     return header + rows * ((size - len(header)) // len(rows))
+
+
+def json_array(log: bytes) -> bytes:
+    """Return the objects of JSON Lines as one array."""
+    return b"[" + log.rstrip(b"\n").replace(b"\n", b",") + b"]"
 
 
 class Client:
@@ -196,9 +218,11 @@ def measure(stack: Stack, runs: int) -> list[Measured]:
     give_credits(stack)
     spoiled = log + b'{"model":"gpt-5","usage":{},"content":"never kept"}\n'
     cases = [
-        Case("JSON Lines, accepted", log, 201, MAX_SECONDS),
-        Case("JSON Lines, refused at the last line", spoiled, 422, MAX_SECONDS),
-        Case("CSV, accepted", csv_log(FILE_BYTES), 201, MAX_SECONDS),
+        Case("JSON Lines, accepted", log, 201, "log.jsonl"),
+        Case("JSON Lines, rejected at the last line", spoiled, 422),
+        Case("a JSON array, accepted", json_array(log), 201, "log.json"),
+        Case("JSON Lines in gzip, accepted", gzip.compress(log, 6), 201, "log.jsonl.gz"),
+        Case("CSV, accepted", csv_log(FILE_BYTES), 201, "log.csv", READ_CSV),
         Case("too large, refused by its length", bytes(TOO_MANY_BYTES), 413),
     ]
     results += [timed(client, case, runs) for case in cases]
@@ -212,10 +236,27 @@ def timed(client: Client, case: Case, runs: int) -> Measured:
             raise SystemExit(f"{case.what}: answered with {status}, not {case.status}")
     seconds = min(seconds for _, seconds in results)
     what = f"{len(case.file) / BYTES_PER_MB:.0f} MB of {case.what}"
-    if case.bar_seconds is None:
+    most = case.max_seconds
+    if most is None:
         return Measured(what, f"{seconds:.2f} s")
-    bar = f"<= {case.bar_seconds:.0f} s"
-    return Measured(what, f"{seconds:.2f} s", bar, seconds <= case.bar_seconds)
+    bar = f"<= {most:.2f} s, {MAX_RATIO:g} x the least"
+    return Measured(what, f"{seconds:.2f} s", bar, seconds <= most)
+
+
+def least_seconds(case: Case) -> float:
+    """Hash a file's bytes, copy them to disk, and read them with DuckDB."""
+    connection = duckdb.connect()
+    with tempfile.TemporaryDirectory(prefix="tallystick-least-") as folder:
+        path, digest, view = Path(folder, case.name), hashlib.sha256(), memoryview(case.file)
+        began = time.perf_counter()
+        with path.open("wb") as file:
+            for start in range(0, len(view), BLOCK_BYTES):
+                digest.update(view[start : start + BLOCK_BYTES])
+                file.write(view[start : start + BLOCK_BYTES])
+            file.flush()
+            os.fsync(file.fileno())
+        connection.execute(case.query.format(path)).fetchall()
+        return time.perf_counter() - began
 
 
 def memory(stack: Stack) -> Measured:
