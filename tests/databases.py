@@ -47,6 +47,12 @@ def as_owner(database_url: str) -> str:
     return make_url(database_url).set(username=OWNER_ROLE).render_as_string(hide_password=False)
 
 
+def as_ordinary(owner_url: str) -> str:
+    """Return the address for a role that, unlike the owner, may not see what others do."""
+    url = make_url(owner_url).update_query_dict({"options": "-c role=pg_signal_backend"})
+    return url.render_as_string(hide_password=False)
+
+
 def _create_database(database_url: str, what: str) -> None:
     engine = create_engine(as_owner(database_url), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

@@ -44,9 +44,10 @@ _TABLES: Final = text(
     "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"
     " AND relkind IN ('r', 'p')"
 )
+# By `usesysid`, because PostgreSQL hides the type of other roles' sessions.
 _OTHERS: Final = text(
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-    " AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    " AND pid <> pg_backend_pid() AND usesysid IS NOT NULL"
 )
 _CLEAR: Final = (
     "DROP SCHEMA public CASCADE",

@@ -30,6 +30,7 @@ from service.operations.backup.manifests import (
 from service.operations.backup.repository import Repository, new_key
 from service.operations.backup.source import Source
 from service.operations.local.embedded import EmbeddedServers
+from tests.databases import as_ordinary, as_owner
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
@@ -236,11 +237,18 @@ def test_blobs_that_the_service_lost_come_back_from_a_backup(
 
 
 def test_nothing_is_restored_over_a_service_or_from_a_later_release(
-    backup: Run, repository: Repository, new_audit: Callable[[], str]
+    config: Config,
+    backup: Run,
+    repository: Repository,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new_audit()
     backup("create")
     assert "the database isn't empty" in backup("restore", status=2).stderr
+    assert "stop all processes" in backup("restore", "--replace", status=2).stderr
+    ordinary = as_ordinary(as_owner(config.database_url))
+    monkeypatch.setenv("MIGRATION_DATABASE_URL", ordinary)
     assert "stop all processes" in backup("restore", "--replace", status=2).stderr
     found = find_backup(repository, None)
     later = replace(found, id=new_id(found.finished_at), revision="9999", release="99.0")

@@ -30,9 +30,10 @@ _INVALID: Final = text(
     "SELECT relname FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
     " WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace ORDER BY relname"
 )
+# By `usesysid`, because PostgreSQL hides the type of other roles' sessions.
 _CONNECTIONS: Final = text(
     "SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity"
-    " WHERE backend_type = 'client backend'"
+    " WHERE datid IS NOT NULL AND usesysid IS NOT NULL"
 )
 
 
