@@ -21,6 +21,8 @@ DUMP, RESTORE = "pg_dump", "pg_restore"
 # Debian's packages; their own program on the path chooses one of these by the machine's clusters.
 _INSTALLED: Final = Path("/usr/lib/postgresql")
 _VERSION: Final = re.compile(r"\) (\d+)")
+_ERROR: Final = re.compile(r"error: (.+)")
+_LINE: Final = re.compile("(.+)")
 _INHERITED: Final = ("HOME", "PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY")
 
 
@@ -54,8 +56,9 @@ class Running:
             self.input.close()
         if self._process.wait() != 0:
             self._errors.seek(0)
-            lines = self._errors.read().decode(errors="replace").strip().splitlines()
-            reason = lines[-1] if lines else f"exit status {self._process.returncode}"
+            said = self._errors.read().decode(errors="replace").strip()
+            first = _ERROR.search(said) or _LINE.search(said)
+            reason = first.group(1) if first else f"exit status {self._process.returncode}"
             raise BackupError(f"{self._name} failed: {reason}")
 
 
@@ -63,8 +66,8 @@ class Running:
 def running(program: Path, *arguments: str, url: str | None = None) -> Iterator[Running]:
     """Run a program until it ends; kill it if the block raises.
 
-    Raises `BackupError` with its last words if it fails. Those of pg_dump and pg_restore name
-    tables and files, but never a row.
+    Raises `BackupError` with its first error if it fails. The lines after it may quote a statement
+    or a row.
     """
     with TemporaryFile() as errors:
         process = subprocess.Popen(  # noqa: S603 - a program of PostgreSQL

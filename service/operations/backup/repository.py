@@ -74,9 +74,10 @@ class Repository:
         """
         import pyrage
 
-        hashed = _Reader(source)
-        with self._store.writer(name) as target:
-            with _as_raised_in(hashed):
+        hashed = _Hashed(source)
+        with self._store.writer(name) as file:
+            target = _Kept(file)
+            with _as_raised_in(hashed, target):
                 pyrage.encrypt_io(hashed, target, [self._identity.to_public()])
             check()
         return hashed.content
@@ -85,7 +86,7 @@ class Repository:
         """Decrypt an object into a file; return what it was, or raise `DamagedError`."""
         import pyrage
 
-        hashed = _Writer(target)
+        hashed = _Hashed(target)
         try:
             with self._store.open(name) as source, _as_raised_in(hashed):
                 pyrage.decrypt_io(source, hashed, [self._identity])
@@ -161,23 +162,29 @@ def hash_file(file: BinaryIO) -> Content:
     return Content(size, digest.hexdigest())
 
 
-class _Hashed:
-    """A file that is hashed on its way, and keeps the error that ended it.
+class _Kept:
+    """A file that keeps the error that ended it.
 
     The encryption raises errors of its own in place of the file's.
     """
 
-    def __init__(self) -> None:
-        self._digest, self._size = hashlib.sha256(), 0
+    def __init__(self, file: Any) -> None:
+        self._file = file
         self.error: BaseException | None = None
 
-    @property
-    def content(self) -> Content:
-        return Content(self._size, self._digest.hexdigest())
+    def read(self, size: int = _CHUNK_BYTES) -> bytes:
+        with self._error_kept():
+            return self._pass(self._file.read(size))
+
+    def write(self, data: bytes) -> int:
+        with self._error_kept():
+            self._file.write(self._pass(bytes(data)))
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed where it was opened."""
 
     def _pass(self, data: bytes) -> bytes:
-        self._digest.update(data)
-        self._size += len(data)
         return data
 
     @contextmanager
@@ -189,40 +196,33 @@ class _Hashed:
             raise
 
 
-class _Reader(_Hashed):
-    def __init__(self, source: BinaryIO) -> None:
-        super().__init__()
-        self._source = source
+class _Hashed(_Kept):
+    """A file that is hashed on its way."""
 
-    def read(self, size: int = _CHUNK_BYTES) -> bytes:
-        with self._error_kept():
-            return self._pass(self._source.read(size))
+    def __init__(self, file: Any) -> None:
+        super().__init__(file)
+        self._digest, self._size = hashlib.sha256(), 0
 
+    @property
+    def content(self) -> Content:
+        return Content(self._size, self._digest.hexdigest())
 
-class _Writer(_Hashed):
-    def __init__(self, target: Writable) -> None:
-        super().__init__()
-        self._target = target
-
-    def write(self, data: bytes) -> int:
-        with self._error_kept():
-            self._target.write(self._pass(bytes(data)))
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed where it was opened."""
+    def _pass(self, data: bytes) -> bytes:
+        self._digest.update(data)
+        self._size += len(data)
+        return data
 
 
 @contextmanager
-def _as_raised_in(hashed: _Hashed) -> Iterator[None]:
-    """Raise the file's own error; any other means that the object isn't what was stored."""
+def _as_raised_in(*files: _Kept) -> Iterator[None]:
+    """Raise the files' own error; any other means that the object isn't what was stored."""
     import pyrage
 
     try:
         yield
     except (pyrage.DecryptError, pyrage.EncryptError, OSError) as error:
-        if hashed.error is not None:
-            raise hashed.error from None
+        for own in (file.error for file in files if file.error is not None):
+            raise own from None
         raise DamagedError(
             "an object can't be decrypted: it is damaged, or the key is another"
         ) from error

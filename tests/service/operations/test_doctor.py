@@ -175,7 +175,9 @@ def test_tables_rights_and_indexes_are_checked(own_database: Config) -> None:
         connection.execute(text("DROP TABLE twice"))
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         assert _only(check_database(own_database))[0] == "warn"
-        connection.execute(text(f"UPDATE alembic_version SET version_num = '{list_revisions()[-1]}'"))
+        connection.execute(
+            text(f"UPDATE alembic_version SET version_num = '{list_revisions()[-1]}'")
+        )
     owner.dispose()
     downgrade(owner_url, "-1")
     assert "this release needs" in _only(check_database(own_database))[1]

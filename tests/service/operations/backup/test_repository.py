@@ -2,6 +2,7 @@
 
 import io
 import math
+import resource
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -176,6 +177,17 @@ def test_an_error_of_a_file_is_raised_as_it_was_and_stores_nothing(repository: R
     repository.write(f"{BLOBS}/x.age", io.BytesIO(b"whole"))
     with pytest.raises(OSError, match="the disk is full"):
         repository.read(f"{BLOBS}/x.age", _Failing())
+
+
+def test_a_full_disk_is_not_called_damage(repository: Repository) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            repository.write(f"{BLOBS}/x.age", io.BytesIO(bytes(1_000_000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert _all_names(repository) == set()
 
 
 @pytest.mark.parametrize(
