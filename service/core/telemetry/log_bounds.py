@@ -37,17 +37,19 @@ class RepeatedLines(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         kind = _kind_of(record)
-        if kind is None:
-            return True
         with self._lock:
             over = self._start_window() if time.monotonic() >= self._ends_at else {}
-            if kind not in self._seen and len(self._seen) >= _MOST_KINDS:
-                kind = tuple(_OTHERS.items())
-            self._seen[kind] += 1
-            passes = self._seen[kind] <= self._per_minute
+            passes = kind is None or self._count(kind) <= self._per_minute
         for each, lines in over.items():
             _log.warning(SUPPRESSED, **dict(each), lines=lines)
         return passes
+
+    def _count(self, kind: Kind) -> int:
+        """Count a line; return how many like it this minute has had."""
+        if kind not in self._seen and len(self._seen) >= _MOST_KINDS:
+            kind = tuple(_OTHERS.items())
+        self._seen[kind] += 1
+        return self._seen[kind]
 
     def _start_window(self) -> dict[Kind, int]:
         """Forget what was seen; return the number of suppressed lines of each kind."""
@@ -77,7 +79,7 @@ class Share:
 def _kind_of(record: logging.LogRecord) -> Kind | None:
     line = record.msg
     if not isinstance(line, dict):
-        return (("like", str(line)), ("logger", record.name))
+        return (("like", str(line)), ("like_logger", record.name))
     event, status = line.get("event"), line.get("status")
     is_success = event == "request" and isinstance(status, int) and status < _FIRST_ERROR
     if is_success or event == SUPPRESSED:
