@@ -42,9 +42,11 @@ def create_backup(source: Source, repository: Repository) -> Manifest:
         with source.snapshot() as snapshot:
             snapshot.find_program()  # before the blobs, which may take hours
             keys = snapshot.list_keys()
-            if (copy.count_new(keys) <= _FEW or number > 2) and copy.add(keys):
+            is_held = copy.count_new(keys) <= _FEW or number > 2
+            if is_held and copy.add(keys):
                 return _dump(source, repository, snapshot, copy, keys)
-        copy.add(keys)
+        if not is_held:
+            copy.add(keys)
     raise BackupError("blobs were deleted before they could be copied; try again")
 
 

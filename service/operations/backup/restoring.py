@@ -7,6 +7,7 @@ can be repeated.
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -104,7 +105,8 @@ def restore_missing_blobs(
 ) -> tuple[int, list[str]]:
     """Restore blobs that the database names and the storage lacks, from whichever backup has them.
 
-    The service may run meanwhile. Returns how many were restored, and the keys of the others.
+    The service may run meanwhile. Returns how many were restored, and the keys of the others: no
+    backup has them, or they are damaged there.
     """
     engine, blobs = make_plain_engine(database_url), BlobStore.from_url(storage_url)
     with engine.connect() as connection:
@@ -117,8 +119,9 @@ def restore_missing_blobs(
             break
         for blob in read_manifest(repository, backup_id).blobs:
             if blob.key in missing:
-                _restore_blob(repository, blobs, blob)
-                missing.remove(blob.key)
+                with suppress(DamagedError):  # the others are still of use
+                    _restore_blob(repository, blobs, blob)
+                    missing.remove(blob.key)
     _own_blobs(storage_url)
     return count - len(missing), sorted(missing)
 
