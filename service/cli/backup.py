@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from detectors.wording.figures import counted
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
 from service.cli.output import print_table
 from service.config import Config, read_secrets
@@ -97,8 +98,8 @@ def verify(backup_id: str | None, full: bool) -> None:
             problems = rehearse(repository, found)
     if problems:
         _warn_of(iter(problems))
-        raise CommandError(f"backup {found.id} has {len(problems):,} problems")
-    done = "can be restored, and every report read" if full else "is whole"
+        raise CommandError(f"backup {found.id} has {counted(len(problems), 'problem')}")
+    done = "can be restored, and every report can be read" if full else "is complete"
     click.echo(f"Backup {found.id} {done}: {_describe(found)}")
 
 
@@ -109,7 +110,7 @@ def prune(data_dir: Path | None) -> None:
     """Delete the backups that aren't kept: see BACKUP_KEEP_DAYS, _WEEKS and _MONTHS."""
     config = reach(data_dir)
     with _storage_errors_shown(), Source(config):
-        click.echo(f"{_prune(_repository(), config):,} backups deleted")
+        click.echo(f"{counted(_prune(_repository(), config), 'backup')} deleted")
 
 
 @backup.command()
@@ -148,10 +149,11 @@ def restore_blobs(data_dir: Path | None) -> None:
     with _storage_errors_shown():
         found = restore_missing_blobs(_repository(), config.database_url, config.storage_url)
     restored, missing = found
-    click.echo(f"{restored:,} blobs restored")
+    click.echo(f"{counted(restored, 'blob')} restored")
     if missing:
-        _warn_of(f"{key}: no backup has it" for key in missing)
-        raise CommandError(f"{len(missing):,} blobs are still missing")
+        _warn_of(f"{key}: no backup has it undamaged" for key in missing)
+        are = "is" if len(missing) == 1 else "are"
+        raise CommandError(f"{counted(len(missing), 'blob')} {are} still missing")
 
 
 def _repository() -> Repository:
@@ -165,7 +167,8 @@ def _prune(repository: Repository, config: Config) -> int:
 
 def _describe(found: Manifest) -> str:
     size = (found.blob_bytes + found.database.size) / 1e6
-    return f"{found.audits:,} audits, {len(found.blobs):,} blobs, {size:,.1f} MB"
+    audits, blobs = counted(found.audits, "audit"), counted(len(found.blobs), "blob")
+    return f"{audits}, {blobs}, {size:,.1f} MB"
 
 
 def _row(found: Manifest) -> dict[str, object]:
@@ -196,9 +199,10 @@ def _missing_keys(restored: Restored) -> Sequence[str]:
             " key before you start the service, with `up` in the file secret_key of its folder."
         )
     if restored.lost_values:
+        values = counted(restored.lost_values, "sealed value")
         notes.append(
-            f"{restored.lost_values:,} sealed values need the former ENCRYPTION_KEY, with `up` in"
-            " the file encryption_key of its folder."
+            f"The former ENCRYPTION_KEY is needed for {values}, with `up` in the file"
+            " encryption_key of its folder."
         )
     return notes
 

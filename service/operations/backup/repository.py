@@ -224,5 +224,5 @@ def _as_raised_in(*files: _Kept) -> Iterator[None]:
         for own in (file.error for file in files if file.error is not None):
             raise own from None
         raise DamagedError(
-            "an object can't be decrypted: it is damaged, or the key is another"
+            "an object can't be decrypted: it is damaged, or BACKUP_KEY is a different key"
         ) from error

@@ -83,8 +83,8 @@ def test_names_that_look_like_settings_are_found() -> None:
     found = check_names({"REDIS_URI": "x", "SECRETKEY_FILE": "x", "BASE_URL_FILE": "/x"})
     assert [words for _, words in _problems(found)] == [
         "BASE_URL_FILE has no effect: only secrets come from files",
-        "REDIS_URI is no setting",
-        "SECRETKEY_FILE is no setting",
+        "REDIS_URI isn't a setting",
+        "SECRETKEY_FILE isn't a setting",
     ]
 
 
@@ -101,7 +101,7 @@ def test_names_that_look_like_settings_are_found() -> None:
         ({**PUBLIC, "smtp_url": ""}, "fail", "SMTP_URL is not set"),
         ({**PUBLIC, "encryption_key": ""}, "warn", "ENCRYPTION_KEY is not set"),
         ({"database_url": "postgresql://u:p@db.example.com/x"}, "warn", "doesn't require TLS"),
-        ({"redis_url": "redis://redis.example.com"}, "warn", "REDIS_URL is without TLS"),
+        ({"redis_url": "redis://redis.example.com"}, "warn", "REDIS_URL doesn't use TLS"),
         ({"smtp_url": "smtp://u:p@mail.example.com"}, "fail", "its password without TLS"),
         ({"metrics_host": "0.0.0.0"}, "warn", "METRICS_HOST is reachable"),
         ({"notices_private_targets": "on"}, "warn", "NOTICES_PRIVATE_TARGETS is on"),
@@ -124,7 +124,7 @@ def test_libraries_are_compared_with_the_lock(tmp_path: Path) -> None:
         "no-such-library==1 \\\nclick>=8\n"
     )
     words = _only(check_versions(lock))[1]
-    assert "2 libraries differ from the lock file: flask is " in words
+    assert "installed libraries differ from the lock file: flask is " in words
     assert words.endswith("no-such-library is missing")
     assert not _problems(check_versions(tmp_path / "no.lock"))
 
@@ -166,7 +166,7 @@ def test_tables_rights_and_indexes_are_checked(own_database: Config) -> None:
         assert _only(check_database(as_the_owner))[1] == "the role in DATABASE_URL is a superuser"
         role = make_url(own_database.database_url).username
         connection.execute(text(f"REVOKE SELECT ON mails FROM {role}"))
-        assert "can't use 1 tables, such as mails" in _only(check_database(own_database))[1]
+        assert "can't use 1 table, such as mails" in _only(check_database(own_database))[1]
         connection.execute(text(f"GRANT SELECT ON mails TO {role}"))
         connection.execute(text("CREATE TABLE twice AS SELECT 1 AS a FROM generate_series(1, 2)"))
         with pytest.raises(Exception, match="could not create unique index"):
@@ -365,7 +365,7 @@ def test_a_payment_provider_that_never_sent_anything_is_found(own_database: Conf
 def test_what_waits_too_long_is_found(
     own_database: Config, own_sessions: "sessionmaker[Session]"
 ) -> None:
-    assert _only(check_work(own_database))[1].startswith("no sweeper runs")
+    assert _only(check_work(own_database))[1].startswith("no sweeper is running")
     with own_sessions() as session:
         session.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": SWEEPER_LOCK})
         assert not _problems(check_work(own_database))
@@ -380,8 +380,8 @@ def test_what_waits_too_long_is_found(
         session.commit()
         session.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": SWEEPER_LOCK})
         problems = _problems(check_work(own_database))
-    assert ("fail", "1 audits wait, the oldest for 2 hours") in problems
-    assert ("warn", "1 mails wait, the oldest for 3 minutes") in problems
+    assert ("fail", "1 audit waits, the oldest for 2 hours") in problems
+    assert ("warn", "1 mail waits, the oldest for 3 minutes") in problems
 
 
 @pytest.mark.parametrize(("hours", "status"), [(1, "ok"), (30, "warn"), (200, "fail")])

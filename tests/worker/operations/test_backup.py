@@ -89,7 +89,7 @@ def test_a_restored_backup_holds_everything_and_works(
         log_admin_action(session, COMMAND, "purge", audit_id, {})
         session.commit()
     made = backup("create").stdout
-    assert "1 audits, 2 blobs" in made
+    assert "1 audit, 2 blobs" in made
     assert "SECRET_KEY, ENCRYPTION_KEY and BACKUP_KEY" in made
     before, report = _counts(engine), document(engine, audit_id)
 
@@ -135,7 +135,7 @@ def test_only_new_blobs_are_stored_and_all_is_encrypted(
     assert before.items() <= after.items()
     lines = backup("list").stdout.splitlines()
     assert [line.split()[1:3] for line in lines] == [["audits", "blobs"], ["2", "3"], ["1", "1"]]
-    assert "is whole: 2 audits, 3 blobs" in backup("verify").stdout
+    assert "is complete: 2 audits, 3 blobs" in backup("verify").stdout
     content = b"".join(path.read_bytes() for path in folder.glob("*/*"))
     secrets = [first_id.encode(), blobs.get(f"raw/{first_id}.jsonl")[:40], b"worker@example.com"]
     assert [secret for secret in secrets if secret in content] == []
@@ -158,7 +158,7 @@ def test_verify_reports_what_is_damaged(
         kept = path.read_bytes()
         change(path)
         problems = backup("verify", status=2).stderr
-        assert f"backup {found.id} has 1 problems" in problems, problems
+        assert f"backup {found.id} has 1 problem\n" in problems, problems
         path.write_bytes(kept)
     # An object in the place of another can be decrypted, and isn't what was stored.
     kept = raw.read_bytes()
@@ -167,7 +167,7 @@ def test_verify_reports_what_is_damaged(
     raw.write_bytes(kept)
     backup("verify")
     monkeypatch.setenv("BACKUP_KEY", new_key())
-    assert "the key is another" in backup("verify", status=2).stderr
+    assert "BACKUP_KEY is a different key" in backup("verify", status=2).stderr
 
 
 def _swap(path: Path) -> None:
@@ -219,18 +219,30 @@ def test_a_blob_that_is_deleted_meanwhile_leads_to_another_snapshot(
     assert made.missing == []
 
 
-@pytest.mark.usefixtures("folder")
 def test_blobs_that_the_service_lost_come_back_from_a_backup(
-    backup: Run, blobs: BlobStore, new_audit: Callable[[], str]
+    backup: Run,
+    folder: Path,
+    repository: Repository,
+    blobs: BlobStore,
+    new_audit: Callable[[], str],
 ) -> None:
     kept, key = (f"raw/{new_audit()}.jsonl" for _ in range(2))
     blobs.delete(key)
     backup("create")
     content = blobs.get(kept)
     blobs.delete(kept)
+    (stored,) = (
+        folder / repository.name_of(blob.sha256) for blob in find_backup(repository, None).blobs
+    )
+    whole = stored.read_bytes()
+    _cut(stored)
+    damaged = backup("restore-blobs", status=2)
+    assert damaged.stdout == "0 blobs restored\n"
+    assert f"{kept}: no backup has it undamaged" in damaged.stderr
+    stored.write_bytes(whole)
     filled = backup("restore-blobs", status=2)
-    assert filled.stdout == "1 blobs restored\n"
-    assert filled.stderr == f"{key}: no backup has it\nError: 1 blobs are still missing\n"
+    assert filled.stdout == "1 blob restored\n"
+    assert filled.stderr == f"{key}: no backup has it undamaged\nError: 1 blob is still missing\n"
     assert blobs.get(kept) == content
     assert f"{key}: the database names it, but STORAGE_URL lacks it" in backup("create").stderr
     assert f"{key}: the service had lost it" in backup("verify", status=2).stderr

@@ -8,6 +8,7 @@ from typing import Any, Final
 from redis import AuthenticationError, Redis, RedisError
 from rq import Worker
 
+from detectors.wording.figures import counted
 from service.config import Config
 from service.core.redis import connect
 from service.jobs.queues import MAIL_QUEUE, NOTICE_QUEUE, QUEUE_NAMES
@@ -84,7 +85,7 @@ def _check_workers(redis: Redis) -> Iterator[Finding]:
             alive.update(set(worker.queue_names()))
     for name, (queue, command) in _COMMANDS.items():
         number = alive[queue]
-        words = f"{number} worker{'' if number == 1 else 's'} for {name}"
+        words = f"{counted(number, 'worker')} for {name}"
         yield (
             _WORKERS.ok(words)
             if number

@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
+from detectors.wording.figures import counted
 from service.config import Config
 from service.core.db import find_revision, list_revisions, make_probe_engine
 from service.models import Base
@@ -92,7 +93,7 @@ def _check_tables(connection: Connection) -> Iterator[Finding]:
         return
     if lost := connection.scalars(_RIGHTS, {"tables": sorted(Base.metadata.tables)}).all():
         yield _AREA.fail(
-            f"the role in DATABASE_URL can't use {len(lost)} tables, such as {lost[0]}",
+            f"the role in DATABASE_URL can't use {counted(len(lost), 'table')}, such as {lost[0]}",
             "run: tallystick migrate, which grants it what it needs",
         )
     else:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from detectors.wording.figures import counted
+
 OK, WARN, FAIL = "ok", "warn", "fail"
 STATUSES: Final = (OK, WARN, FAIL)  # in the order of the exit codes
 
@@ -54,7 +56,7 @@ def days_and_hours(seconds: float) -> str:
     for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
         number = int(seconds // size)
         if number >= 1 or size == 1:
-            return f"{number} {name}{'' if number == 1 else 's'}"
+            return counted(number, name)
     raise AssertionError
 
 

@@ -34,7 +34,7 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
                 )
         elif alike := get_close_matches(setting, _KNOWN, n=1, cutoff=_ALIKE):
             found += 1
-            yield _AREA.warn(f"{name} is no setting", f"if you mean {alike[0]}, rename it")
+            yield _AREA.warn(f"{name} isn't a setting", f"if you mean {alike[0]}, rename it")
     if not found:
         yield _AREA.ok("no variable looks like a misspelled setting")
 
@@ -42,7 +42,7 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
 def check_values(config: Config) -> Iterator[Finding]:
     """Find settings that contradict one another or make the service insecure."""
     problems = [*_contradictions(config), *_public(config), *_unencrypted(config), *_open(config)]
-    yield from problems or [_AREA.ok("the settings agree with one another")]
+    yield from problems or [_AREA.ok("the settings are consistent")]
 
 
 def _contradictions(config: Config) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _unencrypted(config: Config) -> Iterator[Finding]:
             "DATABASE_URL doesn't require TLS to another machine", "add ?sslmode=verify-full"
         )
     if redis.scheme == "redis" and _is_remote(redis.hostname):
-        yield _AREA.warn("REDIS_URL is without TLS to another machine", "use rediss://")
+        yield _AREA.warn("REDIS_URL doesn't use TLS to another machine", "use rediss://")
     if smtp.scheme == "smtp" and smtp.password and _is_remote(smtp.hostname):
         yield _AREA.fail(
             "SMTP_URL sends its password without TLS", "use smtps:// or smtp+starttls://"

@@ -89,9 +89,9 @@ def _check_space(name: str, folder: Path) -> Finding:
     free, share = usage.free, usage.free / usage.total
     words = f"the disk of {name} has {free / _GIB:,.1f} GiB free ({share:.0%})"
     if free < _NEARLY_FULL[1] or share < _NEARLY_FULL[0]:
-        return _DISK.fail(words, "make room now: writes fail with 503 when it is full")
+        return _DISK.fail(words, "free up space now: writes fail with 503 when it is full")
     if free < _LOW[1] or share < _LOW[0]:
-        return _DISK.warn(words, "make room, or shorten the retention periods")
+        return _DISK.warn(words, "free up space, or shorten the retention periods")
     return _DISK.ok(words)
 
 
@@ -114,7 +114,7 @@ def check_permissions(data_dir: Path | None) -> Iterator[Finding]:
     if readable:
         yield _PERMISSIONS.fail(
             f"other users can read {', '.join(readable)} in the data folder",
-            "chmod 600 them, and rotate the keys; see Rotating secrets",
+            "run chmod 600 on them, and rotate the keys; see Rotating secrets",
         )
     else:
         yield _PERMISSIONS.ok("only their owner can read the keys in the data folder")

@@ -29,12 +29,12 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
     required = [one for one in _read(lock) if one.marker is None or one.marker.evaluate()]
     different = [text for one in required if (text := _difference(one))]
     if not different:
-        yield _AREA.ok(f"{len(required)} libraries are those of the lock file")
+        yield _AREA.ok(f"{len(required)} libraries match the lock file")
         return
     first = ", ".join(different[:_SHOWN])
     more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
     yield _AREA.warn(
-        f"{len(different)} libraries differ from the lock file: {first}{more}",
+        f"installed libraries differ from the lock file: {first}{more}",
         f"install those this release was tested with: pip install -r {lock.name}",
     )
 

@@ -7,6 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from detectors.wording.figures import counted
 from service.config import Config
 from service.core.db import make_probe_engine
 from service.errors import ConfigError
@@ -59,7 +60,9 @@ def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Finding:
     if not number:
         return _QUEUE.ok(f"no {name} wait")
     age = _age(min(row.oldest_at for row in found))
-    words = f"{number:,} {name} wait, the oldest for {days_and_hours(age)}"
+    wait = "waits" if number == 1 else "wait"
+    number_of = counted(number, name.removesuffix("s"))
+    words = f"{number_of} {wait}, the oldest for {days_and_hours(age)}"
     if age < _LATE_SECONDS[name]:
         return _QUEUE.ok(words)
     advice = "start more workers, and look for errors in their logs"
@@ -71,9 +74,9 @@ def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Finding:
 def _check_sweeper(connection: Connection) -> Finding:
     high, low = divmod(SWEEPER_LOCK, _HALF)
     if connection.scalar(_HOLDER, {"high": high, "low": low}):
-        return _SWEEPER.ok("a sweeper leads")
+        return _SWEEPER.ok("a sweeper is running")
     return _SWEEPER.fail(
-        "no sweeper runs: lost audits stay lost, and nothing is cleaned up",
+        "no sweeper is running: lost audits aren't retried, and nothing is cleaned up",
         "run: tallystick sweeper",
     )
 
