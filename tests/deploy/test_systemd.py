@@ -84,6 +84,12 @@ def test_a_process_waits_for_the_migration_and_is_started_again(process: str) ->
     assert dict(unit["Service"])["Restart"] == "always"
 
 
+def test_the_migration_runs_once_per_start_of_the_target() -> None:
+    unit = _read("tallystick-migrate.service")
+    assert dict(unit["Unit"])["PartOf"] == "tallystick.target"
+    assert dict(unit["Service"])["RemainAfterExit"] == "yes"
+
+
 def test_every_variable_is_a_setting_that_the_service_accepts(tmp_path: Path) -> None:
     environment = _environment()
     assert environment.keys() <= SETTINGS
