@@ -146,6 +146,18 @@ def test_only_the_migration_has_the_owner_of_the_tables(rendered: Objects) -> No
     assert not [key for key in rendered if key[0] == "Secret"]
 
 
+def test_the_exporter_reads_the_age_of_the_backups_that_are_made(rendered: Objects) -> None:
+    urls = {
+        name: one["value"]
+        for name, container in _containers(rendered)
+        for one in container["env"]
+        if one["name"] == "BACKUP_URL"
+    }
+    has_backups = ("CronJob", "r-backup") in rendered
+    assert urls.keys() == ({"r-backup/backup", "r-metrics/metrics"} if has_backups else set())
+    assert len(set(urls.values())) == has_backups
+
+
 def test_probes_and_ports_are_those_of_the_service(defaults: Objects) -> None:
     web, metrics = (
         defaults["Deployment", f"r-{name}"]["spec"]["template"]["spec"]["containers"][0]

@@ -109,6 +109,15 @@ def _check_secrets(service: dict[str, Any]) -> None:
     assert set(service["secrets"]) <= COMPOSE["secrets"].keys()
 
 
+def test_the_exporter_reads_the_age_of_the_backups_that_are_made() -> None:
+    urls = {name: one["environment"]["BACKUP_URL"] for name, one in SERVICES.items()
+            if "BACKUP_URL" in one.get("environment", ())}  # fmt: skip
+    assert urls.keys() == {"backup", "metrics"}
+    assert len(set(urls.values())) == 1
+    (folder,) = set(SERVICES["backup"]["volumes"]) - set(SERVICES["web"]["volumes"])
+    assert f"{folder}:ro" in SERVICES["metrics"]["volumes"]
+
+
 def test_only_migrate_has_the_owner_of_the_tables() -> None:
     holders = [name for name, one in SERVICES.items()
                if "migration_database_url" in one.get("secrets", ())]  # fmt: skip
