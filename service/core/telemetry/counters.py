@@ -52,6 +52,7 @@ CUT_CONNECTIONS: Final = Counter(
 REFUSED_BODIES: Final = Counter(
     "tallystick_refused_bodies",
     "Large bodies that were refused because others took the memory for them.",
+    ("reason",),
     registry=REGISTRY,
 )
 ACCEPTED_RECORDS: Final = Counter(

@@ -34,7 +34,7 @@ def take_memory(size: int) -> None:
 def _wait_for_memory(size: int) -> None:
     with without_slot():
         if not _current_memory().take(size, WAIT_SECONDS):
-            REFUSED_BODIES.inc()
+            REFUSED_BODIES.labels("memory").inc()
             raise UnavailableError
         _count(size)  # before the wait for a slot, which can fail
 

@@ -51,7 +51,8 @@ def test_a_large_body_that_finds_no_memory_is_refused_and_counted(
     app: Flask, client: FlaskClient, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "WAIT_SECONDS", 0)
-    budget, before = app.extensions["body_memory"], REFUSED_BODIES._value.get()
+    budget, refused = app.extensions["body_memory"], REFUSED_BODIES.labels("memory")._value
+    before = refused.get()
     assert budget.take(200_000_000)
     try:
         response = _post(client, tenant, _large())
@@ -60,7 +61,7 @@ def test_a_large_body_that_finds_no_memory_is_refused_and_counted(
         budget.give_back(200_000_000)
     error_of(response, 503, "unavailable")
     assert int(response.headers["Retry-After"]) > 0
-    assert REFUSED_BODIES._value.get() == before + 1
+    assert refused.get() == before + 1
     assert _post(client, tenant, _large()).status_code == 201
 
 
