@@ -23,6 +23,7 @@ _INSTALLED: Final = Path("/usr/lib/postgresql")
 _VERSION: Final = re.compile(r"\) (\d+)")
 _ERROR: Final = re.compile(r"error: (.+)")
 _LINE: Final = re.compile("(.+)")
+_IRREGULAR: Final = {"connect_timeout": "PGCONNECT_TIMEOUT", "application_name": "PGAPPNAME"}
 _INHERITED: Final = ("HOME", "PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY")
 
 
@@ -132,7 +133,12 @@ def _environment(url: str | None) -> dict[str, str]:
         "PGDATABASE": address.database,
     }
     parameters = {
-        f"PG{name.upper()}": value if isinstance(value, str) else ",".join(value)
+        _variable(name): value if isinstance(value, str) else ",".join(value)
         for name, value in address.query.items()
     }
     return {**base, **{name: str(value) for name, value in own.items() if value}, **parameters}
+
+
+def _variable(parameter: str) -> str:
+    """Return the variable of a parameter: `PGSSLMODE`, `PGCHANNELBINDING`."""
+    return _IRREGULAR.get(parameter) or f"PG{parameter.replace('_', '').upper()}"

@@ -1,5 +1,7 @@
 """What PostgreSQL's programs say when they fail."""
 
+from pathlib import Path
+
 import pytest
 
 from service.operations.backup.programs import DUMP, find_program, running
@@ -18,3 +20,26 @@ def test_the_first_error_is_the_reason(arguments: tuple[str, ...], reason: str) 
     url = "postgresql://user@/database?host=/nowhere"
     with pytest.raises(BackupError, match=reason), running(program, *arguments, url=url) as run:
         run.output.read()
+
+
+def test_the_address_and_its_options_are_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SECRET_KEY", "x" * 32)
+    options = "sslmode=require&channel_binding=require&connect_timeout=3&application_name=x"
+    url = f"postgresql://user:p%40ss@db.example.com:6432/database?{options}"
+    with running(Path("/usr/bin/env"), url=url) as run:
+        environment = dict(line.split("=", 1) for line in run.output.read().decode().splitlines())
+    expected = {
+        "PGHOST": "db.example.com",
+        "PGPORT": "6432",
+        "PGUSER": "user",
+        "PGPASSWORD": "p@ss",
+        "PGDATABASE": "database",
+        "PGSSLMODE": "require",
+        "PGCHANNELBINDING": "require",
+        "PGCONNECT_TIMEOUT": "3",
+        "PGAPPNAME": "x",
+    }
+    assert expected.items() <= environment.items()
+    assert "SECRET_KEY" not in environment
