@@ -34,6 +34,8 @@ from service.models.operations.load import read_database_load, read_tenant_load
 from service.operations.price_book import find_fetched_at
 
 _FRESH_SECONDS: Final = 30.0
+_OLDEST_WORDS: Final = "Age of the oldest transaction that this role may see."
+_TENANT_WORDS: Final = "Records within an hour, of the accounts that sent most."
 
 _log = get_logger(__name__)
 
@@ -131,14 +133,16 @@ def _read_load(connection: Connection) -> list[Metric]:
     size, most, oldest, states = database
     return [
         _gauge("tallystick_database_connections", "Connections to the database.", "state", states),
-        _number("tallystick_database_connections_max", "Connections that PostgreSQL takes.", most),
+        _number(
+            "tallystick_database_connections_max", "Connections that PostgreSQL accepts.", most
+        ),
         _number("tallystick_database_bytes", "Size of the database.", size),
-        _number("tallystick_database_oldest_transaction_seconds", "Age of it.", oldest),
+        _number("tallystick_database_oldest_transaction_seconds", _OLDEST_WORDS, oldest),
         _number("tallystick_tenants_active", "Accounts with records in an hour.", tenants.active),
-        _gauge("tallystick_tenant_records", "Records by rank.", "rank", _ranked(tenants.records)),
+        _gauge("tallystick_tenant_records", _TENANT_WORDS, "rank", _ranked(tenants.records)),
         _gauge(
             "tallystick_tenant_queued_audits",
-            "Queued audits of the accounts with most.",
+            "Queued audits, of the accounts that have most.",
             "rank",
             _ranked(tenants.queued_audits),
         ),
