@@ -5,15 +5,18 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Final
 
 import pytest
 import requests
 
-from service.web.server.closing import stop_listening
+from service.web.server.closing import _drop_new_connections, stop_listening
 from tests.service.support.live import ONE_PROCESS, LiveService, start_live_service
 from tests.service.support.scenes import INGEST, batch
 from tests.worker.support.waiting import wait_until
+
+CLOSING: Final = stop_listening.__module__
 
 
 @pytest.fixture
@@ -23,8 +26,9 @@ def listener() -> Iterator[socket.socket]:
 
 
 def test_connections_that_were_made_are_accepted_and_new_ones_refused(
-    listener: socket.socket,
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(f"{CLOSING}._ACCEPTING_SECONDS", 60)  # this machine may be slow
     address = listener.getsockname()
     made = [socket.create_connection(address) for _ in range(5)]
     stopping = Thread(target=stop_listening, args=([listener],))
@@ -42,13 +46,22 @@ def test_connections_that_were_made_are_accepted_and_new_ones_refused(
         socket.create_connection(address)
 
 
-def test_a_connection_during_the_stop_is_refused_and_never_reset(listener: socket.socket) -> None:
+def test_a_connection_during_the_stop_is_refused_and_never_reset(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Event()
+
+    def drop_and_say(listener: socket.socket) -> None:
+        _drop_new_connections(listener)
+        begun.set()
+
+    monkeypatch.setattr(f"{CLOSING}._drop_new_connections", drop_and_say)
     address = listener.getsockname()
     stopping = Thread(target=stop_listening, args=([listener],))
     stopping.start()
-    time.sleep(0.1)
+    assert begun.wait(60)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address, timeout=5)
+        socket.create_connection(address, timeout=60)
     stopping.join()
 
 
