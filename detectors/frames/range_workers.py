@@ -1,8 +1,9 @@
 """Reads the ranges of one file: those with lines of one form in threads, others in processes.
 
 A pipe holds one ticket per range, and each process takes the next ticket until none is left, so a
-slow start or a busy core costs nothing. Threads would not help: decoding holds the interpreter
-lock. The workers are new processes, not forks, because a child forked after Polars was used hangs.
+slow start or a busy core costs nothing. Threads do not help the others: decoding holds the
+interpreter lock. The workers are new processes, not forks, because a child forked after Polars was
+used hangs.
 If a worker dies, stalls or never starts, this process reads its ranges again.
 """
 
