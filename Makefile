@@ -89,6 +89,7 @@ format: $(DEV) ## Format the code and fix lint errors
 
 bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/audit.py
+	$(BIN)/python -m benchmarks.growth 10000 100000 1000000
 	$(BIN)/python benchmarks/scrub.py
 	$(BIN)/python -m benchmarks.intake.ingest
 	$(BIN)/python -m benchmarks.intake.otlp

@@ -9,33 +9,19 @@ children. `--engines` audits the Parquet files on DuckDB and Spark too.
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import usage
-
-BYTES_PER_MB = 1_000_000
-SAMPLE_SECONDS = 0.02
+from benchmarks.running import BYTES_PER_MB, DUCKDB, Run, best, child, print_machine
 
 # The program of each process; its argument is the file's path.
 AUDIT = ("-m", "detectors", "audit")
-DUCKDB = (
-    "-c",
-    "import duckdb, sys\n"
-    'duckdb.sql(f"""SELECT model, tag, count(*), sum(usage.prompt_tokens),\n'
-    "sum(usage.completion_tokens), sum(usage.prompt_tokens_details.cached_tokens)\n"
-    "FROM read_json('{sys.argv[1]}', format='newline_delimited') GROUP BY ALL\"\"\").fetchall()",
-)
 JSON_LOADS = (
     "-c",
     "import json, sys\n"
@@ -64,18 +50,10 @@ STAGES = (
 STAGE_NAMES = ("import", "read", "audit", "write")
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run of a process."""
-
-    seconds: float
-    peak_mb: float
-    output: bytes
-
-
 def main() -> None:
     arguments = _parse_arguments()
     console = Console()
+    print_machine()
     _measure_lines(console, arguments.rows, arguments.runs)
     _measure_parquet(console, arguments.parquet_rows, arguments.engines)
 
@@ -83,7 +61,7 @@ def main() -> None:
 def _measure_lines(console: Console, rows: int, runs: int) -> None:
     file = usage.json_lines(rows)
     size = file.stat().st_size / BYTES_PER_MB
-    console.print(f"{rows:,} lines, {size:.0f} MB, {os.cpu_count()} cores")
+    console.print(f"{rows:,} lines, {size:.0f} MB")
     table = Table("program", "seconds", "peak MB", "of DuckDB", "lines/s")
     duckdb = best(DUCKDB, file, runs)
     for name, command in (
@@ -135,55 +113,6 @@ def _add(table: Table, name: str, run: Run, rows: int, more: str = "") -> None:
     table.add_row(
         name, f"{run.seconds:.2f}", f"{run.peak_mb:.0f}", more, f"{rows / run.seconds:,.0f}"
     )
-
-
-def best(command: tuple[str, ...], file: Path, runs: int) -> Run:
-    """Return the fastest run, and the memory of another run, because sampling slows a run down."""
-    quickest = min((child(command, file) for _ in range(runs)), key=lambda run: run.seconds)
-    watched = child(command, file, watch=True)
-    return Run(quickest.seconds, watched.peak_mb, quickest.output)
-
-
-def child(command: tuple[str, ...], file: Path, *, watch: bool = False) -> Run:
-    """Run the program; when watching, sample the memory of its process tree."""
-    began = time.perf_counter()
-    with subprocess.Popen([sys.executable, *command, str(file)], stdout=subprocess.PIPE) as process:
-        peak = watch_memory(process.pid) if watch else 0
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.stdout is not None
-        output = process.stdout.read()
-    if process.returncode != 0:
-        raise SystemExit(f"{command[:2]} failed with status {process.returncode}")
-    # The kernel's peak is exact but excludes children; it is in kibibytes.
-    return Run(seconds, max(peak, usage.ru_maxrss * 1_024) / BYTES_PER_MB, output)
-
-
-def watch_memory(pid: int) -> int:
-    """Return the peak memory of the process and its descendants, until it ends."""
-    peak = 0
-    while not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-        peak = max(peak, _memory(pid))
-        time.sleep(SAMPLE_SECONDS)
-    return peak
-
-
-def _memory(pid: int) -> int:
-    """Return the memory of the process and its descendants; shared memory counts once."""
-    try:
-        family = [(head := psutil.Process(pid)), *head.children(recursive=True)]
-    except psutil.Error:
-        return 0
-    return sum(_share_of_memory(process) for process in family)
-
-
-def _share_of_memory(process: psutil.Process) -> int:
-    try:
-        memory = process.memory_full_info()
-    except psutil.Error:
-        return 0
-    return int(getattr(memory, "pss", memory.rss))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from sqlalchemy import create_engine, select, text
 from sqlalchemy.orm import Session
 
 from benchmarks.intake.ingest import stop_workers
-from benchmarks.running import running_service
+from benchmarks.running import print_machine, running_service
 from detectors.contract import Report
 from service.app import create_app
 from service.cli.account import create_account
@@ -274,6 +274,7 @@ def measure_dashboard(stack: Stack, requests: int) -> list[Measured]:
 
 
 def print_table(results: list[Measured], title: str, bar: float, slowest: float) -> None:
+    print_machine()
     table = Table(title=title)
     for heading in ("page", "p50", "p99", "size", f"<= {bar:g} and {slowest:g} ms"):
         table.add_column(heading)

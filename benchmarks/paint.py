@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.pages import ADMIN_TOKEN, SETTINGS, list_pages, prepare
+from benchmarks.running import print_machine
 from service.operations.local.stack import Stack
 from service.web.auth.browsers import SESSION_COOKIE
 
@@ -60,6 +61,7 @@ def paint_all(stack: Stack, loads: int, audits: int) -> Iterator[tuple[str, list
 
 
 def print_table(results: Iterator[tuple[str, list[float]]]) -> None:
+    print_machine()
     table = Table(title="First contentful paint, nothing cached")
     for heading in ("page", "p50", "slowest", f"<= {BAR_MS:.0f} ms"):
         table.add_column(heading)

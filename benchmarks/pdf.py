@@ -16,6 +16,7 @@ from pypdf import PdfReader
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.running import print_machine
 from detectors.contract import Report
 from service.app import create_app
 from service.config import Config
@@ -58,6 +59,7 @@ def main() -> None:
     )
     with app.test_request_context():
         pages = {name: _measure_page(report.to_json()) for name, report in SHAPES.items()}
+    print_machine()
     print(f"{'report':36}{'page ms':>9}{'KB':>6}{'PDF ms':>9}{'KB':>6}{'pages':>7}{'met':>5}")
     for name, report in SHAPES.items():
         page_ms, page_kb = pages[name]

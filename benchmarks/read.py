@@ -21,7 +21,7 @@ from rich.table import Table
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from benchmarks.running import running_service
+from benchmarks.running import print_machine, running_service
 from service.cli.account import create_account, mint_read_token
 from service.core import tokens
 from service.models import OAuthApplication, OAuthCode, OAuthToken, ReportRow
@@ -172,6 +172,7 @@ def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
 
 
 def print_table(results: list[Measured]) -> None:
+    print_machine()
     table = Table(title="Reading")
     for heading in ("what", "p50", "p99", "size", f"p50 <= {BAR_MS:.0f} ms"):
         table.add_column(heading)

@@ -25,7 +25,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-BYTES_PER_MB: Final = 1_000_000
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.running import BYTES_PER_MB, print_machine
+
 MIN_MB_PER_SECOND, MAX_MB = 100.0, 300.0
 START: Final = 1_790_000_000
 ROUTES: Final = 40
@@ -223,6 +226,7 @@ def measure(folder: Path, megabytes: int) -> list[tuple[str, str, str, bool | No
 
 
 def print_table(results: list[tuple[str, str, str, bool | None]]) -> None:
+    print_machine()
     table = Table(title="Scrubbing raw logs")
     for heading in ("what", "measured", "bar", "met"):
         table.add_column(heading)

@@ -42,6 +42,7 @@ _SLOW_PATHS: Final = (
     "tests/detectors/formats/test_archives.py",
     "tests/detectors/formats/test_malformed_files.py",
     "tests/detectors/frames/test_ranges.py",
+    "tests/detectors/growth/",
     "tests/detectors/prices/test_every_price_of_the_book.py",
     "tests/detectors/reference/",
     "tests/detectors/report/test_bounds.py",

@@ -31,10 +31,9 @@ from benchmarks.account.measuring import (
     run,
 )
 from benchmarks.account.store import count_files, fill_store
-from benchmarks.audit import Run
 from benchmarks.intake.ingest import stop_workers
 from benchmarks.pages import SETTINGS, Browser, cookie_of, measure, new_session
-from benchmarks.running import Measured, print_table, running_service
+from benchmarks.running import Measured, Run, print_table, running_service
 from service.cli.account import create_account
 from service.core.blobs import BlobStore
 from service.models import Audit

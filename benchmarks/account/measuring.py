@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 import worker
 from benchmarks.account.store import list_keys
 from benchmarks.account.traffic import calls_of_day, first_day
-from benchmarks.audit import Run, watch_memory
+from benchmarks.running import Run, watch_memory
 from detectors.contract import UsageRecordV2
 from detectors.formats import encode_records
 from service.core.blobs import BlobStore

@@ -34,6 +34,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.running import print_machine
 from tests.client.environments import LOCKS, environment_python
 
 ROOT = Path(__file__).parents[2]
@@ -154,6 +155,7 @@ def main() -> None:
         "exit": lambda: dict(zip(tools, measurement.exits(tools), strict=True)),
     }
     began = time.monotonic()
+    print_machine()
     results: Columns = {}
     for part, make in parts.items():
         for name, figures in make().items() if arguments.part in (None, part) else ():

@@ -37,6 +37,7 @@ from rich.table import Table
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
+from benchmarks.running import print_machine
 from detectors.formats import encode_chunk, read_chunks
 from service.core.blobs import BlobStore
 from service.models import Credit
@@ -296,6 +297,7 @@ def phases(log: bytes) -> list[Measured]:
 
 
 def print_table(results: list[Measured]) -> None:
+    print_machine()
     table = Table(title="Upload, durable before the 201")
     for heading in ("what", "measured", "bar", "met"):
         table.add_column(heading)

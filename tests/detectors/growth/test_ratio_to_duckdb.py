@@ -1,0 +1,42 @@
+"""An audit costs a small multiple of what DuckDB takes to read the same file."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from benchmarks import usage
+from benchmarks.running import DUCKDB
+
+AUDIT: Final = ("-m", "detectors", "audit")
+CALLS: Final = 20_000
+ROUNDS: Final = 3
+# An audit of so few calls took 4.5 to 4.8 times the processor time of DuckDB's read on a busy
+# machine; most of both is the start of a process. The goal for 1,000,000 calls is 4 times DuckDB;
+# twice that is 8, and the rest is room for other machines. Reading the log twice would not reach
+# 12: this finds an audit that imports pandas and Spark, or whose work grows faster than the log.
+MOST_TIMES: Final = 12.0
+
+
+def _processor_seconds(command: tuple[str, ...], log: Path) -> float:
+    with subprocess.Popen(
+        [sys.executable, *command, str(log)], stdout=subprocess.DEVNULL
+    ) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return used.ru_utime + used.ru_stime
+
+
+def test_an_audit_costs_a_small_multiple_of_a_read(tmp_path: Path) -> None:
+    log = tmp_path / "usage.jsonl"
+    log.write_text("".join(usage.lines(CALLS)))
+    audits, reads = [], []
+    # Other programs can only add to either, so the best of a few runs counts, usually the first.
+    for _ in range(ROUNDS):
+        audits.append(_processor_seconds(AUDIT, log))
+        reads.append(_processor_seconds(DUCKDB, log))
+        if min(audits) <= MOST_TIMES * min(reads):
+            return
+    raise AssertionError(f"audits took {audits}, reads {reads} seconds of processor time")
