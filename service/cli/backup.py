@@ -195,8 +195,9 @@ def _missing_keys(restored: Restored) -> Sequence[str]:
     notes = []
     if not restored.has_secret_key:
         notes.append(
-            "SECRET_KEY isn't the one of the backup: report links and sessions end. Set the former"
-            " key before you start the service, with `up` in the file secret_key of its folder."
+            "SECRET_KEY isn't the key that this backup was made with: report links and sessions"
+            " stop working. Set the former key before you start the service, with `up` in the file"
+            " secret_key of its folder."
         )
     if restored.lost_values:
         values = counted(restored.lost_values, "sealed value")

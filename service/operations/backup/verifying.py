@@ -40,7 +40,9 @@ def verify_backup(repository: Repository, manifest: Manifest) -> list[str]:
     with ThreadPoolExecutor(THREADS) as pool:
         found = pool.map(lambda blob: _check_blob(repository, blob), manifest.blobs)
         problems = [problem for problem in found if problem]
-    problems += [f"{key}: the service had lost it" for key in manifest.missing]
+    problems += [
+        f"{key}: it was already missing when the backup was made" for key in manifest.missing
+    ]
     return [*problems, *_check_database(repository, manifest)]
 
 
