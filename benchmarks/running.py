@@ -60,6 +60,14 @@ class TooLongError(Exception):
     """A program was stopped at its time limit."""
 
 
+class FailedError(SystemExit):
+    """A program ended with a status other than 0, or by a signal, which is negative."""
+
+    def __init__(self, command: tuple[str, ...], status: int) -> None:
+        super().__init__(f"{command[:2]} failed with status {status}")
+        self.status = status
+
+
 @cache
 def describe_machine() -> str:
     """Return a line on the machine, so that figures of different machines can be compared.
@@ -114,7 +122,7 @@ def child(
 ) -> Run:
     """Run the program; when watching, sample the memory of its process tree.
 
-    A program that takes longer than its limit raises `TooLongError`.
+    Raises `TooLongError` for a program that takes longer than its limit, and `FailedError`.
     """
     began = time.perf_counter()
     with (
@@ -130,7 +138,7 @@ def child(
     if limit_seconds is not None and seconds >= limit_seconds:
         raise TooLongError
     if process.returncode != 0:
-        raise SystemExit(f"{command[:2]} failed with status {process.returncode}")
+        raise FailedError(command, process.returncode)
     # The kernel's peak is exact but excludes children; it is in kibibytes.
     return Run(seconds, max(peak, used.ru_maxrss * 1_024) / BYTES_PER_MB, output)
 

@@ -4,7 +4,8 @@
 
 Every program is a whole process; the best of several runs counts. They are an audit, DuckDB's read
 and sum of the same file, a `json.loads` loop that sums tokens and prices, and the six rules in
-pandas. A program that takes longer than the limit is stopped, and not run on larger ones.
+pandas. A program that takes longer than the limit, or more memory than there is, is stopped,
+and not run on larger logs.
 `--write` updates docs/performance.md and its chart; `--loaded` says there that other programs ran
 at the same time. The largest log has 2 GB, in a temporary folder.
 """
@@ -40,26 +41,23 @@ def main() -> None:
     arguments = parser.parse_args()
     print_machine()
     rows = [*measure(arguments.calls or SIZES, arguments.runs, arguments.limit)]
-    print_rows(rows, arguments.limit)
+    print_rows(rows)
     if arguments.write:
         note = LOADED if arguments.loaded else ""
-        text = write_section(PAGE.read_text(), rows, describe_machine(), note, arguments.limit)
-        PAGE.write_text(text)
+        PAGE.write_text(write_section(PAGE.read_text(), rows, describe_machine(), note))
         CHART.write_text(draw(rows))
 
 
-def print_rows(rows: Sequence[Row], limit_seconds: float) -> None:
+def print_rows(rows: Sequence[Row]) -> None:
     table = Table(title="Microseconds per call (times of DuckDB)")
     for heading in ("calls", *PROGRAMS):
         table.add_column(heading, justify="right")
-    for cells in _cells(rows, limit_seconds):
+    for cells in _cells(rows):
         table.add_row(*cells)
     Console(width=120).print(table)
 
 
-def write_section(
-    page: str, rows: Sequence[Row], machine: str, note: str, limit_seconds: float
-) -> str:
+def write_section(page: str, rows: Sequence[Row], machine: str, note: str) -> str:
     """Return the page with these figures between its two markers."""
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
@@ -71,23 +69,21 @@ def write_section(
         "",
         f"| {' | '.join(('calls', *PROGRAMS))} |",
         "|---:" * (len(PROGRAMS) + 1) + "|",
-        *(f"| {' | '.join(cells)} |" for cells in _cells(rows, limit_seconds)),
+        *(f"| {' | '.join(cells)} |" for cells in _cells(rows)),
         END,
     ]
     return before + "\n".join(section) + after
 
 
-def _cells(rows: Sequence[Row], limit_seconds: float) -> Iterator[list[str]]:
+def _cells(rows: Sequence[Row]) -> Iterator[list[str]]:
     for row in rows:
-        yield [f"{row.calls:,}", *(_cell(row, name, limit_seconds) for name in PROGRAMS)]
+        yield [f"{row.calls:,}", *(_cell(row, name) for name in PROGRAMS)]
 
 
-def _cell(row: Row, program: str, limit_seconds: float) -> str:
-    if program not in row.microseconds:
-        return "not run"
-    taken, times = row.microseconds[program], row.times_duckdb(program)
+def _cell(row: Row, program: str) -> str:
+    taken, times = row.microseconds.get(program), row.times_duckdb(program)
     if taken is None:
-        return f"over {limit_seconds:g} s"
+        return row.stopped.get(program, "not run")
     digits = 1 if taken >= 10 else 2
     return f"{taken:.{digits}f}" + ("" if program == READ or times is None else f" ({times:.1f} ×)")
 

@@ -3,13 +3,15 @@
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from benchmarks import usage
-from benchmarks.running import DUCKDB, TooLongError, child
+from benchmarks.running import DUCKDB, FailedError, TooLongError, child
 from detectors.prices.book import PriceBook
 
 MICROSECONDS: Final = 1_000_000
@@ -33,19 +35,34 @@ with open(sys.argv[2], "rb") as log:
         dollars += (prompt - cached) * fresh + cached * read + completion * written
 """
 
+# pandas holds the whole log, and the system must not have to kill programs.
+_PANDAS: Final = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
+status = int(sys.argv[2])
+sys.argv[1:] = sys.argv[3:]
+try:
+    runpy.run_module("benchmarks.growth.six_rules_in_pandas", run_name="__main__")
+except MemoryError:
+    sys.exit(status)
+"""
+_OUT_OF_MEMORY: Final = 77  # a status that nothing else has
+_MEMORY_SHARE: Final = 0.7
+
 
 @dataclass(frozen=True)
 class Row:
     """The microseconds per call of each program in a log of so many calls.
 
-    A program that was stopped at the limit has None, and is not in larger logs.
+    `stopped` says why a program has none; it is not run on larger logs.
     """
 
     calls: int
-    microseconds: dict[str, float | None]
+    microseconds: dict[str, float]
+    stopped: dict[str, str] = field(default_factory=dict)
 
     def times_duckdb(self, program: str) -> float | None:
-        own, duckdb = self.microseconds.get(program), self.microseconds[READ]
+        own, duckdb = self.microseconds.get(program), self.microseconds.get(READ)
         return None if own is None or not duckdb else own / duckdb
 
 
@@ -54,8 +71,12 @@ def commands() -> dict[str, tuple[str, ...]]:
         AUDIT: ("-m", "detectors", "audit"),
         READ: DUCKDB,
         LOOP: ("-c", _LOOP, json.dumps(_rates())),
-        PANDAS: ("-m", "benchmarks.growth.six_rules_in_pandas"),
+        PANDAS: ("-c", _PANDAS, str(_most_bytes()), str(_OUT_OF_MEMORY)),
     }
+
+
+def _most_bytes() -> int:
+    return int(psutil.virtual_memory().total * _MEMORY_SHARE)
 
 
 def _rates() -> dict[str, tuple[float, float, float]]:
@@ -78,23 +99,27 @@ def measure(sizes: Sequence[int], runs: int, limit_seconds: float) -> Iterator[R
             log = Path(folder) / "usage.jsonl"
             with log.open("w") as out:
                 out.writelines(usage.lines(calls))
-            row = Row(calls, _time(log, calls, runs, limit_seconds, late))
-        late |= {program for program, taken in row.microseconds.items() if taken is None}
+            row = _time(log, calls, runs, limit_seconds, late)
+        late |= {*row.stopped}
         yield row
 
 
-def _time(
-    log: Path, calls: int, runs: int, limit_seconds: float, late: set[str]
-) -> dict[str, float | None]:
-    """Return the best of some runs of each program; the programs take turns."""
+def _time(log: Path, calls: int, runs: int, limit_seconds: float, late: set[str]) -> Row:
+    """Take the best of some runs of each program that isn't late; the programs take turns."""
     running = {name: command for name, command in commands().items() if name not in late}
     times: dict[str, list[float]] = {name: [] for name in running}
+    stopped: dict[str, str] = {}
     for _ in range(runs):
         for name, command in [*running.items()]:
             try:
                 times[name].append(child(command, log, limit_seconds=limit_seconds).seconds)
             except TooLongError:
-                del running[name]
-    return {
-        name: min(taken) / calls * MICROSECONDS if taken else None for name, taken in times.items()
-    }
+                stopped[name] = f"over {limit_seconds:g} s"
+            except FailedError as error:
+                if error.status != _OUT_OF_MEMORY:
+                    raise
+                stopped[name] = "out of memory"
+        for name in stopped:
+            running.pop(name, None)
+    best = {name: min(taken) / calls * MICROSECONDS for name, taken in times.items() if taken}
+    return Row(calls, best, {name: why for name, why in stopped.items() if name not in best})
