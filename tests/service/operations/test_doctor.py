@@ -202,7 +202,7 @@ def test_clocks_are_compared(theirs: float, status: str, words: str) -> None:
 def test_a_machine_whose_clock_is_wrong_is_found(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = SimpleNamespace(time=lambda: time.time() - 7200)
+    slow = SimpleNamespace(time=lambda: time.time() - 2.5 * 3600)
     for module, check in (("database", check_database), ("broker", check_redis)):
         monkeypatch.setattr(f"service.operations.maintenance.doctor.{module}.time", slow)
         assert any(
