@@ -23,7 +23,7 @@ from service.models.base import Base
 # An arbitrary number: every claim of a source takes the same lock, so that each sees the last.
 _CLAIMS_LOCK: Final = 725_501
 # A claim leaves the rest of a short queue to other workers.
-_SHARE: Final = 4
+_SHARE: Final = 8
 
 
 class AccountTurn(Base):

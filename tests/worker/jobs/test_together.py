@@ -17,7 +17,7 @@ from service.models.audits.leases import Claim
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
-COUNT = 12  # three at once
+COUNT = 24  # three at once
 FIRST = 3
 
 NewAudit = Callable[[], str]

@@ -109,7 +109,7 @@ def test_a_long_queue_is_claimed_several_at_once(engine: Engine, queue: Queue) -
 
 
 def test_a_short_queue_is_left_to_other_workers(engine: Engine, queue: Queue) -> None:
-    queue("many", 7)
+    queue("many", 15)
     assert len(claim(engine, TOGETHER)) == 1
 
 
@@ -121,7 +121,7 @@ def test_all_accounts_are_in_what_is_claimed_at_once(engine: Engine, queue: Queu
 
 def test_large_audits_are_claimed_alone(engine: Engine, queue: Queue) -> None:
     (large,) = queue("many", records=1_001)
-    small = queue("many", 50)
+    small = queue("many", 100)
     assert claim(engine, TOGETHER) == [large]
     assert claim(engine, TOGETHER) == small[:12]
 
