@@ -255,11 +255,10 @@ def _run_rest(
     settings |= {"STORAGE_URL": folder.as_uri(), "SECRET_KEY": "not-a-secret-" * 4}
     for name, value in {**settings, "REDIS_URL": "redis://127.0.0.1:1"}.items():
         monkeypatch.setenv(name, value)
-    queued, done = _list_ids(engine, "queued"), set[str]()
-    for audit_id in queued:
-        if audit_id not in done:
-            run_audit(audit_id)  # which runs those whose turn it is
-            done = set(_list_ids(engine, "done"))
+    queued = _list_ids(engine, "queued")
+    for _ in queued:
+        if left := _list_ids(engine, "queued"):
+            run_audit(left[0])  # which runs those of its queue whose turn it is
     return sorted({*queued} - {*_list_ids(engine, "done")})
 
 
