@@ -99,7 +99,8 @@ bench: $(DEV) ## Run the benchmarks against their limits
 	$(BIN)/python benchmarks/read.py
 	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python -m benchmarks.account
-	$(BIN)/python -m benchmarks.drain
+	$(BIN)/python -m benchmarks.load.drain
+	$(BIN)/python -m benchmarks.load
 	$(BIN)/python -m benchmarks.corpus
 	$(BIN)/python -m benchmarks.paint
 

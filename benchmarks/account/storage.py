@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import Connection, Engine, create_engine, text
 
-from benchmarks.drain import wait_drained
 from benchmarks.intake.ingest import SETTINGS, Client, make_batch, new_key
+from benchmarks.load.drain import wait_drained
 from benchmarks.running import running_service
 from service.models.audits.report_packing import pack_reports
 from service.models.operations.call_retention import delete_replaced

@@ -1,6 +1,6 @@
 """How fast queued batches are audited, and how soon a single one is, on the whole service.
 
-    python -m benchmarks.drain [--batches N] [--singles N]
+    python -m benchmarks.load.drain [--batches N] [--singles N]
 
 Everything runs on this machine: embedded servers, gunicorn with 2 processes, 2 workers and the
 sweeper, which use the same processors. The batches of 50 records are accepted while the workers are
@@ -36,8 +36,8 @@ PAUSE_SECONDS: Final = 0.3
 RATE_BAR, LATENCY_BAR = 60.0, 150.0
 
 
-def queue(port: int, key: str, batches: int) -> None:
-    bodies = [make_batch(RECORDS, seed) for seed in range(8)]
+def queue(port: int, key: str, batches: int, records: int = RECORDS) -> None:
+    bodies = [make_batch(records, seed) for seed in range(8)]
     numbers = iter(range(batches))
 
     def send_some(client: Client) -> None:
