@@ -14,6 +14,8 @@ from typing import Final
 import psutil
 import pytest
 import redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -126,7 +128,9 @@ def test_a_server_that_hangs_is_restarted(
     )
     note(f"embedded {name} that hangs is restarted", 1, not came_back)
     assert wait_until(lambda: can_connect(private_servers.database_url))
-    with redis.Redis.from_url(private_servers.redis_url) as client:
+    # It has a process before it listens.
+    patient = Retry(ConstantBackoff(0.1), retries=100)
+    with redis.Redis.from_url(private_servers.redis_url, retry=patient) as client:
         assert client.ping()
 
 
