@@ -37,6 +37,8 @@ SETTINGS: Final = (
 # The web process's port is gunicorn's default with an address, and PORT's usual value.
 WEB_PORT: Final = 8000
 DEFAULTS: Final[Mapping[str, Any]] = {setting.name: setting.default for setting in fields(Config)}
+# What a manager of processes must wait for at least, with a DRAIN_SECONDS of up to a minute.
+STOP_SECONDS: Final[int] = DEFAULTS["stop_seconds"] + 60 + 5
 METRICS_PORT: Final[int] = DEFAULTS["metrics_port"]
 HEALTH_PATHS: Final = set(
     re.findall(r'blueprint\.route\("(/\w+)"', Path(health.__file__).read_text())

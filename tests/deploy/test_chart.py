@@ -32,7 +32,7 @@ EXPORTER: Final = ROOT / "service" / "operations" / "exporter" / "database_metri
 # With everything on: what the defaults leave out.
 EVERYTHING: Final = (
     "--set=autoscaling.enabled=true,backup.enabled=true,storage.url=s3://bucket/prefix,secrets.keys.SMTP_URL=smtp-url,"
-    "settings.LOG_LEVEL=DEBUG,settings.SWEEP_SECONDS=7,image.pullSecrets={registry},"
+    "settings.LOG_LEVEL=DEBUG,settings.DRAIN_SECONDS=30,image.pullSecrets={registry},"
     "serviceAccount.annotations.role=one,image.digest=sha256:" + "a" * 64
 )
 Objects = dict[tuple[str, str], Any]
@@ -136,6 +136,15 @@ def test_every_pod_is_hardened_and_bounded(rendered: Objects) -> None:
         }, name
         assert container["resources"]["requests"].keys() == {"cpu", "memory"}, name
         assert "memory" in container["resources"]["limits"], name
+
+
+def test_a_pod_has_the_time_that_its_settings_say_to_stop(rendered: Objects) -> None:
+    for name, pod in _pods(rendered):
+        settings = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+        drain = int(settings.get("DRAIN_SECONDS", 0))
+        if "terminationGracePeriodSeconds" in pod:
+            needed = int(settings["STOP_SECONDS"]) + drain + 10
+            assert pod["terminationGracePeriodSeconds"] >= needed, name
 
 
 def test_only_the_migration_has_the_owner_of_the_tables(rendered: Objects) -> None:
