@@ -132,6 +132,9 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	$(BIN)/uv pip compile --quiet --no-deps requirements/deploy/tools.in --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
 	  --output-file requirements/deploy/tools.lock
+	$(BIN)/uv pip compile --quiet requirements/deploy/traces.in --universal --python-version 3.11 \
+	  $(addsuffix .lock,$(addprefix --constraint requirements/,$(LOCKS))) --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements/deploy/traces.lock
 	for one in requirements/libraries/*/*.in; do \
 	  $(BIN)/uv pip compile --quiet $$one --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \

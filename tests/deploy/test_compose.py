@@ -12,7 +12,6 @@ import pytest
 from service.config import Config
 from tests.deploy.manifests import (
     BACKUP,
-    DEFAULTS,
     DEPLOY,
     HEALTH_PATHS,
     METRICS_PORT,
@@ -20,6 +19,7 @@ from tests.deploy.manifests import (
     PROCESSES,
     ROOT,
     SETTINGS,
+    STOP_SECONDS,
     WEB_PORT,
     find_errors,
     load,
@@ -59,6 +59,7 @@ def test_the_image_gets_what_it_copies_and_sets_what_exists() -> None:
     ignored = (ROOT / ".dockerignore").read_text()
     assert copied == {line[1:] for line in ignored.splitlines() if line.startswith("!")}
     assert all((ROOT / path).exists() for path in copied)
+    assert {"requirements/service.lock", "requirements/deploy/traces.lock"} <= copied
     last = DOCKERFILE.rpartition("\nFROM ")[2]
     variables = re.findall(r"^(?:ENV|   ) ([A-Z_]+)=", last, re.MULTILINE)
     assert len(variables) >= 6
@@ -93,7 +94,7 @@ def test_a_process_of_compose_is_hardened_bounded_and_knows_its_settings(name: s
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["deploy"]["resources"]["limits"].keys() == {"cpus", "memory", "pids"}
-    assert int(service["stop_grace_period"].removesuffix("s")) >= DEFAULTS["stop_seconds"] + 5
+    assert int(service["stop_grace_period"].removesuffix("s")) >= STOP_SECONDS
     waits_for = {one: it["condition"] for one, it in service["depends_on"].items()}
     if name == "migrate":
         assert waits_for == {"postgres": "service_healthy"}
@@ -110,12 +111,19 @@ def _check_secrets(service: dict[str, Any]) -> None:
 
 
 def test_the_exporter_reads_the_age_of_the_backups_that_are_made() -> None:
-    urls = {name: one["environment"]["BACKUP_URL"] for name, one in SERVICES.items()
-            if "BACKUP_URL" in one.get("environment", ())}  # fmt: skip
-    assert urls.keys() == {"backup", "metrics"}
-    assert len(set(urls.values())) == 1
+    default, settings = SERVICES["backup"]["env_file"]
+    # The file of the administrator comes last, and `environment` would win over both.
+    assert settings == SERVICES["web"]["env_file"][-1]
+    readers = [name for name, one in SERVICES.items() if default in one.get("env_file", ())]
+    assert set(readers) == {"backup", "metrics"}
+    assert not [name for name in OURS if "BACKUP_URL" in SERVICES[name]["environment"]]
+    assert SERVICES["metrics"]["env_file"] == [default, settings]
     (folder,) = set(SERVICES["backup"]["volumes"]) - set(SERVICES["web"]["volumes"])
+    inside = folder.partition(":")[2]
+    assert f"BACKUP_URL=file://{inside}" in (DEPLOY / default["path"]).read_text().splitlines()
     assert f"{folder}:ro" in SERVICES["metrics"]["volumes"]
+    # A bucket is outside.
+    assert all("outside" in SERVICES[name]["networks"] for name in readers)
 
 
 def test_only_migrate_has_the_owner_of_the_tables() -> None:
@@ -138,7 +146,7 @@ def test_nothing_but_caddy_listens_outside() -> None:
     assert [name for name, one in SERVICES.items() if "ports" in one] == ["caddy"]
     assert COMPOSE["networks"]["servers"] == {"internal": True}
     assert {name for name in SERVICES if SERVICES[name]["networks"] == ["servers"]} == {
-        *("postgres", "valkey", "metrics")
+        *("postgres", "valkey")
     }
 
 
