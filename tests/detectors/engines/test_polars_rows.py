@@ -34,12 +34,14 @@ def test_a_table_without_rows_has_none(types: pl.Schema) -> None:
 
 
 def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
-    order = ["group", "at_us", "request_id"]
+    order = ["group", "at_us", "request_id", "prompt_tokens", "completion_tokens"]
     calls = pl.DataFrame(
         {
-            "group": [1, 0, 1, 0, 1, 0, 1],
-            "at_us": [5, 5, 5, 5, 5, 6, 7],
-            "request_id": ["c", "b", "a", "a", "b", "z", "y"],
+            "group": [1, 0, 1, 0, 1, 0, 1, 1],
+            "at_us": [5, 5, 5, 5, 5, 6, 7, 7],
+            "request_id": ["c", "b", "a", "b", "a", "z", "x", "y"],
+            "prompt_tokens": [3, 2, 2, 1, 2, 3, 3, 3],
+            "completion_tokens": [3, 1, 2, 1, 1, 3, 3, 3],
         }
     )
     rows = argsort(calls, order)
