@@ -1,7 +1,7 @@
 """/docs: the API reference, rendered from the document at /openapi.json."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,9 +10,9 @@ from markupsafe import Markup, escape
 
 from service.models.base import utc_now
 from service.web.http.current import current_config
-from service.web.openapi.answer_shapes import Shape, list_shapes
+from service.web.openapi.answer_shapes import list_shapes
 from service.web.openapi.api import api
-from service.web.openapi.reference import Chapter, Reference
+from service.web.openapi.reference import Reference
 
 # Chapters for programs come first, those for browsers and the operator after them.
 _FIRST: Final = ("ingest", "uploads", "audits", "report_links")
@@ -38,23 +38,23 @@ def reference() -> str:
 
 @dataclass(frozen=True)
 class _Page:
-    """Hold the parts of the document that the page shows."""
+    """Hold the parts of the page that are the same for every visitor."""
 
-    chapters: Sequence[Chapter]
     credentials: Mapping[str, str]
-    shapes: Mapping[str, Sequence[Shape]]
+    reference: Markup  # every endpoint
 
 
 def _load() -> _Page:
-    """Read the document once; the routes of a running process don't change."""
+    """Render the document once; the routes of a running process don't change."""
     if _EXTENSION not in current_app.extensions:
         document = Reference(api.spec.to_dict())
         order = {name: index for index, name in enumerate(_FIRST)}
         chapters = sorted(
             document.chapters(), key=lambda chapter: order.get(chapter.name, len(order))
         )
-        current_app.extensions[_EXTENSION] = _Page(
-            chapters, document.credentials, list_shapes(chapters)
+        printed = render_template(
+            "pages/public/reference.html", chapters=chapters, shapes=list_shapes(chapters)
         )
+        current_app.extensions[_EXTENSION] = _Page(document.credentials, Markup(printed))  # noqa: S704 - our markup
     page: _Page = current_app.extensions[_EXTENSION]
     return page
