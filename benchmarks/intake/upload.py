@@ -13,8 +13,6 @@ them to disk, and read them with DuckDB, which is done just before, in this proc
 """
 
 import argparse
-import email
-import email.policy
 import gzip
 import hashlib
 import http.client
@@ -31,26 +29,27 @@ from typing import Final
 
 import duckdb
 import psutil
-import requests
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from benchmarks.running import print_machine
+from benchmarks.intake.ingest import stop_workers
+from benchmarks.pages import cookie_of, new_session
+from benchmarks.running import print_machine, running_service
 from detectors.formats import encode_chunk, read_chunks
+from service.cli.account import create_account
 from service.core.blobs import BlobStore
 from service.models import Credit
 from service.models.identity.accounts import find_account
 from service.operations.local.stack import Stack
+from service.web.auth.browsers import SESSION_COOKIE
 from service.web.intake.receiving import FileSink, copy_file
 from service.web.intake.storing import CHUNK_BYTES
 
 PERSON: Final = "benchmark@example.com"
 SETTINGS: Final = {
-    "PATH": os.environ["PATH"],
     "UPLOAD_LIMIT_PER_MINUTE": "1000000",
-    "LOG_LEVEL": "WARNING",
 }
 BYTES_PER_MB: Final = 1_000_000
 FILE_BYTES: Final = 200 * BYTES_PER_MB
@@ -180,24 +179,14 @@ def body_of(file: bytes) -> Iterator[bytes]:
 
 
 def sign_in(stack: Stack) -> str:
-    """Request a link, read the mail, follow the link; return the session's cookie."""
-    url = f"http://localhost:{stack.port}"
-    requests.post(f"{url}/auth/magic-link", json={"email": PERSON}, timeout=10).raise_for_status()
-    ends_at = time.monotonic() + 20
-    while not (mails := list(Path(stack.config.outbox_folder).glob("*.eml"))):
-        if time.monotonic() > ends_at:
-            raise SystemExit("the mail with the sign-in link did not come")
-        time.sleep(0.05)
-    with mails[0].open("rb") as file:
-        mail = email.message_from_binary_file(file, policy=email.policy.default)
-    text = mail.get_body(("plain",))
-    link = re.search(r"http\S+/auth/verify\S+", text.get_content() if text else "")
-    if link is None:
-        raise SystemExit("the mail holds no sign-in link")
-    address, _, token = link[0].partition("?token=")
-    response = requests.post(address, json={"token": token}, timeout=10)
-    response.raise_for_status()
-    return response.headers["Set-Cookie"].partition(";")[0]
+    """Create an account; return the cookie of a browser that is signed in to it."""
+    engine = create_engine(stack.config.migration_database_url)
+    with Session(engine) as session:
+        account = create_account(session, PERSON, "team")
+        session.flush()
+        secret = new_session(session, account.id)
+    engine.dispose()
+    return f"{SESSION_COOKIE}={cookie_of(stack, secret)}"
 
 
 def give_credits(stack: Stack) -> None:
@@ -212,8 +201,7 @@ def give_credits(stack: Stack) -> None:
 
 
 def measure(stack: Stack, runs: int) -> list[Measured]:
-    for number in range(1, stack.config.worker_processes + 1):
-        stack.supervisor.stop(f"worker-{number}")
+    stop_workers(stack)
     client, log = Client(stack), usage_log(FILE_BYTES)
     results = [timed(client, Case("no credit, answered unread", log, 402), runs)]
     give_credits(stack)
@@ -311,13 +299,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=3, help="times that each file is sent")
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-upload-"))
-    folder.chmod(0o711)  # PostgreSQL runs as another user where this runs as root
-    try:
-        with Stack(folder / "var", None, SETTINGS) as stack:
-            print_table(measure(stack, arguments.runs))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with running_service("upload", SETTINGS) as stack:
+        print_table(measure(stack, arguments.runs))
 
 
 if __name__ == "__main__":
