@@ -31,6 +31,15 @@ class CommandError(click.ClickException):
     exit_code = 2
 
 
+class UnreachableError(CommandError):
+    """The database doesn't answer: the same command may succeed later.
+
+    The unit of the migration in `deploy/systemd` runs it again after this exit status.
+    """
+
+    exit_code = os.EX_TEMPFAIL
+
+
 data_option = click.option(
     "--data",
     "data_dir",
@@ -48,21 +57,23 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
         try:
             return command(*args, **kwargs)
         except OperationalError as error:
-            raise CommandError(_describe(error)) from error
+            raise _describe(error) from error
         except (ServersError, ServiceError, SupervisorError) as error:
             raise CommandError(" ".join(str(error).split())) from error
 
     return guarded
 
 
-def _describe(error: OperationalError) -> str:
+def _describe(error: OperationalError) -> CommandError:
     """Return why the database can't be used, without its address."""
     said = str(error.orig)
     if any(reason in said for reason in _REJECTED):
-        return "the database rejected the user or password; check the database address"
+        return CommandError(
+            "the database rejected the user or password; check the database address"
+        )
     if "FATAL" in said and "does not exist" in said:
-        return "the database or its user doesn't exist; check the database address"
-    return "can't connect to the database"
+        return CommandError("the database or its user doesn't exist; check the database address")
+    return UnreachableError("can't connect to the database")
 
 
 def reach(data_dir: Path | None) -> Config:

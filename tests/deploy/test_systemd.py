@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from service.cli.options import CommandError, UnreachableError
 from service.config import Config
 from tests.deploy.manifests import (
     BACKUP,
@@ -94,6 +95,10 @@ def test_a_database_that_is_away_at_boot_keeps_nothing_down() -> None:
     assert dict(_read(COMMON)["Unit"])["StartLimitIntervalSec"] == "0"
     migration = dict(_read("tallystick-migrate.service")["Service"])
     assert migration["Restart"] == "on-failure"
+    # A failed migration ends the command that started it: it isn't tried again in silence.
+    ends = {int(status) for status in migration["RestartPreventExitStatus"].split()}
+    assert ends == {1, CommandError.exit_code}
+    assert UnreachableError.exit_code not in ends
     assert 5 <= int(migration["RestartSec"]) <= 60
     # Otherwise the first failure is the end of every process that waits for the migration.
     assert migration["RestartMode"] == "direct"

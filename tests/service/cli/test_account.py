@@ -163,7 +163,7 @@ def test_an_unavailable_database_is_reported_in_one_line(
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://localhost:1/none")
     result = run("create", "a@example.com")
-    assert (result.exit_code, result.stderr) == (2, "Error: can't connect to the database\n")
+    assert (result.exit_code, result.stderr) == (75, "Error: can't connect to the database\n")
 
 
 def test_a_missing_setting_is_reported_in_one_line(
