@@ -99,7 +99,7 @@ class _Table:
         """Return the chunk of whole lines without errors, or None."""
         lines = piece.replace(b"\r\n", b"\n")
         cells = _split(lines, self._width, self._delimiter)
-        if cells is None or any(map(_has_long_cells, cells)):
+        if cells is None or _has_long_cells(lines, cells):
             return None
         return self._parse_cells(cells)
 
@@ -253,7 +253,9 @@ def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
     breaks = cells[width :: width + 1]
     if len(breaks) * (width + 1) + 1 != len(cells) or breaks.count("\n") != len(breaks):
         return None
-    columns = [_stripped(cells[index : -1 : width + 1]) for index in range(width)]
+    columns = [cells[index : -1 : width + 1] for index in range(width)]
+    if " " in text or "\t" in text:
+        columns = list(map(_stripped, columns))
     return _unquote(columns) if '"' in text else columns
 
 
@@ -278,9 +280,11 @@ def _stripped(cells: list[str]) -> list[str]:
     return [cell.strip(PADDING) for cell in cells]
 
 
-def _has_long_cells(cells: list[str]) -> bool:
+def _has_long_cells(lines: bytes, columns: list[list[str]]) -> bool:
     """Check for cells longer than any valid value, which need the row-by-row reader."""
-    return max(map(len, cells)) > _LONGEST_CELL
+    if max(map(len, lines.split(b"\n"))) <= _LONGEST_CELL:  # true of most logs, and quickly seen
+        return False
+    return any(max(map(len, cells)) > _LONGEST_CELL for cells in columns)
 
 
 def _sum_counts(values: Mapping[str, object]) -> object:
