@@ -75,7 +75,7 @@ _INVALID_DECODER: Final = msgspec.json.Decoder(InvalidRow)
 
 def encode_records(records: Iterable[UsageRecord]) -> bytes:
     """Return the records as canonical JSON Lines: times in UTC, absent fields omitted."""
-    return _ENCODER.encode_lines([_normalize(record) for record in records])
+    return _ENCODER.encode_lines(_normalize_all(list(records)))
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
@@ -134,6 +134,14 @@ def _unreadable_on_error() -> Iterator[None]:
         yield
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise UnreadableLogError("The blob is not a canonical re-encoding of records.") from None
+
+
+def _normalize_all(records: list[UsageRecord]) -> list[UsageRecord]:
+    """Return the records as they are stored, which those of a decoded batch of version 1 are."""
+    is_first_version = set(map(type, records)) == {UsageRecord}
+    if is_first_version and all([record.ts.tzinfo is UTC for record in records]):
+        return records
+    return [_normalize(record) for record in records]
 
 
 def _normalize(record: UsageRecord) -> UsageRecord:

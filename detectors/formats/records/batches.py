@@ -134,7 +134,8 @@ def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
         return False
     if can_hold_control_characters(body) and _have_control_characters(records):
         return False
-    return _are_clean_v2([record for record in records if isinstance(record, UsageRecordV2)])
+    # A faster test than `isinstance`, of records that a decoder of their own type has made.
+    return _are_clean_v2([record for record in records if type(record) is UsageRecordV2])
 
 
 def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 from flask import g
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from detectors.contract import UsageRecord
+from detectors.contract import UsageRecord, UsageRecordV2
 from detectors.formats import encode_chunk, encode_records, read_chunks
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ACCEPTED_RECORDS
@@ -104,7 +104,7 @@ def _new_audit(source: str) -> Audit:
 
 def _find_environment(records: Sequence[UsageRecord]) -> str | None:
     """Return the environment of a batch's calls, if they all have the same."""
-    found = {getattr(record, "environment", None) for record in records}  # of version 2 only
+    found = {record.environment for record in records if type(record) is UsageRecordV2}
     return found.pop() if len(found) == 1 else None
 
 
