@@ -1,10 +1,12 @@
 """The database engine, sessions and migrations. Queries are in `models` and in the views."""
 
+import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
 
 from psycopg2.errors import LockNotAvailable
 from sqlalchemy import (
@@ -38,6 +40,8 @@ _LOCK_POLL_SECONDS: Final = 0.1
 _TABLE_LOCK_MS: Final = 1_000
 _TABLE_LOCK_TRIES: Final = 30
 _TABLE_LOCK_PAUSE_SECONDS: Final = 1.0
+# How long a connection that answered needs no other query as a test.
+_ASK_SECONDS: Final = 5.0
 
 
 def make_engine(config: Config) -> Engine:
@@ -60,6 +64,7 @@ def make_engine(config: Config) -> Engine:
             "options": f"-c statement_timeout={statement_ms} -c timezone=UTC",
         },
     )
+    engine.dialect.do_ping = _Ping(engine.dialect.do_ping)  # type: ignore[assignment]
     event.listen(engine, "handle_error", _discard_broken)
     use_sealer(engine, config)
     return engine
@@ -73,6 +78,33 @@ def _discard_broken(context: ExceptionContext) -> None:
     error = context.sqlalchemy_exception
     if type(error) is DatabaseError and not getattr(error.orig, "pgcode", None):
         context.is_disconnect = True
+
+
+class _Ping:
+    """Test a connection before it is lent, without a query if it was tested a moment ago.
+
+    A server that ends a connection, or dies, sends something, and that is seen without asking.
+    """
+
+    def __init__(self, ask: Callable[[Any], bool]) -> None:
+        self._ask = ask
+        self._asked_at: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+
+    def __call__(self, connection: Any) -> bool:
+        now = time.monotonic()
+        if now < self._asked_at.get(connection, -_ASK_SECONDS) + _ASK_SECONDS:
+            return _is_silent(connection) or self._ask(connection)
+        self._asked_at[connection] = now
+        return self._ask(connection)
+
+
+def _is_silent(connection: Any) -> bool:
+    """Check that nothing has arrived, not even the connection's end."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 class _TimedPool(QueuePool):
