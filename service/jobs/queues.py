@@ -260,12 +260,15 @@ class AuditQueues:
 
 
 def _push(queue: Queue, function: str, row_id: str, job_id: str, timeout: int) -> None:
-    queue.enqueue_call(
-        function,
-        args=(row_id,),
-        job_id=job_id,
-        description=job_id,
-        timeout=timeout,
-        result_ttl=_FINISHED_TTL_SECONDS,
-        failure_ttl=_FAILED_TTL_SECONDS,
-    )
+    with queue.connection.pipeline() as pipeline:  # without it, RQ sends two transactions
+        queue.enqueue_call(
+            function,
+            args=(row_id,),
+            job_id=job_id,
+            description=job_id,
+            timeout=timeout,
+            result_ttl=_FINISHED_TTL_SECONDS,
+            failure_ttl=_FAILED_TTL_SECONDS,
+            pipeline=pipeline,
+        )
+        pipeline.execute()
