@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from sqlalchemy import ColumnElement, delete, func, or_, select
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import BigInteger, LargeBinary, Text
 
 from service.core import tokens
 from service.models.base import Base, Owned, utc_now
-from service.models.identity.accounts import KEY_LIMITS, Account, has_active_subscription
+from service.models.identity.accounts import FREE, KEY_LIMITS, Account, best_plan
 
 TOKEN_DAYS: Final = 90  # until a read token expires, unless its owner chooses otherwise
 MAX_READ_TOKENS: Final = 50  # per account: more than it needs, too few to fill our tables
@@ -86,21 +86,31 @@ class Credential(NamedTuple):
     account_id: str
     secret_hash: bytes
     last_used_at: datetime | None
-    has_active_subscription: bool = False
+    plan: str = FREE  # of a key's account
     scopes: tuple[str, ...] = ()
     name: str = ""  # a key's label, or its prefix
 
 
+# Each batch needs it, and making the statement takes longer than running it.
+_KEY: Final = IngestKey.__table__.c
+_FIND_KEY: Final = select(
+    *(_KEY.id, _KEY.account_id, _KEY.secret_hash, _KEY.last_used_at),
+    best_plan(_KEY.account_id),
+    func.coalesce(func.nullif(_KEY.label, ""), _KEY.prefix),
+).where(
+    _KEY.secret_hash == bindparam("secret_hash"),
+    or_(_KEY.expires_at.is_(None), _KEY.expires_at > bindparam("now")),
+)
+
+
 def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
-    """Return the key and whether its account has a subscription, in one query."""
-    columns = (IngestKey.id, IngestKey.account_id, IngestKey.secret_hash, IngestKey.last_used_at)
-    name = func.coalesce(func.nullif(IngestKey.label, ""), IngestKey.prefix)
-    row = session.execute(
-        select(*columns, has_active_subscription(IngestKey.account_id), name).where(
-            IngestKey.secret_hash == secret_hash, _is_current(IngestKey)
-        )
-    ).one_or_none()
-    return None if row is None else Credential(row[0], row[1], row[2], row[3], row[4], name=row[5])
+    """Return the key and its account's plan, in one query."""
+    given = {"secret_hash": secret_hash, "now": utc_now()}
+    row = session.execute(_FIND_KEY, given).one_or_none()
+    if row is None:
+        return None
+    key_id, account_id, stored_hash, last_used_at, plan, name = row
+    return Credential(key_id, account_id, stored_hash, last_used_at, plan or FREE, name=name)
 
 
 def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:

@@ -4,8 +4,21 @@ A failed audit returns its credit, so without a limit one credit would buy any a
 """
 
 from datetime import date, datetime, timedelta
+from typing import Final
 
-from sqlalchemy import Connection, Date, ForeignKey, case, cast, delete, func, literal, select
+from sqlalchemy import (
+    Connection,
+    Date,
+    ForeignKey,
+    Integer,
+    bindparam,
+    case,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -27,11 +40,16 @@ class FailedWork(Base):
     seconds: Mapped[float] = mapped_column(default=0.0)
 
 
+# Made once, because batches need it often.
+_AUDIT: Final = Audit.__table__.c
+_QUEUED: Final = (_AUDIT.account_id == bindparam("account_id"), _AUDIT.status == QUEUED)
+_SOME: Final = select(_AUDIT.id).where(*_QUEUED).limit(bindparam("at_most", type_=Integer))
+_COUNT_QUEUED: Final = select(func.count()).select_from(_SOME.subquery())
+
+
 def count_queued(session: Session, account_id: str, at_most: int) -> int:
     """Count the account's queued audits, but stop at a number."""
-    queued = (Audit.account_id == account_id, Audit.status == QUEUED)
-    some = select(Audit.id).where(*queued).limit(at_most).subquery()
-    return session.scalar(select(func.count()).select_from(some)) or 0
+    return session.scalar(_COUNT_QUEUED, {"account_id": account_id, "at_most": at_most}) or 0
 
 
 def sum_stored_bytes(session: Session, account_id: str) -> int:

@@ -2,13 +2,25 @@
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, Exists, ForeignKey, UniqueConstraint, exists, select, true
+from sqlalchemy import (
+    CheckConstraint,
+    ColumnElement,
+    Exists,
+    ForeignKey,
+    ScalarSelect,
+    UniqueConstraint,
+    case,
+    exists,
+    select,
+    true,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column, relationship
 
 from service.models.base import Base, new_id, utc_now
 
 # The number of ingest keys in each plan, from the smallest plan to the largest.
 KEY_LIMITS = {"free": 0, "pro": 5, "team": 50}
+FREE = "free"  # of accounts without a subscription
 # past_due still counts: the payment provider is retrying.
 ACTIVE_STATUSES = frozenset({"active", "trialing", "past_due"})
 COMP = "comp"  # the payment provider of gifts
@@ -39,7 +51,7 @@ class Account(Base):
     def plan(self) -> str:
         """Return the best plan with an active subscription, or else `free`."""
         active = (subscription for subscription in self.subscriptions if subscription.is_active)
-        plans = {"free", *(subscription.plan for subscription in active if subscription.plan)}
+        plans = {FREE, *(subscription.plan for subscription in active if subscription.plan)}
         return max(plans, key=list(KEY_LIMITS).index)
 
     @property
@@ -107,3 +119,12 @@ def has_active_subscription(account_id: InstrumentedAttribute[str]) -> Exists:
         Subscription.plan.is_not(None),
         Subscription.status.in_(ACTIVE_STATUSES),
     )
+
+
+def best_plan(account_id: ColumnElement[str]) -> ScalarSelect[str | None]:
+    """Return the SQL of the best plan with an active subscription, which is null without one."""
+    own = Subscription.__table__.c
+    ranks = {plan: rank for rank, plan in enumerate(KEY_LIMITS)}
+    active = (own.account_id == account_id, own.plan.in_(ranks), own.status.in_(ACTIVE_STATUSES))
+    best_first = case(ranks, value=own.plan).desc()
+    return select(own.plan).where(*active).order_by(best_first).limit(1).scalar_subquery()

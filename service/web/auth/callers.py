@@ -20,6 +20,7 @@ from service.models.access.credentials import (
     find_read_token,
 )
 from service.models.access.oauth import OAuthToken, find_access_token
+from service.models.identity.accounts import FREE
 from service.models.identity.security_events import EventKind
 from service.web.auth.credential_usage import CredentialTable, current_credential_usage
 from service.web.auth.security_events import count_event
@@ -55,6 +56,7 @@ class Caller:
     account_id: str
     credential_id: str
     has_active_subscription: bool = False
+    plan: str | None = None  # of an ingest key's account
     scopes: Sequence[str] = ()
     client: str = ""  # the name of an ingest key
     email: str = field(default="", repr=False)  # of a signed-in person
@@ -129,7 +131,8 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
         g.caller = Caller(
             account_id=known.account_id,
             credential_id=known.id,
-            has_active_subscription=known.has_active_subscription,
+            has_active_subscription=known.plan != FREE,
+            plan=known.plan,
             client=known.name,
         )
         return view(*args, **kwargs)

@@ -20,7 +20,7 @@ from service.models.audits.capacity import (
     sum_stored_bytes,
 )
 from service.models.base import utc_now
-from service.models.identity.accounts import KEY_LIMITS, get_account
+from service.models.identity.accounts import get_account
 from service.payments.links import purchase_links
 from service.web.auth.callers import current_caller
 from service.web.http.current import current_config, get_session
@@ -30,9 +30,13 @@ R = TypeVar("R")
 
 # Enough for a worker to finish some audits.
 _QUEUE_RETRY_SECONDS: Final = 30
+# A count of a long queue is too slow for every request: it is kept for so long, or until the queue
+# may be full if so many web processes each add what this one does.
+_COUNT_SECONDS: Final = 1.0
+_WEB_PROCESSES: Final = 16
 # A sum over all audits is too slow for every request.
 _SUM_SECONDS: Final = 60.0
-_MOST_SUMS: Final = 10_000
+_MOST_ACCOUNTS: Final = 10_000
 _GIB: Final = 1 << 30
 
 
@@ -41,24 +45,20 @@ def capped(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        session = get_session()
-        check_capacity(session, current_caller().account_id)
+        session, caller = get_session(), current_caller()
+        check_capacity(session, caller.account_id, caller.plan)
         session.rollback()  # releases the connection before the body is decoded
         return view(*args, **kwargs)
 
     return checked
 
 
-def check_capacity(session: Session, account_id: str) -> None:
-    """Raise an error if the account's queue or its storage is full."""
+def check_capacity(session: Session, account_id: str, plan: str | None = None) -> None:
+    """Raise an error if the account's queue or its storage is full; look up a plan not given."""
     config = current_config()
-    queued = count_queued(session, account_id, max(_each(config.queued_audits)))
-    stored = StoredBytes.of_app().find(session, account_id)
-    if queued < min(_each(config.queued_audits)) and stored < min(_each(config.stored_bytes)):
-        return  # no need to look up the plan
-    plan = get_account(session, account_id).plan
-    _check_queue(config, plan, queued)
-    _check_storage(config, plan, stored)
+    plan = plan or get_account(session, account_id).plan
+    _check_queue(config, plan, QueuedAudits.of_app().find(session, account_id, plan))
+    _check_storage(config, plan, StoredBytes.of_app().find(session, account_id))
 
 
 def count_recalculations_allowed(session: Session, account_id: str) -> int:
@@ -76,10 +76,6 @@ def check_failed_work(session: Session, account_id: str) -> None:
             " today. Uploads resume at midnight UTC.",
             seconds_until_tomorrow(utc_now()),
         )
-
-
-def _each(limit: Callable[[str], int]) -> list[int]:
-    return [limit(plan) for plan in KEY_LIMITS]
 
 
 def _check_queue(config: Config, plan: str, queued: int) -> None:
@@ -102,6 +98,31 @@ def _check_storage(config: Config, plan: str, stored: int) -> None:
         )
 
 
+class QueuedAudits:
+    """Upper bounds of how many audits accounts have queued."""
+
+    _EXTENSION: Final = "tallystick_queued_audits"
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    @classmethod
+    def of_app(cls) -> "QueuedAudits":
+        found: QueuedAudits = current_app.extensions.setdefault(cls._EXTENSION, cls())
+        return found
+
+    def find(self, session: Session, account_id: str, plan: str) -> int:
+        """Return the bound before one more audit; it is exact if the queue may be full."""
+        most, now = current_config().queued_audits(plan), time.monotonic()
+        counted_at, bound = self._counts.get(account_id, (-_COUNT_SECONDS, 0))
+        if now > counted_at + _COUNT_SECONDS or bound >= most:
+            if len(self._counts) >= _MOST_ACCOUNTS:
+                self._counts.clear()
+            counted_at, bound = now, count_queued(session, account_id, most)
+        self._counts[account_id] = (counted_at, bound + _WEB_PROCESSES)
+        return bound
+
+
 class StoredBytes:
     """The bytes that accounts store, each summed again after some seconds."""
 
@@ -118,7 +139,7 @@ class StoredBytes:
     def find(self, session: Session, account_id: str) -> int:
         summed_at, stored = self._sums.get(account_id, (0.0, 0))
         if not summed_at or time.monotonic() > summed_at + _SUM_SECONDS:
-            if len(self._sums) >= _MOST_SUMS:
+            if len(self._sums) >= _MOST_ACCOUNTS:
                 self._sums.clear()
             stored = sum_stored_bytes(session, account_id)
             self._sums[account_id] = (time.monotonic(), stored)

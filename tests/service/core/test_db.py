@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.app import create_app
 from service.config import Config
+from service.core import db
 from service.core.db import make_engine, make_session_factory
 from service.operations.local.embedded import EmbeddedServers
 from service.web.http.current import get_session, init_current
@@ -95,6 +96,24 @@ def test_connections_that_were_cut_are_replaced_before_they_are_lent(
     assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
 
 
+def test_a_connection_that_has_just_been_tested_is_lent_without_a_query(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "_ASK_SECONDS", 3_600.0)
+    engine, asked = make_engine(replace(config, database_pool_size=1)), list[object]()
+
+    def ask(connection: object) -> bool:
+        asked.append(connection)
+        return True
+
+    monkeypatch.setattr(engine.dialect.do_ping, "_ask", ask)
+    for _ in range(4):
+        with engine.connect() as connection:
+            connection.scalar(text("SELECT 1"))
+    engine.dispose()
+    assert len(asked) == 1  # when it was first taken from the pool
+
+
 def test_storage_that_fails_is_unavailable(share_app: Callable[..., Flask], tenant: Tenant) -> None:
     app = share_app(storage_url="file:///proc/nowhere")
     response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
@@ -150,7 +169,7 @@ def _cut_connections(config: Config) -> None:
     """End every other connection to this database, as a restart would."""
     engine = create_engine(config.database_url)
     others = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"  # waits for the end
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     with engine.connect() as connection:

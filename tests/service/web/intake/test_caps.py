@@ -47,6 +47,17 @@ def test_a_full_queue_gets_a_429_until_audits_are_done(
     assert _send(app, tenant).status_code == 201
 
 
+def test_a_queue_that_is_far_from_full_is_counted_once_a_second(
+    share_app: Share, tenant: Tenant, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caps, "_COUNT_SECONDS", 3_600.0)
+    app = share_app(queued_audits_free=1, queued_audits_pro=40, queued_audits_team=40)
+    for _ in range(4):
+        assert _send(app, tenant).status_code == 201
+    # The bounds are 0, 16, 32; 48 may be full, so it is counted.
+    assert len([one for one in statements if "count(" in one and "audits.status" in one]) == 2
+
+
 def test_a_larger_plan_queues_more(share_app: Share, sessions: Sessions, tenant: Tenant) -> None:
     app = share_app(queued_audits_free=1, queued_audits_pro=3, queued_audits_team=5)
     with sessions() as session:
