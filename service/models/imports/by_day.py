@@ -24,7 +24,7 @@ from service.models.audits.audits import (
 
 DAYS_SHOWN: Final = 7
 CLIENTS_SHOWN: Final = 100
-LINES_SHOWN: Final = 300
+LINES_SHOWN: Final = 100
 ACCOUNT_AUDITS_SHOWN: Final = 25
 
 _DAY: Final = cast(func.timezone("UTC", Audit.created_at), Date)
@@ -144,7 +144,10 @@ def list_clients(session: Session, account_id: str) -> Sequence[Client]:
 def list_batches(
     session: Session, account_id: str, days: Days, chosen: Chosen
 ) -> Sequence[Batches]:
-    """Return the batches of some days, in a line for each day and client."""
+    """Return the batches of some days, in a line for each day and client.
+
+    One line more than `LINES_SHOWN` says that there are others.
+    """
     query = (
         select(
             *(_DAY, Audit.client, Audit.environment, func.count()),
@@ -158,14 +161,14 @@ def list_batches(
         .group_by(_DAY, Audit.client, Audit.environment)
         .order_by(_DAY.desc(), func.max(Audit.created_at).desc())
     )
-    return [Batches(*row) for row in session.execute(query.limit(LINES_SHOWN))]
+    return [Batches(*row) for row in session.execute(query.limit(LINES_SHOWN + 1))]
 
 
 def list_uploads(
     session: Session, account_id: str, days: Days, chosen: Chosen
 ) -> Sequence[OneAudit]:
-    """Return the uploads of some days, newest first."""
-    return _list(session, _of(account_id, days, chosen, UPLOAD), LINES_SHOWN)
+    """Return the uploads of some days, newest first, up to one more than `LINES_SHOWN`."""
+    return _list(session, _of(account_id, days, chosen, UPLOAD), LINES_SHOWN + 1)
 
 
 def list_account_audits(

@@ -1,8 +1,7 @@
 """/imports: what an account sent, by day: batches by client, and uploads."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -12,6 +11,7 @@ from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPL
 from service.models.audits.dashboard import ClientDay, Filters, page_of_audits
 from service.models.imports.by_day import (
     ACCOUNT_AUDITS_SHOWN,
+    LINES_SHOWN,
     Batches,
     Chosen,
     Days,
@@ -40,6 +40,7 @@ class DayOfImports(NamedTuple):
     day: date
     batches: Sequence[Batches]
     uploads: Sequence[OneAudit]
+    is_whole: bool  # whether every line of the day is here
 
 
 @blueprint.get("/imports")
@@ -51,12 +52,14 @@ def home() -> str:
         return _show_client(ClientDay(day, _read("client"), _read("environment")))
     session, account_id, chosen = get_session(), current_caller().account_id, read_chosen()
     days = find_days(session, account_id, chosen, _read_day("until"))
+    days, imports = _list_imports(account_id, days, chosen) if days else (None, ())
     return render_template(
         "pages/imports/imports.html",
         chosen=chosen,
         days=days,
         clients=list_clients(session, account_id),
-        imports=_list_imports(account_id, days, chosen) if days else (),
+        imports=imports,
+        lines_shown=LINES_SHOWN,
         account_audits=_list_account_audits(account_id, days, chosen) if days else (),
         account_audits_shown=ACCOUNT_AUDITS_SHOWN,
         pages=_page_links(days, chosen) if days else {},
@@ -64,16 +67,33 @@ def home() -> str:
     )
 
 
-def _list_imports(account_id: str, days: Days, chosen: Chosen) -> Sequence[DayOfImports]:
-    session, batches, uploads = get_session(), defaultdict(list), defaultdict(list)
-    if chosen.source in ("", INGEST):
-        for each in list_batches(session, account_id, days, chosen):
-            batches[each.day].append(each)
-    if chosen.source in ("", UPLOAD):
-        for upload in list_uploads(session, account_id, days, chosen):
-            uploads[upload.day].append(upload)
-    found = sorted({*batches, *uploads}, reverse=True)
-    return [DayOfImports(day, batches[day], uploads[day]) for day in found]
+def _list_imports(
+    account_id: str, days: Days, chosen: Chosen
+) -> tuple[Days, Sequence[DayOfImports]]:
+    """Return the imports of the days that fit on the page, and these days."""
+    session = get_session()
+    has_batches, has_uploads = (chosen.source in ("", source) for source in (INGEST, UPLOAD))
+    batches = list_batches(session, account_id, days, chosen) if has_batches else ()
+    uploads = list_uploads(session, account_id, days, chosen) if has_uploads else ()
+    # Lines of later days than the first that doesn't fit are all there.
+    cut = [lines[LINES_SHOWN].day for lines in (batches, uploads) if len(lines) > LINES_SHOWN]
+    batches, uploads = batches[:LINES_SHOWN], uploads[:LINES_SHOWN]
+    found = sorted({each.day for each in batches} | {each.day for each in uploads}, reverse=True)
+    whole = [day for day in found if not cut or day > max(cut)]
+    shown = whole or found[:1]
+    imports = [
+        DayOfImports(
+            day,
+            [line for line in batches if line.day == day],
+            [line for line in uploads if line.day == day],
+            is_whole=day in whole,
+        )
+        for day in shown
+    ]
+    if not cut:
+        return days, imports
+    rest = find_days(session, account_id, chosen, shown[-1] - timedelta(days=1))
+    return days._replace(first=shown[-1], older=rest and rest.last), imports
 
 
 def _list_account_audits(account_id: str, days: Days, chosen: Chosen) -> Sequence[OneAudit]:

@@ -13,7 +13,9 @@ from werkzeug.test import TestResponse
 from service.models import Account, Audit, IngestKey
 from service.models.audits.dashboard import PAGE_SIZE
 from service.models.base import utc_now
+from service.models.imports import by_day
 from service.models.imports.by_day import DAYS_SHOWN
+from service.web.pages.imports import page as page_of_imports
 from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, batch, bearer, sign_in
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.scenes import add_run
@@ -124,6 +126,26 @@ def test_uploads_are_a_line_each_with_their_label(
     assert "Upload Failed" in page
     assert "Too few." in page
     assert "A call that was logged more than once is then counted once" in page
+
+
+def test_days_with_many_lines_continue_on_the_next_page(
+    client: FlaskClient, person: Person, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (by_day, page_of_imports):
+        monkeypatch.setattr(module, "LINES_SHOWN", 3)
+    for day, uploads in enumerate((1, 4, 2, 1)):
+        for number in range(uploads):
+            at = NOON - timedelta(days=day, minutes=number)
+            add_run(sessions, person.account_id, created_at=at, label=f"{day}-{number}")
+    expected = (["0-0"], ["1-0", "1-1", "1-2"], ["2-0", "2-1", "3-0"])
+    query: str | None = ""
+    for labels in expected:
+        response = show(client, person, str(query))
+        page = response.get_data(as_text=True)
+        assert re.findall(r"<bdi>(\d-\d)</bdi>", page) == labels
+        assert ("only the latest 3 lines" in page) == (labels[0] == "1-0")
+        query = link(response, ' rel="next"') or link(response, "[^>]*>Older")
+    assert query is None
 
 
 def test_audits_of_the_account_are_apart(
