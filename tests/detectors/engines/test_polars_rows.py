@@ -11,7 +11,7 @@ TABLE = pl.DataFrame({"route": ["b", "a", "a"], "model": ["x", "y", "x"]})
 CALLS = pl.DataFrame(
     {"route": ["a", "c", "b", "a", "b"], "model": ["x", "x", "x", "y", "never seen before"]}
 )
-ROWS = [2, None, 0, 1, None]
+ROWS = [2, lookup.NO_ROW, 0, 1, lookup.NO_ROW]
 CATEGORIES = pl.Schema({"route": pl.Categorical(), "model": pl.Categorical()})
 TEXTS = pl.Schema({"route": pl.String(), "model": pl.String()})
 
@@ -30,7 +30,7 @@ def test_rows_are_found_by_all_labels(
 @pytest.mark.parametrize("types", [CATEGORIES, TEXTS], ids=["categories", "texts"])
 def test_a_table_without_rows_has_none(types: pl.Schema) -> None:
     find = lookup.row_finder(TABLE.cast(types).clear())
-    assert find(CALLS.cast(types).to_struct()).to_list() == [None] * len(ROWS)
+    assert find(CALLS.cast(types).to_struct()).to_list() == [lookup.NO_ROW] * len(ROWS)
 
 
 def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
