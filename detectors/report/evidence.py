@@ -15,6 +15,7 @@ from detectors.report.money import rounded, sum_usd, usd
 from detectors.rules.detector import BASIS
 
 _DECIMALS: Final = 6
+_MOST_CALLS: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,34 @@ class Detail:
 
 
 def collect_details(
-    impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine, *, most: int
+    impacts: Sequence[Impact], found: Sequence[Calls], calls: Calls, engine: Engine, *, most: int
 ) -> list[Detail]:
-    """Return the detail of each finding, with at most `most` calls as evidence."""
-    found = engine.keep(_find_calls(impacts, flagged, calls, engine))
-    evidence = _pick_evidence(found, calls, impacts, most, engine)
-    summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(found))}
-    return [Detail(listed, summaries[index]) for index, listed in enumerate(evidence)]
+    """Return the detail of each finding, with at most `most` calls as evidence.
+
+    `found` is what each detector flags.
+    """
+    details: dict[tuple[int, int, int], Detail] = {}
+    for some in _split(impacts) if engine.attaches_lazily else filter(None, [impacts]):
+        detectors = sorted({impact.detector_index for impact in some})
+        flagged: Calls = nw.concat([found[index] for index in detectors], how="vertical")
+        own = engine.keep(_find_calls(some, flagged, calls, engine))
+        evidence = _pick_evidence(own, calls, some, most, engine)
+        summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(own))}
+        for index, impact in enumerate(some):
+            details[impact.key] = Detail(evidence[index], summaries[index])
+    return [details[impact.key] for impact in impacts]
+
+
+def _split(impacts: Sequence[Impact]) -> list[list[Impact]]:
+    """Split findings into parts of so few calls that these fit in memory with all columns."""
+    parts, calls = list[list[Impact]](), 0
+    for impact in sorted(impacts, key=lambda each: each.detector_index):
+        if not parts or calls + impact.calls > _MOST_CALLS:
+            parts.append([])
+            calls = 0
+        parts[-1].append(impact)
+        calls += impact.calls
+    return parts
 
 
 def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine) -> Calls:

@@ -99,7 +99,7 @@ class Audits:
         found, reopen = frames.found, reopen or frames.reopen
         flagged = nw.concat(found, how="vertical")
         selections = self._select(flagged)
-        details = iter(self._collect_details(selections, flagged))
+        details = iter(self._collect_details(selections, found))
         sums = self._sum_savings(found, selections)
         spent = self._sum_spend()
         for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
@@ -154,10 +154,12 @@ class Audits:
             for log, impacts in zip(self.logs, measured, strict=True)
         ]
 
-    def _collect_details(self, selections: Sequence[Selection], flagged: Calls) -> Sequence[Detail]:
+    def _collect_details(
+        self, selections: Sequence[Selection], found: Sequence[Calls]
+    ) -> Sequence[Detail]:
         impacts = [impact for selection in selections for impact in selection.listed.values()]
         most = self.thresholds.evidence_calls
-        return collect_details(impacts, flagged, self.calls, self.engine, most=most)
+        return collect_details(impacts, found, self.calls, self.engine, most=most)
 
     def _sum_savings(
         self, found: Sequence[Calls], selections: Sequence[Selection]
