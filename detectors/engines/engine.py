@@ -51,6 +51,14 @@ class Engine:
         """Compute the calls once, so that the rules don't each compute them again."""
         raise NotImplementedError
 
+    def keep_checked(self, table: Calls, check: Callable[[Calls], Calls]) -> Calls:
+        """Compute what `check` makes of a caller's table, whose rows it looks at one by one."""
+        return self.keep(check(self.with_plain_types(table)))
+
+    def list_labels(self, table: Calls) -> dict[str, pl.Series]:
+        """Return the distinct labels of columns where that is faster than to check each row."""
+        return {}
+
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
         return [self.keep(plan) for plan in plans]
 

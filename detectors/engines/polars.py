@@ -1,12 +1,13 @@
 """Calls as Polars frames, the default and the fastest."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from detectors.engines.categories import categorize, with_equal_types
 from detectors.engines.engine import Calls, Engine, Plan, Row
 from detectors.engines.lookup import NO_ROW, row_finder
 from detectors.engines.plans import run_again
@@ -20,6 +21,19 @@ _ROW: Final = "row_of_table"
 _PLACE: Final = "place_before_sorting"
 _NARROW_MOST: Final = 2**31 - 1
 _NEAREST: Final = 8  # rows that a row is compared with
+_PART_ROWS: Final = 1_000_000
+# Labels that numbers replace before rules run.
+_REPEATED: Final = {
+    "provider",
+    "model",
+    "endpoint",
+    "tag",
+    "prefix_hash",
+    "prefix_hash_16k",
+    "prefix_hash_64k",
+    "session_id",
+}
+_CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 _MIXED: Final = "mixed_columns"
 _FACTOR: Final = 2_654_435_761  # a prime near the golden section of 32 bits
 
@@ -57,6 +71,25 @@ class PolarsEngine(Engine):
 
     def keep(self, calls: Calls) -> Calls:
         return _lazy(self._collect(calls))
+
+    def keep_checked(self, table: Calls, check: Callable[[Calls], Calls]) -> Calls:
+        """Check a part at a time, with categories for labels that repeat in it."""
+        numbered = self.with_plain_types(table).to_native()
+        schema = numbered.collect_schema()
+        if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):
+            return self.keep(check(nw.from_native(numbered)))
+        plain = numbered.with_columns(
+            pl.col(name).cast(pl.String) for name, kind in schema.items() if kind == pl.Categorical
+        )
+        batches = plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True)
+        parts = [self._collect(check(_lazy(_shorten(batch)))) for batch in batches]
+        # A table without rows has no batches.
+        parts = parts or [self._collect(check(nw.from_native(numbered)))]
+        return _lazy(pl.concat(with_equal_types(parts)))
+
+    def list_labels(self, table: Calls) -> dict[str, pl.Series]:
+        labels = self._collect(nw.from_native(table.to_native().select(_CATEGORIES)))
+        return {each.name: each.unique().cast(pl.String) for each in labels}
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
         """Compute all plans at once, so that their common parts are computed once."""
@@ -285,6 +318,11 @@ def _is_narrow(column: pl.Series) -> bool:
 
 def _narrow(column: pl.Series, is_count: bool) -> pl.Series:
     return column.cast(pl.Int32) if is_count else column
+
+
+def _shorten(part: pl.DataFrame) -> pl.DataFrame:
+    """Turn the labels of many calls that repeat into categories."""
+    return categorize(part, _REPEATED & set(part.columns)) if part.height > _SMALL else part
 
 
 def _lazy(frame: pl.DataFrame) -> Calls:

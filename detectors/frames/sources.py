@@ -207,7 +207,8 @@ def _collect(calls: Calls) -> UsageLog:
         frame = frame.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
     ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
     names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in frame.columns)]
-    return UsageLog(frame.select(ts, *names), checked.rows, checked.invalid)
+    texts = frame.with_columns(pl.selectors.by_dtype(pl.Categorical).cast(pl.String))
+    return UsageLog(texts.select(ts, *names), checked.rows, checked.invalid)
 
 
 def _default_processes() -> int:

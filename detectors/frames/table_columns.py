@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import (
     MAX_COUNT,
@@ -64,7 +65,11 @@ def with_problems(table: Calls, engine: Engine) -> Calls:
     table = _with_times(table, engine)
     schema = table.collect_schema()
     names = [name for name in present_columns(schema.names()) if name in schema or name in COLUMNS]
-    columns = {name: _read_column(name, schema.get(name)) for name in names}
+    fine = {name for name, labels in engine.list_labels(table).items() if _is_fine(name, labels)}
+    columns = {
+        name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
+        for name in names
+    }
     problems = nw.lit(0, nw.Int64)
     for name, column in columns.items():
         is_over = _is_over(_PARTS[name], columns) if name in _PARTS else None
@@ -150,6 +155,20 @@ class _CheckedColumn:
     value: nw.Expr
     is_bad: nw.Expr
     is_missing: nw.Expr
+
+
+def _is_fine(name: str, labels: pl.Series) -> bool:
+    """Check whether all labels of a column are valid, and as checked calls have them."""
+    value, is_fine = _label(name, nw.String())
+    is_same = (is_fine & (value == nw.col(name))).alias("is_same")
+    given = nw.from_native(labels.drop_nulls().alias(name).to_frame())
+    return bool(given.select(is_same)["is_same"].all())
+
+
+def _plain_label(name: str) -> "_CheckedColumn":
+    """Return a column whose labels are all valid, so that only absent ones are left to find."""
+    is_missing = nw.col(name).is_null() if name in REQUIRED_FIELDS else nw.lit(value=False)
+    return _CheckedColumn(nw.col(name).fill_null(""), nw.lit(value=False), is_missing)
 
 
 def _read_column(name: str, kind: nw.dtypes.DType | None) -> _CheckedColumn:

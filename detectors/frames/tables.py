@@ -5,6 +5,7 @@ follows from which fields are missing or bad, so no value is fetched.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import narwhals.stable.v2 as nw
 
@@ -35,7 +36,7 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     names = frame.collect_schema().names()
     _check_columns(names)
     table = frame.select(*[nw.col(name).alias(name.lower()) for name in names])
-    checked = engine.keep(with_problems(engine.with_plain_types(table), engine))
+    checked = engine.keep_checked(table, partial(with_problems, engine=engine))
     counts = engine.fetch(count_rows(checked))
     reasons: dict[str, int] = {}
     for count in counts:

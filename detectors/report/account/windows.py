@@ -12,6 +12,7 @@ import polars as pl
 
 from detectors.contract import AuditedWindow, InvalidRows, TrafficWindow
 from detectors.engines import Calls, engine_of
+from detectors.engines.categories import categorize, with_equal_types
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
@@ -26,8 +27,6 @@ LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
 UNUSED: Final = {"environment", "status"}
 _READERS: Final = 2
-_SAMPLED_CALLS: Final = 10_000
-_MOST_CATEGORIES: Final = 1_000
 _FIRST: Final = pl.col("ts").min().alias("first")
 _LAST: Final = pl.col("ts").max().alias("last")
 _Span = tuple[datetime, datetime]
@@ -82,7 +81,7 @@ def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCal
     frames = _cut([frame for frame in read if not frame.is_empty()], timedelta(days=days))
     del read
     # Kept in memory, because every step of an audit would read the files again.
-    frame = checked_calls(pl.concat(_with_equal_types(frames))).collect()
+    frame = checked_calls(pl.concat(with_equal_types(frames))).collect()
     rows = frame.height + duplicates
     calls: Calls = nw.from_native(frame.lazy())
     return CheckedCalls(calls, rows, ALL_VALID, LEAST_DAYS, is_merged=True)
@@ -94,25 +93,7 @@ def _read(file: Path, optional: Sequence[str]) -> pl.DataFrame:
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
     filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
     frame = scanned.with_columns(filled).collect()
-    return frame.with_columns(_categorize(frame[name]) for name in _find_repeated(frame))
-
-
-def _categorize(labels: pl.Series) -> pl.Series:
-    """Turn texts into categories; most labels that are equal for some calls are for all."""
-    if labels.is_empty() or not (labels == labels[0]).all():
-        return labels.cast(pl.Categorical())
-    return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
-
-
-def _find_repeated(frame: pl.DataFrame) -> list[str]:
-    """Return the labels with few values: as categories they take a quarter of the memory.
-
-    Joining and grouping by categories takes a third of the time, but making categories of texts
-    that hardly repeat takes longer than it saves.
-    """
-    texts = frame.select(pl.selectors.string() - pl.selectors.by_name("request_id"))
-    sampled = texts.head(_SAMPLED_CALLS)
-    return [each.name for each in sampled if each.n_unique() <= _MOST_CATEGORIES]
+    return categorize(frame, [n for n in schema if n != "request_id" and schema[n] == pl.String])
 
 
 def _cut(frames: Sequence[pl.DataFrame], span: timedelta) -> list[pl.DataFrame]:
@@ -123,13 +104,4 @@ def _cut(frames: Sequence[pl.DataFrame], span: timedelta) -> list[pl.DataFrame]:
     return [
         frame if first > since else frame.filter(pl.col("ts") > since)
         for (first, _), frame in in_order
-    ]
-
-
-def _with_equal_types(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
-    """Turn categories back into texts where another file has texts."""
-    texts = {name for frame in frames for name in frame.select(pl.selectors.string()).columns}
-    return [
-        frame.cast({name: pl.String for name in texts if frame.schema[name] != pl.String})
-        for frame in frames
     ]

@@ -9,6 +9,7 @@ import duckdb
 import polars as pl
 import pytest
 
+from detectors.engines import categories, polars
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.frames import CALLS, read
 from tests.lazily import pd
@@ -51,6 +52,26 @@ def test_a_frame_of_any_engine_is_the_same_log(engine: str) -> None:
     assert log.frame.equals(read(ROWS).frame)
     assert log.frame.schema == CALLS
     assert (log.rows, log.invalid.count) == (10, 0)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10])
+def test_a_frame_in_parts_with_categories_is_the_same_log(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part whose labels are all fine is checked by label, and others row by row."""
+    wrong = {2: "provider", 5: "tag", 8: "model"}
+    bad = [row | {wrong[n]: "two\nlines"} if n in wrong else row for n, row in enumerate(ROWS)]
+    bad[9]["provider"] = "OpenAI"  # is written in lower case
+    frame = pl.DataFrame(bad)
+    alone = read(frame)
+    monkeypatch.setattr(polars, "_PART_ROWS", rows)
+    monkeypatch.setattr(polars, "_SMALL", 0)
+    monkeypatch.setattr(categories, "MOST_CATEGORIES", 2)
+    parts = read(frame)
+    assert parts.frame.equals(alone.frame)
+    assert parts.frame.schema == CALLS
+    assert parts.invalid == alone.invalid
+    assert alone.invalid.count == len(wrong)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -8,6 +8,7 @@ import pytest
 
 import detectors
 from detectors.contract import Report
+from detectors.engines import categories
 from detectors.frames.usage_log import OPTIONAL_CALLS, concat
 from detectors.report.account import windows
 from detectors.report.account.imports import Terms
@@ -61,17 +62,19 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.mark.parametrize(
     ("few", "most"),
     [
-        pytest.param(records._FEW_CALLS, windows._MOST_CATEGORIES, id="few, categories"),
+        pytest.param(records._FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
         pytest.param(0, 0, id="many, texts"),
         pytest.param(records._FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
-        pytest.param(0, windows._MOST_CATEGORIES, id="many, categories", marks=pytest.mark.stress),
+        pytest.param(
+            0, categories.MOST_CATEGORIES, id="many, categories", marks=pytest.mark.stress
+        ),
     ],
 )
 def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "_FEW_CALLS", few)
-    monkeypatch.setattr(windows, "_MOST_CATEGORIES", most)
+    monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
     audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
     assert audited.report.findings
     assert audited.report.to_json() == alone.to_json()
@@ -99,14 +102,14 @@ def _write_one(calls: pl.DataFrame, folder: Path) -> list[Path]:
 def test_labels_of_some_files_repeat_and_of_others_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(windows, "_MOST_CATEGORIES", 500)
+    monkeypatch.setattr(categories, "MOST_CATEGORIES", 500)
     calls = _calls()
     unique = pl.format("only-{}", pl.int_range(pl.len())).alias("tag")
     halves = calls[: calls.height // 2], calls[calls.height // 2 :].with_columns(unique)
     files = [tmp_path / "repeating.parquet", tmp_path / "unique.parquet"]
     for half, file in zip(halves, files, strict=True):
         half.write_parquet(file)
-    assert halves[1].height > windows._MOST_CATEGORIES
+    assert halves[1].height > categories.MOST_CATEGORIES
     kinds = windows.read_window(files, 400, 0).calls.collect_schema()
     assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
 

@@ -1,0 +1,39 @@
+"""Labels that repeat as categories, which take a quarter of the memory of texts.
+
+Joining and grouping by categories takes a third of the time, but making categories of texts that
+hardly repeat takes longer than it saves.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import polars as pl
+
+SAMPLED_CALLS: Final = 10_000
+MOST_CATEGORIES: Final = 1_000
+
+
+def categorize(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Turn those of these columns of texts into categories that have few values."""
+    repeated = [name for name in names if _is_repeated(frame[name])]
+    return frame.with_columns([_to_categories(frame[name]) for name in repeated])
+
+
+def _is_repeated(labels: pl.Series) -> bool:
+    return labels.dtype == pl.String and labels.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES
+
+
+def _to_categories(labels: pl.Series) -> pl.Series:
+    """Turn texts into categories; most labels that are equal for some calls are for all."""
+    if labels.is_empty() or not labels.eq_missing(labels[0]).all():
+        return labels.cast(pl.Categorical())
+    return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
+
+
+def with_equal_types(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Turn categories back into texts where another frame has texts."""
+    texts = {name for frame in frames for name in frame.select(pl.selectors.string()).columns}
+    return [
+        frame.cast({name: pl.String for name in texts if frame.schema[name] != pl.String})
+        for frame in frames
+    ]
