@@ -3,7 +3,8 @@
     python benchmarks/audit.py [--rows N] [--parquet-rows N] [--runs N] [--engines]
 
 Every program is a separate process; the best of several runs counts. For comparison, DuckDB reads
-and sums the same file, and a `json.loads` loop reads it. Memory is that of a process and its
+and sums the same file, and a `json.loads` loop reads it. DuckDB reads the Parquet files twice:
+only the columns that it sums and groups by, and every column. Memory is that of a process and its
 children. `--engines` audits the Parquet files on DuckDB and Spark too.
 """
 
@@ -35,6 +36,21 @@ AUDIT_PARQUET = (
     "import sys, detectors\n"
     "report = detectors.audit(sys.argv[2], engine=sys.argv[1])\n"
     "print(len(report.to_json()), len(report.findings))",
+)
+# DuckDB decodes a text only if its value is used, so each column is grouped by, summed or compared.
+_DUCKDB_PARQUET = (
+    "import duckdb, sys\n"
+    'duckdb.sql(f"""SELECT {columns} count(*), sum(prompt_tokens), sum(completion_tokens),\n'
+    "sum(cached_tokens) {more}\n"
+    'FROM read_parquet(\'{{sys.argv[1]}}\') GROUP BY ALL""").fetchall()'
+)
+DUCKDB_SUMS = ("-c", _DUCKDB_PARQUET.format(columns="model, tag,", more=""))
+DUCKDB_ALL = (
+    "-c",
+    _DUCKDB_PARQUET.format(
+        columns="ts::date, provider, model, tag,",
+        more=", max(request_id), max(prefix_hash), sum(declared_max_tokens)",
+    ),
 )
 STAGES = (
     "-c",
@@ -81,19 +97,32 @@ def _measure_lines(console: Console, rows: int, runs: int) -> None:
 
 
 def _measure_parquet(console: Console, most: int, has_engines: bool) -> None:
-    table = Table("detectors.audit of Parquet", "seconds", "peak MB", "report, findings", "calls/s")
+    table = Table("Parquet", "calls", "seconds", "peak MB", "of DuckDB, every column", "calls/s")
     for rows in (10_000, 100_000, 1_000_000, most):
-        _add_parquet(table, rows, "polars")
+        duckdb = _best_watched(DUCKDB_ALL, rows)
+        _add_parquet(table, "detectors.audit", rows, _audit(rows, "polars"), duckdb)
+        _add_parquet(table, "DuckDB, every column", rows, duckdb, duckdb)
+        sums = _best_watched(DUCKDB_SUMS, rows)
+        _add_parquet(table, "DuckDB, what it sums by model and tag", rows, sums, duckdb)
     for engine in ("duckdb", "pyspark") if has_engines else ():
-        _add_parquet(table, min(most, 1_000_000), engine)
+        rows = min(most, 1_000_000)
+        duckdb = _best_watched(DUCKDB_ALL, rows)
+        _add_parquet(table, f"detectors.audit, {engine}", rows, _audit(rows, engine), duckdb)
     console.print(table)
 
 
-def _add_parquet(table: Table, rows: int, engine: str) -> None:
-    command = (*AUDIT_PARQUET, engine)
-    run = min((child(command, usage.parquet(rows), watch=True) for _ in range(2)), key=_seconds)
-    size, findings = map(int, run.output.split())
-    _add(table, f"{rows:,} calls, {engine}", run, rows, f"{size / 1_000:,.0f} KB, {findings}")
+def _audit(rows: int, engine: str) -> Run:
+    return _best_watched((*AUDIT_PARQUET, engine), rows)
+
+
+def _best_watched(command: tuple[str, ...], rows: int) -> Run:
+    return min((child(command, usage.parquet(rows), watch=True) for _ in range(2)), key=_seconds)
+
+
+def _add_parquet(table: Table, name: str, rows: int, run: Run, duckdb: Run) -> None:
+    ratio = f"{run.seconds / duckdb.seconds:.1f} x"
+    figures = f"{run.seconds:.2f}", f"{run.peak_mb:.0f}", ratio, f"{rows / run.seconds:,.0f}"
+    table.add_row(name, f"{rows:,}", *figures)
 
 
 def _seconds(run: Run) -> float:
