@@ -114,7 +114,7 @@ def _says_when(route: Route, response: requests.Response) -> bool:
 def test_no_route_answers_500_while_postgres_is_killed(
     web: System, share: float, note: Note
 ) -> None:
-    """By default, `test_db.py` has a connection that breaks as a request ends."""
+    """By default, `test_lost_sessions.py` ends the sessions of some routes."""
     crowd = Crowd(web, make_world(make_session_factory(web.engine)))
     for route in _routes():  # each is reached, and answers, before anything is killed
         crowd._ask(route)
