@@ -20,7 +20,7 @@ BORDER = {
 # What is loaded after each of these, one after the other in one process. No setting is there to
 # read: an import that needed any would fail.
 TABLES, SERVING, EVERY_MODULE = "settings and tables", "the web", "every module"
-FORKING = "a worker that is ready"
+IDLE, FORKING = "a worker", "a worker that is ready"
 PROGRAM = f"""
 import os; os.environ.clear()
 import importlib, json, pkgutil, sys
@@ -29,10 +29,11 @@ import service.config, service.core.db, service.models
 loaded[{TABLES!r}] = sorted(sys.modules)
 import service.app
 loaded[{SERVING!r}] = sorted(sys.modules)
+import worker
+loaded[{IDLE!r}] = sorted(sys.modules)
 for found in pkgutil.walk_packages(service.__path__, "service."):
     importlib.import_module(found.name)
 loaded[{EVERY_MODULE!r}] = sorted(sys.modules)
-import worker
 worker.prepare()
 libraries = {{line.split()[-1] for line in open("/proc/self/maps")}}
 threads = [f"thread {{thread}}" for thread in os.listdir("/proc/self/task")]
@@ -48,7 +49,7 @@ def loaded() -> dict[str, set[str]]:
     return {step: set(names) for step, names in json.loads(finished.stdout).items()}
 
 
-@pytest.mark.parametrize("step", [EVERY_MODULE, SERVING])
+@pytest.mark.parametrize("step", [EVERY_MODULE, IDLE, SERVING])
 def test_importing_the_service_loads_no_dataframe_library(
     loaded: dict[str, set[str]], step: str
 ) -> None:
@@ -81,7 +82,8 @@ def test_importing_the_web_opens_no_connection_and_reads_no_setting(
     loaded: dict[str, set[str]],
 ) -> None:
     assert "obstore" not in loaded[SERVING]
-    assert "reportlab" not in loaded[SERVING]  # only who prints a PDF pays for it
+    # Only who prints a PDF or a workbook pays for it.
+    assert not {"reportlab", "xlsxwriter"} & (loaded[SERVING] | loaded[IDLE])
     assert "worker" not in loaded[SERVING]
 
 

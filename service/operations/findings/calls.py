@@ -6,7 +6,6 @@ from typing import Any, Final
 from service.jobs.claiming import Tools
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import CallsSource, find_calls_source
-from service.reports.workbook import MOST_ROWS, spool_workbook
 
 CSV, XLSX = CALLS_FORMATS = ("csv", "xlsx")
 _SHEET: Final = "Calls"
@@ -43,6 +42,9 @@ def _encode(table: str) -> bytes:
 
 def _print_workbook(calls: Any) -> bytes:
     """Return the calls as a workbook; empty if they don't fit into its sheet."""
+    # Only workbooks need their library, and a worker starts without it.
+    from service.reports.workbook import MOST_ROWS, spool_workbook
+
     if calls.height > MOST_ROWS:
         return b""
     with spool_workbook(_SHEET, calls.columns, calls.iter_rows()) as file:
