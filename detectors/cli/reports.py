@@ -1,5 +1,6 @@
 """Reports of files: of a log, which is audited, or of a document that an audit wrote."""
 
+import os
 import sys
 from errno import EISDIR
 from os import strerror
@@ -17,6 +18,9 @@ from detectors.errors import ContractError, DetectorError
 if TYPE_CHECKING:
     from detectors import ColumnMapping, Report
 
+# How Polars keeps freed memory, which is read when it is imported: what one thread has freed is for
+# all threads, and is returned to the system after two seconds. A value of your own has precedence.
+_MEMORY: Final = "narenas:1,dirty_decay_ms:2000,muzzy_decay_ms:0"
 STANDARD_INPUT: Final = Path("-")
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 
@@ -37,6 +41,7 @@ def read_report(
 
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
     """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
+    os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:
         # The calls have no name here, and no `**` keeps them: the audit frees them when it can.
