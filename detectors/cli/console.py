@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from detectors.wording.labels import inert
 
@@ -58,6 +56,10 @@ def long_progress(what: str, size: int) -> Iterator[Callable[[int, int], None] |
     if size < LONG_FILE_BYTES or not sys.stderr.isatty():
         yield None
         return
+    # Most audits show none, and loading it takes a while.
+    from rich.console import Console
+    from rich.progress import Progress
+
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(what, total=None)
 

@@ -1,6 +1,7 @@
 """The console command: what it prints, what it writes and how it refuses."""
 
 import csv
+import gc
 import gzip
 import json
 import os
@@ -67,6 +68,22 @@ def test_it_prints_the_report(log: Path, found: Arrange) -> None:
     assert result.stdout.startswith("You spend about $10,000/month.")
     assert "1 more finding" in result.stdout
     assert result.stderr == ""
+
+
+def test_garbage_is_collected_rarely_during_an_audit(
+    log: Path, found: Arrange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(make_report())
+    before, arranged, during = gc.get_threshold(), detectors.audit, list[int]()
+
+    def audit(*arguments: Any, **options: Any) -> Report:
+        during.append(gc.get_threshold()[0])
+        return arranged(*arguments, **options)
+
+    monkeypatch.setattr(detectors, "audit", audit)
+    assert _run("audit", log).exit_code == 0
+    assert during[0] > before[0]
+    assert gc.get_threshold() == before
 
 
 def test_it_prints_to_the_given_width(log: Path, found: Arrange) -> None:
