@@ -44,7 +44,7 @@ class KeyFiles:
         if self._others():
             raise ConfigError(f"{self.fallbacks} has a key already; use or drop it first")
         self.load_key()  # there must be one to replace
-        _write(self.fallbacks, new_key())
+        _write(self.fallbacks, new_key(), like=self.current)
 
     def use(self) -> None:
         """Use the accepted key, and accept the one that was in use."""
@@ -59,7 +59,7 @@ class KeyFiles:
     def drop(self) -> None:
         """Accept no other key than the one in use."""
         self.load_key()
-        _write(self.fallbacks, "")
+        _write(self.fallbacks, "", like=self.current)
 
     def load_key(self) -> str:
         try:
@@ -71,15 +71,15 @@ class KeyFiles:
         return self.fallbacks.read_text().split() if self.fallbacks.exists() else []
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace a file at once, and keep who may read it."""
+def _write(path: Path, text: str, *, like: Path | None = None) -> None:
+    """Replace a file at once, and keep who may read it; a new one is `like` another."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{text}\n")
         with contextlib.suppress(FileNotFoundError):
-            kept = path.stat()
+            kept = (path if path.exists() else like or path).stat()
             os.fchown(descriptor, kept.st_uid, kept.st_gid)
             os.fchmod(descriptor, kept.st_mode & 0o777)
     temporary.replace(path)

@@ -75,13 +75,13 @@ def test_a_key_in_a_variable_is_left_to_its_owner(
     assert "SECRET_KEY_FILE" in result.output
 
 
-def test_files_that_the_environment_names_keep_their_mode(
+def test_files_that_the_environment_names_keep_their_mode_and_a_new_one_has_the_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in (*NAMES, "encryption_key_fallbacks"):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o640)
     for name in NAMES:
-        for path in (tmp_path / name, tmp_path / f"{name}_fallbacks"):
-            path.touch(mode=0o640)
-            path.chmod(0o640)
         (tmp_path / name).write_text("k" * 32)
         monkeypatch.setenv(f"{name.upper()}_FILE", str(tmp_path / name))
         monkeypatch.setenv(f"{name.upper()}_FALLBACKS_FILE", str(tmp_path / f"{name}_fallbacks"))
