@@ -46,6 +46,8 @@ def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
     )
     rows = argsort(calls, order)
     assert calls[rows].equals(calls.sort(order))
+    untied = calls.unique("at_us", keep="first", maintain_order=True)
+    assert untied[argsort(untied, order)].equals(untied.sort(order))
     shuffled = calls.sample(fraction=1.0, shuffle=True, seed=2)
     assert shuffled[argsort(shuffled, order)].equals(calls.sort(order))
 
