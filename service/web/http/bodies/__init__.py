@@ -19,7 +19,7 @@ from service.errors import (
     UnavailableError,
     UnsupportedMediaTypeError,
 )
-from service.web.http.bodies.memory import take_memory
+from service.web.http.bodies.memory import received_in_memory, take_memory
 from service.web.http.current import current_config, without_slot
 from service.web.http.error_responses import storage_needed
 
@@ -39,7 +39,8 @@ _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
 def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Receive the body up to this size or the setting's; respond with 413 if it is longer.
 
-    A large one is received into a file, see `plain_body`.
+    A large one is received into a file, see `plain_body`, unless it is as large as usual batches
+    and there is memory for it.
     """
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
@@ -50,6 +51,14 @@ def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             if announced is not None and announced <= SPOOLED_BYTES:
                 read_body(g.max_body_bytes)
                 return view(*args, **kwargs)
+            with received_in_memory(announced) as has_memory:
+                if not has_memory:
+                    return _view_spooled(*args, **kwargs)
+                with without_slot():
+                    read_body(g.max_body_bytes)
+                return view(*args, **kwargs)
+
+        def _view_spooled(*args: P.args, **kwargs: P.kwargs) -> R:
             with _spool() as g.body:
                 with storage_needed(), without_slot():
                     _receive(g.body, g.max_body_bytes)
@@ -139,7 +148,8 @@ def decode_body(version: Version) -> Sequence[UsageRecord]:
 def plain_body() -> bytes | memoryview:
     """Return the body that `bounded_body` has received, decompressed within the same limit.
 
-    A large one is the memory map of a file. Raises `UnavailableError` if there is no memory for it.
+    One that was received into a file is its memory map. Raises `UnavailableError` if there is no
+    memory for it.
     """
     received = g.get("body") or BytesIO(request.get_data(cache=True))
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
@@ -155,9 +165,10 @@ def plain_body() -> bytes | memoryview:
 def _load(file: BinaryIO) -> bytes | memoryview:
     size = file.seek(0, SEEK_END)
     file.seek(0)
-    if size <= SPOOLED_BYTES:
+    if size > SPOOLED_BYTES:
+        take_memory(size)
+    if size <= SPOOLED_BYTES or isinstance(file, BytesIO):
         return file.read()
-    take_memory(size)
     return memoryview(mmap(file.fileno(), size, access=ACCESS_READ))
 
 

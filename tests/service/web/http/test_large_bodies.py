@@ -35,16 +35,20 @@ def _post(client: FlaskClient, tenant: Tenant, body: bytes, **headers: str) -> A
     return client.post(PATH, data=body, content_type="application/json", headers=headers)
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("packed", "in_file"), [(False, False), (True, False), (False, True)])
 def test_a_large_body_is_accepted_and_gives_its_memory_back(
-    app: Flask, client: FlaskClient, tenant: Tenant, packed: bool
+    app: Flask, client: FlaskClient, tenant: Tenant, packed: bool, in_file: bool
 ) -> None:
-    body = _large()
+    body, receiving = _large(), app.extensions["receiving_memory"]
     options = {"Content-Encoding": "gzip"} if packed else {}
+    others = 200_000_000 // 8 * in_file  # what slow senders hold
+    receiving.take(others)
     response = _post(client, tenant, gzip.compress(body) if packed else body, **options)
     assert response.status_code == 201
     assert response.json["records"] == 1_500
     assert app.extensions["body_memory"].taken == 0
+    assert receiving.taken == others
+    receiving.give_back(others)
 
 
 def test_a_large_body_that_finds_no_memory_is_refused_and_counted(
