@@ -137,7 +137,7 @@ class PolarsEngine(Engine):
         for first in range(0, len(names), _COPIED_COLUMNS):
             some = names[first : first + _COPIED_COLUMNS]
             # Whole columns, because those in many parts take two or three times as long to gather.
-            whole = pl.DataFrame([_narrow(columns.pop(n), n in counts).rechunk() for n in some])
+            whole = pl.DataFrame([_narrow(columns.pop(n), n in counts) for n in some]).rechunk()
             parts.append(whole.lazy().select(pl.all().gather(rows)).collect())
         numbered = pl.concat(parts, how="horizontal").with_row_index(name)
         read = [pl.col(counts).cast(pl.Int64), *(_gather(each.rechunk(), _PLACE) for each in texts)]

@@ -10,6 +10,7 @@ import detectors
 from detectors.contract import Report
 from detectors.engines import categories
 from detectors.frames.usage_log import OPTIONAL_CALLS, concat
+from detectors.report import evidence
 from detectors.report.account import windows
 from detectors.report.account.imports import Terms
 from detectors.report.counting import records
@@ -74,6 +75,7 @@ def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "_FEW_CALLS", few)
+    monkeypatch.setattr(evidence, "_MOST_CALLS", 100)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
     audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
     assert audited.report.findings
