@@ -1,6 +1,7 @@
 """Calls as Polars frames, the default and the fastest."""
 
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -132,14 +133,16 @@ class PolarsEngine(Engine):
         if not self.has_few_calls:
             texts = [columns.pop(n) for n in kept if columns[n].dtype == pl.String]
             counts = [n for n, column in columns.items() if _is_narrow(column)]
+
+        def copy(column: str) -> pl.Series:
+            # Whole, because a column in many parts takes two or three times as long to gather.
+            return _narrow(columns.pop(column), column in counts).rechunk().gather(rows)
+
         # A few columns at a time, freed once copied: all at once would take twice the memory.
-        parts, names = [rows.to_frame()], list(columns)
-        for first in range(0, len(names), _COPIED_COLUMNS):
-            some = names[first : first + _COPIED_COLUMNS]
-            # Whole columns, because those in many parts take two or three times as long to gather.
-            whole = pl.DataFrame([_narrow(columns.pop(n), n in counts) for n in some]).rechunk()
-            parts.append(whole.lazy().select(pl.all().gather(rows)).collect())
-        numbered = pl.concat(parts, how="horizontal").with_row_index(name)
+        with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
+            copy_each = map if self.has_few_calls else pool.map
+            copied = list(copy_each(copy, list(columns)))
+        numbered = pl.DataFrame([rows, *copied]).with_row_index(name)
         read = [pl.col(counts).cast(pl.Int64), *(_gather(each.rechunk(), _PLACE) for each in texts)]
         self._numbered = _Numbered(numbered, read)
         sorted_calls: Calls = nw.from_native(self._numbered.read().select(name, *kept))

@@ -26,7 +26,7 @@ ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
 UNUSED: Final = {"environment", "status"}
-_READERS: Final = 2
+_READERS: Final = 4
 _FIRST: Final = pl.col("ts").min().alias("first")
 _LAST: Final = pl.col("ts").max().alias("last")
 _Span = tuple[datetime, datetime]
