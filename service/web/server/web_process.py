@@ -6,11 +6,13 @@ connection of a client that is still sending, so that an early response is lost.
 """
 
 import errno
+import fcntl
 import gc
 import json
 import selectors
 import socket
 import struct
+import termios
 import time
 from collections import defaultdict
 from contextlib import suppress
@@ -114,6 +116,15 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             wake = partial(self.on_pending_socket_readable, conn)
             self.poller.register(conn.sock, selectors.EVENT_READ, wake)
 
+    def on_client_socket_readable(self, conn: Any, client: socket.socket) -> None:
+        """Give a kept connection a thread, or close it if its client has, without waiting."""
+        if client.fileno() == -1:
+            return  # closed for a newer connection, after the poller reported this one
+        if _peek(client) == b"":
+            self._close_kept(conn)
+        else:
+            super().on_client_socket_readable(conn, client)
+
     def murder_pending(self) -> None:
         """Cut off slow clients too, in the main loop."""
         if not self.alive:
@@ -127,17 +138,39 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             _log.info("slow_clients_cut_off", count=cut)
 
     def _has_too_many(self, conn: Any) -> bool:
-        """Check the number of connections of one address; a trusted proxy has any number."""
+        """Check the number of connections of one address; a trusted proxy has any number.
+
+        Many clients open a connection for each request and close the one before only later. So a
+        new connection takes the place of an idle one, and is refused only if none is idle.
+        """
         if self.app.wsgi().extensions["config"].trusted_proxies or not conn.client:
             return False
         if len(self._connections) > self.worker_connections:
             for address in [address for address, used in self._connections.items() if not used]:
                 del self._connections[address]
         ours = self._connections[conn.client[0]]
-        if len(ours) >= CONNECTIONS_PER_ADDRESS:
+        if len(ours) >= CONNECTIONS_PER_ADDRESS and not self._close_idle(ours):
             return True
         ours.add(conn)
         return False
+
+    def _close_idle(self, ours: WeakSet[Any]) -> bool:
+        """Close the one of these connections that is idle the longest, if one is."""
+        kept = (conn for conn in self.keepalived_conns if conn in ours)
+        idle = next((conn for conn in kept if _is_idle(conn.sock)), None)
+        if idle is None:
+            return False
+        self._close_kept(idle)
+        return True
+
+    def _close_kept(self, conn: Any) -> None:
+        """Close a connection between two requests, and stop counting it at once."""
+        self.poller.unregister(conn.sock)
+        self.keepalived_conns.remove(conn)
+        self.nr_conns -= 1
+        if conn.client:
+            self._connections[conn.client[0]].discard(conn)
+        conn.close()
 
     def handle(self, conn: Any) -> Any:
         self._deadlines.set(conn.sock, HEADER_SECONDS)
@@ -185,6 +218,26 @@ def _is_mostly_unread(body: Any) -> bool:
     if isinstance(body, LengthReader):
         return bool(body.length >= _READ_UP_BYTES)
     return isinstance(body, ChunkedReader) and body.parser is not None
+
+
+def _peek(connection: socket.socket) -> bytes | None:
+    """Return what a client has sent: `b""` if it has closed its side, None if nothing came."""
+    try:
+        # The plain socket's method, because one with TLS can't peek.
+        return socket.socket.recv(connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _is_idle(connection: socket.socket) -> bool:
+    """Check that the client has the whole response, and has sent no other request."""
+    try:
+        unsent = fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0))
+    except OSError:
+        return False
+    return not any(unsent) and not _peek(connection)
 
 
 def _linger(connection: socket.socket) -> None:
