@@ -8,9 +8,10 @@ import time_machine
 from flask import Flask, jsonify
 from flask import session as cookie
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.models import WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.auth.callers import current_caller, limit_by_caller, require_login
@@ -93,6 +94,16 @@ def test_a_session_ends_after_thirty_days_however_often_it_is_used(
         with time_machine.travel(began + timedelta(days=days), tick=False):
             statuses.append(client.get(WHO, headers=headers).status_code)
     assert statuses == [200, 200, 200, 200, 401]
+
+
+def test_a_session_that_has_expired_ends_even_if_its_cookie_is_new(
+    client: FlaskClient, sessions: "sessionmaker[Session]"
+) -> None:
+    headers = sign_in(sessions, "ada@example.org")
+    with sessions() as session:
+        session.execute(update(WebSession).values(expires_at=utc_now() - timedelta(seconds=1)))
+        session.commit()
+    assert client.get(WHO, headers=headers).status_code == 401
 
 
 def test_a_session_ends_after_fourteen_idle_days(
