@@ -92,7 +92,7 @@ class SharedLimit(NamedTuple):
 
 
 def limit_at_once(*limits: SharedLimit) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Count each request against several limits with one command; each counts, if another refuses.
+    """Count each request against several limits with one command, even if one of them refuses.
 
     The limiter would send one command each, and takes longer for each than this does for all. It
     counts the same requests under the same names where Redis is away.

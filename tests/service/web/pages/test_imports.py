@@ -143,7 +143,7 @@ def test_days_with_many_lines_continue_on_the_next_page(
         response = show(client, person, str(query))
         page = response.get_data(as_text=True)
         assert re.findall(r"<bdi>(\d-\d)</bdi>", page) == labels
-        assert ("only the latest 3 lines" in page) == (labels[0] == "1-0")
+        assert ("Only the latest 3 are listed" in page) == (labels[0] == "1-0")
         query = link(response, ' rel="next"') or link(response, "[^>]*>Older")
     assert query is None
 
