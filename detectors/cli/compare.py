@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from detectors.cli.comparison import ChangedFinding, Printed, print_comparison
-from detectors.cli.console import standard_output
+from detectors.cli.console import rare_collections, standard_output
 from detectors.cli.reports import read_report
 from detectors.cli.terminal import report_console
 from detectors.contract import list_priced_changes
@@ -31,6 +31,7 @@ _path = click.Path(path_type=Path)
     show_default=True,
     help="How many routes, models and findings to print.",
 )
+@rare_collections()
 def compare(before: Path, after: Path, prices: Path | None, top: int) -> None:
     """Compare two reports or usage logs: spend by route and model, and findings.
 

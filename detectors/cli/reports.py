@@ -1,10 +1,7 @@
 """Reports of files: of a log, which is audited, or of a document that an audit wrote."""
 
-import gc
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
 # all threads, and is returned to the system after two seconds. A value of your own has precedence.
 _MEMORY: Final = "narenas:1,dirty_decay_ms:2000,muzzy_decay_ms:0"
 STANDARD_INPUT: Final = Path("-")
-# An audit of few calls leaves some 60,000 objects, most of them of modules.
-_OBJECTS_BETWEEN_COLLECTIONS: Final = 100_000
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 
 
@@ -47,11 +42,6 @@ def read_report(
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
     """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
-    with _rare_collections():
-        return _audit(file, prices, mapping)
-
-
-def _audit(file: Path, prices: Path | None, mapping: "ColumnMapping | None") -> "Report":
     book = read_prices(prices) if prices else find_update()
     try:
         # The calls have no name here, and no `**` keeps them: the audit frees them when it can.
@@ -67,17 +57,6 @@ def _audit(file: Path, prices: Path | None, mapping: "ColumnMapping | None") -> 
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Look for garbage less often, which takes a twentieth of an audit of few calls."""
-    before = gc.get_threshold()
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
