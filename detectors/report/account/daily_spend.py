@@ -12,8 +12,10 @@ from detectors.contract import DailySpend
 from detectors.engines import Calls, Engine, Row, engine_of
 from detectors.frames.sources import place_together
 from detectors.prices.book import PriceBook
-from detectors.prices.calls import LABELS, number_groups, price_labelled, read_labels
+from detectors.prices.calls import LABELS, read_labels
+from detectors.prices.table import Cells
 from detectors.report.counting.projection import DAY_US, EPOCH
+from detectors.report.counting.records import FEW_CALLS
 from detectors.report.money import rounded, sum_usd, usd
 
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
@@ -42,16 +44,18 @@ def sum_spend(
     list of list of DailySpend
         The lines of each frame, ordered by day, route, provider, model and environment.
     """
-    if not any(frame.height for frame in frames):
+    calls = sum(frame.height for frame in frames)
+    if not calls:
         return [[] for _ in frames]
-    calls = place_together(frames).with_columns(nw.lit(True).alias("in_window"))
-    engine = engine_of(calls)
+    placed = place_together(frames)
+    engine = engine_of(placed)
+    engine.has_few_calls = calls <= FEW_CALLS
     try:
-        labelled = read_labels(calls, _LOG)
-        counted = engine.fetch(_count(labelled))
-        groups = number_groups(labelled, engine, _LOG)
-        own = _price(labelled, groups, engine, prices)
-        listed = _price(labelled, groups, engine, list_prices) if list_prices else own
+        (labelled,) = engine.apply("labels_of_spend", _label, placed)
+        (counts,) = engine.apply("counts_of_spend", _count, labelled)
+        counted = engine.fetch(counts)
+        own = _price(labelled, engine, prices)
+        listed = _price(labelled, engine, list_prices) if list_prices else own
     finally:
         engine.close()
     found: list[list[DailySpend]] = [[] for _ in frames]
@@ -62,8 +66,14 @@ def sum_spend(
     return found
 
 
-def _count(labelled: Calls) -> Calls:
-    return _by_day(labelled).group_by(*_KEY).agg(nw.len().alias("calls"), nw.col(*_TOKENS).sum())
+def _label(calls: Calls) -> list[Calls]:
+    return [read_labels(calls.with_columns(nw.lit(True).alias("in_window")), _LOG)]
+
+
+def _count(labelled: Calls) -> list[Calls]:
+    """Count all calls by key, also those without a price."""
+    sums = (nw.len().alias("calls"), nw.col(*_TOKENS).sum())
+    return [_by_day(labelled).group_by(*_KEY).agg(*sums)]
 
 
 def _by_day(calls: Calls) -> Calls:
@@ -75,15 +85,18 @@ def _by_day(calls: Calls) -> Calls:
 
 
 def _price(
-    labelled: Calls, groups: Calls, engine: Engine, book: PriceBook
+    labelled: Calls, engine: Engine, book: PriceBook
 ) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
     """Return the number of priced calls and their cost by key."""
-    priced = price_labelled(labelled, groups, book, engine, _LOG).calls
-    key = ("group", "day", "environment")
-    by_group = _by_day(priced).select(*key, _COST)
-    summed = sum_usd(by_group, _COST, by=key, others=[nw.len().alias("calls")])
-    rows = engine.fetch(summed.join(groups, on="group", how="inner"))
-    return {_key_of(row): (row["calls"], usd(row, _COST)) for row in rows}
+    cells = Cells.of(labelled, book)
+    priced = cells.add_cost(cells.number(labelled, engine), engine)
+    (summed,) = engine.apply("sums_of_spend", _sum, priced)
+    return {_key_of(row): (row["calls"], usd(row, _COST)) for row in engine.fetch(summed)}
+
+
+def _sum(priced: Calls) -> list[Calls]:
+    by_key = _by_day(priced).select(*_KEY, _COST)
+    return [sum_usd(by_key, _COST, by=_KEY, others=[nw.len().alias("calls")])]
 
 
 def _key_of(row: Row) -> tuple[Any, ...]:

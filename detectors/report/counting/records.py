@@ -16,7 +16,7 @@ from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
 _SECOND_US: Final = 1_000_000
 # Up to so many calls, planning the queries takes longer than computing them.
-_FEW_CALLS: Final = 20_000
+FEW_CALLS: Final = 20_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class CountedCalls:
         *,
         keys: tuple[str, ...] = (),
     ) -> Self:
-        engine.has_few_calls = sum(log.rows for log in logs) <= _FEW_CALLS
+        engine.has_few_calls = sum(log.rows for log in logs) <= FEW_CALLS
         if not all(log.is_merged for log in logs):
             fields = calls.collect_schema().names()
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))

@@ -26,9 +26,9 @@ class SpendRow(Base):
     __table_args__ = (
         # Both contain the sums of pages, which so read no more than the index of their days.
         Index(
-            "ix_daily_spend_account_day",
+            "ix_daily_spend_account_labels",
             *("account_id", "day"),
-            postgresql_include=("route", "calls", "cost_usd"),
+            postgresql_include=("route", "provider", "model", "environment", "calls", "cost_usd"),
         ),
         Index(
             "ix_daily_spend_account_route",

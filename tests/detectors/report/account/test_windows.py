@@ -63,9 +63,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.mark.parametrize(
     ("few", "most"),
     [
-        pytest.param(records._FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
+        pytest.param(records.FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
         pytest.param(0, 0, id="many, texts"),
-        pytest.param(records._FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
+        pytest.param(records.FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
         pytest.param(
             0, categories.MOST_CATEGORIES, id="many, categories", marks=pytest.mark.stress
         ),
@@ -74,7 +74,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "_FEW_CALLS", few)
+    monkeypatch.setattr(records, "FEW_CALLS", few)
     monkeypatch.setattr(evidence, "_MOST_CALLS", 100)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
     audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
@@ -90,7 +90,7 @@ def test_many_calls_without_sessions_are_split_as_few_are(
     calls = detectors.read(as_polars(draw_log(seed))).frame
     calls = calls.select(pl.exclude("session_id")).unique(maintain_order=True)
     few = windows.audit_window(_write_one(calls, tmp_path), 400, TERMS).report
-    monkeypatch.setattr(records, "_FEW_CALLS", 0)
+    monkeypatch.setattr(records, "FEW_CALLS", 0)
     many = windows.audit_window(_write_one(calls, tmp_path), 400, TERMS).report
     assert "d6_chatty_loop" in {finding.detector for finding in many.findings}
     assert many.to_json() == few.to_json()
