@@ -189,6 +189,7 @@ def register_filters(app: Flask) -> None:
         inert=inert,
         shortened=shortened,
         evidence_cell=evidence_cell,
+        minute=minute,
         moment=moment,
         isolated=isolated,
         action_labels=action_labels,
@@ -234,9 +235,14 @@ def isolated(text: str, *labels: str) -> Markup:
     )
 
 
+def minute(when: datetime) -> str:
+    """Format a time in UTC as text, where no markup may be."""
+    return f"{figures.day(when)}, {when:%H:%M} UTC"
+
+
 def moment(value: str | datetime) -> Any:
     """Format a time in UTC; the page's script adds the reader's local time on hover."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
-    exact, shown = f"{when:%Y-%m-%dT%H:%M:%SZ}", f"{figures.day(when)}, {when:%H:%M} UTC"
+    exact, shown = f"{when:%Y-%m-%dT%H:%M:%SZ}", minute(when)
     # Formatting the markup, which escapes each part, would take longer than the rest.
     return Markup(f'<time datetime="{exact}">{shown}</time>')  # noqa: S704 - digits and names of months

@@ -18,6 +18,7 @@ from sqlalchemy import (
     select,
     text,
     tuple_,
+    union_all,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
@@ -235,6 +236,38 @@ def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequenc
         query = query.where(tuple_(Audit.created_at, Audit.id) < wanted.after)
     newest = (Audit.created_at.desc(), Audit.id.desc())
     return session.scalars(query.order_by(*newest).limit(wanted.limit)).all()
+
+
+class Reported(NamedTuple):
+    """What a choice of an audit shows of it."""
+
+    id: str
+    created_at: datetime
+    source: str
+    total_spend_usd: Decimal
+    window_days: int | None
+
+
+def list_reported(session: Session, account_id: str, limit: int) -> Sequence[Reported]:
+    """Return the newest audits of the account, then the newest of batches and files.
+
+    Of each kind, the latest `limit` are read, and those that still have a report are returned.
+    """
+    columns = [getattr(Audit, name) for name in Reported._fields]
+    newest = (Audit.created_at.desc(), Audit.id.desc())
+    kinds = (
+        select(*columns, Audit.report_deleted_at)
+        .where(Audit.account_id == account_id, Audit.status == DONE, of_source(source))
+        .order_by(*newest)
+        .limit(limit)
+        .subquery()
+        for source in (ACCOUNT, None)
+    )
+    both = union_all(*map(select, kinds)).subquery()
+    is_account = (both.c.source == ACCOUNT).desc()
+    order = (is_account, both.c.created_at.desc(), both.c.id.desc())
+    rows = session.execute(select(both).order_by(*order))
+    return [Reported(*row[:-1]) for row in rows if row.report_deleted_at is None]
 
 
 def of_source(source: str | None) -> ColumnElement[bool]:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Span
 from service.models.calls.account_findings import AccountFinding, FindingSaving
-from service.models.calls.daily_spend import SpendRow
+from service.models.calls.daily_spend import SpendDay, SpendRow
 
 ROUTE: Final = ("route",)
 MODEL: Final = ("provider", "model")
@@ -49,22 +49,27 @@ class ComparedSavings(NamedTuple):
 
 
 def measure_periods(session: Session, account_id: str, periods: Periods) -> tuple[Span, Span]:
-    """Return the days, calls and spend of both periods."""
-    spans = []
-    for period in periods:
-        days = SpendRow.day.between(period.first, period.last)
-        query = select(func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
-        calls, usd = session.execute(query.where(SpendRow.account_id == account_id, days)).one()
-        spans.append(
-            Span(
-                first=period.first,
-                last=period.last,
-                days=period.days,
-                calls=int(calls or 0),
-                spend_usd=usd or Decimal(0),
-            )
-        )
-    return spans[0], spans[1]
+    """Return the days, calls and spend of both periods, from one reading."""
+    sums = [
+        _sum_in(period, SpendDay.day, amount)
+        for period in periods
+        for amount in (SpendDay.calls, SpendDay.cost_usd)
+    ]
+    of_account = (SpendDay.account_id == account_id, _is_in(periods, SpendDay.day))
+    row = session.execute(select(*sums).where(*of_account)).one()
+    before, after = (_span(*each) for each in zip(periods, (row[:2], row[2:]), strict=True))
+    return before, after
+
+
+def _span(period: Period, sums: Sequence[Any]) -> Span:
+    calls, usd = sums
+    return Span(
+        first=period.first,
+        last=period.last,
+        days=period.days,
+        calls=int(calls),
+        spend_usd=Decimal(usd),
+    )
 
 
 def compare_spend_by(
@@ -122,6 +127,8 @@ def find_used(
 
     Without tag and endpoint, a finding's route is its model.
     """
+    if not findings:
+        return set()
     routes = {each.route for each in findings} | {""}
     query = select(SpendRow.route, SpendRow.model).distinct()
     rows = session.execute(

@@ -8,7 +8,15 @@ from flask import Blueprint, render_template, request
 
 from detectors.wording.comparison import STATUS_WORDS
 from service.errors import InvalidRequestError
-from service.models.audits.audits import ACCOUNT, DONE, Audit, Selection, find_audit, list_audits
+from service.models.audits.audits import (
+    DONE,
+    Audit,
+    Reported,
+    Selection,
+    find_audit,
+    list_audits,
+    list_reported,
+)
 from service.models.base import utc_now
 from service.models.calls.ranked_spend import find_last_day
 from service.models.usage.periods import Periods
@@ -41,7 +49,7 @@ blueprint.after_request(keep_private)
 @blueprint.get("/compare")
 @require_visitor
 def show() -> str | tuple[str, int]:
-    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    today = utc_now().date()
     compared, problem, wanted = None, "", choose({}, today)
     try:
         wanted = _choose(today)
@@ -58,7 +66,7 @@ def show() -> str | tuple[str, int]:
         shown=SHOWN,
         days=_find_preset(today),
         audits=_list_choices(pair),
-        has_calls=find_last_day(session, account_id) is not None,
+        has_calls=_has_calls(compared),
         statuses=STATUS_WORDS,
         unnamed=UNNAMED,
     )
@@ -128,15 +136,17 @@ def _compare(wanted: AuditPair | Periods) -> Compared | None:
     return compare_periods(session, account_id, wanted, limit=SHOWN)
 
 
-def _list_choices(pair: AuditPair | None) -> Sequence[Audit]:
+def _has_calls(compared: Compared | None) -> bool:
+    """Check whether the account has calls, which what is compared often shows already."""
+    if compared is not None and (compared.before.calls or compared.after.calls):
+        return True
+    return find_last_day(get_session(), current_caller().account_id) is not None
+
+
+def _list_choices(pair: AuditPair | None) -> Sequence[Reported | Audit]:
     """Return the newest audits with a report, those of the account first, and the chosen ones."""
     session, account_id = get_session(), current_caller().account_id
-    listed = [
-        audit
-        for source in (ACCOUNT, None)
-        for audit in list_audits(session, account_id, Selection(_LISTED, DONE, source=source))
-        if audit.report_deleted_at is None
-    ]
+    listed = list_reported(session, account_id, _LISTED)
     known = {audit.id for audit in listed}
     chosen = (pair.before, pair.after) if pair else ()
     missing = [each for each in chosen if each and each not in known]
