@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from detectors import ColumnMapping, Report
 
 # How Polars keeps freed memory, which is read when it is imported: what one thread has freed is for
-# all threads, and is returned to the system after two seconds. A value of your own has precedence.
-_MEMORY: Final = "narenas:1,dirty_decay_ms:2000,muzzy_decay_ms:0"
+# all threads, and is returned to the system after a second. A value of your own has precedence.
+_MEMORY: Final = "narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0"
 STANDARD_INPUT: Final = Path("-")
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 

@@ -15,7 +15,7 @@ from detectors.report.money import rounded, sum_usd, usd
 from detectors.rules.detector import BASIS
 
 _DECIMALS: Final = 6
-_MOST_CALLS: Final = 1_000_000
+_MOST_CALLS: Final = 500_000
 
 
 @dataclass(frozen=True, slots=True)
