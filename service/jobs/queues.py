@@ -225,7 +225,11 @@ class AuditQueues:
             self._mail_queue,
             self._notice_queue,
         )
-        return {queue.name: queue.count for queue in queues}
+        with self._connection.pipeline(transaction=False) as pipeline:
+            for queue in queues:
+                pipeline.llen(queue.key)
+            counts = cast(Iterable[int], pipeline.execute())
+        return {queue.name: count for queue, count in zip(queues, counts, strict=True)}
 
     def memory(self) -> dict[str, int]:
         """Return the bytes that Redis uses and may use, 0 for any; raise errors of Redis."""

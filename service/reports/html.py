@@ -237,12 +237,13 @@ def isolated(text: str, *labels: str) -> Markup:
 
 def minute(when: datetime) -> str:
     """Format a time in UTC as text, where no markup may be."""
-    return f"{figures.day(when)}, {when:%H:%M} UTC"
+    return f"{figures.day(when)}, {when.hour:02}:{when.minute:02} UTC"
 
 
 def moment(value: str | datetime) -> Any:
     """Format a time in UTC; the page's script adds the reader's local time on hover."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
-    exact, shown = f"{when:%Y-%m-%dT%H:%M:%SZ}", minute(when)
+    # Twice as fast as `strftime`, and a list has hundreds of times.
+    exact, shown = f"{when.isoformat()[:19]}Z", minute(when)
     # Formatting the markup, which escapes each part, would take longer than the rest.
     return Markup(f'<time datetime="{exact}">{shown}</time>')  # noqa: S704 - digits and names of months

@@ -6,7 +6,8 @@ An audit's row is the source of truth about its job; Redis only carries wake-ups
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     CheckConstraint,
@@ -15,6 +16,8 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Numeric,
+    Select,
+    bindparam,
     select,
     text,
     tuple_,
@@ -253,21 +256,26 @@ def list_reported(session: Session, account_id: str, limit: int) -> Sequence[Rep
 
     Of each kind, the latest `limit` are read, and those that still have a report are returned.
     """
-    columns = [getattr(Audit, name) for name in Reported._fields]
-    newest = (Audit.created_at.desc(), Audit.id.desc())
+    rows = session.execute(_reported(), {"account_id": account_id, "most": limit})
+    return [Reported(*row[:-1]) for row in rows if row.report_deleted_at is None]
+
+
+@cache
+def _reported() -> Select[*tuple[Any, ...]]:
+    """Return the query of `list_reported`; building it takes longer than running it."""
+    columns = [getattr(Audit, name) for name in (*Reported._fields, "report_deleted_at")]
+    of_account = (Audit.account_id == bindparam("account_id"), Audit.status == DONE)
     kinds = (
-        select(*columns, Audit.report_deleted_at)
-        .where(Audit.account_id == account_id, Audit.status == DONE, of_source(source))
-        .order_by(*newest)
-        .limit(limit)
+        select(*columns)
+        .where(*of_account, of_source(source))
+        .order_by(Audit.created_at.desc(), Audit.id.desc())
+        .limit(bindparam("most"))
         .subquery()
         for source in (ACCOUNT, None)
     )
     both = union_all(*map(select, kinds)).subquery()
     is_account = (both.c.source == ACCOUNT).desc()
-    order = (is_account, both.c.created_at.desc(), both.c.id.desc())
-    rows = session.execute(select(both).order_by(*order))
-    return [Reported(*row[:-1]) for row in rows if row.report_deleted_at is None]
+    return select(both).order_by(is_account, both.c.created_at.desc(), both.c.id.desc())
 
 
 def of_source(source: str | None) -> ColumnElement[bool]:

@@ -17,7 +17,7 @@ from service.models.audits.audits import ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Credit, Payment
 
-_IS_FREE: Final = Credit.audit_id.is_(None) & Credit.revoked_at.is_(None)
+IS_FREE: Final = Credit.audit_id.is_(None) & Credit.revoked_at.is_(None)
 
 
 class NoCreditError(Exception):
@@ -25,7 +25,7 @@ class NoCreditError(Exception):
 
 
 def count_free_credits(session: Session, account_id: str) -> int:
-    query = select(func.count()).where(Credit.account_id == account_id, _IS_FREE)
+    query = select(func.count()).where(Credit.account_id == account_id, IS_FREE)
     return session.scalar(query) or 0
 
 
@@ -39,7 +39,7 @@ class CreditCounts(NamedTuple):
 
 def count_credits(session: Session, account_id: str) -> CreditCounts:
     query = select(
-        func.count().filter(_IS_FREE),
+        func.count().filter(IS_FREE),
         func.count().filter(Credit.audit_id.is_not(None)),
         func.count().filter(Credit.audit_id.is_(None), Credit.revoked_at.is_not(None)),
     )
@@ -54,7 +54,7 @@ def claim_credit(session: Session, account_id: str, audit_id: str) -> None:
     # A credit locked by another claim is waited for, not skipped, because that may roll back.
     oldest = (
         select(Credit.id)
-        .where(Credit.account_id == account_id, _IS_FREE)
+        .where(Credit.account_id == account_id, IS_FREE)
         .order_by(Credit.granted_at, Credit.id)
         .limit(1)
         .with_for_update()
@@ -105,7 +105,7 @@ def revoke_credits(session: Session, payment_id: str) -> int:
     """Revoke the payment's credits that no audit uses; return how many."""
     # Lock the rows first, because a failing audit may be about to return a credit.
     session.execute(select(Credit.id).where(Credit.payment_id == payment_id).with_for_update())
-    free = update(Credit).where(Credit.payment_id == payment_id, _IS_FREE)
+    free = update(Credit).where(Credit.payment_id == payment_id, IS_FREE)
     revoked = free.values(revoked_at=func.now()).returning(Credit.id)
     return len(session.scalars(revoked).all())
 

@@ -6,9 +6,10 @@ Every query reads the audits of some days, whatever the number of days before th
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Date, and_, cast, func, or_, select, text
+from sqlalchemy import ColumnElement, Date, Select, and_, cast, func, or_, select, text, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from service.models.audits.audits import (
@@ -24,7 +25,8 @@ from service.models.audits.audits import (
 
 DAYS_SHOWN: Final = 7
 CLIENTS_SHOWN: Final = 100
-LINES_SHOWN: Final = 300
+BATCH_LINES_SHOWN: Final = 300
+UPLOADS_SHOWN: Final = 100
 ACCOUNT_AUDITS_SHOWN: Final = 25
 
 _DAY: Final = cast(func.timezone("UTC", Audit.created_at), Date)
@@ -146,29 +148,43 @@ def list_batches(
 ) -> Sequence[Batches]:
     """Return the batches of some days, in a line for each day and client.
 
-    One line more than `LINES_SHOWN` says that there are others.
+    One line more than `BATCH_LINES_SHOWN` says that there are others.
     """
-    query = (
-        select(
-            *(_DAY, Audit.client, Audit.environment, func.count()),
-            func.coalesce(func.sum(Audit.records), 0),
-            func.coalesce(func.sum(Audit.total_spend_usd).filter(_HAS_REPORT), 0),
-            func.count().filter(Audit.status == FAILED),
-            func.count().filter(Audit.status.in_((QUEUED, PROCESSING))),
-            func.max(Audit.created_at),
-        )
-        .where(*_of(account_id, days, chosen, INGEST))
-        .group_by(_DAY, Audit.client, Audit.environment)
-        .order_by(_DAY.desc(), func.max(Audit.created_at).desc())
+    query = _batches().where(*_of(account_id, days, chosen, INGEST))
+    return [Batches(*row) for row in session.execute(query)]
+
+
+@cache
+def _batches() -> Select[*tuple[Any, ...]]:
+    """Return the query of all batches; building it takes longer than running it."""
+    columns = (
+        *(_DAY, Audit.client, Audit.environment, func.count()),
+        func.coalesce(func.sum(Audit.records), 0),
+        func.coalesce(func.sum(Audit.total_spend_usd).filter(_HAS_REPORT), 0),
+        func.count().filter(Audit.status == FAILED),
+        func.count().filter(Audit.status.in_((QUEUED, PROCESSING))),
+        func.max(Audit.created_at),
     )
-    return [Batches(*row) for row in session.execute(query.limit(LINES_SHOWN + 1))]
+    query = select(*columns).group_by(_DAY, Audit.client, Audit.environment)
+    newest = (_DAY.desc(), func.max(Audit.created_at).desc())
+    return query.order_by(*newest).limit(BATCH_LINES_SHOWN + 1)
 
 
 def list_uploads(
-    session: Session, account_id: str, days: Days, chosen: Chosen
+    session: Session,
+    account_id: str,
+    days: Days,
+    chosen: Chosen,
+    after: ColumnElement[Any] | None = None,
 ) -> Sequence[OneAudit]:
-    """Return the uploads of some days, newest first, up to one more than `LINES_SHOWN`."""
-    return _list(session, _of(account_id, days, chosen, UPLOAD), LINES_SHOWN + 1)
+    """Return the uploads of some days, newest first, up to one more than `UPLOADS_SHOWN`.
+
+    `after` is the position of the upload after which the list continues.
+    """
+    matching = _of(account_id, days, chosen, UPLOAD)
+    if after is not None:
+        matching = (*matching, tuple_(Audit.created_at, Audit.id) < after)
+    return _list(session, matching, UPLOADS_SHOWN + 1)
 
 
 def list_account_audits(
@@ -185,6 +201,13 @@ def _of(account_id: str, days: Days, chosen: Chosen, source: str) -> Sequence[Co
 def _list(
     session: Session, matching: Sequence[ColumnElement[bool]], limit: int
 ) -> Sequence[OneAudit]:
+    query = _lines().where(*matching).limit(limit)
+    return [OneAudit(*row) for row in session.execute(query)]
+
+
+@cache
+def _lines() -> Select[*tuple[Any, ...]]:
+    """Return the query of all lines of one audit; building it takes longer than running it."""
     earlier = aliased(Audit)
     first = select(func.min(earlier.created_at)).where(
         earlier.account_id == Audit.account_id,
@@ -196,9 +219,7 @@ def _list(
         *(_DAY, Audit.id, Audit.created_at, Audit.label, Audit.status, Audit.records),
         *(Audit.total_spend_usd, Audit.error, Audit.window_days, first.scalar_subquery()),
     )
-    newest = (Audit.created_at.desc(), Audit.id.desc())
-    query = select(*columns).where(*matching).order_by(*newest)
-    return [OneAudit(*row) for row in session.execute(query.limit(limit))]
+    return select(*columns).order_by(Audit.created_at.desc(), Audit.id.desc())
 
 
 def _matching(account_id: str, chosen: Chosen) -> list[ColumnElement[bool]]:

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import Audit
+from service.models.billing.credits import IS_FREE
 from service.models.billing.payments import Credit, PaymentEvent
-from service.models.identity.accounts import Account
+from service.models.identity.accounts import FREE, Account, best_plan
 from service.models.identity.early_access import EarlyAccess
 from service.models.operations.admin_actions import AdminAction
 
@@ -36,19 +38,19 @@ class AccountLine:
 
 
 def page_of_audits(session: Session, number: int) -> Page:
+    return _page(session, _audits(), number)
+
+
+@cache
+def _audits() -> Select[*tuple[Any, ...]]:
+    """Return a query of this module, as others here, because building it takes longer than it."""
     columns = (
-        *(
-            Audit.id,
-            Audit.status,
-            Audit.source,
-            Audit.attempts,
-            Audit.created_at,
-            Audit.finished_at,
-        ),
-        *(Audit.records, Audit.size_bytes, Audit.raw_purged_at, Audit.error, Account.email),
+        *(Audit.id, Audit.status, Audit.source, Audit.attempts, Audit.created_at),
+        *(Audit.finished_at, Audit.records, Audit.size_bytes, Audit.raw_purged_at, Audit.error),
+        Account.email,
     )
     query = select(*columns).join(Account, Account.id == Audit.account_id)
-    return _page(session, query.order_by(Audit.created_at.desc(), Audit.id.desc()), number)
+    return query.order_by(Audit.created_at.desc(), Audit.id.desc())
 
 
 def with_age(audits: Page, now: datetime) -> Page:
@@ -64,17 +66,20 @@ def age_seconds(since: datetime, now: datetime) -> int:
 
 
 def page_of_accounts(session: Session, number: int) -> Page:
-    query = select(Account).order_by(Account.created_at.desc(), Account.id.desc())
-    page = _page(session, query, number)
-    accounts = [account for (account,) in page.rows]
-    free = _free_credits(session, [account.id for account in accounts])
+    page = _page(session, _accounts(), number)
     lines = [
-        AccountLine(
-            account.id, account.email, account.created_at, account.plan, free.get(account.id, 0)
-        )
-        for account in accounts
+        AccountLine(account_id, email, created_at, plan or FREE, free_credits)
+        for account_id, email, created_at, plan, free_credits in page.rows
     ]
-    return Page(lines, page.number, page.has_next)
+    return replace(page, rows=lines)
+
+
+@cache
+def _accounts() -> Select[*tuple[Any, ...]]:
+    plan = best_plan(Account.__table__.c.id)
+    free = select(func.count()).where(Credit.account_id == Account.id, IS_FREE)
+    columns = (Account.id, Account.email, Account.created_at, plan, free.scalar_subquery())
+    return select(*columns).order_by(Account.created_at.desc(), Account.id.desc())
 
 
 def page_of_events(session: Session, number: int) -> Page:
@@ -101,13 +106,3 @@ def _page(session: Session, query: Select[*tuple[Any, ...]], number: int) -> Pag
     """Return one page; query one extra row to see whether another page follows."""
     rows = session.execute(query.limit(PAGE_SIZE + 1).offset((number - 1) * PAGE_SIZE)).all()
     return Page(rows[:PAGE_SIZE], number, len(rows) > PAGE_SIZE)
-
-
-def _free_credits(session: Session, account_ids: Sequence[str]) -> dict[str, int]:
-    query = (
-        select(Credit.account_id, func.count())
-        .where(Credit.account_id.in_(account_ids))
-        .where(Credit.audit_id.is_(None), Credit.revoked_at.is_(None))
-        .group_by(Credit.account_id)
-    )
-    return {account_id: count for account_id, count in session.execute(query)}

@@ -1,18 +1,33 @@
 """Queries that compare two periods of an account: spend by route and model, and findings."""
 
+import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, collate, func, or_, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Integer,
+    Select,
+    bindparam,
+    collate,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.orm import Session
 
 from detectors.contract import Span
 from service.models.calls.account_findings import AccountFinding, FindingSaving
 from service.models.calls.daily_spend import SpendDay, SpendRow
 
+# The names of both periods in queries, and their other parameter.
+_NAMES: Final = ("before", "after")
+_ACCOUNT: Final[BindParameter[str]] = bindparam("account_id")
 ROUTE: Final = ("route",)
 MODEL: Final = ("provider", "model")
 
@@ -50,15 +65,20 @@ class ComparedSavings(NamedTuple):
 
 def measure_periods(session: Session, account_id: str, periods: Periods) -> tuple[Span, Span]:
     """Return the days, calls and spend of both periods, from one reading."""
-    sums = [
-        _sum_in(period, SpendDay.day, amount)
-        for period in periods
-        for amount in (SpendDay.calls, SpendDay.cost_usd)
-    ]
-    of_account = (SpendDay.account_id == account_id, _is_in(periods, SpendDay.day))
-    row = session.execute(select(*sums).where(*of_account)).one()
+    row = session.execute(_measured(), _parameters(account_id, periods)).one()
     before, after = (_span(*each) for each in zip(periods, (row[:2], row[2:]), strict=True))
     return before, after
+
+
+@cache
+def _measured() -> Select[*tuple[Any, ...]]:
+    """Return a query of this module, as others here, because building it takes longer than it."""
+    sums = [
+        _sum_in(period, SpendDay.day, amount)
+        for period in _NAMES
+        for amount in (SpendDay.calls, SpendDay.cost_usd)
+    ]
+    return select(*sums).where(SpendDay.account_id == _ACCOUNT, _is_in_either(SpendDay.day))
 
 
 def _span(period: Period, sums: Sequence[Any]) -> Span:
@@ -76,40 +96,46 @@ def compare_spend_by(
     session: Session, account_id: str, periods: Periods, keys: Sequence[str], limit: int
 ) -> list[ComparedSpend]:
     """Return the routes or models whose spend per day differs most."""
+    given = {**_parameters(account_id, periods), "most": limit}
+    rows = session.execute(_changed_spend(tuple(keys)), given)
+    return [ComparedSpend(tuple(row[: len(keys)]), row[-2], row[-1]) for row in rows]
+
+
+@cache
+def _changed_spend(keys: tuple[str, ...]) -> Select[*tuple[Any, ...]]:
     columns = [getattr(SpendRow, name) for name in keys]
-    before, after = (_sum_in(period, SpendRow.day, SpendRow.cost_usd) for period in periods)
-    change = func.abs(after / periods[1].days - before / periods[0].days)
+    before, after = (_sum_in(name, SpendRow.day, SpendRow.cost_usd) for name in _NAMES)
     names = [collate(column, "C") for column in columns]
-    query = (
+    return (
         select(*columns, before, after)
-        .where(SpendRow.account_id == account_id, _is_in(periods, SpendRow.day))
+        .where(SpendRow.account_id == _ACCOUNT, _is_in_either(SpendRow.day))
         .group_by(*columns)
-        .order_by(change.desc(), *names)
-        .limit(limit)
+        .order_by(_change(before, after).desc(), *names)
+        .limit(bindparam("most"))
     )
-    return [
-        ComparedSpend(tuple(row[: len(keys)]), row[-2], row[-1]) for row in session.execute(query)
-    ]
 
 
 def compare_findings(
     session: Session, account_id: str, periods: Periods, limit: int
 ) -> list[ComparedSavings]:
     """Return the findings with savings in either period whose savings per day differ most."""
-    before, after = (
-        _sum_in(period, FindingSaving.day, FindingSaving.saving_usd) for period in periods
-    )
-    change = func.abs(after / periods[1].days - before / periods[0].days)
-    query = (
+    given = {**_parameters(account_id, periods), "most": limit}
+    return [ComparedSavings(*row) for row in session.execute(_changed_findings(), given)]
+
+
+@cache
+def _changed_findings() -> Select[*tuple[Any, ...]]:
+    saving = (FindingSaving.day, FindingSaving.saving_usd)
+    before, after = (_sum_in(name, *saving) for name in _NAMES)
+    return (
         select(AccountFinding, before, after)
         .join(FindingSaving, FindingSaving.account_finding_id == AccountFinding.id)
-        .where(AccountFinding.account_id == account_id, _is_in(periods, FindingSaving.day))
+        .where(AccountFinding.account_id == _ACCOUNT, _is_in_either(FindingSaving.day))
         .group_by(AccountFinding.id)
         .having(before + after > 0)
-        .order_by(change.desc(), AccountFinding.id)
-        .limit(limit)
+        .order_by(_change(before, after).desc(), AccountFinding.id)
+        .limit(bindparam("most"))
     )
-    return [ComparedSavings(*row) for row in session.execute(query)]
 
 
 def find_first_day(session: Session, account_id: str) -> date | None:
@@ -142,9 +168,34 @@ def find_used(
     return {each.id for each in findings if each.route in used}
 
 
-def _sum_in(period: Period, day: Any, amount: Any) -> ColumnElement[Any]:
-    return func.coalesce(func.sum(amount).filter(day.between(period.first, period.last)), 0)
+def _parameters(account_id: str, periods: Periods) -> dict[str, Any]:
+    """Return the values of the queries' parameters."""
+    given: dict[str, Any] = {_ACCOUNT.key: account_id}
+    for name, period in zip(_NAMES, periods, strict=True):
+        given |= {f"{name}_first": period.first, f"{name}_last": period.last}
+        given[f"{name}_days"] = period.days
+    return given
 
 
-def _is_in(periods: Periods, day: Any) -> ColumnElement[bool]:
-    return or_(*(day.between(period.first, period.last) for period in periods))
+def _sum_in(period: str, day: Any, amount: Any) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(amount).filter(_is_in(period, day)), 0)
+
+
+def _change(before: ColumnElement[Any], after: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return how much sums per day differ."""
+    per_day = (
+        total / bindparam(f"{name}_days", type_=Integer)
+        for name, total in zip(_NAMES, (before, after), strict=True)
+    )
+    return func.abs(operator.sub(*per_day))
+
+
+def _is_in_either(day: Any) -> ColumnElement[bool]:
+    return or_(*(_is_in(name, day) for name in _NAMES))
+
+
+def _is_in(period: str, day: Any) -> ColumnElement[bool]:
+    within: ColumnElement[bool] = day.between(
+        bindparam(f"{period}_first"), bindparam(f"{period}_last")
+    )
+    return within

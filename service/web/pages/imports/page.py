@@ -6,12 +6,14 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from flask import Blueprint, render_template, request, url_for
+from sqlalchemy import ColumnElement
 
 from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPLOAD
-from service.models.audits.dashboard import ClientDay, Filters, page_of_audits
+from service.models.audits.dashboard import ClientDay, Filters, find_position, page_of_audits
 from service.models.imports.by_day import (
     ACCOUNT_AUDITS_SHOWN,
-    LINES_SHOWN,
+    BATCH_LINES_SHOWN,
+    UPLOADS_SHOWN,
     Batches,
     Chosen,
     Days,
@@ -40,7 +42,26 @@ class DayOfImports(NamedTuple):
     day: date
     batches: Sequence[Batches]
     uploads: Sequence[OneAudit]
-    is_whole: bool  # whether every line of the day is here
+    has_more_batches: bool  # which are not listed
+    has_more_uploads: bool  # which are on the next page
+
+
+class Listed(NamedTuple):
+    """The imports of the days that fit on a page, and these days.
+
+    `last_upload` is the ID of the last one if its day continues on the next page.
+    """
+
+    days: Days
+    imports: Sequence[DayOfImports]
+    last_upload: str = ""
+
+
+class Start(NamedTuple):
+    """Where a page continues a day: after an upload, and after the day's batches."""
+
+    day: date
+    upload: ColumnElement[Any]
 
 
 @blueprint.get("/imports")
@@ -51,49 +72,79 @@ def home() -> str:
     if day is not None:
         return _show_client(ClientDay(day, _read("client"), _read("environment")))
     session, account_id, chosen = get_session(), current_caller().account_id, read_chosen()
-    days = find_days(session, account_id, chosen, _read_day("until"))
-    days, imports = _list_imports(account_id, days, chosen) if days else (None, ())
+    until = _read_day("until")
+    days, start = find_days(session, account_id, chosen, until), _read_start(until)
+    listed = _list_imports(account_id, days, chosen, start) if days else None
+    days = listed.days if listed else None
     return render_template(
         "pages/imports/imports.html",
         chosen=chosen,
         days=days,
         clients=list_clients(session, account_id),
-        imports=imports,
-        lines_shown=LINES_SHOWN,
+        imports=listed.imports if listed else (),
+        batch_lines_shown=BATCH_LINES_SHOWN,
         account_audits=_list_account_audits(account_id, days, chosen) if days else (),
         account_audits_shown=ACCOUNT_AUDITS_SHOWN,
-        pages=_page_links(days, chosen) if days else {},
+        pages=_page_links(listed, chosen, start) if listed else {},
         link=_client_url,
     )
 
 
-def _list_imports(
-    account_id: str, days: Days, chosen: Chosen
-) -> tuple[Days, Sequence[DayOfImports]]:
-    """Return the imports of the days that fit on the page, and these days."""
-    session = get_session()
-    has_batches, has_uploads = (chosen.source in ("", source) for source in (INGEST, UPLOAD))
-    batches = list_batches(session, account_id, days, chosen) if has_batches else ()
-    uploads = list_uploads(session, account_id, days, chosen) if has_uploads else ()
-    # Lines of later days than the first that doesn't fit are all there.
-    cut = [lines[LINES_SHOWN].day for lines in (batches, uploads) if len(lines) > LINES_SHOWN]
-    batches, uploads = batches[:LINES_SHOWN], uploads[:LINES_SHOWN]
+def _read_start(until: date | None) -> Start | None:
+    """Return where the page continues its first day, if a link of the page before says so."""
+    upload_id = read_id(request.args.get("before", ""))
+    if until is None:
+        return None
+    upload = find_position(get_session(), current_caller().account_id, upload_id)
+    return None if upload is None else Start(until, upload)
+
+
+def _list_imports(account_id: str, days: Days, chosen: Chosen, start: Start | None) -> Listed:
+    """Return the days whose lines fit on the page; the first may continue on the next one."""
+    uploads = _list_uploads(account_id, days, chosen, start)
+    crowded = uploads[UPLOADS_SHOWN].day if len(uploads) > UPLOADS_SHOWN else None
+    batches = _list_batches(account_id, days._replace(first=crowded or days.first), chosen, start)
+    cut = batches[BATCH_LINES_SHOWN].day if len(batches) > BATCH_LINES_SHOWN else None
+    ends = [day for day in (crowded, cut) if day is not None]
+    batches, uploads = batches[:BATCH_LINES_SHOWN], uploads[:UPLOADS_SHOWN]
     found = sorted({each.day for each in batches} | {each.day for each in uploads}, reverse=True)
-    whole = [day for day in found if not cut or day > max(cut)]
-    shown = whole or found[:1]
+    # Lines of later days than the first that doesn't fit are all there.
+    shown = [day for day in found if not ends or day > max(ends)] or found[:1]
     imports = [
         DayOfImports(
             day,
             [line for line in batches if line.day == day],
             [line for line in uploads if line.day == day],
-            is_whole=day in whole,
+            has_more_batches=day == cut,
+            has_more_uploads=day == crowded,
         )
         for day in shown
     ]
-    if not cut:
-        return days, imports
-    rest = find_days(session, account_id, chosen, shown[-1] - timedelta(days=1))
-    return days._replace(first=shown[-1], older=rest and rest.last), imports
+    if not ends:
+        return Listed(days, imports)
+    if shown[-1] == crowded:
+        return Listed(days._replace(first=crowded), imports, uploads[-1].id)
+    rest = find_days(get_session(), account_id, chosen, shown[-1] - timedelta(days=1))
+    return Listed(days._replace(first=shown[-1], older=rest and rest.last), imports)
+
+
+def _list_uploads(
+    account_id: str, days: Days, chosen: Chosen, start: Start | None
+) -> Sequence[OneAudit]:
+    if chosen.source not in ("", UPLOAD):
+        return ()
+    return list_uploads(get_session(), account_id, days, chosen, start and start.upload)
+
+
+def _list_batches(
+    account_id: str, days: Days, chosen: Chosen, start: Start | None
+) -> Sequence[Batches]:
+    """List the batches of the days, but not of one that the page continues."""
+    if chosen.source not in ("", INGEST):
+        return ()
+    if start is not None:
+        days = days._replace(last=min(days.last, start.day - timedelta(days=1)))
+    return list_batches(get_session(), account_id, days, chosen)
 
 
 def _list_account_audits(account_id: str, days: Days, chosen: Chosen) -> Sequence[OneAudit]:
@@ -136,13 +187,21 @@ def _client_url(batches: Batches | ClientDay, chosen: Chosen) -> str:
     return f"/imports?{urlencode({'day': batches.day.isoformat(), **names, **_named(chosen)})}"
 
 
-def _page_links(days: Days, chosen: Chosen) -> Mapping[str, str]:
-    ends = {"newer": days.newer, "older": days.older}
-    return {
-        name: f"/imports?{urlencode({**_named(chosen), 'until': end.isoformat()})}"
-        for name, end in ends.items()
-        if end is not None
-    }
+def _page_links(listed: Listed, chosen: Chosen, start: Start | None) -> Mapping[str, str]:
+    days = listed.days
+    newer = start.day if start else days.newer
+    links = {}
+    if newer is not None:
+        links["newer"] = _page_url(newer, chosen)
+    if listed.last_upload:
+        links["older"] = _page_url(days.first, chosen, before=listed.last_upload)
+    elif days.older is not None:
+        links["older"] = _page_url(days.older, chosen)
+    return links
+
+
+def _page_url(until: date, chosen: Chosen, **more: str) -> str:
+    return f"/imports?{urlencode({**_named(chosen), 'until': until.isoformat(), **more})}"
 
 
 def _named(chosen: Chosen) -> dict[str, Any]:

@@ -128,24 +128,28 @@ def test_uploads_are_a_line_each_with_their_label(
     assert "A call that was logged more than once is then counted once" in page
 
 
-def test_days_with_many_lines_continue_on_the_next_page(
+def test_a_day_with_many_uploads_continues_on_the_next_page(
     client: FlaskClient, person: Person, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (by_day, page_of_imports):
-        monkeypatch.setattr(module, "LINES_SHOWN", 3)
+        monkeypatch.setattr(module, "UPLOADS_SHOWN", 3)
     for day, uploads in enumerate((1, 4, 2, 1)):
         for number in range(uploads):
             at = NOON - timedelta(days=day, minutes=number)
             add_run(sessions, person.account_id, created_at=at, label=f"{day}-{number}")
-    expected = (["0-0"], ["1-0", "1-1", "1-2"], ["2-0", "2-1", "3-0"])
-    query: str | None = ""
+    add_batches(sessions, person, 1, created_at=NOON - timedelta(days=1, hours=1))
+    expected = (["0-0"], ["1-0", "1-1", "1-2"], ["1-3", "2-0", "2-1"], ["3-0"])
+    queries: list[str | None] = [""]
     for labels in expected:
-        response = show(client, person, str(query))
+        response = show(client, person, str(queries[-1]))
         page = response.get_data(as_text=True)
         assert re.findall(r"<bdi>(\d-\d)</bdi>", page) == labels
-        assert ("Only the latest 3 are listed" in page) == (labels[0] == "1-0")
-        query = link(response, ' rel="next"') or link(response, "[^>]*>Older")
-    assert query is None
+        is_crowded = labels[0] == "1-0"
+        assert ("more uploads. They are" in page, "1 batch</a>" in page) == (is_crowded,) * 2
+        queries.append(link(response, ' rel="next"'))
+        if labels[0] == "1-3":
+            assert link(response, ' rel="prev"') == queries[1]
+    assert queries[-1] is None
 
 
 def test_audits_of_the_account_are_apart(
