@@ -79,6 +79,13 @@ def test_an_error_does_not_quote_what_a_caller_sent(config: Config) -> None:
     assert "CANARY" not in str(caught.value)
 
 
+def test_random_reads_are_planned_as_those_of_a_solid_state_disk(config: Config) -> None:
+    engine = make_engine(config)
+    with engine.connect() as connection:
+        assert connection.scalar(text("SHOW random_page_cost")) == "1.1"
+    engine.dispose()
+
+
 def test_a_statement_that_takes_too_long_is_ended(config: Config) -> None:
     engine = make_engine(replace(config, database_statement_timeout_seconds=0.1))
     with pytest.raises(OperationalError, match="statement timeout"), engine.connect() as connection:

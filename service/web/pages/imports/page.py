@@ -82,6 +82,7 @@ def home() -> str:
         days=days,
         clients=list_clients(session, account_id),
         imports=listed.imports if listed else (),
+        continued=start and start.day,
         batch_lines_shown=BATCH_LINES_SHOWN,
         account_audits=_list_account_audits(account_id, days, chosen) if days else (),
         account_audits_shown=ACCOUNT_AUDITS_SHOWN,

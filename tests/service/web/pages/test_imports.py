@@ -148,6 +148,7 @@ def test_a_day_with_many_uploads_continues_on_the_next_page(
         assert ("more uploads. They are" in page, "1 batch</a>" in page) == (is_crowded,) * 2
         queries.append(link(response, ' rel="next"'))
         if labels[0] == "1-3":
+            assert "Feb 28, 2026, continued</h3>" in page
             assert link(response, ' rel="prev"') == queries[1]
     assert queries[-1] is None
 
