@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -9,6 +10,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     ForeignKey,
+    Select,
     case,
     func,
     literal,
@@ -76,13 +78,17 @@ def find_stored_data(session: Session, account_id: str) -> StoredData | None:
 
 def list_largest(session: Session) -> Sequence[StoredLine]:
     """Return the accounts that store most, largest first."""
+    return [StoredLine(*row) for row in session.execute(_largest())]
+
+
+@cache
+def _largest() -> Select[*tuple[Any, ...]]:
+    """Return a query that is built once, because that takes longer than running it."""
     sizes = [getattr(StoredData, name) for name in StoredLine._fields[2:6]]
     total = (sizes[0] + sizes[1] + sizes[2] + sizes[3]).label("total_bytes")
     query = select(Account.id, Account.email, *sizes, total, StoredData.measured_at)
-    ranked = query.join(Account, Account.id == StoredData.account_id).order_by(
-        total.desc(), Account.id
-    )
-    return [StoredLine(*row) for row in session.execute(ranked.limit(_TOP))]
+    ranked = query.join(Account, Account.id == StoredData.account_id)
+    return ranked.order_by(total.desc(), Account.id).limit(_TOP)
 
 
 def _measure(connection: Connection, account_id: str) -> None:

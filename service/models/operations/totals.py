@@ -5,9 +5,10 @@ Unfinished items are read from partial indexes; totals count whole tables.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from service.models.audits.audits import PROCESSING, QUEUED, Audit
 from service.models.billing.payments import Credit, PaymentEvent
@@ -37,23 +38,32 @@ class Credits(NamedTuple):
 
 
 def list_waiting_audits(connection: Connection) -> Sequence[Waiting]:
-    query = (
+    return [Waiting(*row) for row in connection.execute(_waiting_audits())]
+
+
+@cache
+def _waiting_audits() -> Select[*tuple[Any, ...]]:
+    """Return a query that is built once, because that takes longer than running it."""
+    return (
         select(Audit.source, Audit.status, func.count(), func.min(Audit.created_at))
         .where(Audit.status.in_((QUEUED, PROCESSING)))
         .group_by(Audit.source, Audit.status)
         .order_by(Audit.source, Audit.status)
     )
-    return [Waiting(*row) for row in connection.execute(query)]
 
 
 def list_waiting_mails(connection: Connection) -> Sequence[Waiting]:
-    query = (
+    return [Waiting(*row) for row in connection.execute(_waiting_mails())]
+
+
+@cache
+def _waiting_mails() -> Select[*tuple[Any, ...]]:
+    return (
         select(Mail.kind, Mail.status, func.count(), func.min(Mail.created_at))
         .where(Mail.status.in_((MAIL_QUEUED, SENDING)))
         .group_by(Mail.kind, Mail.status)
         .order_by(Mail.kind, Mail.status)
     )
-    return [Waiting(*row) for row in connection.execute(query)]
 
 
 def list_waiting_notices(connection: Connection) -> Sequence[Waiting]:
