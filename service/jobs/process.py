@@ -34,6 +34,7 @@ from service.core.telemetry.counters import JOB_SECONDS, JOB_WAIT_SECONDS
 from service.core.telemetry.error_reports import flush_reports
 from service.core.telemetry.processes import begin_process, end_process
 from service.jobs.job_process import JobProcess, ProcessLimits
+from service.jobs.priority import give_way
 from service.jobs.queues import (
     CALL_STORE_QUEUE,
     MAIL_QUEUE,
@@ -51,8 +52,6 @@ AUDIT_QUEUES: Final = (*QUEUE_NAMES.values(), CALL_STORE_QUEUE)
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0
 _RECONNECT_SECONDS: Final = 1.0
-# Audits can wait; the web process and the database come first.
-_NICENESS: Final = 10
 
 _log = get_logger(__name__)
 
@@ -208,7 +207,7 @@ def run_worker(config: Config) -> None:
     its lease expires. The job's process reads its settings from the environment.
     """
     _set_up(config)
-    os.nice(_NICENESS)
+    give_way()
     # Forks inherit these imports.
     import_module("worker").prepare()
     _run(config, partial(AuditWorker, limits=ProcessLimits.from_config(config)))

@@ -12,6 +12,7 @@ from typing import Any
 from service.config import Config
 from service.web.http.current import draining
 from service.web.intake.turns import upload_turns
+from service.web.server.balance import balance, forget_process
 from service.web.server.closing import stop_in_order
 
 wsgi_app = "service.app:create_app()"
@@ -26,12 +27,14 @@ timeout = 30
 forwarded_allow_ips = ""
 # The control socket would be in the home folder, shared by all servers of a user.
 control_socket_disable = True
+child_exit = forget_process
 
 
 def on_starting(server: Any) -> None:
     """Share what all processes share, before they are forked."""
     on_reload(server)
     draining.share()
+    balance.share()
 
 
 def on_reload(server: Any) -> None:

@@ -41,6 +41,7 @@ from service.core.telemetry.counters import CUT_CONNECTIONS
 from service.errors import envelope, message_for
 from service.web.auth.credential_usage import write_remaining_usage
 from service.web.http.headers import SECURITY_HEADERS
+from service.web.server.balance import balance
 from service.web.server.slots import HEADER_SECONDS, Deadlines, SlottedApplication
 
 _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
@@ -95,6 +96,7 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def accept(self, listener: Any) -> None:
         """Accept a connection, unless the master has just stopped listening."""
+        balance.give_way(self.nr_conns)
         try:
             super().accept(listener)
         except OSError as error:
@@ -126,16 +128,24 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             super().on_client_socket_readable(conn, client)
 
     def murder_pending(self) -> None:
-        """Cut off slow clients too, in the main loop."""
+        """Cut off slow clients too, in each turn of the main loop."""
         if not self.alive:
             ends_at = time.monotonic() + STOP_KEEPALIVE_LINGER
             for conn in self.pending_conns:
                 conn.timeout = min(conn.timeout, ends_at)
         super().murder_pending()
+        self._publish_connections()
         cut = self._deadlines.cut_overdue()
         if cut:
             CUT_CONNECTIONS.labels("slow").inc(cut)
             _log.info("slow_clients_cut_off", count=cut)
+
+    def _publish_connections(self) -> None:
+        if self.alive:
+            waiting = len(self.keepalived_conns) + len(self.pending_conns)
+            balance.publish(self.age, self.nr_conns, self.nr_conns - waiting)
+        else:
+            balance.withdraw(self.age)
 
     def _has_too_many(self, conn: Any) -> bool:
         """Check the number of connections of one address; a trusted proxy has any number.

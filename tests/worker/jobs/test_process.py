@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -82,3 +84,25 @@ def test_redis_is_left_nearly_empty(system: System) -> None:
     kept = [key for key in system.redis.keys("rq:*") if system.redis.ttl(key) == -1]
     per_job = [key for key in kept if b"audit-" in key]
     assert per_job == []
+
+
+SESSION = Path("/proc/self/autogroup")
+GIVE_WAY = f"""
+import os
+from pathlib import Path
+from service.jobs.priority import give_way
+give_way()
+print(os.nice(0), Path("{SESSION}").read_text())
+"""
+
+
+@pytest.mark.skipif(not SESSION.exists(), reason="this kernel has no autogroups")
+@pytest.mark.parametrize("has_own", [True, False], ids=["its own", "a shared one"])
+def test_a_worker_is_nice_to_other_sessions_if_it_has_its_own(has_own: bool) -> None:
+    before = SESSION.read_text().split()
+    command = (sys.executable, "-c", GIVE_WAY)
+    printed = subprocess.check_output(command, start_new_session=has_own, text=True)
+    niceness, *session = printed.split()
+    assert niceness == "10"
+    if before:  # the kernel shows nothing where a container has its own share
+        assert session[-1] == ("10" if has_own else before[-1])

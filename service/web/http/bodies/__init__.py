@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from io import SEEK_END, BytesIO
+from io import SEEK_END, BytesIO, RawIOBase
 from mmap import ACCESS_READ, mmap
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Final, ParamSpec, TypeVar, cast
@@ -126,6 +126,8 @@ def _spool() -> BinaryIO:
 
 def _read_body(announced: int | None) -> bytes:
     try:
+        if announced and "stream" not in vars(request):  # no part of it has been read
+            request.stream = _receive_exactly(announced)
         body = request.get_data(cache=True)
     except (HTTPException, UnavailableError):
         raise
@@ -136,6 +138,16 @@ def _read_body(announced: int | None) -> bytes:
         # The part that arrived could parse as a complete but different batch.
         raise BadRequestError(BROKEN_OFF)
     return body
+
+
+def _receive_exactly(size: int) -> BytesIO:
+    """Return a body of this size, received without copies; less if it is broken off."""
+    buffer, received = bytearray(size), 0
+    stream = cast(RawIOBase, request.stream)
+    with memoryview(buffer) as whole:
+        while received < size and (more := stream.readinto(whole[received:])):
+            received += more
+        return BytesIO(bytes(whole[:received]))
 
 
 def decode_body(version: Version) -> Sequence[UsageRecord]:

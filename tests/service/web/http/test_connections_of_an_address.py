@@ -1,8 +1,12 @@
-"""Row 37: an address has a number of connections, of which idle ones make room for new ones."""
+"""Row 37: an address has a number of connections, of which idle ones make room for new ones.
+
+And a process leaves a new connection to another one that has fewer and is idle.
+"""
 
 import os
 import selectors
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from threading import Event
@@ -13,7 +17,7 @@ import pytest
 from gunicorn.config import Config as GunicornConfig
 from gunicorn.glogging import Logger
 
-from service.web.server import web_process
+from service.web.server import balance, web_process
 from service.web.server.web_process import WebWorker, _is_idle
 
 CAP = 3
@@ -153,3 +157,48 @@ def test_a_connection_that_its_client_closed_waits_for_no_thread(web: Web) -> No
     assert web.worker.nr_conns == 2
     idle.close()
     web.turn_until(lambda: bool(web.worker.nr_conns == 1))
+
+
+OTHER_PROCESS = 1
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> balance.Balance:
+    """What this process and others have published."""
+    published = balance.Balance()
+    monkeypatch.setattr(web_process, "balance", published)
+    return published
+
+
+def test_an_idle_process_with_fewer_connections_gets_the_next(
+    web: Web, processes: balance.Balance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new connection wakes all processes."""
+    listener, elsewhere = web.worker.sockets[0], list[socket.socket]()
+    monkeypatch.setattr(time, "sleep", lambda _: elsewhere.append(listener.accept()[0]))
+    web.connect_idle()
+    for connections, running in ((0, 2), (2, 0)):  # busy, or with as many connections
+        processes.publish(OTHER_PROCESS, connections, running)
+        web.connect_slow()
+        assert not elsewhere
+    processes.publish(OTHER_PROCESS, connections=1, running=1)
+    web.connect()
+    web.turn_until(lambda: bool(elsewhere))
+    elsewhere[0].close()
+    assert web.worker.nr_conns == 3
+
+
+def test_a_process_publishes_its_connections_until_it_stops(
+    web: Web, processes: balance.Balance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept = list[float]()
+    monkeypatch.setattr(time, "sleep", slept.append)
+    web.connect_idle()
+    web.worker.murder_pending()
+    processes.give_way(connections=2)
+    processes.give_way(connections=1)
+    assert len(slept) == 1
+    web.worker.alive = False
+    web.worker.murder_pending()
+    processes.give_way(connections=2)
+    assert len(slept) == 1

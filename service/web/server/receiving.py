@@ -1,0 +1,44 @@
+"""Receive a body of known length into the memory where it stays.
+
+gunicorn keeps what it reads ahead in a buffer, and copies the rest of it at each read: a body of a
+megabyte, read in parts, is copied ten times.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from gunicorn.http.body import LengthReader
+from gunicorn.http.unreader import SocketUnreader
+
+
+def receive_into(body: Any, target: memoryview) -> int:
+    """Fill `target` from gunicorn's body, and return the bytes received: fewer only at its end."""
+    if not _is_plain(body):
+        received = body.read(len(target))
+        target[: len(received)] = received
+        return len(received)
+    try:
+        return _fill(body.reader, target[: body.reader.length])
+    except Exception:
+        body.failed = True  # gunicorn doesn't use the connection again
+        raise
+
+
+def _is_plain(body: Any) -> bool:
+    """Check that the rest of the body comes from the socket, and nothing else is in between."""
+    reader = body.reader
+    has_length = isinstance(reader, LengthReader) and isinstance(reader.unreader, SocketUnreader)
+    return has_length and not body.buf.getbuffer().nbytes
+
+
+def _fill(reader: Any, target: memoryview) -> int:
+    unreader = reader.unreader
+    # What came with the header.
+    ahead = reader.read(min(len(target), unreader.buf.getbuffer().nbytes))
+    target[: len(ahead)] = ahead
+    received = len(ahead)
+    receive: Callable[[memoryview], int] = unreader.sock.recv_into
+    while received < len(target) and (size := receive(target[received:])):
+        received += size
+        reader.length -= size
+    return received
