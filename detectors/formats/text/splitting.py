@@ -34,6 +34,8 @@ _TOO_LARGE: Final = (
 _MARKS: Final = b'"{}[],'
 # Reads the texts of elements, and so where they end, without reading what is in them.
 _ELEMENTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
+# The last comma may be after an object within the last element, such as its usage.
+_COMMAS_TRIED: Final = 4
 _BLANK_END: Final = re.compile(rb"\s*+\]")
 
 
@@ -164,13 +166,16 @@ def too_long(what: str, max_bytes: int) -> UnreadableLogError:
 
 
 def _split_together(block: bytes, start: int) -> tuple[list[bytes], int]:
-    """Return the elements from here to the last comma after an object, and what follows it.
+    """Return the elements from here to one of the last commas after an object, and what follows.
 
-    Finding them one by one takes three times as long. Return none if that comma isn't between two
-    elements, or if the text isn't JSON: then those are found one by one.
+    Finding them one by one takes three times as long. Return none if these commas aren't between
+    two elements, or if the text isn't JSON: then those are found one by one.
     """
-    end = block.rfind(b"},", start) + 1
-    if end:
+    end = len(block)
+    for _ in range(_COMMAS_TRIED):
+        end = block.rfind(b"},", start, end) + 1
+        if not end:
+            break
         with suppress(msgspec.MsgspecError, RecursionError):
             return list(map(bytes, _ELEMENTS.decode(b"[%b]" % block[start:end]))), end + 1
     return [], start
