@@ -95,8 +95,11 @@ def _find_bad_counts(counts: list[int | None]) -> set[int]:
 
 
 def _find_bad_instants(instants: list[int | None]) -> set[int]:
-    if not instants or (None not in instants and _are_valid(instants)):
-        return set()
+    try:
+        if not instants or _are_valid(instants):
+            return set()
+    except TypeError:  # some are missing
+        pass
     return {
         row
         for row, instant in enumerate(instants)
@@ -114,7 +117,7 @@ def _find_bad_providers(providers: list[str]) -> set[int]:
 
 
 def _find_bad_hashes(hashes: list[str]) -> set[int]:
-    if are_prefix_hashes([text for text in hashes if text]):
+    if not any(hashes) or are_prefix_hashes([text for text in hashes if text]):
         return set()
     return {row for row, text in enumerate(hashes) if text and not are_prefix_hashes([text])}
 

@@ -33,9 +33,11 @@ from detectors.formats.csv_logs.rows import PADDING, Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import to_microseconds
 from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
+from detectors.formats.text.splitting import has_longer_line
 
 _CHUNK_BATCHES: Final = 10
 _LONGEST_CELL: Final = 1_000
+_CONTROL: Final = bytes({*range(0x20), 0x7F} - {0x0A})
 _TYPES: Final[dict[str, Any]] = {
     field.name: field.type for field in msgspec.structs.fields(UsageRecordV2)
 } | {"service_tier": Label | None}  # any name: only some tiers have prices of their own
@@ -97,11 +99,12 @@ class _Table:
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
         """Return the chunk of whole lines without errors, or None."""
-        lines = piece.replace(b"\r\n", b"\n")
+        lines = piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
         cells = _split(lines, self._width, self._delimiter)
         if cells is None or _has_long_cells(lines, cells):
             return None
-        return self._parse_cells(cells)
+        may_hold = _can_hold_control_characters(lines)
+        return self._parse_cells(cells, may_hold_control_characters=may_hold)
 
     def parse(self, batch: Batch) -> Chunk:
         """Return the chunk of some rows: column by column, or row by row if there are errors."""
@@ -111,7 +114,9 @@ class _Table:
                 return chunk
         return self._parse_rows(batch)
 
-    def _parse_cells(self, columns_of_cells: Sequence[Sequence[str]]) -> Chunk | None:
+    def _parse_cells(
+        self, columns_of_cells: Sequence[Sequence[str]], *, may_hold_control_characters: bool = True
+    ) -> Chunk | None:
         """Return the chunk of columns of cells without errors, or None."""
         given = dict(zip(self._header, self._keep(columns_of_cells), strict=True))
         rows = len(columns_of_cells[0])
@@ -120,7 +125,7 @@ class _Table:
         except msgspec.ValidationError:
             return None
         columns = self._finish(columns)
-        if find_unclean_rows(columns, may_hold_control_characters=True):
+        if find_unclean_rows(columns, may_hold_control_characters=may_hold_control_characters):
             return None
         return Chunk(columns, [])
 
@@ -282,9 +287,14 @@ def _stripped(cells: list[str]) -> list[str]:
 
 def _has_long_cells(lines: bytes, columns: list[list[str]]) -> bool:
     """Check for cells longer than any valid value, which need the row-by-row reader."""
-    if max(map(len, lines.split(b"\n"))) <= _LONGEST_CELL:  # true of most logs, and quickly seen
+    if not has_longer_line(lines, _LONGEST_CELL):  # true of most logs, and quickly seen
         return False
     return any(max(map(len, cells)) > _LONGEST_CELL for cells in columns)
+
+
+def _can_hold_control_characters(lines: bytes) -> bool:
+    """Check whether a text may hold any besides its line breaks; C1 needs the byte 0xC2."""
+    return b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
 
 
 def _sum_counts(values: Mapping[str, object]) -> object:

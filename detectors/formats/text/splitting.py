@@ -136,6 +136,17 @@ def lines_of(text: bytes) -> list[bytes]:
     return lines
 
 
+def has_longer_line(text: bytes, max_bytes: int) -> bool:
+    """Check for a line of more bytes, without looking at each line."""
+    start, end = 0, len(text)
+    while end - start > max_bytes:
+        found = text.rfind(b"\n", start, start + max_bytes + 1) + 1
+        if not found:
+            return True
+        start = found
+    return False
+
+
 def _check_lines(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
     unbroken = 0
     for block in blocks:

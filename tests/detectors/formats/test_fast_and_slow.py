@@ -1,6 +1,7 @@
 """The fast way and the slow one: whatever the first takes, the second reads the same."""
 
 import json
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
@@ -15,10 +16,11 @@ from detectors.formats.checks import find_unclean_rows
 from detectors.formats.columns import Columns
 from detectors.formats.json_logs import lines
 from detectors.formats.json_logs.anthropic import ANTHROPIC
-from detectors.formats.json_logs.dialect import Dialect, Layout
+from detectors.formats.json_logs.dialect import Dialect, Layout, to_microseconds
 from detectors.formats.json_logs.lines import Rows, can_hold_control_characters, parse_objects
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Listed, Shape
+from detectors.formats.moments import EPOCH, MICROSECOND
 from tests.exploration import explored
 from tests.worker.support.promises import at_both_scales, scaled
 
@@ -156,3 +158,22 @@ def test_both_decoders_accept_the_same_batches(changes: dict[str, Any]) -> None:
             return str(error)
 
     assert outcome(body) == outcome(wide)
+
+
+ZONES = (None, UTC, timezone(timedelta(hours=-7)), timezone(timedelta(seconds=90)))
+TIMES = st.builds(
+    lambda seconds, microseconds, zone: (
+        (EPOCH + timedelta(0, seconds, microseconds)).astimezone(zone or UTC).replace(tzinfo=zone)
+    ),
+    st.integers(-(10**9), 5 * 10**9),
+    st.sampled_from([0, 0, 0, 1_000, 999_999]),
+    st.sampled_from(ZONES),
+)
+
+
+@explored(300, st.lists(TIMES, max_size=20))
+def test_times_are_converted_together_as_one_by_one(times: list[datetime]) -> None:
+    aware = [time if time.tzinfo else time.replace(tzinfo=UTC) for time in times]
+    whole = [time for time in times if time.tzinfo and not time.microsecond]
+    assert to_microseconds(times) == [(time - EPOCH) // MICROSECOND for time in aware]
+    assert to_microseconds(whole) == [(time - EPOCH) // MICROSECOND for time in whole]
