@@ -21,7 +21,7 @@ from detectors.formats.text.splitting import (
     split_lines,
 )
 
-CHUNK_BYTES: Final = 1 << 20  # small enough for a core's own cache, which halves the time
+CHUNK_BYTES: Final = 1 << 17  # small enough for a core's own cache, which halves the time
 # The limit for uploads, packed or unpacked; the library itself reads any size.
 MAX_UPLOAD_BYTES: Final = 200 << 20
 _NO_TIMES: Final = (
