@@ -207,7 +207,7 @@ def run_worker(config: Config) -> None:
     its lease expires. The job's process reads its settings from the environment.
     """
     _set_up(config)
-    give_way()
+    give_way(in_own_session=bool(config.instance_id))  # `tallystick up` sets both
     # Forks inherit these imports.
     import_module("worker").prepare()
     _run(config, partial(AuditWorker, limits=ProcessLimits.from_config(config)))
