@@ -16,6 +16,7 @@ from detectors.cli.gate.request import GateRequest, gate_options
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.cli.reports import audit_file, read_report
 from detectors.cli.terminal import print_report, report_console
+from detectors.html.page import print_page
 from detectors.wording.findings_csv import print_findings
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ def _write_files(report: "Report", options: dict[str, Any]) -> None:
     if options["json"] not in (None, "-"):
         write_output(Path(options["json"]), report.to_json() + b"\n")
     if options["html"]:
-        from detectors.html.page import print_page  # its charts load slowly
-
         write_output(options["html"], print_page(report).encode())
     if options["csv"]:
         write_output(options["csv"], print_findings(report).encode())
