@@ -1,11 +1,12 @@
 """Compares two reports, or the spend of two periods: pure functions of documents and sums."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import ceil
 from typing import Final
+
+import msgspec
 
 from detectors.contract.findings import Finding
 from detectors.contract.report import Report
@@ -20,8 +21,7 @@ _NANO_USD: Final = Decimal("1e-9")
 Labels = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, kw_only=True):
     """What is compared: its days in UTC, how many they are, its calls and its spend.
 
     A report's number of days is the time from its first to its last call, rounded up.
@@ -38,8 +38,7 @@ class Span:
         return (self.spend_usd / self.days).quantize(_NANO_USD)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpendChange:
+class SpendChange(msgspec.Struct, frozen=True, kw_only=True):
     """The spend of a route or a model before and after; per day if the spans differ in length."""
 
     labels: Labels
@@ -56,8 +55,7 @@ class SpendChange:
         return float(self.change_usd / self.before_usd * 100) if self.before_usd else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A finding that is in one of the reports or in both.
 
     Attributes

@@ -1,8 +1,9 @@
 """Decides whether a report passes: against a severity and, if there is one, an earlier report."""
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
+
+import msgspec
 
 from detectors.contract.comparison import NEW, WORSE, Change, list_changes
 from detectors.contract.report import Report
@@ -11,8 +12,7 @@ from detectors.contract.report import Report
 SEVERITIES: Final = ("low", "medium", "high")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateRule:
+class GateRule(msgspec.Struct, frozen=True, kw_only=True):
     """The lowest severity that fails, and by how many percent a known finding may grow."""
 
     fail_on: str
@@ -29,8 +29,7 @@ class GateRule:
         return change.after_usd > change.before_usd * allowed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
     """What fails the rule, and the other findings of the report and its baseline.
 
     Both are ordered by status, most expensive first within each. `others` is empty without a

@@ -5,9 +5,9 @@ their categories give together. A join takes four times as long.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, Self, cast
 
+import msgspec
 import polars as pl
 
 RowFinder = Callable[[pl.Series], pl.Series]
@@ -44,8 +44,7 @@ def _by_join(keys: pl.DataFrame) -> RowFinder:
     return find
 
 
-@dataclass(frozen=True, slots=True)
-class _Positions:
+class _Positions(msgspec.Struct, frozen=True):
     """The rows of a table by position: a number in the base of each column's distinct labels.
 
     `codes` number the labels of a column from 1 by their category; 0 is any other. The labels are

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final, cast
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
@@ -268,8 +268,7 @@ class PolarsEngine(Engine):
         return kept
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbered:
+class _Numbered(msgspec.Struct, frozen=True):
     """The calls that `number_rows` has sorted, and what makes of them the columns of the rules."""
 
     frame: pl.DataFrame

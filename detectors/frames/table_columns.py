@@ -4,9 +4,9 @@ The problems of a row are one number, with a digit for each column.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
@@ -148,8 +148,7 @@ def _is_within(time: nw.Expr, units: int) -> nw.Expr:
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 
-@dataclass(frozen=True, slots=True)
-class _CheckedColumn:
+class _CheckedColumn(msgspec.Struct, frozen=True):
     """A column's value in the schema of calls, and which rows are bad or missing."""
 
     value: nw.Expr

@@ -6,12 +6,12 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
 import genai_prices
 from genai_prices.data_snapshot import DataSnapshot, get_snapshot
+from msgspec.structs import replace
 
 from detectors.contract import LAST_INSTANT
 from detectors.errors import PriceTermsError

@@ -1,10 +1,10 @@
 """The price changes within one log, and the position of each call between them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls
@@ -19,8 +19,7 @@ _DAY_SECONDS: Final = 86_400
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True):
     """Every change of price that affects one log, in order."""
 
     moments: Sequence[datetime]

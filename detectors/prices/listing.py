@@ -1,9 +1,9 @@
 """One entry of the price book, and its rates at a given time."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
 from genai_prices.types import ModelInfo
 
 from detectors.prices import model_data
@@ -13,8 +13,7 @@ from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import Rates, find_rates
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, eq=False):
     """The price book's entry for a provider and a model.
 
     `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a

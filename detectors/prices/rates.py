@@ -4,10 +4,10 @@ Lookup by name is in `book`, pricing of frames in `table`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+import msgspec
 from genai_prices.types import ModelPrice, TieredPrices
 
 from detectors.prices import units
@@ -15,8 +15,7 @@ from detectors.prices import units
 TOKENS_PER_MTOK = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(msgspec.Struct, frozen=True):
     """US dollars per unit: `own` are the rates that the model has, by usage of the price book.
 
     Without a cache rate, a cached token costs as much as any input token, and without a one-hour

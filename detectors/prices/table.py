@@ -6,10 +6,10 @@ Rates can be attached again whenever they are read, so calls need only the numbe
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Self
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
@@ -67,8 +67,7 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     return cells.show(cells.add_cost(cells.number(calls, engine), engine), engine).drop(CELL)
 
 
-@dataclass(frozen=True, slots=True)
-class Cells:
+class Cells(msgspec.Struct, frozen=True):
     """The price cells of a log: what its calls have in common in each, and their rates.
 
     `table` has the columns `keys`, which find a call's cell, the number of the cell and its rates.

@@ -4,12 +4,12 @@ Overlapping savings are composed, never added: a call that is no longer made can
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
 from operator import add
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls
@@ -36,8 +36,7 @@ EVERY_CLAIM: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     """The savings of one confidence of one detector, as stated or at one end of their range."""
 
     detector: int
@@ -161,8 +160,7 @@ def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> 
     return nw.min_horizontal(reduce(add, own), "cost_usd") if own else None
 
 
-@dataclass(frozen=True, slots=True)
-class Savings:
+class Savings(msgspec.Struct, frozen=True):
     """The sums over the window's calls, in US dollars per month: how sure they are, with ranges.
 
     Each is within the window's spend. `steps` are the detectors' steps, before this limit.

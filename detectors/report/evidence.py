@@ -1,9 +1,9 @@
 """The calls of each finding: the most expensive as evidence, all of them as medians and sums."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.contract import Evidence
@@ -18,8 +18,7 @@ _DECIMALS: Final = 6
 _MOST_CALLS: Final = 500_000
 
 
-@dataclass(frozen=True, slots=True)
-class Detail:
+class Detail(msgspec.Struct, frozen=True):
     """A finding's evidence, and in `summary` the medians and sums for its fix."""
 
     evidence: tuple[Evidence, ...]

@@ -1,10 +1,10 @@
 """Impacts: sums over flagged calls per detector, kind and group."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
@@ -16,8 +16,7 @@ from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 FINDING: Final = ("detector", "kind", "group")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, kw_only=True):
     """A (route, provider, model) with its priced calls and their tokens, and those in the window.
 
     `last_us` is the time of its last call in the window, or of its last call if there is none.
@@ -40,8 +39,7 @@ class Group:
         return self.route or self.model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Impact:
+class Impact(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one kind of one detector in one group. Dollars are rounded to 9 decimals.
 
     `calls`, `spend_usd` (of these calls) and the dollars to save are the window's; `ever_usd`,

@@ -2,10 +2,10 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.contract import (
@@ -52,8 +52,7 @@ _SUMMED_COLUMNS = 3
 _MOST_OUTLIER_TIMES = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Audits:
+class Audits(msgspec.Struct, frozen=True, kw_only=True):
     """Logs with priced, sorted calls; the column in `keys` numbers them if there are several."""
 
     logs: Sequence[Records]

@@ -2,9 +2,11 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from detectors.contract import PastFinding, Remainder, Thresholds, WiderLimits
 from detectors.report.counting.projection import Projection, iso_time
@@ -16,8 +18,7 @@ _LEAST: Final = Decimal(str(MARGIN))
 _MOST_PAST: Final = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """The impacts of one log.
 
     Attributes

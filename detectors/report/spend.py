@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+import msgspec
 import narwhals.stable.v2 as nw
 from msgspec.structs import replace
 
@@ -32,8 +32,7 @@ _MOST_SUGGESTED: Final = 20
 _KEY: Final = ("group", "in_window")
 
 
-@dataclass(frozen=True, slots=True)
-class LogSpend:
+class LogSpend(msgspec.Struct, frozen=True):
     """The spend of one log."""
 
     groups: Sequence[Group]

@@ -1,10 +1,10 @@
 """The type of a detector: ID, kinds of findings, thresholds, rule, advice and formula."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.contract import EvidenceColumn, Thresholds
@@ -24,8 +24,7 @@ QUANTILE_MARGIN: Final = 1e-6
 MARGIN: Final = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """A kind of finding; the name is empty if the detector has only one kind.
 
     Detectors may have kinds of equal name and different confidence. The calls of a kind that is not
@@ -38,8 +37,7 @@ class Kind:
     is_reported: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlaggedCalls:
+class FlaggedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers of one finding, for its advice and its formula.
 
     `route` is the quoted label, or a description if there is none. Medians are over the flagged
@@ -109,8 +107,7 @@ def per_mtok(usd_per_mtok: float) -> str:
     return f"{rate(usd_per_mtok)} per million"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detector:
+class Detector(msgspec.Struct, frozen=True, kw_only=True):
     """`find` flags calls, each with the index of its kind in `kinds`; `advise` writes the fix.
 
     `formula` writes how the observed savings add up; it is not called for informational findings.

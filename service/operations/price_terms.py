@@ -4,9 +4,10 @@ The modules of prices are imported where they are used, as in `price_book`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from detectors.contract import Report, changed_assumptions

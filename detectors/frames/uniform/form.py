@@ -4,11 +4,12 @@ A program writes all of its lines in one form, so a few of them show it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from types import NoneType
 from typing import Any, Final, Literal
+
+import msgspec
 
 from detectors.formats.fields import COUNT, MOMENT, RECORD, Field
 from detectors.formats.json_logs.shapes import Member, Shape
@@ -24,8 +25,7 @@ class NoFormError(Exception):
     """The lines have no form in common, or one that is not read together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """A key of the form; an object has keys of its own. `path` is `usage.prompt_tokens`.
 
     The value of the kind "null" is null in all lines.

@@ -1,9 +1,10 @@
 """Names of a customer's own, such as Azure deployments, and the models that they are priced as."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
+
+import msgspec
 
 from detectors.errors import PriceTermsError
 from detectors.wording.labels import inert
@@ -12,8 +13,7 @@ _TARGET: Final = ("provider", "model")
 _WILDCARDS: Final = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(msgspec.Struct, frozen=True):
     """A provider and a model, both with wildcards, that are priced as another model."""
 
     provider: str

@@ -17,9 +17,10 @@ Several terms of one provider or model, with dates, are an array: `[[overrides.o
 import json
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
+
+import msgspec
 
 from detectors.errors import PriceTermsError
 from detectors.prices.agreed.agreements import read_discounts, read_overrides
@@ -29,8 +30,7 @@ from detectors.prices.agreed.terms import Discount, Override, Period
 _TABLES: Final = ("discounts", "overrides", "aliases")
 
 
-@dataclass(frozen=True, slots=True)
-class PriceTerms:
+class PriceTerms(msgspec.Struct, frozen=True):
     """Everything that replaces list prices and names: checked, except that models exist."""
 
     discounts: tuple[Discount, ...] = ()

@@ -4,10 +4,11 @@ Module `agreements` reads them from a caller's arguments.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final
+
+import msgspec
 
 from detectors.prices import units
 from detectors.prices.boundaries import Boundaries
@@ -19,8 +20,7 @@ from detectors.wording.labels import inert
 RATES: Final = units.priced_units()
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(msgspec.Struct, frozen=True):
     """Days in UTC, first and last included; None means no limit."""
 
     first: date | None
@@ -46,8 +46,7 @@ class Period:
         return " ".join(part for part in parts if part and part != "until None")
 
 
-@dataclass(frozen=True, slots=True)
-class Discount:
+class Discount(msgspec.Struct, frozen=True):
     """A share off every rate of a provider."""
 
     provider: str
@@ -64,8 +63,7 @@ class Discount:
         return f"{inert(self.provider)}: {percent}% off {self.period}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(msgspec.Struct, frozen=True):
     """Negotiated rates of a model, by the names of the price book."""
 
     provider: str
@@ -94,8 +92,7 @@ class Override:
         return f"{inert(self.provider)} {inert(self.model)}: {rates} {self.period}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(msgspec.Struct, frozen=True):
     """The negotiated terms of one model."""
 
     discounts: tuple[Discount, ...] = ()

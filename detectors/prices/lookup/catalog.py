@@ -5,11 +5,11 @@ in its snapshot only. An unknown model is never guessed.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Final
 
 from genai_prices.data_snapshot import DataSnapshot, find_provider_by_id
+from msgspec.structs import replace
 
 from detectors.prices import model_data
 from detectors.prices.listing import Listing

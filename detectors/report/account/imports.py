@@ -1,11 +1,12 @@
 """The audits of some imports, and what each adds to its account's spend."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from functools import partial
 from itertools import compress
 from typing import Self, cast
+
+import msgspec
 
 from detectors.contract import DailySpend, name_prices, read_assumptions
 from detectors.frames import UsageLog
@@ -18,8 +19,7 @@ from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class Terms(msgspec.Struct, frozen=True, eq=False):
     """What the audits of an account depend on; `list_prices` are those without its own terms."""
 
     prices: PriceBook
@@ -46,8 +46,7 @@ class Terms:
         return "".join(digest_rates(book, names, first, last) for book in books)
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(msgspec.Struct, frozen=True):
     """The report of an import, the days of its calls in UTC, and its spend on them."""
 
     report: Report

@@ -1,10 +1,10 @@
 """The audit of an account whose calls don't fit into memory, on Spark."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.contract import AuditedWindow
@@ -22,8 +22,7 @@ class IncompleteFilesError(RuntimeError):
     """Spark has read another number of calls than the files have."""
 
 
-@dataclass(frozen=True, slots=True)
-class SparkWindows:
+class SparkWindows(msgspec.Struct, frozen=True):
     """The audits of an account on Spark, on an active session or a new one.
 
     `remote` is the address of a Spark Connect server; without it, `master` is that of a cluster, or

@@ -4,12 +4,13 @@ Outliers are excluded: a few calls at times far from all others.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final, Self
+
+import msgspec
 
 from detectors.contract import Thresholds
 
@@ -20,8 +21,7 @@ _AS_OBSERVED: Final = Decimal(1)
 _MARGIN: Final = 1e-6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DayOfCalls:
+class DayOfCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of one day in UTC, priced or not; times are microseconds since 1970.
 
     `seconds` counts the distinct whole seconds with a call.
@@ -37,8 +37,7 @@ class DayOfCalls:
         return self.first_us, self.last_us
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Projection:
+class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """The window whose dollars, times `factor`, are monthly dollars.
 
     `days` has no outliers. The window includes both of its ends; without calls it is empty. `kind`

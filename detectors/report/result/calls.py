@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
@@ -28,8 +28,7 @@ _RATES: Final = {
 _DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
-@dataclass(frozen=True, slots=True)
-class FlaggedFrames:
+class FlaggedFrames(msgspec.Struct, frozen=True):
     """The priced calls of an audit, and what each detector flagged among them."""
 
     calls: Calls
@@ -67,8 +66,7 @@ class FlaggedFrames:
 Reopen = Callable[[], AbstractContextManager[FlaggedFrames]]
 
 
-@dataclass(frozen=True, slots=True)
-class CallSource:
+class CallSource(msgspec.Struct, frozen=True):
     """Where the calls behind the findings of a report can be read, as long as it is in memory."""
 
     impacts: Mapping[str, Impact]

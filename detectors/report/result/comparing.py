@@ -1,8 +1,9 @@
 """Compares two reports on the same traffic: text for a terminal, HTML for a notebook."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from decimal import Decimal
+
+import msgspec
 
 from detectors.contract import (
     Change,
@@ -24,8 +25,7 @@ from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The changes between two reports.
 
     Attributes
