@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from detectors.contract import InvalidRow
 from detectors.formats.columns import COLUMNS, Columns, empty_value, present_columns
 from detectors.formats.problems import Problem, describe
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """Consecutive rows of a log: valid rows as columns, invalid rows with their reasons.
 
     `untimed` is the number of invalid rows without a time.

@@ -5,7 +5,6 @@ A range contains the lines that start within it, so every line is read exactly o
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -49,8 +48,7 @@ class RangeResult(NamedTuple):
     frame: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class Ranges:
+class Ranges(msgspec.Struct, frozen=True):
     """A file of JSON lines of one dialect, split into ranges of equal width.
 
     `start` is the first byte of text, after a byte order mark.

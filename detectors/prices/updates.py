@@ -11,13 +11,13 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import genai_prices
 import httpx2
+import msgspec
 from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.types import _providers_from_raw
 from genai_prices.update_prices import DEFAULT_UPDATE_URL
@@ -73,8 +73,7 @@ def fetch(url: str | None = None) -> bytes:
     return json.dumps(stored).encode()
 
 
-@dataclass(frozen=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """The prices of a stored update."""
 
     snapshot: DataSnapshot

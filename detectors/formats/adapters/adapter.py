@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, Union
 
+import msgspec
+
 from detectors.contract import FIELD_NAME, LABEL_PATTERN, MAX_LABEL_LENGTH
 from detectors.formats.adapters.calls import Sighting
 from detectors.formats.adapters.rows import Row, parsed
@@ -27,8 +29,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,63}")
 _EMPTY: Final = (None, "", "{}", "[]", "null")
 
 
-@dataclass(frozen=True)
-class Adapter:
+class Adapter(msgspec.Struct, frozen=True):
     """How to read the rows of one source.
 
     `signs` are members of which every row has one; `recognizes` decides about a row that does, by

@@ -5,7 +5,6 @@ A dialect defines the shapes of a model provider's objects and converts their ro
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
@@ -80,8 +79,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     max_output_tokens: Count | None = None
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """One shape of a dialect's lines: its decoder, its allowlist, its conversion to columns."""
 
     struct: type[Struct]
@@ -94,8 +92,7 @@ def layout(struct: type[Struct], to_columns: Callable[[Sequence[Any]], Columns])
     return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns)
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(msgspec.Struct, frozen=True):
     """A log format of JSON objects. `names` maps a column to its path in a line, for messages.
 
     `style` names it for people, `example` is a line of it, and `text_field` is the field of its

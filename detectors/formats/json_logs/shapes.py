@@ -19,23 +19,20 @@ from detectors.formats.problems import MAX_NAMES, Problem
 _NO_NAME: Final = "a key that is not a field name"
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """The keys that an object may have, and what each may contain."""
 
     members: Mapping[str, "Member"]
     required: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """An array of objects of one shape."""
 
     shape: Shape
 
 
-@dataclass(frozen=True)
-class Null:
+class Null(msgspec.Struct, frozen=True):
     """A member that must be null, because any other value of it is text or unknown."""
 
 

@@ -6,7 +6,6 @@ that it rejects is read again without types, to accept unusual notations or to l
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC
 from itertools import islice
 from typing import Final
@@ -58,8 +57,7 @@ class _BatchV2(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     records: list[UsageRecordV2]
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A version of the record: the decoder of its batches, its fields, its longest batch."""
 
     decoder: msgspec.json.Decoder[_Batch] | msgspec.json.Decoder[_BatchV2]

@@ -5,12 +5,12 @@ A stored file has the columns of a frame of calls, the import that brought each 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, BinaryIO, Final
 
+import msgspec
 import polars as pl
 
 from detectors.formats.columns import ASSUMED
@@ -47,8 +47,7 @@ _LABELS: Final = ("tag", "endpoint", "prefix_hash")
 _OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name != ASSUMED), "latency_ms")
 
 
-@dataclass(frozen=True)
-class CallFile:
+class CallFile(msgspec.Struct, frozen=True):
     """The calls of some days, and how many others were dropped because they were the same calls."""
 
     first_day: date
