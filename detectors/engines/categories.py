@@ -32,8 +32,9 @@ def _to_categories(labels: pl.Series) -> pl.Series:
 
 def with_equal_types(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     """Turn categories back into texts where another frame has texts."""
-    texts = {name for frame in frames for name in frame.select(pl.selectors.string()).columns}
+    schemas = [frame.schema for frame in frames]
+    texts = {name for schema in schemas for name, kind in schema.items() if kind == pl.String}
     return [
-        frame.cast({name: pl.String for name in texts if frame.schema[name] != pl.String})
-        for frame in frames
+        frame.cast({name: pl.String for name in texts if schema[name] != pl.String})
+        for frame, schema in zip(frames, schemas, strict=True)
     ]

@@ -129,20 +129,23 @@ class PolarsEngine(Engine):
         # Not by `select`, which copies a frame whose columns have parts of different lengths.
         columns = {column: frame[column] for column in kept}
         del frame
-        texts, counts = [], list[str]()
+        texts = []
         if not self.has_few_calls:
             texts = [columns.pop(n) for n in kept if columns[n].dtype == pl.String]
-            counts = [n for n, column in columns.items() if _is_narrow(column)]
+        wide = [n for n, column in columns.items() if column.dtype == pl.Int64]
 
-        def copy(column: str) -> pl.Series:
+        def copy(name: str) -> pl.Series:
+            column = columns.pop(name)
             # Whole, because a column in many parts takes two or three times as long to gather.
-            return _narrow(columns.pop(column), column in counts).rechunk().gather(rows)
+            narrow = column if self.has_few_calls else _narrow(column)
+            return narrow.rechunk().gather(rows)
 
         # A few columns at a time, freed once copied: all at once would take twice the memory.
         with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
             copy_each = map if self.has_few_calls else pool.map
             copied = list(copy_each(copy, list(columns)))
         numbered = pl.DataFrame([rows, *copied]).with_row_index(name)
+        counts = [n for n in wide if numbered.schema[n] == pl.Int32]
         read = [pl.col(counts).cast(pl.Int64), *(_gather(each.rechunk(), _PLACE) for each in texts)]
         self._numbered = _Numbered(numbered, read)
         sorted_calls: Calls = nw.from_native(self._numbered.read().select(name, *kept))
@@ -310,16 +313,13 @@ def _mix(names: Sequence[str]) -> pl.Expr:
     return mixed.alias(_MIXED)
 
 
-def _is_narrow(column: pl.Series) -> bool:
-    """Check whether integers of 64 bits fit in 32."""
+def _narrow(column: pl.Series) -> pl.Series:
+    """Return integers of 64 bits with 32 if all of them fit."""
     if column.dtype != pl.Int64 or column.is_empty():
-        return False
+        return column
     least, most = cast("tuple[int, int]", (column.min(), column.max()))
-    return least >= -_NARROW_MOST and most <= _NARROW_MOST
-
-
-def _narrow(column: pl.Series, is_count: bool) -> pl.Series:
-    return column.cast(pl.Int32) if is_count else column
+    fits = least >= -_NARROW_MOST and most <= _NARROW_MOST
+    return column.cast(pl.Int32) if fits else column
 
 
 def _shorten(part: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,20 @@ from detectors.report.money import rounded, sum_usd, usd
 from detectors.rules.detector import BASIS
 
 _DECIMALS: Final = 6
-_MOST_CALLS: Final = 500_000
+# The calls of so many findings at a time: each part reads what its detectors flagged once more.
+_PART_CALLS: Final = 500_000
+_MOST_PARTS: Final = 4
+_CALL: Final = ("number", "at_us", "cost_usd", "saving_usd")
+# What a summary has of each column of `BASIS`.
+_OF_BASIS: Final = {
+    "median_norm_tokens": ("norm_tokens", nw.col("norm_tokens").median()),
+    "median_prefix_tokens": ("prefix_tokens", nw.col("prefix_tokens").median()),
+    "median_pause_seconds": ("pause_seconds", nw.col("pause_seconds").median()),
+    "total_prefix_tokens": ("prefix_tokens", nw.col("prefix_tokens").sum()),
+    "smallest_basis": ("basis", nw.col("basis").min()),
+    "largest_basis": ("basis", nw.col("basis").max()),
+    "total_basis": ("basis", nw.col("basis").sum()),
+}
 
 
 class Detail(msgspec.Struct, frozen=True):
@@ -36,19 +49,21 @@ def collect_details(
     for some in _split(impacts) if engine.attaches_lazily else filter(None, [impacts]):
         detectors = sorted({impact.detector_index for impact in some})
         flagged: Calls = nw.concat([found[index] for index in detectors], how="vertical")
-        own = engine.keep(_find_calls(some, flagged, calls, engine))
-        evidence = _pick_evidence(own, calls, some, most, engine)
-        summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(own))}
+        basis = _find_basis(flagged, engine)
+        own = engine.keep(_find_calls(some, flagged, calls, basis, engine))
+        evidence = _pick_evidence(own, calls, some, most, basis, engine)
+        summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(own, basis))}
         for index, impact in enumerate(some):
             details[impact.key] = Detail(evidence[index], summaries[index])
     return [details[impact.key] for impact in impacts]
 
 
 def _split(impacts: Sequence[Impact]) -> list[list[Impact]]:
-    """Split findings into parts of so few calls that these fit in memory with all columns."""
+    """Split findings into a few parts, whose calls take less memory with all columns."""
+    most = max(_PART_CALLS, sum(impact.calls for impact in impacts) // _MOST_PARTS)
     parts, calls = list[list[Impact]](), 0
     for impact in sorted(impacts, key=lambda each: each.detector_index):
-        if not parts or calls + impact.calls > _MOST_CALLS:
+        if not parts or calls + impact.calls > most:
             parts.append([])
             calls = 0
         parts[-1].append(impact)
@@ -56,11 +71,24 @@ def _split(impacts: Sequence[Impact]) -> list[list[Impact]]:
     return parts
 
 
-def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine: Engine) -> Calls:
+def _find_basis(flagged: Calls, engine: Engine) -> list[str]:
+    """Return the columns of `BASIS` that are not 0 for all of many calls.
+
+    A detector has a use for one or two of them.
+    """
+    if not engine.attaches_lazily:
+        return list(BASIS)
+    (used,) = engine.fetch(flagged.select((nw.col(*BASIS) != 0).any()))
+    return [name for name in BASIS if used[name]]
+
+
+def _find_calls(
+    impacts: Sequence[Impact], flagged: Calls, calls: Calls, basis: Sequence[str], engine: Engine
+) -> Calls:
     """Return the flagged calls of these findings, with their counts and the finding's index."""
     rows = [(*impact.key, index) for index, impact in enumerate(impacts)]
     listed = place_findings(rows, flagged, engine, "finding")
-    in_window = flagged.filter(nw.col("in_window")).drop("in_window", "low_usd", "high_usd")
+    in_window = flagged.filter(nw.col("in_window")).select(*FINDING, *_CALL, *basis)
     found = in_window.join(listed, on=list(FINDING), how="inner").drop(*FINDING)
     # Where texts are read when they are used, the IDs of a few calls are enough.
     names = COUNTS if engine.attaches_lazily else ["request_id", *COUNTS]
@@ -68,7 +96,12 @@ def _find_calls(impacts: Sequence[Impact], flagged: Calls, calls: Calls, engine:
 
 
 def _pick_evidence(
-    found: Calls, calls: Calls, impacts: Sequence[Impact], most: int, engine: Engine
+    found: Calls,
+    calls: Calls,
+    impacts: Sequence[Impact],
+    most: int,
+    basis: Sequence[str],
+    engine: Engine,
 ) -> list[tuple[Evidence, ...]]:
     """Return the most expensive calls of each finding; ties by time, ID and counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
@@ -76,7 +109,7 @@ def _pick_evidence(
         if engine.attaches_lazily:
             few = engine.filter_expensive(found, "finding", most)
             found = engine.look_up(few, calls, ["request_id"])
-        order = ["at_us", "request_id", *COUNTS, "saving_usd", *BASIS]
+        order = ["at_us", "request_id", *COUNTS, "saving_usd", *basis]
         picked = engine.fetch(engine.pick_most_expensive(found, "finding", order, most))
         for row in sorted(picked, key=lambda row: (row["finding"], row["rank"])):
             evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
@@ -92,11 +125,11 @@ def _call(row: Mapping[str, Any], model: str) -> Evidence:
         saving_usd=rounded(row["saving_usd"]),
         request_id=row["request_id"],
         # A number that a detector has no use for is not in the document.
-        **{name: round(row[name], _DECIMALS) for name in BASIS if row[name]},
+        **{name: round(row[name], _DECIMALS) for name in BASIS if row.get(name)},
     )
 
 
-def _summarize(found: Calls) -> Calls:
+def _summarize(found: Calls, basis: Sequence[str]) -> Calls:
     return sum_usd(
         found,
         "cost_usd",
@@ -106,22 +139,18 @@ def _summarize(found: Calls) -> Calls:
             nw.col("completion_tokens").median().alias("median_completion_tokens"),
             nw.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
             nw.col("completion_tokens").max().alias("largest_completion_tokens"),
-            nw.col("norm_tokens").median().alias("median_norm_tokens"),
-            nw.col("prefix_tokens").median().alias("median_prefix_tokens"),
-            nw.col("pause_seconds").median().alias("median_pause_seconds"),
-            nw.col("prefix_tokens").sum().alias("total_prefix_tokens"),
-            nw.col("basis").min().alias("smallest_basis"),
-            nw.col("basis").max().alias("largest_basis"),
-            nw.col("basis").sum().alias("total_basis"),
             nw.col("cached_tokens", "cache_write_tokens").sum(),
+            *(each.alias(name) for name, (column, each) in _OF_BASIS.items() if column in basis),
         ],
     )
 
 
 def _summary(row: Row) -> Row:
-    floats = (
-        name for name in row if name.startswith(("median_", "total_")) or name.endswith("_basis")
-    )
-    medians = {name: float(row[name]) for name in floats}
+    medians = ("median_prompt_tokens", "median_completion_tokens", "median_declared_max_tokens")
     counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
-    return medians | {name: int(row[name]) for name in counts} | {"cost_usd": usd(row, "cost_usd")}
+    return {
+        **{name: float(row[name]) for name in medians},
+        **{name: float(row.get(name, 0)) for name in _OF_BASIS},
+        **{name: int(row[name]) for name in counts},
+        "cost_usd": usd(row, "cost_usd"),
+    }

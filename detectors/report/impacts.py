@@ -1,5 +1,6 @@
 """Impacts: sums over flagged calls per detector, kind and group."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final
@@ -9,11 +10,14 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import Calls, Engine, Row
-from detectors.report.money import rounded, sum_usd, usd
+from detectors.report.counting.projection import DAY_US
+from detectors.report.money import add_usd, rounded, sum_usd, usd
 from detectors.rules import DETECTORS
 from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 
 FINDING: Final = ("detector", "kind", "group")
+_KEY: Final = (*FINDING, "in_window")
+_DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,58 +95,69 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sum_flagged(flagged: Calls) -> Calls:
-    """Count the flagged calls and sum their dollars by detector, kind and group."""
-    is_in, names = nw.col("in_window"), ("cost_usd", "saving_usd", "low_usd", "high_usd")
-    in_window = [nw.when(is_in).then(nw.col(name)).otherwise(0.0).alias(name) for name in names]
-    dollars = flagged.with_columns(
-        nw.col("saving_usd").alias("ever_usd"), is_in.cast(nw.Int64).alias("calls"), *in_window
-    )
-    others = [
-        nw.len().alias("ever_calls"),
-        nw.col("calls").sum(),
-        nw.col("at_us").min().alias("first_us"),
-        nw.col("at_us").max().alias("last_us"),
-    ]
-    return sum_usd(dollars, *names, "ever_usd", by=FINDING, others=others)
+    """Count the flagged calls and sum their dollars by finding and day, in and out of the window.
+
+    Impacts are added up from these sums, and so is what each finding cost by day.
+    """
+    at = nw.col("at_us")
+    others = [nw.len().alias("calls"), at.min().alias("first_us"), at.max().alias("last_us")]
+    by_day = flagged.select(*_KEY, (at // DAY_US).alias("day"), "at_us", *_DOLLARS)
+    return sum_usd(by_day, *_DOLLARS, by=[*_KEY, "day"], others=others)
+
+
+def add_days(by_day: Calls) -> Calls:
+    """Add up the days of `sum_flagged`."""
+    others = [nw.col("calls").sum(), nw.col("first_us").min(), nw.col("last_us").max()]
+    return add_usd(by_day, *_DOLLARS, by=_KEY, others=others)
 
 
 def measure(
     found: Iterable[Row], groups: Mapping[int, Group], factors: Sequence[Decimal]
 ) -> list[list[Impact]]:
     """Return the impacts of each log, in no order, with the factor of each log's projection."""
-    by_log: list[list[Impact]] = [[] for _ in factors]
+    # A finding has a row for its calls in the window, and one for the others.
+    rows: dict[tuple[int, ...], list[Row]] = defaultdict(list)
     for row in found:
-        group = groups[row["group"]]
-        by_log[group.log].append(_impact(row, group, factors[group.log]))
+        rows[tuple(row[name] for name in FINDING)].append(row)
+    by_log: list[list[Impact]] = [[] for _ in factors]
+    for own in rows.values():
+        group = groups[own[0]["group"]]
+        by_log[group.log].append(_impact(own, group, factors[group.log]))
     return by_log
 
 
-def _impact(row: Row, group: Group, factor: Decimal) -> Impact:
-    observed = usd(row, "saving_usd")
-    monthly, high = observed * factor, usd(row, "high_usd") * factor
+def _impact(rows: Sequence[Row], group: Group, factor: Decimal) -> Impact:
+    window = [row for row in rows if row["in_window"]]
+    spend, observed, low, high = (_add_up(window, name) for name in _DOLLARS)
+    monthly = observed * factor
     return Impact(
-        detector_index=row["detector"],
-        kind_index=row["kind"],
-        group_number=row["group"],
+        detector_index=rows[0]["detector"],
+        kind_index=rows[0]["kind"],
+        group_number=rows[0]["group"],
         group=group,
-        calls=row["calls"],
-        spend_usd=rounded(usd(row, "cost_usd")),
+        calls=sum(int(row["calls"]) for row in window),
+        spend_usd=rounded(spend),
         observed_usd=rounded(observed),
         monthly_usd=rounded(monthly),
-        low_usd=rounded(min(max(usd(row, "low_usd") * factor, Decimal(0)), monthly)),
-        high_usd=rounded(max(high, monthly)),
-        summed_low_usd=rounded(usd(row, "low_usd")),
-        ever_calls=row["ever_calls"],
-        ever_usd=rounded(usd(row, "ever_usd")),
-        first_us=row["first_us"],
-        last_us=row["last_us"],
+        low_usd=rounded(min(max(low * factor, Decimal(0)), monthly)),
+        high_usd=rounded(max(high * factor, monthly)),
+        summed_low_usd=rounded(low),
+        ever_calls=sum(int(row["calls"]) for row in rows),
+        ever_usd=rounded(_add_up(rows, "saving_usd")),
+        first_us=min(row["first_us"] for row in rows),
+        last_us=max(row["last_us"] for row in rows),
     )
 
 
-def drop_findings(flagged: Calls, keys: Sequence[tuple[int, int, int]], engine: Engine) -> Calls:
-    """Drop the flagged calls of the impacts with these keys."""
-    if not keys:
+def _add_up(rows: Iterable[Row], name: str) -> Decimal:
+    return sum((usd(row, name) for row in rows), Decimal(0))
+
+
+def drop_findings(flagged: Calls, impacts: Sequence[Impact], engine: Engine) -> Calls:
+    """Drop the flagged calls of these impacts."""
+    if not impacts:
         return flagged
+    keys = [impact.key for impact in impacts]
     return flagged.join(place_findings(keys, flagged, engine), on=list(FINDING), how="anti")
 
 

@@ -31,10 +31,11 @@ def sum_usd(
     return units.group_by(*by).agg(*aggregates) if by else units.select(*aggregates)
 
 
-def add_usd(sums: Calls, name: str, *, by: Sequence[str], others: Iterable[nw.Expr] = ()) -> Calls:
-    """Add up the sums of a column that `sum_usd` returned, as `sum_usd` does."""
+def add_usd(sums: Calls, *names: str, by: Sequence[str], others: Iterable[nw.Expr] = ()) -> Calls:
+    """Add up the sums of columns that `sum_usd` returned, as `sum_usd` does."""
     known = sums.collect_schema().names()
-    parts = [part for part in (_whole(name), *(each(name) for each in _PARTS)) if part in known]
+    parts = [each(name) for name in names for each in (_whole, *_PARTS)]
+    parts = [part for part in parts if part in known]
     return sums.group_by(*by).agg(*others, *(nw.col(part).sum() for part in parts))
 
 

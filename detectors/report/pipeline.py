@@ -34,10 +34,10 @@ from detectors.report.findings import write_findings
 from detectors.report.impacts import (
     Group,
     Impact,
+    add_days,
     drop_findings,
     limit_lows,
     measure,
-    sum_flagged,
 )
 from detectors.report.money import rounded, sum_usd, usd
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
@@ -96,8 +96,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         """
         frames = self.find()
         found, reopen = frames.found, reopen or frames.reopen
-        flagged = nw.concat(found, how="vertical")
-        selections = self._select(flagged)
+        selections = self._select(frames.by_day)
         details = iter(self._collect_details(selections, found))
         sums = self._sum_savings(found, selections)
         spent = self._sum_spend()
@@ -143,9 +142,9 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         plans = self.engine.apply(("find", self.thresholds), plan, self.calls)
         return FlaggedFrames(self.calls, self.engine.keep_all(plans), self.engine)
 
-    def _select(self, flagged: Calls) -> list[Selection]:
+    def _select(self, by_day: Calls) -> list[Selection]:
         """Measure the impacts of each log, and select its findings."""
-        (summed,) = self.engine.apply("flagged", lambda few: [sum_flagged(few)], flagged)
+        (summed,) = self.engine.apply("impacts", lambda days: [add_days(days)], by_day)
         factors = [log.projection.factor for log in self.logs]
         measured = measure(self.engine.fetch(summed), self.groups, factors)
         return [
@@ -164,7 +163,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         self, found: Sequence[Calls], selections: Sequence[Selection]
     ) -> list[dict[str, Decimal]]:
         """Sum the composed savings of each log's window."""
-        losing = [each.key for selection in selections for each in selection.losing]
+        losing = [each for selection in selections for each in selection.losing]
         priced = [each for selection in selections for each in selection.priced]
         wider = [each for selection in selections for each in selection.wider]
         claims = frozenset((each.detector_index, each.kind.confidence) for each in priced + wider)
@@ -175,8 +174,10 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         if self.engine.has_few_calls and self.engine.reuses_plans:
             claims = EVERY_CLAIM
         counting = [
-            limit_lows(drop_findings(calls, losing, self.engine), priced, self.engine)
-            for calls in found
+            limit_lows(drop_findings(calls, dropped, self.engine), limited, self.engine)
+            for calls, dropped, limited in zip(
+                found, _by_detector(losing), _by_detector(priced), strict=True
+            )
         ]
 
         def plan(calls: Calls, *found: Calls) -> list[Calls]:
@@ -287,6 +288,13 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         """Check whether the group's dollars are a list-price cost and not a bill."""
         listing = self.book.find_listing(group.provider, group.model)
         return listing is not None and listing.is_equivalent
+
+
+def _by_detector(impacts: Sequence[Impact]) -> list[list[Impact]]:
+    by_detector: list[list[Impact]] = [[] for _ in DETECTORS]
+    for impact in impacts:
+        by_detector[impact.detector_index].append(impact)
+    return by_detector
 
 
 def _find_largest(impacts: Sequence[Impact]) -> int:

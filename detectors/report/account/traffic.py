@@ -17,6 +17,7 @@ MOST_GROUPS: Final = 2_000
 _HOUR_US: Final = 3_600_000_000
 _KEY: Final = ("route", "provider", "model")
 _LATENCY: Final = "latency_ms"
+_NO_KEY: Final = -1  # of a call without a latency
 _STEPS: Final = 1_000  # more than the steps up to the longest latency of the contract
 
 
@@ -26,11 +27,11 @@ def sum_traffic(calls: Calls, engine: Engine, most: int = MOST_GROUPS) -> Traffi
     Unpriced calls count, too. At most `most` groups are returned, those with the most calls; ties
     by name.
     """
-    groups, numbered = _number(calls, engine)
+    groups, keyed = _number(calls, engine)
     names = {row["group"]: row for row in engine.fetch(groups)}
     if not names:
         return None
-    latencies = _count_latencies(numbered, engine)
+    latencies = _count_latencies(keyed, engine)
     traffic = [
         Traffic(
             **{name: names[group][name] for name in _KEY},
@@ -38,17 +39,18 @@ def sum_traffic(calls: Calls, engine: Engine, most: int = MOST_GROUPS) -> Traffi
             hours=tuple(hours),
             latencies=latencies.get(group, {}),
         )
-        for group, hours in _count_hours(numbered, engine).items()
+        for group, hours in _count_hours(keyed, engine).items()
     ]
     traffic.sort(key=lambda each: (-each.calls, each.route, each.provider, each.model))
-    first, last = _find_ends(numbered, engine)
+    first, last = _find_ends(calls, engine)
     return TrafficWindow(first_call=first, last_call=last, traffic=traffic[:most])
 
 
 def _number(calls: Calls, engine: Engine) -> tuple[Calls, Calls]:
-    """Return the groups with their numbers, and the calls with the number of their group.
+    """Return the groups with their numbers, and the keys of the calls that are counted.
 
-    Numbers are joined first, because grouping by three texts takes several times as long.
+    Numbers are joined first, because grouping by three texts takes several times as long. A key is
+    the group's number and an hour, or a step of latency: one key is faster than two.
     """
     route = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
     latency = [name for name in calls.collect_schema().names() if name == _LATENCY]
@@ -56,43 +58,50 @@ def _number(calls: Calls, engine: Engine) -> tuple[Calls, Calls]:
     numbers = engine.number_labels(labelled, "group", _KEY)
     groups = engine.keep(numbers.with_columns(nw.col("group").cast(nw.Int64)))
     numbered = engine.join_small(labelled, groups, _KEY)
-    return groups, engine.keep(numbered.select("group", "at_us", *latency))
+    keys = [_key(nw.col("at_us") // _HOUR_US % HOURS, HOURS).alias("hour")]
+    if latency:
+        step = _key(_step(nw.col(_LATENCY)), _STEPS)
+        timed = nw.when(nw.col(_LATENCY) >= 0).then(step).otherwise(nw.lit(_NO_KEY))
+        keys.append(timed.alias("step"))
+    return groups, engine.keep(numbered.select(*keys))
 
 
-def _count_hours(numbered: Calls, engine: Engine) -> dict[int, list[int]]:
+def _key(value: nw.Expr, values: int) -> nw.Expr:
+    return nw.col("group") * values + value
+
+
+def _step(latency: nw.Expr) -> nw.Expr:
+    # Below a millisecond, logarithms are negative; such calls are in the first step.
+    at_least_one = nw.when(latency >= 1).then(latency).otherwise(nw.lit(1.0))
+    return (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(nw.Int64)
+
+
+def _count_hours(keyed: Calls, engine: Engine) -> dict[int, list[int]]:
     """Return the calls of each group by hour."""
-    hour = nw.col("at_us") // _HOUR_US % HOURS
     found: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
-    for group, at, calls in _count(numbered, hour, HOURS, engine):
+    for group, at, calls in _count(keyed, "hour", HOURS, engine):
         found[group][at] = calls
     return found
 
 
-def _count_latencies(numbered: Calls, engine: Engine) -> dict[int, dict[int, int]]:
+def _count_latencies(keyed: Calls, engine: Engine) -> dict[int, dict[int, int]]:
     """Return the calls of each group by step of latency; a call without a latency has none."""
     found: dict[int, dict[int, int]] = defaultdict(dict)
-    if _LATENCY not in numbered.collect_schema().names():
-        return found
-    latency = nw.col(_LATENCY)
-    # Below a millisecond, logarithms are negative; such calls are in the first step.
-    at_least_one = nw.when(latency < 1).then(nw.lit(1.0)).otherwise(latency)
-    step = (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(nw.Int64)
-    for group, at, calls in _count(numbered.filter(latency >= 0), step, _STEPS, engine):
-        found[group][at] = calls
+    if "step" in keyed.collect_schema().names():
+        for group, at, calls in _count(keyed, "step", _STEPS, engine):
+            found[group][at] = calls
     return found
 
 
-def _count(
-    numbered: Calls, value: nw.Expr, values: int, engine: Engine
-) -> Iterator[tuple[int, int, int]]:
-    """Yield each group and value with its calls; both are one key, which is faster than two."""
-    keyed = numbered.select((nw.col("group") * values + value).alias("key"))
-    for row in engine.fetch(keyed.group_by("key").agg(nw.len().alias("calls"))):
-        yield *divmod(int(row["key"]), values), row["calls"]
+def _count(keyed: Calls, name: str, values: int, engine: Engine) -> Iterator[tuple[int, int, int]]:
+    """Yield each group and value with its calls."""
+    for row in engine.fetch(keyed.group_by(name).agg(nw.len().alias("calls"))):
+        if row[name] != _NO_KEY:
+            yield *divmod(int(row[name]), values), row["calls"]
 
 
-def _find_ends(numbered: Calls, engine: Engine) -> tuple[datetime, datetime]:
+def _find_ends(calls: Calls, engine: Engine) -> tuple[datetime, datetime]:
     at = nw.col("at_us")
-    (row,) = engine.fetch(numbered.select(at.min().alias("first"), at.max().alias("last")))
+    (row,) = engine.fetch(calls.select(at.min().alias("first"), at.max().alias("last")))
     first, last = (EPOCH + timedelta(microseconds=int(row[name])) for name in ("first", "last"))
     return first, last

@@ -10,16 +10,19 @@ from typing import Final, cast
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.contract import AuditedWindow, InvalidRows, TrafficWindow
+from detectors.contract import AuditedWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.engines import Calls, engine_of
 from detectors.engines.categories import categorize, with_equal_types
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report import audit
-from detectors.report.account.finding_days import sum_finding_days
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
+from detectors.report.counting.projection import EPOCH
+from detectors.report.impacts import FINDING
+from detectors.report.money import rounded, usd
+from detectors.report.result.document import Report, find_calls
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
@@ -27,8 +30,6 @@ LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
 UNUSED: Final = {"environment", "status"}
 _READERS: Final = 4
-_FIRST: Final = pl.col("ts").min().alias("first")
-_LAST: Final = pl.col("ts").max().alias("last")
 _Span = tuple[datetime, datetime]
 
 
@@ -61,7 +62,7 @@ def audit_calls(only_reference: list[CheckedCalls], terms: Terms) -> AuditedWind
     """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
     traffic = _sum_traffic(only_reference[0])
     report = audit(only_reference.pop(), prices=terms.prices, thresholds=terms.thresholds)
-    return AuditedWindow(report=report, finding_days=sum_finding_days(report), traffic=traffic)
+    return AuditedWindow(report=report, finding_days=_sum_finding_days(report), traffic=traffic)
 
 
 def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
@@ -70,6 +71,25 @@ def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
         return sum_traffic(window.calls, engine)
     finally:
         engine.close()
+
+
+def _sum_finding_days(report: Report) -> list[FindingDay]:
+    """Return the flagged calls of each finding and their savings, by day in UTC."""
+    source = find_calls(report)
+    names = {impact.key: finding_id for finding_id, impact in source.impacts.items()}
+    with source.reopen() as frames:
+        rows = frames.engine.fetch(frames.by_day)
+    found = [
+        FindingDay(
+            finding_id=names[key],
+            day=(EPOCH + timedelta(days=row["day"])).date(),
+            calls=row["calls"],
+            saving_usd=rounded(usd(row, "saving_usd")),
+        )
+        for row in rows
+        if row["in_window"] and (key := tuple(row[name] for name in FINDING)) in names
+    ]
+    return sorted(found, key=lambda each: (each.finding_id, each.day))
 
 
 def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:
@@ -98,7 +118,7 @@ def _read(file: Path, optional: Sequence[str]) -> pl.DataFrame:
 
 def _cut(frames: Sequence[pl.DataFrame], span: timedelta) -> list[pl.DataFrame]:
     """Keep the calls of the time span that ends with the newest call, in order of their files."""
-    spans = [cast("_Span", frame.select(_FIRST, _LAST).row(0)) for frame in frames]
+    spans = [cast("_Span", (frame["ts"].min(), frame["ts"].max())) for frame in frames]
     since = max(last for _, last in spans) - span
     in_order = sorted(zip(spans, frames, strict=True), key=lambda each: each[0])
     return [

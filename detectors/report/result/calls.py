@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ from detectors.engines import Calls, Engine
 from detectors.formats.columns import OPTIONAL_COUNTS
 from detectors.prices.calls import COUNTS
 from detectors.prices.rates import TOKENS_PER_MTOK
-from detectors.report.impacts import Impact
+from detectors.report.impacts import Impact, sum_flagged
 from detectors.rules.detector import BASIS
 from detectors.wording.findings_csv import write_csv
 
@@ -28,12 +29,19 @@ _RATES: Final = {
 _DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
-class FlaggedFrames(msgspec.Struct, frozen=True):
+class FlaggedFrames(msgspec.Struct, frozen=True, dict=True):
     """The priced calls of an audit, and what each detector flagged among them."""
 
     calls: Calls
     found: Sequence[Calls]
     engine: Engine
+
+    @cached_property
+    def by_day(self) -> Calls:
+        """Return the sums of `sum_flagged`, which impacts are added up from."""
+        flagged = nw.concat(list(self.found), how="vertical")
+        (by_day,) = self.engine.apply("flagged", lambda calls: [sum_flagged(calls)], flagged)
+        return self.engine.keep(by_day)
 
     def reopen(self) -> AbstractContextManager["FlaggedFrames"]:
         """Return the frames themselves: they are still in memory."""

@@ -75,7 +75,8 @@ def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "FEW_CALLS", few)
-    monkeypatch.setattr(evidence, "_MOST_CALLS", 100)
+    monkeypatch.setattr(evidence, "_PART_CALLS", 100)
+    monkeypatch.setattr(evidence, "_MOST_PARTS", 1_000)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
     audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
     assert audited.report.findings
