@@ -4,7 +4,8 @@ A new finding is open. One without flagged calls for 14 days, while its route ha
 fixed one with later flagged calls has returned. A dismissed one is open again when its time is up.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -34,6 +35,8 @@ from service.operations.findings.changes import change_state
 FIXED_AFTER: Final = timedelta(days=14)
 _FIGURES: Final = ("severity", "confidence", "fix", "calls", "is_monthly")
 _COPIED: Final = ("detector", "kind", "route", "provider", "model")
+_DAY: Final = (FindingSaving.account_finding_id, FindingSaving.day)
+_DAY_FIGURES: Final = (FindingSaving.calls, FindingSaving.saving_usd)
 _NONE: Final = {"calls": 0, "monthly_usd": Decimal(0), "observed_usd": Decimal(0)}
 
 
@@ -103,25 +106,42 @@ def _moment(text: str) -> datetime:
 
 
 def _save_days(connection: Connection, audited: AuditedFindings, ids: Mapping[str, str]) -> None:
-    """Replace the days of the window; earlier days stay."""
+    """Replace the days of the window; earlier days stay.
+
+    Most of them are as they were in the audit before, and such rows are not written again.
+    """
     start = audited.report.audit.window_start
     if start is None:
         return
     first = _moment(start).astimezone(UTC).date() + timedelta(days=1)  # the first day is cut
-    replaced = (FindingSaving.account_finding_id.in_(ids.values()), FindingSaving.day >= first)
-    connection.execute(delete(FindingSaving).where(*replaced))
-    rows = [
-        {
-            "account_finding_id": ids[each.finding_id],
-            "day": each.day,
-            "calls": each.calls,
-            "saving_usd": each.saving_usd,
-        }
+    query = select(*_DAY, *_DAY_FIGURES).where(_DAY[0].in_(ids.values()), _DAY[1] >= first)
+    known = {(own_id, day): figures for own_id, day, *figures in connection.execute(query)}
+    days = {
+        (ids[each.finding_id], each.day): [each.calls, each.saving_usd]
         for each in audited.days
         if each.finding_id in ids
+    }
+    _delete_days(connection, known.keys() - days.keys())
+    names = [column.key for column in (*_DAY, *_DAY_FIGURES)]
+    changed = [
+        dict(zip(names, (*key, *figures), strict=True))
+        for key, figures in days.items()
+        if known.get(key) != figures
     ]
-    if rows:
-        connection.execute(upsert(FindingSaving).on_conflict_do_nothing(), rows)
+    if changed:
+        insertion = upsert(FindingSaving)
+        newer = {column.key: insertion.excluded[column.key] for column in _DAY_FIGURES}
+        is_whole = FindingSaving.day >= first
+        saved = insertion.on_conflict_do_update(index_elements=_DAY, set_=newer, where=is_whole)
+        connection.execute(saved, changed)
+
+
+def _delete_days(connection: Connection, keys: Iterable[tuple[str, date]]) -> None:
+    by_day = defaultdict[date, list[str]](list)
+    for own_id, day in keys:
+        by_day[day].append(own_id)
+    for day, own_ids in by_day.items():
+        connection.execute(delete(FindingSaving).where(_DAY[0].in_(own_ids), _DAY[1] == day))
 
 
 def _move(connection: Connection, row: Row[Any], newest: datetime) -> None:

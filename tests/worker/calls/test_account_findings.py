@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, Row, column, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.models import AccountFinding, Audit, FindingChange, FindingRecord, FindingSaving
@@ -81,6 +81,14 @@ def realized(engine: Engine, account_id: str) -> Realized | None:
         return measure_realized(connection, account_id, [finding_id]).get(finding_id)
 
 
+def stored_days(engine: Engine, finding_id: str) -> dict[date, Row[Any]]:
+    """Return the days of a finding, with the transaction that has written each."""
+    columns: tuple[Any, ...] = (FindingSaving.day, FindingSaving.calls, column("xmin"))
+    query = select(*columns).where(FindingSaving.account_finding_id == finding_id)
+    with engine.connect() as connection:
+        return {row.day: row for row in connection.execute(query)}
+
+
 def test_a_finding_keeps_its_place_over_audits(
     engine: Engine, account_id: str, publish: NewBatch
 ) -> None:
@@ -103,6 +111,28 @@ def test_a_finding_keeps_its_place_over_audits(
     assert len(history) == 2
     assert len(savings) == 4
     assert sum(savings) == second.observed_usd
+
+
+def test_an_audit_writes_the_days_that_have_changed(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([day_of_calls(day, wasted=True) for day in range(4)]))
+    audit_account(engine, account_id)
+    own, days = duplicates(engine).id, [START.date() + timedelta(days=day) for day in range(9)]
+    with engine.begin() as connection:
+        for day in days[:2]:  # the first day of the window may be cut, so it stays as it is
+            connection.execute(
+                update(FindingSaving).where(FindingSaving.day == day).values(calls=1)
+            )
+        gone = {"account_finding_id": own, "day": days[8], "calls": 1, "saving_usd": 1}
+        connection.execute(insert(FindingSaving).values(gone))
+    before = stored_days(engine, own)
+    audit_account(engine, account_id)
+    after = stored_days(engine, own)
+    assert {day: row.calls for day, row in after.items()} == dict(
+        zip(days[:4], (1, 2 * DAILY, 2 * DAILY, 2 * DAILY), strict=True)
+    )
+    assert [day for day in days[:4] if after[day].xmin != before[day].xmin] == [days[1]]
 
 
 def test_a_finding_is_fixed_by_its_absence_and_returns(
