@@ -5,10 +5,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 from unittest.mock import patch
 from urllib.parse import unquote, urlsplit
 
@@ -28,14 +29,26 @@ from service.models import Audit
 from service.models.calls.account_audits import queue_account_audit
 from service.operations.local.stack import Stack
 
-COMPACT: Final = ("-c", "import sys, worker; worker.compact_calls(sys.argv[1])")
-AUDIT: Final = ("-c", "import sys, worker; worker.run_audit(sys.argv[1])")
+# Workers are ready before a job comes, so each program says that it is before it is measured.
+_WORKER: Final = """
+import sys, worker
+worker.prepare()
+worker.warm_up()
+print("ready", flush=True)
+worker.{}(sys.stdin.read().strip())
+print("done", flush=True)
+"""
+COMPACT: Final = ("-c", _WORKER.format("compact_calls"))
+AUDIT: Final = ("-c", _WORKER.format("run_audit"))
 _DUCKDB: Final = """
 import duckdb, sys
+connection = duckdb.connect()
+print("ready", flush=True)
 files = sys.stdin.read().split()
-duckdb.read_parquet(files, union_by_name=True).query("calls", '''SELECT {} count(*),
+connection.read_parquet(files, union_by_name=True).query("calls", '''SELECT {} count(*),
 sum(prompt_tokens), sum(completion_tokens), sum(cached_tokens) {}
 FROM calls GROUP BY ALL''').fetchall()
+print("done", flush=True)
 """
 # The labels and counts that `benchmarks/audit.py` sums, and every column that spend depends on.
 DUCKDB: Final = ("-c", _DUCKDB.format("model, tag,", ""))
@@ -63,19 +76,17 @@ def environment_of(stack: Stack, **more: str) -> dict[str, str]:
 
 def run(
     command: Sequence[str],
-    *arguments: str,
+    *given: object,
     env: Mapping[str, str],
-    files: Sequence[Path] = (),
     has_children: bool = False,
 ) -> Run:
-    """Run a program in a process of its own; return its time and peak memory.
+    """Run a program in a process of its own; return its time once it is ready, and peak memory.
 
-    The memory of its children is watched only for `has_children`, because that slows a run down by
-    half.
+    It reads what is given from its standard input. The memory of its children is watched only for
+    `has_children`, because that slows a run down by half.
     """
-    began = time.perf_counter()
     with subprocess.Popen(
-        [sys.executable, *command, *arguments],
+        [sys.executable, *command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=dict(env),
@@ -83,16 +94,24 @@ def run(
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write("\n".join(map(str, files)).encode())
-        process.stdin.close()
+        _read_until(b"ready\n", process.stdout)
+        began = time.perf_counter()
+        with suppress(BrokenPipeError):  # a program that failed says so by its status
+            process.stdin.write("\n".join(map(str, given)).encode())
+            process.stdin.close()
         peak = watch_memory(process.pid) if has_children else 0
-        _, status, used = os.wait4(process.pid, 0)
+        output = _read_until(b"done\n", process.stdout)
         seconds = time.perf_counter() - began
+        _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        output = process.stdout.read()
     if process.returncode != 0:
         raise SystemExit(f"{command[:2]} failed with status {process.returncode}")
     return Run(seconds, max(peak, used.ru_maxrss * 1024) / 1e6, output)
+
+
+def _read_until(line: bytes, output: IO[bytes]) -> bytes:
+    """Return the program's lines before this one, or up to its end."""
+    return b"".join(takewhile(line.__ne__, output))
 
 
 def audit_account(engine: Engine, account_id: str, env: Mapping[str, str]) -> tuple[Run, Audit]:
