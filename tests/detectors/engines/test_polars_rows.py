@@ -7,11 +7,13 @@ import pytest
 from detectors.engines import Engine, engine_of, lookup
 from detectors.engines.sorting import argsort
 
-TABLE = pl.DataFrame({"route": ["b", "a", "a"], "model": ["x", "y", "x"]})
+# The columns have different numbers of labels, and every pair of them has a row.
+TABLE = pl.DataFrame({"route": list("baabab"), "model": list("xyxyzz")})
+NEVER = "never seen before"
 CALLS = pl.DataFrame(
-    {"route": ["a", "c", "b", "a", "b"], "model": ["x", "x", "x", "y", "never seen before"]}
+    {"route": ["a", "c", "b", "a", "b", "a"], "model": ["x", "x", "x", "y", NEVER, NEVER]}
 )
-ROWS = [2, lookup.NO_ROW, 0, 1, lookup.NO_ROW]
+ROWS = [2, lookup.NO_ROW, 0, 1, lookup.NO_ROW, lookup.NO_ROW]
 CATEGORIES = pl.Schema({"route": pl.Categorical(), "model": pl.Categorical()})
 TEXTS = pl.Schema({"route": pl.String(), "model": pl.String()})
 
@@ -50,6 +52,17 @@ def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
     assert untied[argsort(untied, order)].equals(untied.sort(order))
     shuffled = calls.sample(fraction=1.0, shuffle=True, seed=2)
     assert shuffled[argsort(shuffled, order)].equals(calls.sort(order))
+
+
+def test_counts_that_are_narrowed_have_64_bits_when_they_are_read() -> None:
+    calls = pl.DataFrame({"group": [1, 0], "prompt_tokens": [2**31 - 1, 0], "at_us": [2**50, 0]})
+    lazy, names = nw.from_native(calls.lazy()), calls.columns
+    found = engine_of(lazy).number_rows(lazy, "number", names, names).select(*names).to_native()
+    assert found.collect_schema() == calls.schema
+    assert found.select(pl.sum_horizontal(names)).collect().to_series().to_list() == [
+        0,
+        2**50 + 2**31,
+    ]
 
 
 @pytest.mark.parametrize(("most", "kept"), [(1, [4, 5]), (2, [0, 2, 4, 5, 7]), (99, [*range(9)])])

@@ -93,6 +93,11 @@ def test_a_label_of_control_characters_is_invalid(cell: str) -> None:
     records, invalid = read_csv(with_tag(cell))
     assert not records
     assert [row.line for row in invalid] == [2]
+    # A later piece is checked as a whole.
+    text = with_tag("x") + f"{ROW},x\n" * 60 + f"{ROW},{cell}\n"
+    chunks = list(read_chunks(BytesIO(text.encode()), chunk_bytes=8))
+    assert [row.line for chunk in chunks for row in chunk.invalid] == [63]
+    assert sum(chunk.rows for chunk in chunks) == 62
 
 
 def test_a_cell_that_is_not_utf_8_is_invalid() -> None:
