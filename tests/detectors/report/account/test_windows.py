@@ -1,5 +1,6 @@
 """An account's calls from files that lack columns, with labels that repeat or not."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import polars as pl
 import pytest
 
 import detectors
-from detectors.contract import Report
+from detectors.contract import AuditedWindow, Report
 from detectors.engines import categories
 from detectors.frames.usage_log import OPTIONAL_CALLS, concat
 from detectors.report import evidence
@@ -23,9 +24,13 @@ TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
 
 
 def _calls() -> pl.DataFrame:
-    """Return calls of random traffic, each once, with and without version 2's columns."""
+    """Return calls of random traffic, each once, with and without version 2's columns.
+
+    Some of them are outliers: copies of others, years earlier.
+    """
     rows = [frame.unique(maintain_order=True) for frame in map(_with_labels, SEEDS)]
-    return concat(rows).sort("ts", maintain_order=True)
+    early = rows[0][:9].with_columns(pl.col("ts") - timedelta(days=2_000))
+    return concat([*rows, early]).sort("ts", maintain_order=True)
 
 
 def _with_labels(seed: int) -> pl.DataFrame:
@@ -57,7 +62,7 @@ def _empty(column: pl.Series) -> str | int:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Return the report of all calls in one file, audited as few calls are."""
     files = _write_one(_calls(), tmp_path_factory.mktemp("alone"))
-    return windows.audit_window(files, 400, TERMS).report
+    return windows.audit_window(files, 4_000, TERMS).report
 
 
 @pytest.mark.parametrize(
@@ -78,9 +83,17 @@ def test_any_files_of_any_number_of_calls_give_the_same_report(
     monkeypatch.setattr(evidence, "_PART_CALLS", 100)
     monkeypatch.setattr(evidence, "_MOST_PARTS", 1_000)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
-    audited = windows.audit_window(_write(_calls(), tmp_path), 400, TERMS)
+    audited = windows.audit_window(_write(_calls(), tmp_path), 4_000, TERMS)
     assert audited.report.findings
     assert audited.report.to_json() == alone.to_json()
+    assert _add_days(audited) == {each.id: each.calls for each in audited.report.findings}
+
+
+def _add_days(audited: AuditedWindow) -> Counter[str]:
+    calls = Counter[str]()
+    for each in audited.finding_days:
+        calls[each.finding_id] += each.calls
+    return calls
 
 
 @pytest.mark.parametrize("seed", LOOPS)
@@ -90,9 +103,9 @@ def test_many_calls_without_sessions_are_split_as_few_are(
     """Without session IDs, loops are found by comparing each call with the row before."""
     calls = detectors.read(as_polars(draw_log(seed))).frame
     calls = calls.select(pl.exclude("session_id")).unique(maintain_order=True)
-    few = windows.audit_window(_write_one(calls, tmp_path), 400, TERMS).report
+    few = windows.audit_window(_write_one(calls, tmp_path), 4_000, TERMS).report
     monkeypatch.setattr(records, "FEW_CALLS", 0)
-    many = windows.audit_window(_write_one(calls, tmp_path), 400, TERMS).report
+    many = windows.audit_window(_write_one(calls, tmp_path), 4_000, TERMS).report
     assert "d6_chatty_loop" in {finding.detector for finding in many.findings}
     assert many.to_json() == few.to_json()
 
@@ -113,7 +126,7 @@ def test_labels_of_some_files_repeat_and_of_others_do_not(
     for half, file in zip(halves, files, strict=True):
         half.write_parquet(file)
     assert halves[1].height > categories.MOST_CATEGORIES
-    kinds = windows.read_window(files, 400, 0).calls.collect_schema()
+    kinds = windows.read_window(files, 4_000, 0).calls.collect_schema()
     assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
 
 
