@@ -29,6 +29,17 @@ def with_tag(cell: str) -> str:
     return f"{HEADER},tag\n{ROW},{cell}\n"
 
 
+def read_later(row: bytes) -> list[InvalidRow]:
+    """Return the invalid rows of a log whose last row is in a later piece.
+
+    Such a piece is read as a whole first.
+    """
+    text = with_tag("x") + f"{ROW},x\n" * 60
+    chunks = list(read_chunks(BytesIO(text.encode() + row), chunk_bytes=8))
+    assert sum(chunk.rows for chunk in chunks) == 62
+    return [each for chunk in chunks for each in chunk.invalid]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -93,11 +104,7 @@ def test_a_label_of_control_characters_is_invalid(cell: str) -> None:
     records, invalid = read_csv(with_tag(cell))
     assert not records
     assert [row.line for row in invalid] == [2]
-    # A later piece is checked as a whole.
-    text = with_tag("x") + f"{ROW},x\n" * 60 + f"{ROW},{cell}\n"
-    chunks = list(read_chunks(BytesIO(text.encode()), chunk_bytes=8))
-    assert [row.line for chunk in chunks for row in chunk.invalid] == [63]
-    assert sum(chunk.rows for chunk in chunks) == 62
+    assert [row.line for row in read_later(f"{ROW},{cell}".encode())] == [63]
 
 
 def test_a_cell_that_is_not_utf_8_is_invalid() -> None:
@@ -107,6 +114,15 @@ def test_a_cell_that_is_not_utf_8_is_invalid() -> None:
     assert invalid.reason.startswith("tag must be")
     in_pieces = list(read_chunks(BytesIO(text), chunk_bytes=8))
     assert [row for chunk in in_pieces for row in chunk.invalid] == [invalid]
+    (later,) = read_later(ROW.encode() + b",\xff")
+    assert (later.line, later.reason) == (63, invalid.reason)
+
+
+def test_a_cell_longer_than_any_value_is_invalid() -> None:
+    row = f"{ROW},x".replace("Z", f".{'0' * 140_000}Z")
+    _, invalid = read_csv(f"{HEADER},tag\n{row}\n{ROW},x\n")
+    assert [each.line for each in invalid] == [2]
+    assert [each.line for each in read_later(row.encode())] == [63]
 
 
 @pytest.mark.parametrize(
