@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that `service.core.db` hands in, inside its transaction.
+"""Runs the migrations on the connection that `service.core.db` hands in, each in a transaction.
 
 Offline, it writes their SQL instead.
 """
@@ -36,7 +36,7 @@ else:
     context.configure(
         connection=connection,
         target_metadata=Base.metadata,
-        transaction_per_migration=context.config.attributes.get("transaction_per_migration", False),
+        transaction_per_migration=True,
     )
 with context.begin_transaction():
     context.run_migrations()

@@ -155,14 +155,16 @@ def migrate(database_url: str, revision: str = "head", *, service_role: str | No
     those before it stay. Raises `ConfigError` if a table is in use for a minute.
     """
     with _migrating(database_url) as (connection, settings):
-        settings.attributes["transaction_per_migration"] = True
         _retry_locks(connection, lambda: _run(settings, "upgrade", revision))
         with connection.begin():
             return protect_tables(connection, service_role)
 
 
 def downgrade(database_url: str, revision: str) -> None:
-    """Downgrade the tables to a revision in one transaction; `base` is the empty database."""
+    """Downgrade the tables to a revision; `base` is the empty database.
+
+    Each migration is undone in a transaction of its own, as `migrate` runs it.
+    """
     with _migrating(database_url) as (connection, settings):
         _retry_locks(connection, lambda: _run(settings, "downgrade", revision))
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, inspect, make_url, text
 
 from service.cli.processes import migrate as migrate_command
-from service.core.db import downgrade, migrate
+from service.core.db import downgrade, find_revision, migrate
 from service.errors import ConfigError
 from service.models import Base
 from tests.databases import as_owner, make_database
@@ -142,7 +142,7 @@ def _indexes(url: str) -> set[str | None]:
 def test_a_table_in_use_is_tried_again_and_what_was_done_stays(
     next_release: Path, migrated_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.core.db._TABLE_LOCK_MS", 50)
+    monkeypatch.setattr("service.core.db._TABLE_LOCK_MS", 20)
     monkeypatch.setattr("service.core.db._TABLE_LOCK_TRIES", 2)
     monkeypatch.setattr("service.core.db._TABLE_LOCK_PAUSE_SECONDS", 0)
     engine = create_engine(migrated_database)
@@ -155,8 +155,15 @@ def test_a_table_in_use_is_tried_again_and_what_was_done_stays(
         monkeypatch.setattr("service.core.db.time.sleep", lambda _seconds: waiting.start())
         migrate(migrated_database)
     waiting.join()
-    engine.dispose()
     assert "ix_next" in _indexes(migrated_database)
+    downgrade(migrated_database, "0034")
+    monkeypatch.setattr("service.core.db.time.sleep", lambda _seconds: None)
+    with engine.connect() as connection:
+        connection.execute(text("SELECT count(*) FROM audits"))
+        with pytest.raises(ConfigError, match="has used a table for a minute"):
+            downgrade(migrated_database, "0032")
+        assert find_revision(connection) == "0033"
+    engine.dispose()
 
 
 def test_migrations_are_numbered_without_a_gap_or_a_branch() -> None:
