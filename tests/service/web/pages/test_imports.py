@@ -145,7 +145,7 @@ def test_a_day_with_many_uploads_continues_on_the_next_page(
         page = response.get_data(as_text=True)
         assert re.findall(r"<bdi>(\d-\d)</bdi>", page) == labels
         is_crowded = labels[0] == "1-0"
-        assert ("more uploads. They are" in page, "1 batch</a>" in page) == (is_crowded,) * 2
+        assert ("More uploads from this day" in page, "1 batch</a>" in page) == (is_crowded,) * 2
         queries.append(link(response, ' rel="next"'))
         if labels[0] == "1-3":
             assert "Feb 28, 2026, continued</h3>" in page
