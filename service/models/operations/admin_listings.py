@@ -43,7 +43,7 @@ def page_of_audits(session: Session, number: int) -> Page:
 
 @cache
 def _audits() -> Select[*tuple[Any, ...]]:
-    """Return a query of this module, as others here, because building it takes longer than it."""
+    """Return a query; like others here, it is built once, which takes longer than running it."""
     columns = (
         *(Audit.id, Audit.status, Audit.source, Audit.attempts, Audit.created_at),
         *(Audit.finished_at, Audit.records, Audit.size_bytes, Audit.raw_purged_at, Audit.error),

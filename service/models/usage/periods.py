@@ -72,7 +72,7 @@ def measure_periods(session: Session, account_id: str, periods: Periods) -> tupl
 
 @cache
 def _measured() -> Select[*tuple[Any, ...]]:
-    """Return a query of this module, as others here, because building it takes longer than it."""
+    """Return a query; like others here, it is built once, which takes longer than running it."""
     sums = [
         _sum_in(period, SpendDay.day, amount)
         for period in _NAMES
