@@ -150,7 +150,7 @@ def list_batches(
 
     One line more than `BATCH_LINES_SHOWN` says that there are others.
     """
-    query = _batches().where(*_of(account_id, days, chosen, INGEST))
+    query = _batches().where(*_of(account_id, days, chosen, INGEST)).limit(BATCH_LINES_SHOWN + 1)
     return [Batches(*row) for row in session.execute(query)]
 
 
@@ -167,7 +167,7 @@ def _batches() -> Select[*tuple[Any, ...]]:
     )
     query = select(*columns).group_by(_DAY, Audit.client, Audit.environment)
     newest = (_DAY.desc(), func.max(Audit.created_at).desc())
-    return query.order_by(*newest).limit(BATCH_LINES_SHOWN + 1)
+    return query.order_by(*newest)
 
 
 def list_uploads(

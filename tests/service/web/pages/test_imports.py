@@ -151,6 +151,24 @@ def test_a_day_with_many_uploads_continues_on_the_next_page(
             assert "Feb 28, 2026, continued</h3>" in page
             assert link(response, ' rel="prev"') == queries[1]
     assert queries[-1] is None
+    others = add_run(sessions, add_person(sessions).account_id, created_at=NOON)
+    query = f"?until=2026-02-28&before={others}"
+    assert "continued" not in show(client, person, query).get_data(as_text=True)
+
+
+def test_a_day_with_many_clients_lists_the_latest(
+    client: FlaskClient, person: Person, sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (by_day, page_of_imports):
+        monkeypatch.setattr(module, "BATCH_LINES_SHOWN", 2)
+    for hours, name in ((0, "a"), (1, "b"), (2, "c"), (24, "d")):
+        add_batches(sessions, person, 1, client=name, created_at=NOON - timedelta(hours=hours))
+    first = show(client, person)
+    assert re.findall(r"1 batch from (\w)", words(first)) == ["a", "b"]
+    assert "Only the latest 2 are listed." in words(first)
+    second = words(show(client, person, str(link(first, ' rel="next"'))))
+    assert re.findall(r"1 batch from (\w)", second) == ["d"]
+    assert "are listed" not in second
 
 
 def test_audits_of_the_account_are_apart(
