@@ -79,7 +79,7 @@ def test_two_audits_are_compared_as_the_library_compares_their_reports(
 
 
 def test_two_months_are_compared_by_route_and_model_largest_change_first(
-    client: FlaskClient, tenant: Tenant, db_session: Session
+    client: FlaskClient, tenant: Tenant, db_session: Session, sessions: "sessionmaker[Session]"
 ) -> None:
     lines = [
         *(spend_line(FEBRUARY, "10"), spend_line(FEBRUARY, "50", route="search")),
@@ -87,6 +87,7 @@ def test_two_months_are_compared_by_route_and_model_largest_change_first(
         *(spend_line(MARCH, "2", route="new"), spend_line(date(2026, 4, 9), "99", route="later")),
     ]
     add_spend(db_session, tenant.account_id, *lines)
+    add_spend(db_session, add_tenant(sessions).account_id, spend_line(MARCH, route="theirs"))
     answer = _get(client, tenant, **MONTHS)
     assert [
         (each["route"], each["change_usd"], each.get("change_pct")) for each in answer["routes"]
@@ -133,18 +134,21 @@ def test_without_parameters_the_last_30_days_are_compared_with_those_before(
 
 
 def test_findings_of_periods_are_new_fixed_gone_or_changed(
-    client: FlaskClient, tenant: Tenant, db_session: Session
+    client: FlaskClient, tenant: Tenant, db_session: Session, sessions: "sessionmaker[Session]"
 ) -> None:
     add_spend(db_session, tenant.account_id, spend_line(MARCH, route="fixed"), spend_line(MARCH))
+    other = add_tenant(sessions)
     days = {
         "fixed": {FEBRUARY: "9"},
         "gone": {FEBRUARY: "8"},
         "new": {MARCH: "7"},
         "worse": {FEBRUARY: "1", MARCH: "2"},
         "elsewhere": {date(2026, 5, 1): "100"},
+        "theirs": {MARCH: "50"},
     }
     for route, amounts in days.items():
-        finding = add_account_finding(db_session, tenant.account_id, route=route)
+        owner = other if route == "theirs" else tenant
+        finding = add_account_finding(db_session, owner.account_id, route=route)
         rows = [
             {"account_finding_id": finding.id, "day": day, "calls": 1, "saving_usd": Decimal(usd)}
             for day, usd in amounts.items()

@@ -132,8 +132,11 @@ def test_an_audit_whose_report_was_deleted_is_not_the_one_before(
     deleted = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
     after = _add_audit(db_session, account_id, "50", now)
     db_session.query(ReportRow).filter_by(audit_id=deleted).delete()
+    db_session.get_one(Audit, deleted).report_deleted_at = now
     db_session.commit()
-    assert "Choose the audit to compare with." in ada.get(f"/compare?after={after}")
+    page = ada.get(f"/compare?after={after}")
+    assert "Your account has no other audit to compare with yet." in page
+    assert deleted not in page
 
 
 @pytest.mark.parametrize(("chosen", "other"), [("after", "before"), ("before", "after")])
@@ -164,6 +167,7 @@ def test_another_accounts_audits_are_not_found(
 ) -> None:
     ids = [_add_audit(db_session, account_id, "1", utc_now()) for _ in range(2)]
     eve.get(f"/compare?before={ids[0]}&after={ids[1]}", 404)
+    assert "Nothing to compare yet" in eve.get("/compare")
     assert "No change" in ada.get(f"/compare?before={ids[0]}&after={ids[1]}")
 
 

@@ -177,7 +177,7 @@ def test_it_reveals_nothing_about_others(
     response = show(client, person)
     assert runs_of(response) == [mine]
     assert "777" not in words(response)
-    assert "flagship" not in words(response)
+    assert "Oversized model" not in words(response)
 
 
 def test_signed_out_visitors_go_to_sign_in_and_back(client: FlaskClient) -> None:
