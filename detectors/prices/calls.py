@@ -192,9 +192,8 @@ def _number(calls: Calls, label: str, ranks: Calls, engine: Engine) -> Calls:
     Labels are numbered in sorted order, so that the number can replace the label in time order.
     """
     number = nw.when(nw.col(label) != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
-    numbered = engine.join_small(calls, ranks, [label])
-    number = number.cast(engine.label_type).alias(NUMBERED[label])
-    return numbered.with_columns(number).drop(label, "rank")
+    numbers = ranks.select(label, number.cast(engine.label_type).alias(NUMBERED[label]))
+    return engine.join_small(calls, numbers, [label]).drop(label)
 
 
 def arrange(priced: PricedCalls, engine: Engine) -> Calls:
