@@ -7,10 +7,8 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 from collections.abc import Mapping
 from copy import copy
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import genai_prices
-from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from msgspec.structs import replace
 
 from detectors.contract import LAST_INSTANT
@@ -21,6 +19,10 @@ from detectors.prices.agreed.private import private_model
 from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.catalog import Catalog
+from detectors.prices.lookup.installed import installed, installed_version
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
 
 
 class PriceBook:
@@ -34,7 +36,7 @@ class PriceBook:
     snapshot : genai_prices.data_snapshot.DataSnapshot, optional
         Other prices than the installed ones, such as an update or your own.
     version : str, optional
-        The name of these prices in the report.
+        The name of these prices in the report; by default, the version of genai-prices.
     as_of : str, optional
         The date of these prices in the report, such as ``2026-11-22``.
     discounts : mapping of str to share, optional
@@ -79,18 +81,18 @@ class PriceBook:
 
     def __init__(
         self,
-        snapshot: DataSnapshot | None = None,
+        snapshot: "DataSnapshot | None" = None,
         *,
-        version: str = genai_prices.__version__,
+        version: str | None = None,
         as_of: str = "",
         discounts: Mapping[str, Any] | None = None,
         overrides: Mapping[tuple[str, str], Any] | None = None,
         aliases: Mapping[tuple[str, str], Any] | None = None,
     ) -> None:
-        self.version = version
+        self.version = version or installed_version()
         self.as_of = as_of
         self.terms = PriceTerms.read(discounts, overrides, aliases)
-        self._catalog = Catalog(snapshot or get_snapshot())
+        self._catalog = Catalog(snapshot or installed())
         self._listings: dict[tuple[str, str], Listing | None] = {}
         self._check_terms()
 

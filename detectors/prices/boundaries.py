@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time
-
-from genai_prices.types import (
-    ModelInfo,
-    ModelPrice,
-    StartDateConstraint,
-    TimeOfDateConstraint,
-)
+from datetime import UTC, date, datetime, time
+from typing import TYPE_CHECKING, Any
 
 from detectors.prices.rates import tier_starts
 
-_Constraint = StartDateConstraint | TimeOfDateConstraint | None
+if TYPE_CHECKING:
+    from genai_prices.types import StartDateConstraint, TimeOfDateConstraint
+
+    from detectors.prices.lookup.records import AnyModel, AnyPrices, Daytime, StartDate
+
+    _Constraint = StartDateConstraint | TimeOfDateConstraint | StartDate | Daytime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +42,39 @@ class Boundaries:
         )
 
     @classmethod
-    def of(cls, info: ModelInfo) -> "Boundaries":
+    def of(cls, info: "AnyModel") -> "Boundaries":
         """Return where the standard rates change."""
         if isinstance(info.prices, list):
             return cls._between([(price.constraint, price.prices) for price in info.prices])
         return cls._between([(None, info.prices)])
 
     @classmethod
-    def of_variants(cls, info: ModelInfo) -> "Boundaries":
+    def of_variants(cls, info: "AnyModel") -> "Boundaries":
         """Return where the rates of other tiers change."""
         variants = info.price_variants or ()
         return cls._between([(variant.constraint, variant.prices) for variant in variants])
 
     @classmethod
-    def _between(cls, prices: Iterable[tuple[_Constraint, ModelPrice]]) -> "Boundaries":
+    def _between(cls, prices: Iterable[tuple["_Constraint", "AnyPrices"]]) -> "Boundaries":
         moments: set[datetime] = set()
         day_seconds: set[int] = set()
         lengths: set[int] = set()
         for constraint, price in prices:
             lengths |= tier_starts(price)
-            if isinstance(constraint, StartDateConstraint):
-                moments.add(datetime.combine(constraint.start_date, time(), UTC))
-            elif constraint is not None:
-                clocks = (constraint.start_time, constraint.end_time)
+            if constraint is not None:
+                moments |= {_midnight(day) for day in _read(constraint, "start_date")}
+                clocks = _read(constraint, "start_time", "end_time")
                 day_seconds |= {_utc_second(clock) for clock in clocks}
         return cls(frozenset(moments), frozenset(day_seconds), frozenset(lengths))
+
+
+def _read(constraint: "_Constraint", *names: str) -> list[Any]:
+    """Return what the constraint has of these: a start date, or times of day."""
+    return [getattr(constraint, name) for name in names if hasattr(constraint, name)]
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
 
 
 def _utc_second(clock: time) -> int:

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
-from genai_prices.types import ModelInfo
 
 from detectors.prices import model_data
 from detectors.prices.agreed.terms import Terms
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import Rates, find_rates
+
+if TYPE_CHECKING:
+    from detectors.prices.lookup.records import AnyModel
 
 
 class Listing(msgspec.Struct, frozen=True, eq=False):
@@ -24,7 +27,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
 
     provider: str
     model: str
-    info: ModelInfo
+    info: "AnyModel"
     is_equivalent: bool
     is_own: bool = True
     target_kind: int = NO_TARGET

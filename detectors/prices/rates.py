@@ -5,12 +5,16 @@ Lookup by name is in `book`, pricing of frames in `table`.
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from genai_prices.types import ModelPrice, TieredPrices
 
 from detectors.prices import units
+
+if TYPE_CHECKING:
+    from genai_prices.types import TieredPrices as BookTieredPrices
+
+    from detectors.prices.lookup.records import AnyPrices, TieredPrices
 
 TOKENS_PER_MTOK = 1_000_000
 
@@ -83,7 +87,7 @@ class Rates(msgspec.Struct, frozen=True):
 NO_RATES: Final = Rates({units.INPUT: 0.0})
 
 
-def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
+def find_rates(price: "AnyPrices", prompt_tokens: int) -> Rates | None:
     """Return the rates for a prompt of this length; None without a rate for input tokens.
 
     A model billed only by characters, pages or hours, or listed without a price, has no rate per
@@ -98,13 +102,12 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     return Rates(own) if units.INPUT in own else None
 
 
-def tier_starts(price: ModelPrice) -> set[int]:
+def tier_starts(price: "AnyPrices") -> set[int]:
     """Return the prompt lengths beyond which another rate applies."""
-    tiered = (rate for rate in vars(price).values() if isinstance(rate, TieredPrices))
-    return {tier.start for rate in tiered for tier in rate.tiers}
+    return {tier.start for rate in vars(price).values() for tier in getattr(rate, "tiers", ())}
 
 
-def _tier(rate: Decimal | TieredPrices, prompt_tokens: int) -> Decimal:
+def _tier(rate: "Decimal | TieredPrices | BookTieredPrices", prompt_tokens: int) -> Decimal:
     """Return the rate: a long prompt pays the higher rate on all tokens, not only on the excess."""
     if isinstance(rate, Decimal):
         return rate

@@ -9,11 +9,10 @@ tokens are billed at as part of the prompt or the answer.
 from collections.abc import Iterator, Mapping
 
 import narwhals.stable.v2 as nw
-from genai_prices.units import UnitDef
 
 from detectors.prices import units
 
-Optional = Mapping[str, UnitDef]
+Optional = Mapping[str, units.Unit]
 
 
 def input_usd(prefix: str, optional: Optional) -> nw.Expr:

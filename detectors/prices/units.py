@@ -5,13 +5,28 @@ usage. `data/uncounted_units.toml` lists the units that no count of a record can
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
-from genai_prices.data_units import unit_data
-from genai_prices.units import UnitDef, UnitRegistry
+import msgspec
 
-_REGISTRY: Final = UnitRegistry(unit_data)
-_BY_PRICE_KEY: Final = {unit.price_key: unit for unit in _REGISTRY.units.values()}
+from detectors.prices.lookup.installed import raw_units
+
+
+class Unit(msgspec.Struct, frozen=True):
+    """What is billed: `per` so many of it cost one rate."""
+
+    usage_key: str
+    price_key: str
+    per: int
+    dimensions: Mapping[str, str]
+
+
+def _read(usage_key: str, raw: Mapping[str, Any]) -> Unit:
+    return Unit(usage_key, raw.get("price_key", usage_key), raw["per"], raw.get("dimensions", {}))
+
+
+_UNITS: Final = {key: _read(key, raw) for key, raw in raw_units().items()}
+_BY_PRICE_KEY: Final = {unit.price_key: unit for unit in _UNITS.values()}
 
 INPUT: Final = "input_tokens"
 OUTPUT: Final = "output_tokens"
@@ -38,41 +53,37 @@ _RENAMED: Final = {
 _ALWAYS: Final = frozenset({*COUNTED.values(), CACHE_WRITE_5M, REQUESTS})
 
 
-def optional_counts(columns: Iterable[str]) -> dict[str, UnitDef]:
+def optional_counts(columns: Iterable[str]) -> dict[str, Unit]:
     """Return the unit of each column that counts something beside the usual four counts."""
     keys = {name: _RENAMED.get(name, name) for name in columns if name not in COUNTED}
-    return {
-        name: _REGISTRY.units[key]
-        for name, key in keys.items()
-        if key in _REGISTRY.units and key not in _ALWAYS
-    }
+    return {name: _UNITS[key] for name, key in keys.items() if key in _UNITS and key not in _ALWAYS}
 
 
-def priced_units() -> dict[str, UnitDef]:
+def priced_units() -> dict[str, Unit]:
     """Return the units that a record's counts can price, by price key."""
     counted = {*_ALWAYS, CACHE_WRITE_1H, *_RENAMED.values(), "web_searches"}
-    return {unit.price_key: unit for key, unit in _REGISTRY.units.items() if key in counted}
+    return {unit.price_key: unit for key, unit in _UNITS.items() if key in counted}
 
 
-def find_unit(price_key: str) -> UnitDef | None:
+def find_unit(price_key: str) -> Unit | None:
     """Return the unit of a price key; None if the registry does not have it."""
     return _BY_PRICE_KEY.get(price_key)
 
 
 def is_fee(key: str) -> bool:
     """Check whether a usage is a tool's fee and not a part of prompt or answer."""
-    return _REGISTRY.units[key].dimensions["family"] == "tool_calls"
+    return _UNITS[key].dimensions["family"] == "tool_calls"
 
 
 def overlaps(key: str) -> bool:
     """Check whether a usage is part of two others, such as the cached tokens of sounds."""
-    kinds = _REGISTRY.units[key].dimensions.keys() & {"modality", "token_type"}
+    kinds = _UNITS[key].dimensions.keys() & {"modality", "token_type"}
     return len(kinds) > 1
 
 
 def purpose(key: str) -> str:
     """Return the kind of rate: input, cache_read, cache_write, output; else the usage itself."""
-    dimensions = _REGISTRY.units[key].dimensions
+    dimensions = _UNITS[key].dimensions
     if dimensions["family"] != "tokens":
         return key
     token_type = dimensions.get("token_type", "")
@@ -87,13 +98,19 @@ def surcharge(rates: Mapping[str, float], key: str) -> float:
     """
     if key not in rates:
         return 0.0
-    lineage = {key, *(_REGISTRY.ancestor_usage_keys(key) & rates.keys())}
+    lineage = {key, *(other for other in rates if _is_part(key, other))}
     shares: dict[str, int] = {}
-    for part in sorted(lineage, key=lambda each: -len(_REGISTRY.units[each].dimensions)):
+    for part in sorted(lineage, key=lambda each: -len(_UNITS[each].dimensions)):
         inner = (shares[other] for other in shares if _is_part(other, part))
         shares[part] = int(part == key) - sum(inner)
     return sum(rates[part] * share for part, share in shares.items())
 
 
 def _is_part(inner: str, outer: str) -> bool:
-    return outer in _REGISTRY.ancestor_usage_keys(inner)
+    """Check whether each of the first unit is one of the second, which is not itself."""
+    whole, part = _UNITS.get(outer), _UNITS[inner]
+    return (
+        whole is not None
+        and whole is not part
+        and whole.dimensions.items() <= part.dimensions.items()
+    )

@@ -13,19 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import genai_prices
-import httpx2
 import msgspec
-from genai_prices.data_snapshot import DataSnapshot, get_snapshot
-from genai_prices.types import _providers_from_raw
-from genai_prices.update_prices import DEFAULT_UPDATE_URL
 
 from detectors.contract import PriceSource, Report, SpendByModel, UnpricedModel
 from detectors.errors import PriceUpdateError
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
+from detectors.prices.lookup.installed import installed, installed_version
+
+# genai-prices and HTTPX load slowly. Functions import them, because an audit needs neither.
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
 
 MAX_BYTES: Final = 64 << 20
 TIMEOUT_SECONDS: Final = 10.0  # without a byte
@@ -63,11 +63,13 @@ def fetch(url: str | None = None) -> bytes:
 
     Anything that goes wrong raises `PriceUpdateError`.
     """
+    from genai_prices.update_prices import DEFAULT_UPDATE_URL
+
     providers = _fetch(url or DEFAULT_UPDATE_URL)
     _read(providers)
     stored = {
         "as_of": datetime.now(UTC).date().isoformat(),
-        "version": genai_prices.__version__,
+        "version": installed_version(),
         "providers": providers,
     }
     return json.dumps(stored).encode()
@@ -76,7 +78,7 @@ def fetch(url: str | None = None) -> bytes:
 class Update(msgspec.Struct, frozen=True):
     """The prices of a stored update."""
 
-    snapshot: DataSnapshot
+    snapshot: "DataSnapshot"
     version: str
     as_of: str
 
@@ -88,7 +90,7 @@ def read(content: bytes) -> Update | None:
     """Read a stored update; return None if it is damaged or of another version."""
     with suppress(ValueError, TypeError, KeyError, PriceUpdateError):
         stored = json.loads(content)
-        if stored["version"] == genai_prices.__version__:
+        if stored["version"] == installed_version():
             as_of = datetime.fromisoformat(stored["as_of"]).date().isoformat()
             return Update(_read(stored["providers"]), f"{stored['version']}+{as_of}", as_of)
     return None
@@ -104,6 +106,8 @@ def load(file: Path | None = None) -> PriceBook:
 
 
 def _fetch(url: str) -> Any:
+    import httpx2
+
     try:
         payload = _download(url)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -115,6 +119,8 @@ def _fetch(url: str) -> Any:
 
 
 def _download(url: str) -> bytes:
+    import httpx2
+
     payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
     with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
         response.raise_for_status()
@@ -127,15 +133,18 @@ def _download(url: str) -> bytes:
     return bytes(payload)
 
 
-def _read(providers: Any) -> DataSnapshot:
+def _read(providers: Any) -> "DataSnapshot":
     """Check the published providers: a part of the book is no update."""
+    from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import _providers_from_raw
+
     try:
         read = _providers_from_raw(providers)
     except (ValueError, TypeError) as error:
         raise PriceUpdateError(f"the published prices have another form: {error}") from error
     models = sum(len(provider.models) for provider in read)
-    installed = get_snapshot().providers
-    if models < sum(len(provider.models) for provider in installed) * _LEAST_SHARE:
+    known = sum(len(provider.models) for provider in installed().providers)
+    if models < known * _LEAST_SHARE:
         raise PriceUpdateError(f"the published prices have only {models:,} models")
     return DataSnapshot(providers=read, from_auto_update=True)
 

@@ -2,33 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-
-from genai_prices.types import (
-    ClauseEquals,
-    ConditionalPrice,
-    ModelInfo,
-    ModelPrice,
-    StartDateConstraint,
-)
+from typing import Any
 
 from detectors.prices.agreed.terms import Override
+from detectors.prices.lookup.records import Model
 
 
-def private_model(model: str, overrides: Sequence[Override]) -> ModelInfo:
+def private_model(model: str, overrides: Sequence[Override]) -> Model:
     """Return the model as a record of the book, priced on the days of the overrides only."""
     ordered = sorted(overrides, key=lambda override: override.period.first or date.min)
-    return ModelInfo(
+    return Model(
         id=model,
-        match=ClauseEquals(model.lower()),
-        prices=[ConditionalPrice(prices=ModelPrice()), *_prices(ordered)],
+        terms=["equals", model.lower()],
+        context_window=None,
+        listed=[[None, {}], *_prices(ordered)],
+        variants=None,
     )
 
 
-def _prices(overrides: Sequence[Override]) -> Iterator[ConditionalPrice]:
+def _prices(overrides: Sequence[Override]) -> Iterator[list[Any]]:
+    """Yield the days from which prices apply, and the prices, as the data file has them."""
     for override in overrides:
-        period = override.period
-        start = StartDateConstraint(period.first) if period.first else None
-        yield ConditionalPrice(start, prices=ModelPrice(**override.rates))
-        if period.last:
-            after = StartDateConstraint(period.last + timedelta(days=1))
-            yield ConditionalPrice(after, prices=ModelPrice())
+        first, last = override.period.first, override.period.last
+        rates = {key: str(rate) for key, rate in override.rates.items()}
+        yield [first and first.isoformat(), rates]
+        if last:
+            yield [(last + timedelta(days=1)).isoformat(), {}]

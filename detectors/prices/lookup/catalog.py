@@ -6,16 +6,19 @@ in its snapshot only. An unknown model is never guessed.
 
 from collections.abc import Iterator
 from difflib import get_close_matches
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from genai_prices.data_snapshot import DataSnapshot, find_provider_by_id
 from msgspec.structs import replace
 
 from detectors.prices import model_data
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.index import REGIONAL, index_of
 from detectors.prices.lookup.names import Attempt, is_guessed, rewrite
+from detectors.prices.lookup.records import find_provider_by_id
 from detectors.prices.lookup.targets import NO_TARGET, find_target, is_same_model, names_at_host
+
+if TYPE_CHECKING:
+    from detectors.prices.lookup.records import AnyProvider, AnySnapshot
 
 _MOST_SUGGESTIONS: Final = 3
 _LEAST_LIKENESS: Final = 0.6
@@ -24,7 +27,7 @@ _LEAST_LIKENESS: Final = 0.6
 class Catalog:
     """Listings of the price book at list prices."""
 
-    def __init__(self, snapshot: DataSnapshot) -> None:
+    def __init__(self, snapshot: "AnySnapshot") -> None:
         self._snapshot = snapshot
         self._index = index_of(snapshot)
         self._found: dict[tuple[str, str], Listing | None] = {}
@@ -112,7 +115,9 @@ class Catalog:
         """Return the provider and name of the models with the closest names."""
         own = self.host(label)
         # Of equal names, that of the provider whose models have such names comes first.
-        providers = sorted(self._snapshot.providers, key=lambda each: each.model_match is None)
+        providers: list[AnyProvider] = sorted(
+            self._snapshot.providers, key=lambda each: each.model_match is None
+        )
         by_name: dict[str, tuple[str, str]] = {}
         for provider in providers:
             if own in (None, provider.id):

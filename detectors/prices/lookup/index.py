@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Final
-
-from genai_prices.data_snapshot import DataSnapshot
-from genai_prices.types import ModelInfo, Provider
+from typing import TYPE_CHECKING, Final
 
 from detectors.prices import model_data
+
+if TYPE_CHECKING:
+    from detectors.prices.lookup.records import AnyModel, AnyProvider, AnySnapshot
 
 # The book's mark of Bedrock's prices within a region, which no call has in its name.
 REGIONAL: Final = "regional."
@@ -17,7 +17,7 @@ REGIONAL: Final = "regional."
 class Index:
     """Models by name, and the providers that sell them."""
 
-    def __init__(self, snapshot: DataSnapshot) -> None:
+    def __init__(self, snapshot: "AnySnapshot") -> None:
         self._snapshot = snapshot
 
     @cached_property
@@ -41,7 +41,7 @@ class Index:
                 found[info.id.lower()].append(provider.id)
         return found
 
-    def models(self, provider: Provider) -> Iterable[ModelInfo]:
+    def models(self, provider: "AnyProvider") -> Iterable["AnyModel"]:
         """Yield the models that a provider sells, its own first."""
         yield from provider.models
         for other in self._snapshot.providers:
@@ -53,7 +53,7 @@ class Index:
 _LAST: Final[dict[int, Index]] = {}
 
 
-def index_of(snapshot: DataSnapshot) -> Index:
+def index_of(snapshot: "AnySnapshot") -> Index:
     """Return the index of a price book; making it takes longer than a small audit."""
     index = _LAST.get(id(snapshot))
     if index is None:
