@@ -51,21 +51,25 @@ class Parts:
 
     invalid: list[InvalidRow] = field(default_factory=list)
     untimed: int = 0
-    _numbers: list[int] = field(default_factory=list)
+    _numbers: Sequence[int] = ()
     _columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
     _is_ordered: bool = True
 
-    def add(self, numbers: list[int], columns: Columns) -> None:
-        """Add rows with increasing numbers."""
+    def add(self, numbers: Sequence[int], columns: Columns) -> None:
+        """Add rows with increasing numbers, and all columns that always exist."""
         if not numbers:
             return
-        if self._numbers and self._numbers[-1] > numbers[0]:
+        if not self._numbers:
+            # Most often these rows are all, and copying them would take as long as encoding them.
+            self._numbers, self._columns = numbers, columns
+            return
+        if self._numbers[-1] > numbers[0]:
             self._is_ordered = False
-        for name in columns.keys() - self._columns.keys():
-            self._columns[name] = [empty_value(name)] * len(self._numbers)
-        self._numbers += numbers
-        for name, column in self._columns.items():
-            column += _column(columns, name)
+        names = present_columns([*self._columns, *columns])
+        self._columns = {
+            name: _column(self._columns, name) + _column(columns, name) for name in names
+        }
+        self._numbers = [*self._numbers, *numbers]
 
     def reject(self, number: int, reason: str | list[Problem]) -> None:
         if not isinstance(reason, str):
@@ -89,8 +93,8 @@ def _is_missing_time(problem: Problem) -> bool:
 
 
 def take_clean(
-    numbers: list[int], columns: Columns, unclean: set[int]
-) -> tuple[list[int], Columns]:
+    numbers: Sequence[int], columns: Columns, unclean: set[int]
+) -> tuple[Sequence[int], Columns]:
     """Return the columns and row numbers without the unclean rows."""
     if not unclean:
         return numbers, columns
@@ -99,5 +103,5 @@ def take_clean(
     return _pick(numbers, clean), picked
 
 
-def _pick(column: list[Any], rows: list[int]) -> list[Any]:
+def _pick(column: Sequence[Any], rows: list[int]) -> list[Any]:
     return [column[row] for row in rows]

@@ -115,7 +115,7 @@ def lowered(texts: list[str]) -> list[str]:
 
 def service_tiers(named: Sequence[str | None]) -> list[str]:
     """Return the service tiers with prices of their own; all others become empty."""
-    if _PRICED_APART.isdisjoint(named):
+    if not any(named) or _PRICED_APART.isdisjoint(named):
         return [""] * len(named)
     return [tier if tier in _PRICED_APART else "" for tier in named]
 

@@ -1,12 +1,33 @@
 """Files that appear under their name only when they are complete, and survive a crash."""
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 # Without O_TMPFILE, a file gets a temporary name.
 _UNNAMED: Final = getattr(os, "O_TMPFILE", None)
+# Linux starts to write what is no longer needed in memory, and forgets only what it has written.
+_ADVISE: Final[Callable[..., None] | None] = getattr(os, "posix_fadvise", None)
+_NOT_NEEDED: Final = getattr(os, "POSIX_FADV_DONTNEED", 0)
+EARLY_BYTES: Final = 8 << 20
+
+
+class _EarlyWriter(FileIO):
+    """Starts writing to the disk while more data comes, so that little is left for the sync."""
+
+    _waiting = 0
+
+    def write(self, data: Any) -> int:
+        written = super().write(data)
+        self._waiting += written
+        if self._waiting >= EARLY_BYTES and _ADVISE:
+            with suppress(OSError):  # errors of the disk are those of the sync
+                _ADVISE(self.fileno(), self.tell() - self._waiting, self._waiting, _NOT_NEEDED)
+            self._waiting = 0
+        return written
 
 
 def open_new(temporary: Path) -> BinaryIO:
@@ -14,9 +35,13 @@ def open_new(temporary: Path) -> BinaryIO:
     if _UNNAMED is not None:
         # Not every file system supports unnamed files, and each reports it differently.
         with suppress(OSError):
-            return os.fdopen(os.open(temporary.parent, _UNNAMED | os.O_WRONLY, 0o600), "wb")
+            return _writer(os.open(temporary.parent, _UNNAMED | os.O_WRONLY, 0o600))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    return os.fdopen(os.open(temporary, flags, 0o600), "wb")
+    return _writer(os.open(temporary, flags, 0o600))
+
+
+def _writer(descriptor: int) -> BinaryIO:
+    return BufferedWriter(_EarlyWriter(descriptor, "wb"))
 
 
 def give_name(file: BinaryIO, path: Path) -> None:

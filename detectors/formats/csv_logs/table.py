@@ -31,7 +31,7 @@ from detectors.formats.columns import (
 from detectors.formats.csv_logs.mapping import ColumnMapping, Header, check_header
 from detectors.formats.csv_logs.rows import PADDING, Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
-from detectors.formats.json_logs.dialect import to_microseconds
+from detectors.formats.json_logs.dialect import datetimes_to_microseconds, to_microseconds
 from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 from detectors.formats.text.splitting import has_longer_line
 
@@ -232,7 +232,7 @@ class _Table:
 
 def _read_times(cells: Sequence[str]) -> list[int | None]:
     with suppress(msgspec.ValidationError):
-        return to_microseconds(msgspec.convert(cells, list[datetime], strict=False))
+        return datetimes_to_microseconds(msgspec.convert(cells, list[datetime], strict=False))
     try:
         return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
     except (ValueError, OverflowError):

@@ -25,7 +25,7 @@ from detectors.formats.moments import (
 )
 
 Moment = datetime | int | float | None
-_WHOLE_SECONDS: Final = struct.Struct(">xxI")
+_MOMENT_BYTES: Final = 6  # of a time in whole seconds: two of its type, then four of the seconds
 _ARRAY_START: Final = 3  # bytes before the first, of fewer than 65,536
 
 
@@ -165,9 +165,10 @@ def first_given(first: list[Any], *others: Iterable[Any]) -> list[Any]:
     for column in others:
         if None not in result:
             break
-        result = [
-            other if value is None else value for value, other in zip(result, column, strict=True)
-        ]
+        others_given = list(column)
+        if others_given.count(None) < len(others_given):  # few logs have both names
+            pairs = zip(result, others_given, strict=True)
+            result = [other if value is None else value for value, other in pairs]
     return result
 
 
@@ -177,10 +178,16 @@ def to_microseconds(moments: list[Any]) -> list[int | None]:
     if kinds == {int} and _are_seconds(moments):
         return [moment * SECOND_US for moment in moments]
     if kinds == {datetime}:
-        whole = _whole_seconds(moments)
-        if whole:
-            return whole
-    if kinds == {datetime} and {moment.tzinfo for moment in moments} == {UTC}:
+        return datetimes_to_microseconds(moments)
+    return [_microseconds_of(moment) for moment in moments]
+
+
+def datetimes_to_microseconds(moments: list[datetime]) -> list[int | None]:
+    """Convert times to microseconds since 1970; those without a zone are in UTC."""
+    whole = _whole_seconds(moments)
+    if whole:
+        return whole
+    if {moment.tzinfo for moment in moments} == {UTC}:
         return [(moment - EPOCH) // MICROSECOND for moment in moments]
     return [_microseconds_of(moment) for moment in moments]
 
@@ -189,13 +196,15 @@ def _whole_seconds(moments: list[datetime]) -> list[int | None] | None:
     """Convert times in whole seconds with a zone, or return None if there are others.
 
     MessagePack has six bytes for each of them, the last four of which are the seconds since 1970;
-    anything else is longer. To read them is four times faster than to subtract times.
+    anything else is longer. To read them is five times faster than to subtract times.
     """
-    text, size = msgspec.msgpack.encode(moments), _WHOLE_SECONDS.size * len(moments)
-    if len(text) > _ARRAY_START + size:
+    text, count = msgspec.msgpack.encode(moments), len(moments)
+    if not count or len(text) > _ARRAY_START + _MOMENT_BYTES * count:
         return None
-    found = _WHOLE_SECONDS.iter_unpack(memoryview(text)[-size:])
-    return [seconds * SECOND_US for (seconds,) in found]
+    packed, seconds = memoryview(text)[-_MOMENT_BYTES * count :], bytearray(4 * count)
+    for index in range(4):
+        seconds[index::4] = packed[2 + index :: _MOMENT_BYTES]
+    return [second * SECOND_US for second in struct.unpack(f">{count}I", seconds)]
 
 
 def _are_seconds(moments: list[Any]) -> bool:

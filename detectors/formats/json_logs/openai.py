@@ -25,7 +25,7 @@ from detectors.formats.json_logs.dialect import (
     to_microseconds,
     with_more_labels,
 )
-from detectors.formats.json_logs.parts import add_reasoning, column, cut_parts, given
+from detectors.formats.json_logs.parts import add_reasoning, column, cut_parts, filled, given
 
 
 class _CacheWriteDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -102,6 +102,9 @@ class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     request: Request | None = None
 
 
+_NO_DETAILS: Final = _InputDetails()
+
+
 def _flat_columns(rows: Sequence[_Flat]) -> Columns:
     moments = _moments(rows, rows)
     return {
@@ -136,19 +139,14 @@ def _moments(
 def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     usages = [body.usage for body in bodies]
     completions = _completion_tokens(bodies, usages)
-    details = first_given(
-        [usage.prompt_tokens_details for usage in usages],
-        (usage.input_tokens_details for usage in usages),
-    )
+    details = _input_details(usages)
     columns: Columns = {
         "prompt_tokens": first_given(
             [usage.prompt_tokens for usage in usages], (usage.input_tokens for usage in usages)
         ),
         "completion_tokens": completions,
         "cached_tokens": _cached_tokens(details, usages),
-        "cache_write_tokens": [
-            detail.cache_write_tokens or 0 if detail else 0 for detail in details
-        ],
+        "cache_write_tokens": [detail.cache_write_tokens or 0 for detail in details],
         "service_tier": service_tiers([body.service_tier for body in bodies]),
         **_part_columns(details, usages),
     }
@@ -156,26 +154,33 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     return cut_parts(columns)
 
 
-def _cached_tokens(details: Sequence[_InputDetails | None], usages: Sequence[_Usage]) -> list[int]:
-    cached = [detail.cached_tokens or 0 if detail else 0 for detail in details]
+def _input_details(usages: Sequence[_Usage]) -> list[_InputDetails]:
+    details = first_given(
+        [usage.prompt_tokens_details for usage in usages],
+        (usage.input_tokens_details for usage in usages),
+    )
+    return [detail or _NO_DETAILS for detail in details] if None in details else details
+
+
+def _cached_tokens(details: Sequence[_InputDetails], usages: Sequence[_Usage]) -> list[int]:
+    cached = [detail.cached_tokens or 0 for detail in details]
     hits = [usage.prompt_cache_hit_tokens for usage in usages]
     if not any(hits):
         return cached
     return [count or hit or 0 for count, hit in zip(cached, hits, strict=True)]
 
 
-def _part_columns(details: Sequence[_InputDetails | None], usages: Sequence[_Usage]) -> Columns:
+def _part_columns(details: Sequence[_InputDetails], usages: Sequence[_Usage]) -> Columns:
     answers = first_given(
         [usage.completion_tokens_details for usage in usages],
         (usage.output_tokens_details for usage in usages),
     )
-    has_answers = any(answers)
     return given(
-        audio_prompt_tokens=column(details, "audio_tokens"),
-        image_prompt_tokens=column(details, "image_tokens"),
-        reasoning_tokens=column(answers, "reasoning_tokens") if has_answers else None,
-        audio_completion_tokens=column(answers, "audio_tokens") if has_answers else None,
-        image_completion_tokens=column(answers, "image_tokens") if has_answers else None,
+        audio_prompt_tokens=filled([detail.audio_tokens for detail in details]),
+        image_prompt_tokens=filled([detail.image_tokens for detail in details]),
+        reasoning_tokens=column(answers, "reasoning_tokens"),
+        audio_completion_tokens=column(answers, "audio_tokens"),
+        image_completion_tokens=column(answers, "image_tokens"),
     )
 
 

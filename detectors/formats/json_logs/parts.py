@@ -14,10 +14,15 @@ from detectors.formats.columns import Columns
 
 def column(details: Sequence[Any], name: str) -> list[int] | None:
     """Return a count of details that may be absent; None if all are absent or zero."""
-    get = attrgetter(name)
-    if not any(map(get, filter(None, details))):
+    if not any(details):
         return None
-    return [get(detail) or 0 if detail else 0 for detail in details]
+    get = attrgetter(name)
+    return filled([get(detail) if detail else None for detail in details])
+
+
+def filled(counts: list[int | None]) -> list[int] | None:
+    """Return counts with 0 for those that are absent; None if all are absent or zero."""
+    return [count or 0 for count in counts] if any(counts) else None
 
 
 def given(**columns: list[Any] | None) -> Columns:

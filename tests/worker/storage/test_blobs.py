@@ -121,6 +121,25 @@ def test_a_folder_with_odd_characters_is_found(tmp_path: Path) -> None:
     assert (folder / KEY).read_bytes() == b"one"
 
 
+def test_the_disk_is_busy_before_a_large_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advised: list[tuple[int, int]] = []
+
+    def advise(_descriptor: int, offset: int, length: int, _advice: int) -> None:
+        advised.append((offset, length))
+        raise OSError("not on this file system")
+
+    monkeypatch.setattr("service.core.durable_files._ADVISE", advise)
+    monkeypatch.setattr("service.core.durable_files.EARLY_BYTES", 25_000)
+    blobs = BlobStore.from_url(tmp_path.as_uri())
+    with blobs.writer(KEY) as file:
+        for letter in (b"a", b"b", b"c", b"d", b"e"):
+            file.write(letter * 10_000)
+        assert advised == [(0, 30_000)]
+    assert blobs.get(KEY) == b"".join(letter * 10_000 for letter in (b"a", b"b", b"c", b"d", b"e"))
+
+
 def test_a_file_is_for_its_user_alone(tmp_path: Path) -> None:
     BlobStore.from_url(tmp_path.as_uri()).put(KEY, b"one")
     assert (tmp_path / KEY).stat().st_mode & 0o777 == 0o600
