@@ -31,8 +31,6 @@ class Engine:
     outlasts_close = True
     # Whether the calls are so few that planning a query takes longer than computing it.
     has_few_calls = False
-    # Whether a plan for few calls is made once, and reused by other audits.
-    reuses_plans = False
 
     @property
     def attaches_lazily(self) -> bool:
@@ -69,6 +67,10 @@ class Engine:
         its name and its inputs only.
         """
         return list(plan(*inputs))
+
+    def has_planned(self, name: str) -> bool:
+        """Check whether an earlier audit has made a plan with this name that can be reused."""
+        return False
 
     def close(self) -> None:
         """Free what was stored."""

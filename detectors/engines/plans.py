@@ -43,10 +43,16 @@ class _Plans(threading.local):
     """The plans of one thread, because a running plan's slots are filled."""
 
     def __init__(self) -> None:
-        self.known: dict[Hashable, tuple[list[_Slot], list[pl.LazyFrame]]] = {}
+        self.known: dict[tuple[Hashable, Hashable], tuple[list[_Slot], list[pl.LazyFrame]]] = {}
 
 
 _plans = _Plans()
+
+
+def has_planned(name: str) -> bool:
+    """Check whether this thread has made a plan whose name begins with this text."""
+    names = (known for known, _ in _plans.known if isinstance(known, tuple))
+    return any(known[0] == name for known in names)
 
 
 def run_again(name: Hashable, plan: Plan, frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:

@@ -11,7 +11,7 @@ import polars as pl
 from detectors.engines.categories import categorize, with_equal_types
 from detectors.engines.engine import Calls, Engine, Plan, Row
 from detectors.engines.lookup import NO_ROW, row_finder
-from detectors.engines.plans import run_again
+from detectors.engines.plans import has_planned, run_again
 from detectors.engines.sorting import argsort
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
@@ -53,7 +53,6 @@ class PolarsEngine(Engine):
     has_order = True
     has_calls_in_order = True
     has_wide_integers = True
-    reuses_plans = True
 
     def __init__(self) -> None:
         self._numbered: _Numbered | None = None
@@ -105,6 +104,9 @@ class PolarsEngine(Engine):
             return super().apply(name, plan, *inputs)
         frames = [self._collect(calls) for calls in inputs]
         return [_lazy(frame) for frame in run_again(name, plan, frames)]
+
+    def has_planned(self, name: str) -> bool:
+        return has_planned(name)
 
     def with_plain_types(self, table: Calls) -> Calls:
         numbered: Calls = nw.from_native(table.to_native().with_row_index("row"))

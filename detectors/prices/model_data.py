@@ -5,7 +5,7 @@ Each entry of the TOML files has its source. The files contain no rates.
 
 import re
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -19,6 +19,8 @@ _SNAPSHOT = re.compile(
 _PREFIX = re.compile(r"\A(?:.*/)?(?:(?:[a-z-]+\.)?(?:anthropic|openai)\.)?")
 
 
+# A search for a model compares the names of all models of a provider.
+@lru_cache(maxsize=10_000)
 def base_name(model: str) -> str:
     """Return the model's name without prefix and snapshot date, with dashes in its version."""
     name = _PREFIX.sub("", model.lower())

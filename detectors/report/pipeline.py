@@ -171,7 +171,8 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         if not claims:
             return saved
         largest = None if self.engine.has_few_calls else _find_largest(priced + wider)
-        if self.engine.has_few_calls and self.engine.reuses_plans:
+        if self.engine.has_few_calls and self.engine.has_planned("savings"):
+            # A process that has audited before audits on: one plan for all claims is reused.
             claims = EVERY_CLAIM
         counting = [
             limit_lows(drop_findings(calls, dropped, self.engine), limited, self.engine)
