@@ -3,10 +3,14 @@
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
+from msgspec.structs import astuple
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
+from detectors.contract import DailySpend
 from service.models import Account, CallFile, SpendDay, SpendGroup, SpendRow
+from service.models.calls import daily_spend
 from tests.service.support.browser import Browser
 from tests.service.support.spend import FIRST, add_spend, spend_line
 
@@ -69,3 +73,27 @@ def test_the_days_go_with_their_file_and_with_their_account(
     assert _check(db_session) == 2
     db_session.execute(delete(Account).where(Account.id == ada.account_id))
     assert _check(db_session) == 0
+
+
+def test_lines_of_several_files_are_added_as_they_are_with_few_statements(
+    ada: Browser,
+    db_session: Session,
+    statements: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in range(3):
+        add_spend(db_session, ada.account_id, spend_line(FIRST, route="first"))
+    file_ids = db_session.scalars(select(CallFile.id).order_by(CallFile.id)).all()
+    odd = ("", "'; --", '"q" \\ \t\n', "%(files)s :files", "é 漢 😀", "null", "[{}]", "\u2028")
+    large = spend_line(NEXT, "98765432101234567.123456789", calls=2**57 + 1)
+    lines = [DailySpend(**{**large, "route": label}) for label in odd]
+    monkeypatch.setattr(daily_spend, "_LINES_AT_ONCE", 6)
+    statements.clear()
+    spend = [(file_ids[0], ada.account_id, lines), (file_ids[1], ada.account_id, lines[:4])]
+    daily_spend.add_spend(db_session.connection(), [*spend, (file_ids[2], ada.account_id, [])])
+    assert len(statements) == 2  # 6 lines; then 2 of the same file and 4 of the next
+    columns = [getattr(SpendRow, name) for name in ("file_id", *DailySpend.__struct_fields__)]
+    added = db_session.execute(select(*columns).where(SpendRow.day == NEXT).order_by(SpendRow.id))
+    expected = [(file_id, *astuple(line)) for file_id, _, some in spend for line in some]
+    assert list(map(tuple, added)) == expected
+    assert _check(db_session) == 5
