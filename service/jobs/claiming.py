@@ -17,9 +17,10 @@ from service.models.audits.audits import ACCOUNT
 from service.models.audits.leases import Claim
 from service.models.audits.turns import ClaimLimits, claim_next, find_source
 
-# Audits with so few records that most of their time would go into planning queries.
+# Audits with so few records that most of their time would go into planning queries. Four of the
+# largest batches take half as long together as one by one.
 _AUDITS_AT_ONCE: Final = 40
-_RECORDS_AT_ONCE: Final = 5_000
+_RECORDS_AT_ONCE: Final = 20_000
 
 
 @dataclass(frozen=True)

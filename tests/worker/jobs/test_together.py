@@ -9,6 +9,7 @@ from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.orm import Session
 
 import worker
+from detectors.contract import MAX_BATCH_RECORDS
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
@@ -37,6 +38,8 @@ def statuses(engine: Engine) -> dict[str, int]:
 def test_several_audits_of_a_long_queue_have_a_report_each(
     engine: Engine, blobs: BlobStore, audit_ids: list[str]
 ) -> None:
+    with engine.begin() as connection:
+        connection.execute(update(Audit).values(records=MAX_BATCH_RECORDS))  # the largest batches
     run_audit(audit_ids[0])
     assert statuses(engine) == {"done": FIRST, "queued": COUNT - FIRST}
     alone, rest = audit_ids[-1], audit_ids[2 * FIRST : -1]
