@@ -1,17 +1,30 @@
 """Queries of the page about spend: groups by cost, compared with the period before, and days."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, case, collate, func, select, true
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Select,
+    bindparam,
+    case,
+    collate,
+    func,
+    select,
+    true,
+)
 from sqlalchemy.orm import Session
 
 from service.models.calls.daily_spend import SpendRow
 from service.models.calls.spend import Selection, Sums
 
 _PREVIOUS: Final = ("previous_calls", "previous_usd")
+_SUMS: Final = (*Sums._fields, *_PREVIOUS)
+_BOTH_PERIODS: Final = ("earliest", "last")
 
 
 class Group(NamedTuple):
@@ -37,30 +50,46 @@ def rank_spend(session: Session, account_id: str, wanted: Selection, *, limit: i
 
     A group of the period before that has no calls any more is a group, too.
     """
-    name, names = wanted.keys[0], (*Sums._fields, *_PREVIOUS)
-    groups = _compare(account_id, wanted)
-    sums = (func.coalesce(func.sum(groups.c[each]), 0) for each in names)
+    earliest, _ = wanted.previous
+    values = {"account_id": account_id, "earliest": earliest, "most": limit}
+    days = {"first": wanted.first, "last": wanted.last}
+    only = {_parameter(name): value for name, value in wanted.only.items()}
+    query = _ranked(wanted.keys[0], tuple(sorted(wanted.only)))
+    return _ranking(session.execute(query, {**values, **days, **only}).all(), len(_SUMS))
+
+
+@cache
+def _ranked(name: str, only: tuple[str, ...]) -> Select[*tuple[Any, ...]]:
+    """Return the query of `rank_spend`; building it takes longer than running it."""
+    groups = _compare(name, only)
+    sums = (func.coalesce(func.sum(groups.c[each]), 0) for each in _SUMS)
     totals = select(func.count().label("groups"), *sums).select_from(groups).cte("totals")
     label = collate(groups.c[name], "C")
     ranked = groups.c.cost_usd.desc(), groups.c.previous_usd.desc(), groups.c.calls.desc(), label
     rank = func.row_number().over(order_by=ranked).label("rank")
-    top = select(rank, groups).order_by(*ranked).limit(limit).subquery()
+    top = select(rank, groups).order_by(*ranked).limit(bindparam("most")).subquery()
     query = select(totals, top).join_from(totals, top, true(), isouter=True)
-    rows = session.execute(query.order_by(top.c.rank)).all()
-    return _ranking(rows, len(names))
+    return query.order_by(top.c.rank)
 
 
-def _compare(account_id: str, wanted: Selection) -> Any:
+def _compare(name: str, only: Iterable[str]) -> CTE:
     """Return the sums of each group in the range, and those of the period before it."""
-    key, is_now = getattr(SpendRow, wanted.keys[0]), SpendRow.day >= wanted.first
-    now = [_sum(name, is_now).label(name) for name in Sums._fields]
-    before = [_sum(name, ~is_now) for name in ("calls", "cost_usd")]
-    earliest, _ = wanted.previous
+    key, is_now = getattr(SpendRow, name), SpendRow.day >= bindparam("first")
+    now = [_sum(each, is_now).label(each) for each in Sums._fields]
+    before = [_sum(each, ~is_now) for each in ("calls", "cost_usd")]
     query = select(
         key, *now, *(each.label(name) for each, name in zip(before, _PREVIOUS, strict=True))
     )
-    matches = _matches(account_id, wanted.only, earliest, wanted.last)
+    matches = _matches(bindparam("account_id"), _values(only), *map(bindparam, _BOTH_PERIODS))
     return query.where(*matches).group_by(key).cte("groups")
+
+
+def _values(only: Iterable[str]) -> Mapping[str, Any]:
+    return {name: bindparam(_parameter(name)) for name in only}
+
+
+def _parameter(name: str) -> str:
+    return f"only_{name}"
 
 
 def _ranking(rows: Sequence[Any], width: int) -> Ranking:
@@ -97,18 +126,24 @@ def find_last_day(
     session: Session, account_id: str, only: Mapping[str, str] | None = None
 ) -> date | None:
     """Return the last day with calls that have these labels, if the account has any."""
-    same = [getattr(SpendRow, name) == value for name, value in (only or {}).items()]
-    query = select(SpendRow.day).where(SpendRow.account_id == account_id, *same)
-    return session.scalars(query.order_by(SpendRow.day.desc()).limit(1)).first()
+    labels = {_parameter(name): value for name, value in (only or {}).items()}
+    query = _last_day(tuple(sorted(only or {})))
+    return session.scalars(query, {"account_id": account_id, **labels}).first()
+
+
+@cache
+def _last_day(only: tuple[str, ...]) -> Select[date]:
+    same = [getattr(SpendRow, name) == value for name, value in _values(only).items()]
+    query = select(SpendRow.day).where(SpendRow.account_id == bindparam("account_id"), *same)
+    return query.order_by(SpendRow.day.desc()).limit(1)
 
 
 def _sum(name: str, condition: ColumnElement[bool]) -> ColumnElement[Any]:
     return func.coalesce(func.sum(getattr(SpendRow, name)).filter(condition), 0)
 
 
-def _matches(
-    account_id: str, only: Mapping[str, str], first: date, last: date
-) -> list[ColumnElement[bool]]:
+def _matches(account_id: Any, only: Mapping[str, Any], first: Any, last: Any) -> list[Any]:
+    """Match an account's spend; each value may be a parameter."""
     return [
         SpendRow.account_id == account_id,
         SpendRow.day.between(first, last),

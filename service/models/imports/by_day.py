@@ -3,13 +3,24 @@
 Every query reads the audits of some days, whatever the number of days before them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Date, Select, and_, cast, func, or_, select, text, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Date,
+    Select,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+)
 from sqlalchemy.orm import Session, aliased
 
 from service.models.audits.audits import (
@@ -115,22 +126,42 @@ def find_days(
     session: Session, account_id: str, chosen: Chosen, until: date | None = None
 ) -> Days | None:
     """Return the days that end with the newest import until a day; None if there is none."""
-    at, matching = Audit.created_at, _matching(account_id, chosen)
-    newest = select(at).where(*matching).order_by(at.desc()).limit(1)
-    found = session.scalar(newest if until is None else newest.where(at < _end_of(until)))
+    values, names = _parameters(account_id, chosen)
+    found = _find_time(session, _newest(names, is_bounded=until is not None), values, until)
     if found is None:
         return None
     last = found.astimezone(UTC).date()
     first = last - timedelta(days=DAYS_SHOWN - 1)
-    older = session.scalar(newest.where(at < _begin_of(first)))
-    oldest = select(at).where(*matching, at >= _end_of(last)).order_by(at).limit(1)
-    newer = None if until is None else session.scalar(oldest)
+    before = first - timedelta(days=1)
+    older = _find_time(session, _newest(names, is_bounded=True), values, before)
+    newer = None if until is None else _find_time(session, _oldest(names), values, last)
     return Days(
         first,
         last,
         newer=newer and newer.astimezone(UTC).date() + timedelta(days=DAYS_SHOWN - 1),
         older=older and older.astimezone(UTC).date(),
     )
+
+
+def _find_time(
+    session: Session, query: Select[datetime], values: Mapping[str, Any], until: date | None
+) -> datetime | None:
+    return session.scalar(query, {**values, "end": until and _end_of(until)})
+
+
+@cache
+def _newest(names: tuple[str, ...], *, is_bounded: bool) -> Select[datetime]:
+    """Return the query of the newest audit that matches, or of the newest before an end."""
+    at = Audit.created_at
+    before = [at < bindparam("end")] if is_bounded else []
+    return select(at).where(*_matching(names), *before).order_by(at.desc()).limit(1)
+
+
+@cache
+def _oldest(names: tuple[str, ...]) -> Select[datetime]:
+    """Return the query of the oldest audit that matches, from an end on."""
+    at = Audit.created_at
+    return select(at).where(*_matching(names), at >= bindparam("end")).order_by(at).limit(1)
 
 
 def list_clients(session: Session, account_id: str) -> Sequence[Client]:
@@ -150,8 +181,8 @@ def list_batches(
 
     One line more than `BATCH_LINES_SHOWN` says that there are others.
     """
-    query = _batches().where(*_of(account_id, days, chosen, INGEST)).limit(BATCH_LINES_SHOWN + 1)
-    return [Batches(*row) for row in session.execute(query)]
+    query, values = _of_days(account_id, days, chosen, INGEST)
+    return [Batches(*row) for row in session.execute(query.limit(BATCH_LINES_SHOWN + 1), values)]
 
 
 @cache
@@ -181,28 +212,37 @@ def list_uploads(
 
     `after` is the position of the upload after which the list continues.
     """
-    matching = _of(account_id, days, chosen, UPLOAD)
+    query, values = _of_days(account_id, days, chosen, UPLOAD)
     if after is not None:
-        matching = (*matching, tuple_(Audit.created_at, Audit.id) < after)
-    return _list(session, matching, UPLOADS_SHOWN + 1)
+        query = query.where(tuple_(Audit.created_at, Audit.id) < after)
+    return [OneAudit(*row) for row in session.execute(query.limit(UPLOADS_SHOWN + 1), values)]
 
 
 def list_account_audits(
     session: Session, account_id: str, days: Days, chosen: Chosen
 ) -> Sequence[OneAudit]:
     """Return the audits of the account on some days, newest first."""
-    return _list(session, _of(account_id, days, chosen, ACCOUNT), ACCOUNT_AUDITS_SHOWN)
+    query, values = _of_days(account_id, days, chosen, ACCOUNT)
+    return [OneAudit(*row) for row in session.execute(query.limit(ACCOUNT_AUDITS_SHOWN), values)]
 
 
-def _of(account_id: str, days: Days, chosen: Chosen, source: str) -> Sequence[ColumnElement[bool]]:
-    return (*_matching(account_id, chosen), Audit.source == source, _within(days))
+def _of_days(
+    account_id: str, days: Days, chosen: Chosen, source: str
+) -> tuple[Select[*tuple[Any, ...]], Mapping[str, Any]]:
+    """Return the query of a source's lines, and its parameters."""
+    values, names = _parameters(account_id, chosen)
+    return _of_source(source, names), {
+        **values,
+        "begin": _begin_of(days.first),
+        "end": _end_of(days.last),
+    }
 
 
-def _list(
-    session: Session, matching: Sequence[ColumnElement[bool]], limit: int
-) -> Sequence[OneAudit]:
-    query = _lines().where(*matching).limit(limit)
-    return [OneAudit(*row) for row in session.execute(query)]
+@cache
+def _of_source(source: str, names: tuple[str, ...]) -> Select[*tuple[Any, ...]]:
+    lines = _batches() if source == INGEST else _lines()
+    within = (Audit.created_at >= bindparam("begin"), Audit.created_at < bindparam("end"))
+    return lines.where(*_matching(names), Audit.source == source, *within)
 
 
 @cache
@@ -222,18 +262,15 @@ def _lines() -> Select[*tuple[Any, ...]]:
     return select(*columns).order_by(Audit.created_at.desc(), Audit.id.desc())
 
 
-def _matching(account_id: str, chosen: Chosen) -> list[ColumnElement[bool]]:
-    wanted = [Audit.account_id == account_id]
-    if chosen.status:
-        wanted.append(Audit.status == chosen.status)
-    if chosen.source:
-        wanted.append(Audit.source == chosen.source)
-    return wanted
+def _parameters(account_id: str, chosen: Chosen) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    """Return the parameters that `_matching` needs, and the names of the filters among them."""
+    filters = {name: value for name, value in chosen._asdict().items() if value}
+    return {"account_id": account_id, **filters}, tuple(filters)
 
 
-def _within(days: Days) -> ColumnElement[bool]:
-    at = Audit.created_at
-    return and_(at >= _begin_of(days.first), at < _end_of(days.last))
+def _matching(names: Iterable[str]) -> list[ColumnElement[bool]]:
+    """Match the audits of an account with some filters, by parameters of these names."""
+    return [getattr(Audit, name) == bindparam(name) for name in ("account_id", *names)]
 
 
 def of_client(day: date, client: str, environment: str) -> list[Any]:
