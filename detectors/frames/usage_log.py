@@ -76,6 +76,13 @@ class InvalidTally:
         )
 
 
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was counted already of a log's calls: rows by day, and by provider and model."""
+
+    days: list[dict[str, Any]]
+    models: list[dict[str, Any]]
+
+
 class ReadRows:
     """The rows of a log and the invalid ones among them."""
 
@@ -98,6 +105,11 @@ class ReadRows:
         """Check whether duplicates are dropped already, so that each call is once."""
         return False
 
+    @property
+    def counted(self) -> Counted | None:
+        """Return the counts of the calls, if they were counted already and are the only log."""
+        return None
+
 
 @dataclass(frozen=True)
 class UsageLog(ReadRows):
@@ -117,6 +129,7 @@ class CheckedCalls(ReadRows):
     invalid: InvalidRows
     least_days: int = 0
     is_merged: bool = False
+    counted: Counted | None = None
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:

@@ -15,6 +15,8 @@ import polars as pl
 
 from detectors.formats.columns import ASSUMED
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
+from detectors.report.account.file_counts import FileCounts
+from detectors.report.counting.records import FEW_CALLS
 
 IMPORT: Final = "import_id"
 # Calls that are equal in these and have a request ID are one call, whatever brought it: an import
@@ -68,8 +70,11 @@ def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFr
 
 
 def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
-    """Write calls as Parquet; the same calls give the same bytes."""
-    frame.rechunk().write_parquet(file, compression="zstd", row_group_size=_ROW_GROUP)
+    """Write calls as Parquet, many with their counts; the same calls give the same bytes."""
+    counts = FileCounts.of(frame).to_metadata() if frame.height > FEW_CALLS else None
+    frame.rechunk().write_parquet(
+        file, compression="zstd", row_group_size=_ROW_GROUP, metadata=counts
+    )
 
 
 def merge_files(

@@ -12,7 +12,8 @@ from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
 from detectors.formats.columns import present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report.account.imports import Terms
-from detectors.report.account.windows import ALL_VALID, LEAST_DAYS, UNUSED, audit_calls
+from detectors.report.account.traffic import sum_traffic
+from detectors.report.account.windows import ALL_VALID, LEAST_DAYS, UNUSED, Window, audit_calls
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _AT: Final = nw.col("at_us")
@@ -55,7 +56,15 @@ class SparkWindows(msgspec.Struct, frozen=True):
             Spark skipped a file or a part of it.
         """
         with scanned_on_spark(urls, self.remote, self.master) as table:
-            return audit_calls([read_table(table, days, calls, duplicates)], self.terms)
+            return audit_calls([_count(read_table(table, days, calls, duplicates))], self.terms)
+
+
+def _count(checked: CheckedCalls) -> Window:
+    engine = engine_of(checked.calls)
+    try:
+        return Window(checked, sum_traffic(checked.calls, engine))
+    finally:
+        engine.close()
 
 
 def read_table(table: Calls, days: int, calls: int, duplicates: int) -> CheckedCalls:

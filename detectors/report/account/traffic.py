@@ -1,12 +1,13 @@
 """When the calls of an account came and how long they took, by route, provider and model."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from math import log
-from typing import Final
+from typing import Final, cast
 
 import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import HOURS, LATENCY_STEP, Traffic, TrafficWindow
 from detectors.engines import Calls, Engine
@@ -16,6 +17,8 @@ from detectors.report.counting.projection import EPOCH
 MOST_GROUPS: Final = 2_000
 _HOUR_US: Final = 3_600_000_000
 _KEY: Final = ("route", "provider", "model")
+_SLOTS: Final = {**dict.fromkeys(_KEY, pl.String), "slot": pl.Int32, "calls": pl.Int64}
+_Group = tuple[str, str, str]
 _LATENCY: Final = "latency_ms"
 _NO_KEY: Final = -1  # of a call without a latency
 _STEPS: Final = 1_000  # more than the steps up to the longest latency of the contract
@@ -27,22 +30,53 @@ def sum_traffic(calls: Calls, engine: Engine, most: int = MOST_GROUPS) -> Traffi
     Unpriced calls count, too. At most `most` groups are returned, those with the most calls; ties
     by name.
     """
+    slots = count_slots(calls, engine)
+    return None if slots.is_empty() else window_of(slots, *_find_ends(calls, engine), most)
+
+
+def count_slots(calls: Calls, engine: Engine) -> pl.DataFrame:
+    """Count the calls of each route, provider and model by slot.
+
+    A slot is an hour of the day, or `HOURS` more than a step of latency, which not all calls have.
+    """
     groups, keyed = _number(calls, engine)
-    names = {row["group"]: row for row in engine.fetch(groups)}
-    if not names:
-        return None
-    latencies = _count_latencies(keyed, engine)
+    names = {row["group"]: tuple(row[name] for name in _KEY) for row in engine.fetch(groups)}
+    counted = [
+        *_count(keyed, "hour", HOURS, engine),
+        *((group, HOURS + step, n) for group, step, n in _count(keyed, "step", _STEPS, engine)),
+    ]
+    rows = [(*names[group], slot, calls) for group, slot, calls in counted]
+    return pl.DataFrame(rows, _SLOTS, orient="row")
+
+
+def add_slots(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up what `count_slots` returned for some calls each."""
+    return pl.concat(counted).group_by(*_KEY, "slot").agg(pl.col("calls").sum())
+
+
+def window_of(
+    slots: pl.DataFrame, first_us: int, last_us: int, most: int = MOST_GROUPS
+) -> TrafficWindow:
+    """Return the window with these counts and ends, in microseconds since 1970."""
+    hours: dict[_Group, list[int]] = defaultdict(lambda: [0] * HOURS)
+    latencies: dict[_Group, dict[int, int]] = defaultdict(dict)
+    for *group, slot, calls in slots.select(list(_SLOTS)).iter_rows():
+        key = cast("_Group", tuple(group))
+        if slot < HOURS:
+            hours[key][slot] = calls
+        else:
+            latencies[key][slot - HOURS] = calls
     traffic = [
         Traffic(
-            **{name: names[group][name] for name in _KEY},
-            calls=sum(hours),
-            hours=tuple(hours),
-            latencies=latencies.get(group, {}),
+            **dict(zip(_KEY, key, strict=True)),
+            calls=sum(own),
+            hours=tuple(own),
+            latencies=latencies.get(key, {}),
         )
-        for group, hours in _count_hours(keyed, engine).items()
+        for key, own in hours.items()
     ]
     traffic.sort(key=lambda each: (-each.calls, each.route, each.provider, each.model))
-    first, last = _find_ends(calls, engine)
+    first, last = (EPOCH + timedelta(microseconds=at) for at in (first_us, last_us))
     return TrafficWindow(first_call=first, last_call=last, traffic=traffic[:most])
 
 
@@ -76,32 +110,16 @@ def _step(latency: nw.Expr) -> nw.Expr:
     return (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(nw.Int64)
 
 
-def _count_hours(keyed: Calls, engine: Engine) -> dict[int, list[int]]:
-    """Return the calls of each group by hour."""
-    found: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
-    for group, at, calls in _count(keyed, "hour", HOURS, engine):
-        found[group][at] = calls
-    return found
-
-
-def _count_latencies(keyed: Calls, engine: Engine) -> dict[int, dict[int, int]]:
-    """Return the calls of each group by step of latency; a call without a latency has none."""
-    found: dict[int, dict[int, int]] = defaultdict(dict)
-    if "step" in keyed.collect_schema().names():
-        for group, at, calls in _count(keyed, "step", _STEPS, engine):
-            found[group][at] = calls
-    return found
-
-
 def _count(keyed: Calls, name: str, values: int, engine: Engine) -> Iterator[tuple[int, int, int]]:
-    """Yield each group and value with its calls."""
+    """Yield each group and value with its calls; a call without a latency has none."""
+    if name not in keyed.collect_schema().names():
+        return
     for row in engine.fetch(keyed.group_by(name).agg(nw.len().alias("calls"))):
         if row[name] != _NO_KEY:
             yield *divmod(int(row[name]), values), row["calls"]
 
 
-def _find_ends(calls: Calls, engine: Engine) -> tuple[datetime, datetime]:
+def _find_ends(calls: Calls, engine: Engine) -> tuple[int, int]:
     at = nw.col("at_us")
     (row,) = engine.fetch(calls.select(at.min().alias("first"), at.max().alias("last")))
-    first, last = (EPOCH + timedelta(microseconds=int(row[name])) for name in ("first", "last"))
-    return first, last
+    return int(row["first"]), int(row["last"])

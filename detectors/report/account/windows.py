@@ -1,24 +1,27 @@
 """The audit of an account: its calls of some days, from the files that hold them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Self, cast
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import AuditedWindow, FindingDay, InvalidRows, TrafficWindow
-from detectors.engines import Calls, engine_of
+from detectors.engines import Calls
 from detectors.engines.categories import categorize, with_equal_types
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report import audit
+from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
-from detectors.report.account.traffic import sum_traffic
+from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.impacts import FINDING
 from detectors.report.money import rounded, usd
@@ -31,6 +34,25 @@ LEAST_DAYS: Final = 7
 UNUSED: Final = {"environment", "status"}
 _READERS: Final = 4
 _Span = tuple[datetime, datetime]
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """The calls of a file, their counts if the file has some, and the first and last time."""
+
+    frame: pl.DataFrame
+    counts: FileCounts | None
+    first: datetime
+    last: datetime
+
+    @property
+    def days(self) -> range:
+        """Return the days in UTC from the first call to the last, as days since year 1."""
+        return range(self.first.toordinal(), self.last.toordinal() + 1)
+
+    def after(self, since: datetime) -> Self:
+        """Return the calls after this moment, which are counted again."""
+        left = self.frame.filter(pl.col("ts") > since)
+        return type(self)(left, None, since, self.last)
 
 
 def audit_window(
@@ -58,19 +80,18 @@ def audit_window(
     return audit_calls([read_window(files, days, duplicates)], terms)
 
 
-def audit_calls(only_reference: list[CheckedCalls], terms: Terms) -> AuditedWindow:
+class Window(msgspec.Struct, frozen=True):
+    """The calls of an account in some days, and when they came."""
+
+    calls: CheckedCalls
+    traffic: TrafficWindow | None
+
+
+def audit_calls(only_reference: list[Window], terms: Terms) -> AuditedWindow:
     """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
-    traffic = _sum_traffic(only_reference[0])
-    report = audit(only_reference.pop(), prices=terms.prices, thresholds=terms.thresholds)
+    traffic = only_reference[0].traffic
+    report = audit(only_reference.pop().calls, prices=terms.prices, thresholds=terms.thresholds)
     return AuditedWindow(report=report, finding_days=_sum_finding_days(report), traffic=traffic)
-
-
-def _sum_traffic(window: CheckedCalls) -> TrafficWindow | None:
-    engine = engine_of(window.calls)
-    try:
-        return sum_traffic(window.calls, engine)
-    finally:
-        engine.close()
 
 
 def _sum_finding_days(report: Report) -> list[FindingDay]:
@@ -92,36 +113,59 @@ def _sum_finding_days(report: Report) -> list[FindingDay]:
     return sorted(found, key=lambda each: (each.finding_id, each.day))
 
 
-def read_window(files: Sequence[Path], days: int, duplicates: int) -> CheckedCalls:
+def read_window(files: Sequence[Path], days: int, duplicates: int) -> Window:
     """Return the calls of the window, which are checked already."""
     known = {name for file in files for name in pl.read_parquet_schema(file)}
     optional = [name for name in present_columns(known - UNUSED) if name in OPTIONAL_CALLS]
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(partial(_read, optional=optional), files))
-    frames = _cut([frame for frame in read if not frame.is_empty()], timedelta(days=days))
+    parts = _cut([part for part in read if not part.frame.is_empty()], timedelta(days=days))
     del read
+    counts = _count(parts)
+    frames = [part.frame for part in parts]
+    del parts
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(pl.concat(with_equal_types(frames))).collect()
     rows = frame.height + duplicates
     calls: Calls = nw.from_native(frame.lazy())
-    return CheckedCalls(calls, rows, ALL_VALID, LEAST_DAYS, is_merged=True)
+    counted = counts.to_counted()
+    checked = CheckedCalls(calls, rows, ALL_VALID, LEAST_DAYS, is_merged=True, counted=counted)
+    return Window(checked, window_of(counts.slots, *counts.ends))
 
 
-def _read(file: Path, optional: Sequence[str]) -> pl.DataFrame:
+def _read(file: Path, optional: Sequence[str]) -> _Part:
     """Read a file that may lack optional columns, with categories instead of repeated texts."""
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
     filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
     frame = scanned.with_columns(filled).collect()
-    return categorize(frame, [n for n in schema if n != "request_id" and schema[n] == pl.String])
+    texts = [name for name in schema if name != "request_id" and schema[name] == pl.String]
+    times = frame["ts"]
+    ends = cast("_Span", (times.min(), times.max()))
+    return _Part(categorize(frame, texts), FileCounts.read(file), *ends)
 
 
-def _cut(frames: Sequence[pl.DataFrame], span: timedelta) -> list[pl.DataFrame]:
+def _cut(parts: Sequence[_Part], span: timedelta) -> list[_Part]:
     """Keep the calls of the time span that ends with the newest call, in order of their files."""
-    spans = [cast("_Span", (frame["ts"].min(), frame["ts"].max())) for frame in frames]
-    since = max(last for _, last in spans) - span
-    in_order = sorted(zip(spans, frames, strict=True), key=lambda each: each[0])
+    since = max(part.last for part in parts) - span
+    in_order = sorted(parts, key=lambda part: (part.first, part.last))
     return [
-        frame if first > since else frame.filter(pl.col("ts") > since)
-        for (first, _), frame in in_order
+        part if part.first > since else part.after(since) for part in in_order if part.last > since
     ]
+
+
+def _count(parts: Sequence[_Part]) -> FileCounts:
+    """Add up the counts of whole files, and count the other calls.
+
+    Seconds with a call are counted by day, so files with calls of one day are counted together.
+    """
+    parts_of = Counter(day for part in parts for day in part.days)
+    counted, others = list[FileCounts](), list[pl.DataFrame]()
+    for part in parts:
+        if part.counts is not None and all(parts_of[day] == 1 for day in part.days):
+            counted.append(part.counts)
+        else:
+            others.append(part.frame)
+    if others:
+        counted.append(FileCounts.of(pl.concat(with_equal_types(others))))
+    return FileCounts.add(counted)

@@ -10,7 +10,7 @@ import polars as pl
 from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
 from detectors.formats.columns import ASSUMED
-from detectors.frames.usage_log import ReadRows
+from detectors.frames.usage_log import Counted, ReadRows
 from detectors.report import spend
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
@@ -90,8 +90,11 @@ class CountedCalls:
         if not all(log.is_merged for log in logs):
             fields = calls.collect_schema().names()
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
-        days = _by_log(engine.fetch(_count_days(calls, keys)), len(logs))
-        models = _by_log(spend.count_models(calls, engine, keys), len(logs))
+        rows = logs[0].counted or Counted(
+            days=engine.fetch(count_days(calls, keys)),
+            models=spend.count_models(calls, engine, keys),
+        )
+        days, models = _by_log(rows.days, len(logs)), _by_log(rows.models, len(logs))
         counted = [
             Records.of(log, sorted(own, key=lambda row: row["day"]), counts, thresholds)
             for log, own, counts in zip(logs, days, models, strict=True)
@@ -126,7 +129,8 @@ def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:
     return found
 
 
-def _count_days(calls: Calls, keys: Sequence[str]) -> Calls:
+def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
+    """Count the calls of each day, in UTC, of each log: what `Records` and projections need."""
     cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
     is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
     at = nw.col("at_us")

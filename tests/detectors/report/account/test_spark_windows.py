@@ -35,7 +35,7 @@ def files(tmp_path: Path) -> list[Path]:
 def test_spark_reads_the_same_window_as_polars(files: list[Path]) -> None:
     spark()
     calls = sum(pl.scan_parquet(file).select(pl.len()).collect().item() for file in files)
-    expected = read_window(files, 7, 1)
+    expected = read_window(files, 7, 1).calls
     with scanned_on_spark([file.as_uri() for file in files], "", "local[1]") as table:
         found = read_table(table, 7, calls, 1)
         assert (found.rows, found.invalid) == (expected.rows, expected.invalid)

@@ -126,13 +126,13 @@ def test_labels_of_some_files_repeat_and_of_others_do_not(
     for half, file in zip(halves, files, strict=True):
         half.write_parquet(file)
     assert halves[1].height > categories.MOST_CATEGORIES
-    kinds = windows.read_window(files, 4_000, 0).calls.collect_schema()
+    kinds = windows.read_window(files, 4_000, 0).calls.calls.collect_schema()
     assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
 
 
 def test_only_the_window_is_read(tmp_path: Path) -> None:
     calls = _calls()
-    window = windows.read_window(_write(calls, tmp_path), 10, 5)
+    window = windows.read_window(_write(calls, tmp_path), 10, 5).calls
     newest: datetime = calls["ts"].to_list()[-1]
     expected = calls.filter(pl.col("ts") > newest - timedelta(days=10)).height
     assert 0 < expected < calls.height

@@ -1,0 +1,100 @@
+"""Counts of a file's calls, kept in the metadata of the file.
+
+Calls of a file never change, so an audit of whole files adds up what was counted when they were
+written. That takes a tenth of the time of counting all calls again.
+"""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Final, Self
+
+import msgspec
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from detectors.engines import engine_of
+from detectors.frames.sources import checked_calls
+from detectors.frames.usage_log import Counted
+from detectors.report import spend
+from detectors.report.account.traffic import add_slots, count_slots
+from detectors.report.counting.records import FEW_CALLS, count_days
+
+# Another name for other columns or another meaning, so that what earlier releases wrote is counted.
+_NAME: Final = "tallystick_counts_1"
+_MODEL: Final = ("provider", "model")
+
+
+class _Stored(msgspec.Struct, frozen=True):
+    days: bytes
+    models: bytes
+    slots: bytes
+
+
+class FileCounts(msgspec.Struct, frozen=True):
+    """Calls by day, by model and by slot of traffic, as the audit of their file counts them."""
+
+    days: pl.DataFrame
+    models: pl.DataFrame
+    slots: pl.DataFrame
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Self:
+        """Count the calls of a frame, which has the columns of a stored file."""
+        calls = nw.from_native(checked_calls(frame))
+        engine = engine_of(calls)
+        engine.has_few_calls = frame.height <= FEW_CALLS
+        try:
+            days, models = engine.fetch(count_days(calls)), spend.count_models(calls, engine)
+            slots = count_slots(calls, engine)
+        finally:
+            engine.close()
+        return cls(_to_frame(days), _to_frame(models), slots)
+
+    @classmethod
+    def add(cls, counted: Sequence[Self]) -> Self:
+        """Add up the counts of files that have no day in common."""
+        models = pl.concat([each.models for each in counted])
+        return cls(
+            pl.concat([each.days for each in counted]),
+            models.group_by(_MODEL).agg(pl.col("calls", "tokens").sum()),
+            add_slots([each.slots for each in counted]),
+        )
+
+    @classmethod
+    def read(cls, file: Path) -> Self | None:
+        """Return the counts in a file's metadata, or None if it has none."""
+        content = pl.read_parquet_metadata(file).get(_NAME)
+        if content is None:
+            return None
+        stored = msgspec.json.decode(content, type=_Stored)
+        return cls(_read(stored.days), _read(stored.models), _read(stored.slots))
+
+    def to_metadata(self) -> dict[str, str]:
+        """Return the metadata that `read` finds in a Parquet file; equal counts give equal text."""
+        by_label = self.models.sort(_MODEL), self.slots.sort(self.slots.columns)
+        stored = _Stored(*map(_write, (self.days.sort("day"), *by_label)))
+        return {_NAME: msgspec.json.encode(stored).decode()}
+
+    def to_counted(self) -> Counted:
+        return Counted(days=self.days.rows(named=True), models=self.models.rows(named=True))
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Return the times of the first call and of the last, in microseconds since 1970."""
+        return min(self.days["first_us"]), max(self.days["last_us"])
+
+
+def _to_frame(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
+    """Return rows with types that all files have, whatever the engine counted in."""
+    return pl.DataFrame(rows).with_columns(pl.selectors.integer().cast(pl.Int64))
+
+
+def _write(frame: pl.DataFrame) -> bytes:
+    content = BytesIO()
+    frame.write_parquet(content, compression="zstd")
+    return content.getvalue()
+
+
+def _read(content: bytes) -> pl.DataFrame:
+    return pl.read_parquet(BytesIO(content))

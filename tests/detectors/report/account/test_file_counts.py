@@ -1,0 +1,112 @@
+"""Counts in the metadata of stored files, and audits that add them up."""
+
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import detectors
+from detectors.contract import AuditedWindow
+from detectors.report.account import call_files, windows
+from detectors.report.account.file_counts import FileCounts
+from detectors.report.account.imports import Terms
+from tests.detectors.engines.frames import as_polars
+from tests.detectors.reference.traffic import draw_log
+
+TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
+DAYS = 4_000
+CUT = 25  # begins within a day of calls
+
+
+@pytest.fixture(scope="module")
+def calls() -> pl.DataFrame:
+    frame = detectors.read(as_polars(draw_log(106))).frame.unique(maintain_order=True)
+    return frame.with_columns(pl.lit("import-1").alias(call_files.IMPORT)).sort("ts")
+
+
+def _store(frames: list[pl.DataFrame], folder: Path, few: int) -> list[Path]:
+    """Write files of calls; those with more than so `few` calls have counts."""
+    files = [folder / f"{number}.parquet" for number in range(len(frames))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(call_files, "FEW_CALLS", few)
+        for frame, path in zip(frames, files, strict=True):
+            with path.open("wb") as file:
+                call_files.write_calls(frame, file)
+    return files
+
+
+def _by_day(calls: pl.DataFrame) -> list[pl.DataFrame]:
+    merged = call_files.merge_files([calls], months_before=date.min)
+    return [each.frame for each in merged]
+
+
+def _results(audited: AuditedWindow) -> tuple[object, ...]:
+    return audited.report.to_json(), audited.traffic, audited.finding_days
+
+
+@pytest.fixture(scope="module")
+def files(calls: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return _store(_by_day(calls), tmp_path_factory.mktemp("counted"), few=0)
+
+
+@pytest.mark.parametrize("days", [DAYS, CUT])
+def test_counts_change_no_result(
+    calls: pl.DataFrame, files: list[Path], days: int, tmp_path: Path
+) -> None:
+    plain = _store(_by_day(calls), tmp_path, few=calls.height)
+    assert [FileCounts.read(file) is None for file in (files[0], plain[0])] == [False, True]
+    audited = windows.audit_window(files, days, TERMS)
+    assert _results(audited) == _results(windows.audit_window(plain, days, TERMS))
+    assert audited.traffic is not None
+    assert sum(each.calls for each in audited.traffic.traffic) == audited.report.audit.records
+
+
+@pytest.mark.parametrize(
+    ("days", "counted"),
+    [pytest.param(DAYS, [], id="whole files"), pytest.param(CUT, [1], id="cut")],
+)
+def test_only_files_that_are_cut_are_counted_again(
+    calls: pl.DataFrame,
+    files: list[Path],
+    days: int,
+    counted: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    of, found = FileCounts.of, list[pl.DataFrame]()
+
+    def count(frame: pl.DataFrame) -> FileCounts:
+        found.append(frame)
+        return of(frame)
+
+    monkeypatch.setattr(FileCounts, "of", count)
+    window = windows.read_window(files, days, 0)
+    assert [frame["ts"].dt.date().n_unique() for frame in found] == counted
+    assert 0 < window.calls.rows <= calls.height
+
+
+def test_seconds_of_a_day_in_several_files_count_once(calls: pl.DataFrame, tmp_path: Path) -> None:
+    """Calls of one second may be in both halves."""
+    whole = _by_day(calls)
+    halves = [half for day in whole for half in (day.gather_every(2), day.gather_every(2, 1))]
+    files = _store([each for each in halves if each.height], tmp_path, few=0)
+    expected = FileCounts.add([FileCounts.of(day) for day in whole])
+    counted = windows.read_window(files, DAYS, 0).calls.counted
+    assert counted is not None
+    assert {row["day"]: row["seconds"] for row in counted.days} == {
+        row["day"]: row["seconds"] for row in expected.days.iter_rows(named=True)
+    }
+
+
+def test_equal_calls_give_equal_bytes(calls: pl.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "again").mkdir()
+    first = _store([calls], tmp_path, few=0) + _store([calls], tmp_path / "again", few=0)
+    assert first[0].read_bytes() == first[1].read_bytes()
+
+
+def test_counts_under_another_name_are_not_read(calls: pl.DataFrame, tmp_path: Path) -> None:
+    """Another release may count otherwise."""
+    file = tmp_path / "other.parquet"
+    other = {f"{name}0": text for name, text in FileCounts.of(calls).to_metadata().items()}
+    calls.write_parquet(file, metadata=other)
+    assert FileCounts.read(file) is None
