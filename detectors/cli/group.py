@@ -6,18 +6,32 @@ file needs none of their libraries.
 """
 
 from importlib.metadata import entry_points
+from typing import Any
 
 import click
 
 from detectors.cli.audit import audit
 from detectors.cli.compare import compare
+from detectors.cli.console import leave
 from detectors.cli.prices import prices
 from detectors.cli.scrub import scrub
 
 ENTRY_POINT_GROUP = "tallystick.commands"
 
 
-class ExtensibleGroup(click.Group):
+class ProcessGroup(click.Group):
+    """A group whose call without arguments is the process: its commands may end it at once."""
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().__call__(*args, **options)
+        except SystemExit as ending:
+            if not args and "args" not in options:
+                leave(ending.code)
+            raise
+
+
+class ExtensibleGroup(ProcessGroup):
     """A group that loads further commands from entry points when they are first needed."""
 
     is_loaded = False
@@ -66,7 +80,7 @@ def main() -> None:
     """Find avoidable spend in your LLM bill, from usage counts alone."""
 
 
-@click.group()
+@click.group(cls=ProcessGroup)
 def library() -> None:
     """Find avoidable spend in your LLM bill, from usage counts alone."""
 

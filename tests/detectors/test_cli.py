@@ -1,5 +1,6 @@
 """The console command: what it prints, what it writes and how it refuses."""
 
+import atexit
 import csv
 import gc
 import gzip
@@ -7,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from decimal import Decimal
 from io import BytesIO, StringIO, TextIOWrapper
@@ -280,6 +282,37 @@ def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expecte
 
 # An audit needs none of these, and they take long to load.
 SLOW_MODULES: Final = {"genai_prices", "pydantic", "httpx2", "asyncio"}
+
+
+class Full(StringIO):
+    """An output that fails when what it holds is written."""
+
+    def flush(self) -> None:
+        raise OSError
+
+
+def test_the_process_of_a_command_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was registered for the exit runs first. Other callers get the usual exception."""
+    done: list[object] = []
+    monkeypatch.setattr(os, "_exit", done.append)
+    monkeypatch.setattr(atexit, "_run_exitfuncs", lambda: done.append("registered"))
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    command = ["audit", "/no/such/file"]
+    with pytest.raises(SystemExit):
+        cli.library(command)
+    assert done == []
+    monkeypatch.setattr(sys, "argv", ["tallystick", *command])
+    with pytest.raises(SystemExit):
+        cli.library()
+    assert done == ["registered", 2]
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    with pytest.raises(SystemExit):
+        cli.library()
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(SystemExit):
+        cli.library()
+    assert done == ["registered", 2, "registered"]
 
 
 def test_it_audits_a_real_packed_file_from_a_shell(tmp_path: Path) -> None:
