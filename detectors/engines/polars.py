@@ -138,9 +138,12 @@ class PolarsEngine(Engine):
 
         def copy(name: str) -> pl.Series:
             column = columns.pop(name)
+            if self.has_few_calls:
+                return column.gather(rows)
+            if _has_one_value(column):
+                return column[:1].new_from_index(0, len(column))
             # Whole, because a column in many parts takes two or three times as long to gather.
-            narrow = column if self.has_few_calls else _narrow(column)
-            return narrow.rechunk().gather(rows)
+            return _narrow(column).rechunk().gather(rows)
 
         # A few columns at a time, freed once copied: all at once would take twice the memory.
         with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
@@ -148,7 +151,8 @@ class PolarsEngine(Engine):
             copied = list(copy_each(copy, list(columns)))
         numbered = pl.DataFrame([rows, *copied]).with_row_index(name)
         counts = [n for n in wide if numbered.schema[n] == pl.Int32]
-        read = [pl.col(counts).cast(pl.Int64), *(_gather(each.rechunk(), _PLACE) for each in texts)]
+        # Texts are read for few calls, so that their parts need not be merged.
+        read = [pl.col(counts).cast(pl.Int64), *(_gather(each, _PLACE) for each in texts)]
         self._numbered = _Numbered(numbered, read)
         sorted_calls: Calls = nw.from_native(self._numbered.read().select(name, *kept))
         return sorted_calls
@@ -313,6 +317,12 @@ def _mix(names: Sequence[str]) -> pl.Expr:
         low = pl.col(name).cast(pl.UInt32, wrap_numerical=True)
         mixed = (mixed + low) * pl.lit(_FACTOR, pl.UInt32)
     return mixed.alias(_MIXED)
+
+
+def _has_one_value(column: pl.Series) -> bool:
+    """Check for one number in all rows, such as of a count that no call has."""
+    is_whole = column.dtype.is_integer() or column.dtype == pl.Boolean
+    return is_whole and not column.has_nulls() and column.min() == column.max()
 
 
 def _narrow(column: pl.Series) -> pl.Series:
