@@ -189,7 +189,6 @@ def register_filters(app: Flask) -> None:
         inert=inert,
         shortened=shortened,
         evidence_cell=evidence_cell,
-        minute=minute,
         moment=moment,
         isolated=isolated,
         action_labels=action_labels,

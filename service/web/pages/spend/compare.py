@@ -7,6 +7,7 @@ from typing import Any, Final
 from flask import Blueprint, render_template, request
 
 from detectors.wording.comparison import STATUS_WORDS
+from detectors.wording.figures import usd
 from service.errors import InvalidRequestError
 from service.models.audits.audits import (
     DONE,
@@ -22,8 +23,9 @@ from service.models.calls.ranked_spend import find_last_day
 from service.models.usage.periods import Periods
 from service.operations.comparing import Compared, compare_audits, compare_periods
 from service.reports.documents import find_published
+from service.reports.html import minute
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import SOURCE_WORDS, require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
@@ -65,7 +67,7 @@ def show() -> str | tuple[str, int]:
         periods=choose({}, today) if pair else wanted,
         shown=SHOWN,
         days=_find_preset(today),
-        audits=_list_choices(pair),
+        audits=[(audit.id, _describe(audit)) for audit in _list_choices(pair)],
         has_calls=_has_calls(compared),
         statuses=STATUS_WORDS,
         unnamed=UNNAMED,
@@ -152,3 +154,10 @@ def _list_choices(pair: AuditPair | None) -> Sequence[Reported | Audit]:
     missing = [each for each in chosen if each and each not in known]
     others = (find_audit(session, account_id, each) for each in missing)
     return [*listed, *(audit for audit in others if audit is not None)]
+
+
+def _describe(audit: Reported | Audit) -> str:
+    """Return the words of a choice, which two lists show: templates take longer for each part."""
+    days = f", {audit.window_days} days" if audit.window_days else ""
+    words = SOURCE_WORDS[audit.source]
+    return f"{minute(audit.created_at)} · {usd(audit.total_spend_usd)} · {words}{days}"
