@@ -45,6 +45,8 @@ _RESPONSE_IDS: Final = {
 _SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
+# Counts of routes that hardly repeat would take as much space as the calls.
+_CALLS_PER_COUNT: Final = 4
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
 _OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name != ASSUMED), "latency_ms")
 
@@ -71,9 +73,13 @@ def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFr
 
 def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
     """Write calls as Parquet, many with their counts; the same calls give the same bytes."""
-    counts = FileCounts.of(frame).to_metadata() if frame.height > FEW_CALLS else None
+    counts = FileCounts.of(frame) if frame.height > FEW_CALLS else None
+    is_short = counts is not None and counts.rows * _CALLS_PER_COUNT <= frame.height
     frame.rechunk().write_parquet(
-        file, compression="zstd", row_group_size=_ROW_GROUP, metadata=counts
+        file,
+        compression="zstd",
+        row_group_size=_ROW_GROUP,
+        metadata=counts.to_metadata() if counts and is_short else None,
     )
 
 

@@ -80,6 +80,10 @@ class FileCounts(msgspec.Struct, frozen=True):
         return Counted(days=self.days.rows(named=True), models=self.models.rows(named=True))
 
     @property
+    def rows(self) -> int:
+        return self.days.height + self.models.height + self.slots.height
+
+    @property
     def ends(self) -> tuple[int, int]:
         """Return the times of the first call and of the last, in microseconds since 1970."""
         return min(self.days["first_us"]), max(self.days["last_us"])

@@ -30,6 +30,7 @@ def _store(frames: list[pl.DataFrame], folder: Path, few: int) -> list[Path]:
     files = [folder / f"{number}.parquet" for number in range(len(frames))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(call_files, "FEW_CALLS", few)
+        patch.setattr(call_files, "_CALLS_PER_COUNT", 0)
         for frame, path in zip(frames, files, strict=True):
             with path.open("wb") as file:
                 call_files.write_calls(frame, file)
@@ -110,3 +111,16 @@ def test_counts_under_another_name_are_not_read(calls: pl.DataFrame, tmp_path: P
     other = {f"{name}0": text for name, text in FileCounts.of(calls).to_metadata().items()}
     calls.write_parquet(file, metadata=other)
     assert FileCounts.read(file) is None
+
+
+def test_routes_that_hardly_repeat_are_not_counted(
+    calls: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_files, "FEW_CALLS", 0)
+    often = pl.concat([calls] * 30)
+    tags = pl.format("only-{}", pl.int_range(pl.len())).alias("tag")
+    files = tmp_path / "repeated", tmp_path / "unique"
+    for frame, path in zip((often, often.with_columns(tags)), files, strict=True):
+        with path.open("wb") as file:
+            call_files.write_calls(frame, file)
+    assert [FileCounts.read(path) is None for path in files] == [False, True]
