@@ -10,9 +10,10 @@ import shutil
 import signal
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -32,6 +33,8 @@ from tests.running import (
 from tests.templates import make_data_folder
 from tests.worker.support.promises import STRESS_SECONDS, Note
 
+# What the list of the slowest tests may show.
+_SLOW_SECONDS: Final = 0.1
 _promises: list[tuple[str, int, int]] = []
 # Almost nothing that collection makes is garbage; looking for it took a fifth of the time.
 gc.disable()
@@ -39,11 +42,35 @@ gc.disable()
 
 def pytest_configure(config: pytest.Config) -> None:
     keep_run_folder(config)
+    _send_what_matters(config)
     # As every program does; by default, structlog takes a second to draw an exception's frames.
     configure_logging("INFO")
     # The client's tests check that nothing is printed beside what the program prints.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+def _send_what_matters(config: pytest.Config) -> None:
+    """Let a process of xdist keep to itself that a quick setup or teardown of a test passed.
+
+    Nobody sees these, and they are two of the three messages of most tests.
+    """
+    plugins = config.pluginmanager.get_plugins()
+    for plugin in (one for one in plugins if type(one).__name__ == "WorkerInteractor"):
+        plugin.sendevent = partial(_send_unless_quiet, plugin.sendevent)
+
+
+def _send_unless_quiet(send: Callable[..., None], name: str, **event: Any) -> None:
+    if not _says_nothing(name, event):
+        send(name, **event)
+
+
+def _says_nothing(name: str, event: dict[str, Any]) -> bool:
+    if name != "testreport":
+        return False
+    report = event["data"]
+    is_quick = report["outcome"] == "passed" and report["duration"] < _SLOW_SECONDS
+    return bool(is_quick and report["when"] != "call")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

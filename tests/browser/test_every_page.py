@@ -1,7 +1,7 @@
 """Every page, without errors from axe-core, the console, the content security policy or the layout
-checks: each template at one width and in one scheme, every second for axe-core with some rows of
-each list; under stress every page in full, at every width in every scheme. With `SCREENSHOTS=1`,
-pictures are in var/screenshots.
+checks: every second template at one width and in one scheme, with some rows of each list for
+axe-core; under stress the other templates too, and every page in full, at every width in every
+scheme. With `SCREENSHOTS=1`, pictures are in var/screenshots.
 """
 
 import pytest
@@ -18,18 +18,23 @@ def test_every_route_has_an_example(site: Site) -> None:
     assert list_routes(site.system) == set(PAGES) | set(OTHERS)
 
 
-@pytest.mark.parametrize(("example", "look"), in_turn(TEMPLATES))
+# Two of four, which have both widths and both schemes.
+@pytest.mark.parametrize(
+    ("example", "look"),
+    [
+        pytest.param(*each.values, id=each.id, marks=[pytest.mark.stress] if number % 4 > 1 else [])
+        for number, each in enumerate(in_turn(TEMPLATES))
+    ],
+)
 def test_nothing_is_wrong_with_the_page(windows: Windows, example: Example, look: Look) -> None:
-    """axe-core looks at every second, at either width and in either scheme; at half of these for
-    colors and sizes too, which one style sheet decides.
+    """axe-core looks at every second of these for colors and sizes too, which one style sheet
+    decides.
     """
-    number = TEMPLATES.index(example)
     window = windows.show(example, look)
     wrong = _find_moves(window)
     _shoot(window, example, look)
-    if number % 4 < 2:
-        thin(window)
-        wrong += axe_violations(window, in_full=number % 8 < 2)
+    thin(window)
+    wrong += axe_violations(window, in_full=TEMPLATES.index(example) % 8 < 2)
     assert wrong == []
     assert window.foreign_requests == []
 

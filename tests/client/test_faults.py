@@ -17,7 +17,7 @@ from tests.client.collector import refusing_dsn
 from tests.client.faults import FOLDER, Line, Watch, asking, lines_of, text_of
 from tests.client.kinds import CALLS, FURTHER
 from tests.client.styles import CHAT
-from tests.worker.support.promises import sampled
+from tests.worker.support.promises import at_a_third, sampled
 
 # Where the library's own method is called, or what it gave is handed on, there is nothing of ours;
 # what the `end` of a call does is guarded within.
@@ -117,11 +117,14 @@ def _shown(result: Any) -> str:
     return f"{type(result).__qualname__} {result!r}"
 
 
+@at_a_third
 @pytest.mark.parametrize("call", sampled(CALLS, 12), ids=lambda call: call.__name__.strip("_"))
-def test_a_fault_at_any_line_changes_no_result(call: Callable[[], Any]) -> None:
+def test_a_fault_at_any_line_changes_no_result(call: Callable[[], Any], share: float) -> None:
+    """At a third, of the lines that each call runs, every third."""
     expected = _shown(call())
     lines = [line for line in _lines_of_call(call) if not text_of(line).startswith(NOT_OURS)]
     assert len(lines) > 5
+    lines = lines[:: round(1 / share)]
     missed = 0
     for line in lines:
         _forget()

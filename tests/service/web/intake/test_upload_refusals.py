@@ -189,7 +189,8 @@ def _hostile_bodies(limit: int) -> Iterator[tuple[bytes | Iterator[bytes], int, 
     for name in NAMES:
         yield one_file(b"no log", name=name), 422, ""
     whole = one_file(log_file())
-    for length in range(0, len(whole) - 2, 7):
+    # In full, cut off at every seventh byte; at a twentieth of the limit, at a twentieth of these.
+    for length in range(0, len(whole) - 2, 7 * 200 * MIB // limit):
         yield whole[:length], 400, ""
 
 
