@@ -2,11 +2,12 @@
 
 import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from threading import Thread
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -167,13 +168,13 @@ def test_a_table_in_use_is_tried_again_and_what_was_done_stays(
         with pytest.raises(ConfigError, match="has used a table for a minute"):
             migrate(migrated_database)
         connection.execute(text("SELECT 1"))  # it was not disturbed
-        waiting = Thread(target=connection.rollback)
-        monkeypatch.setattr("service.core.db.time.sleep", lambda _seconds: waiting.start())
-        migrate(migrated_database)
-    waiting.join()
+        with monkeypatch.context() as ending:
+            # Not `time.sleep` itself, which other threads of this process use, too.
+            sleep = {"sleep": lambda _seconds: connection.rollback()}
+            ending.setattr("service.core.db.time", SimpleNamespace(**{**vars(time), **sleep}))
+            migrate(migrated_database)
     assert "ix_next" in _indexes(migrated_database)
     downgrade(migrated_database, "0034")
-    monkeypatch.setattr("service.core.db.time.sleep", lambda _seconds: None)
     with engine.connect() as connection:
         connection.execute(text("SELECT count(*) FROM audits"))
         with pytest.raises(ConfigError, match="has used a table for a minute"):

@@ -6,7 +6,6 @@ And a process leaves a new connection to another one that has fewer and is idle.
 import os
 import selectors
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from threading import Event
@@ -175,7 +174,8 @@ def test_an_idle_process_with_fewer_connections_gets_the_next(
 ) -> None:
     """A new connection wakes all processes."""
     listener, elsewhere = web.worker.sockets[0], list[socket.socket]()
-    monkeypatch.setattr(time, "sleep", lambda _: elsewhere.append(listener.accept()[0]))
+    sleep = SimpleNamespace(sleep=lambda _: elsewhere.append(listener.accept()[0]))
+    monkeypatch.setattr(balance, "time", sleep)  # other threads of this process sleep as ever
     web.connect_idle()
     for connections, running in ((0, 2), (2, 0)):  # busy, or with as many connections
         processes.publish(OTHER_PROCESS, connections, running)
@@ -192,7 +192,7 @@ def test_a_process_publishes_its_connections_until_it_stops(
     web: Web, processes: balance.Balance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slept = list[float]()
-    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(balance, "time", SimpleNamespace(sleep=slept.append))
     web.connect_idle()
     web.worker.murder_pending()
     processes.give_way(connections=2)
