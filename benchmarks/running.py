@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -49,9 +49,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a process."""
+    """One run of a process; its processor time is since its start, without that of Spark's Java."""
 
     seconds: float
+    processor_seconds: float
     peak_mb: float
     output: bytes
 
@@ -114,7 +115,7 @@ def best(command: tuple[str, ...], file: Path, runs: int) -> Run:
     """Return the fastest run, and the memory of another run, because sampling slows a run down."""
     quickest = min((child(command, file) for _ in range(runs)), key=lambda run: run.seconds)
     watched = child(command, file, watch=True)
-    return Run(quickest.seconds, watched.peak_mb, quickest.output)
+    return replace(quickest, peak_mb=watched.peak_mb)
 
 
 def child(
@@ -140,7 +141,8 @@ def child(
     if process.returncode != 0:
         raise FailedError(command, process.returncode)
     # The kernel's peak is exact but excludes children; it is in kibibytes.
-    return Run(seconds, max(peak, used.ru_maxrss * 1_024) / BYTES_PER_MB, output)
+    peak_mb = max(peak, used.ru_maxrss * 1_024) / BYTES_PER_MB
+    return Run(seconds, used.ru_utime + used.ru_stime, peak_mb, output)
 
 
 @contextmanager

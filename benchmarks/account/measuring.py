@@ -58,12 +58,13 @@ DUCKDB_SPEND: Final = ("-c", _DUCKDB.format(_LABELS, ", sum(cache_write_tokens)"
 _ALL: Final = ", max(request_id), max(prefix_hash), sum(declared_max_tokens), sum(latency_ms)"
 DUCKDB_ALL: Final = ("-c", _DUCKDB.format(_LABELS, f", sum(cache_write_tokens) {_ALL}"))
 _BATCH_CALLS: Final = 230
+_PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "SPARK_CONF_DIR")
 
 
 def environment_of(stack: Stack, **more: str) -> dict[str, str]:
     """Return the environment of the service's own programs."""
     config = stack.config
-    own = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+    own = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return own | {
         "SECRET_KEY": config.secret_key,
         "DATABASE_URL": config.database_url,
@@ -106,7 +107,8 @@ def run(
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise SystemExit(f"{command[:2]} failed with status {process.returncode}")
-    return Run(seconds, max(peak, used.ru_maxrss * 1024) / 1e6, output)
+    peak_mb = max(peak, used.ru_maxrss * 1024) / 1e6
+    return Run(seconds, used.ru_utime + used.ru_stime, peak_mb, output)
 
 
 def _read_until(line: bytes, output: IO[bytes]) -> bytes:
