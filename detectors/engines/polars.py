@@ -322,7 +322,9 @@ def _mix(names: Sequence[str]) -> pl.Expr:
 def _has_one_value(column: pl.Series) -> bool:
     """Check for one number in all rows, such as of a count that no call has."""
     is_whole = column.dtype.is_integer() or column.dtype == pl.Boolean
-    return is_whole and not column.has_nulls() and column.min() == column.max()
+    if not is_whole or column.is_empty() or column.has_nulls():
+        return False
+    return column.min() == column.max()
 
 
 def _narrow(column: pl.Series) -> pl.Series:
