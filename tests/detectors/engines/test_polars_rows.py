@@ -65,6 +65,15 @@ def test_counts_that_are_narrowed_have_64_bits_when_they_are_read() -> None:
     ]
 
 
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_columns_with_one_value_are_kept(rows: int) -> None:
+    """A log of many calls without known prices has none to sort."""
+    calls = pl.DataFrame({"group": [2, 0, 1], "cached_tokens": 7, "in_window": True})[:rows]
+    lazy = nw.from_native(calls.lazy())
+    found = engine_of(lazy).number_rows(lazy, "number", calls.columns, calls.columns)
+    assert found.select(*calls.columns).to_native().collect().equals(calls.sort("group"))
+
+
 @pytest.mark.parametrize(("most", "kept"), [(1, [4, 5]), (2, [0, 2, 4, 5, 7]), (99, [*range(9)])])
 def test_calls_without_a_pair_nearby_are_dropped(most: int, kept: list[int]) -> None:
     """A call that is equal to a pair stays; too far a distance is not worth a search."""
