@@ -101,8 +101,8 @@ def leave(status: object) -> None:
         return
     atexit._run_exitfuncs()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None if closed by the caller
+            stream.flush()
     except OSError:
         return
     os._exit(status)

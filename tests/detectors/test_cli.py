@@ -313,6 +313,11 @@ def test_the_process_of_a_command_ends_at_once(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SystemExit):
         cli.library()
     assert done == ["registered", 2, "registered"]
+    monkeypatch.setattr(sys, "stdout", StringIO())
+    monkeypatch.setattr(sys, "stderr", None)  # as after `2>&-`
+    with pytest.raises(SystemExit):
+        cli.library()
+    assert done == ["registered", 2, "registered", "registered", 2]
 
 
 def test_it_audits_a_real_packed_file_from_a_shell(tmp_path: Path) -> None:
