@@ -1,4 +1,4 @@
-"""The prices of the installed genai-prices, from a file that loads in a hundredth of the time.
+"""The prices of the installed genai-prices, from a file that loads in a few milliseconds.
 
 Loading genai-prices means loading pydantic, HTTPX and all prices, a quarter of an audit of few
 calls. `data/installed.json` has the same prices of one version (module `compiling` writes it). It

@@ -185,18 +185,14 @@ def _read_price(raw: Any) -> Decimal | TieredPrices:
     return TieredPrices(Decimal(base), [Tier(start, Decimal(price)) for start, price in tiers])
 
 
-class Provider(msgspec.Struct, array_like=True, dict=True, eq=False):
-    """A provider of the price book; its models are read when they are first needed."""
+class Provider(msgspec.Struct, array_like=True, eq=False):
+    """A provider of the price book."""
 
     id: str
     by_model: list[Any] | None
     by_name: list[Any] | None
     fallback_model_providers: list[str] | None
-    listed: msgspec.Raw
-
-    @cached_property
-    def models(self) -> list[Model]:
-        return msgspec.json.decode(self.listed, type=list[Model])
+    models: list[Model]
 
     @property
     def model_match(self) -> Clause | None:

@@ -1,8 +1,9 @@
 """The file of prices has what the installed genai-prices has, and finds what it finds."""
 
+import pickle
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.data_units import unit_data
 from msgspec.structs import replace
 
+from detectors.prices.book import PriceBook
 from detectors.prices.lookup import installed
 from detectors.prices.lookup.compiling import compile_prices
 from detectors.prices.lookup.records import Snapshot
@@ -109,6 +111,16 @@ def test_it_is_used_in_a_process_that_has_not_loaded_the_package(
     assert installed.installed() is get_snapshot()
     monkeypatch.delitem(sys.modules, "genai_prices")
     assert installed.installed() is compiled
+
+
+@pytest.mark.usefixtures("compiled")
+def test_a_copied_price_book_has_its_negotiated_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is the same object under all its names, in a book from another process, too."""
+    monkeypatch.delitem(sys.modules, "genai_prices")
+    book = PriceBook(overrides={("openai", "gpt-4o"): {"input_mtok": 1, "output_mtok": 2}})
+    listing = pickle.loads(pickle.dumps(book)).find_listing("OpenAI", "gpt-4o-2024-08-06")
+    rates = listing.find_rates(datetime(2026, 5, 1, tzinfo=UTC), 0)
+    assert rates.input_usd == 1e-6
 
 
 @pytest.mark.usefixtures("other_version")
