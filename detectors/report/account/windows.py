@@ -157,7 +157,7 @@ def _cut(parts: Sequence[_Part], span: timedelta) -> list[_Part]:
 def _count(parts: Sequence[_Part]) -> FileCounts:
     """Add up the counts of whole files, and count the other calls.
 
-    Seconds with a call are counted by day, so files with calls of one day are counted together.
+    Seconds with a call are counted by day, so files that share a day are counted together.
     """
     parts_of = Counter(day for part in parts for day in part.days)
     counted, others = list[FileCounts](), list[pl.DataFrame]()
