@@ -38,7 +38,7 @@ WAREE := 1:0.7.3-1
 MICROHEI := 0.2.0-beta-3.1
 VENDORED := service/web/static/vendor
 COMPACT := service/web/static/upload/prices.json
-COMPILED := detectors/prices/data/installed.json
+INSTALLED := detectors/prices/data/installed.json
 FONTS := service/reports/pdf/fonts
 
 .PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
@@ -144,9 +144,9 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 compact-prices: $(DEV) ## Write the prices that audits and the upload page read, from genai-prices
 	$(BIN)/python -m detectors.prices.lookup.compact > $(COMPACT).new || { rm -f $(COMPACT).new; exit 1; }
 	mv $(COMPACT).new $(COMPACT)
-	$(BIN)/python -m detectors.prices.lookup.compiling > $(COMPILED).new || \
-	  { rm -f $(COMPILED).new; exit 1; }
-	mv $(COMPILED).new $(COMPILED)
+	$(BIN)/python -m detectors.prices.lookup.compiling > $(INSTALLED).new || \
+	  { rm -f $(INSTALLED).new; exit 1; }
+	mv $(INSTALLED).new $(INSTALLED)
 
 vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor
