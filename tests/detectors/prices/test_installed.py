@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def test_the_file_has_the_installed_prices() -> None:
     """If this fails after an upgrade of genai-prices: make compact-prices."""
     file = Path(installed.__file__).parents[1] / "data" / installed.DATA_FILE
     assert file.read_text() == compile_prices()
+    license_text = metadata.distribution("genai-prices").read_text("licenses/LICENSE")
+    assert file.with_name("genai-prices-LICENSE").read_text() == license_text
 
 
 def _plain(prices: object) -> dict[str, Any]:
