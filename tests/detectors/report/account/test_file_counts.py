@@ -21,8 +21,9 @@ CUT = 25  # begins within a day of calls
 
 @pytest.fixture(scope="module")
 def calls() -> pl.DataFrame:
-    frame = detectors.read(as_polars(draw_log(106))).frame.unique(maintain_order=True)
-    return frame.with_columns(pl.lit("import-1").alias(call_files.IMPORT)).sort("ts")
+    frame = detectors.read(as_polars(draw_log(106))).frame.unique(maintain_order=True).sort("ts")
+    unknown = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.lit("unknown")).otherwise("model")
+    return frame.with_columns(unknown.alias("model"), pl.lit("import-1").alias(call_files.IMPORT))
 
 
 def _store(frames: list[pl.DataFrame], folder: Path, few: int) -> list[Path]:
@@ -59,6 +60,7 @@ def test_counts_change_no_result(
     assert [FileCounts.read(file) is None for file in (files[0], plain[0])] == [False, True]
     audited = windows.audit_window(files, days, TERMS)
     assert _results(audited) == _results(windows.audit_window(plain, days, TERMS))
+    assert "unknown" in {each.model for each in audited.report.unpriced}
     assert audited.traffic is not None
     assert sum(each.calls for each in audited.traffic.traffic) == audited.report.audit.records
 
