@@ -141,7 +141,7 @@ class PolarsEngine(Engine):
             if self.has_few_calls:
                 return column.gather(rows)
             if _has_one_value(column):
-                return column[:1].new_from_index(0, len(column))
+                return _narrow(column[:1]).new_from_index(0, len(column))
             # Whole, because a column in many parts takes two or three times as long to gather.
             return _narrow(column).rechunk().gather(rows)
 
