@@ -37,7 +37,7 @@ from service.models.audits.audits import (
 DAYS_SHOWN: Final = 7
 CLIENTS_SHOWN: Final = 100
 BATCH_LINES_SHOWN: Final = 300
-UPLOADS_SHOWN: Final = 100
+UPLOADS_SHOWN: Final = 50
 ACCOUNT_AUDITS_SHOWN: Final = 25
 
 _DAY: Final = cast(func.timezone("UTC", Audit.created_at), Date)

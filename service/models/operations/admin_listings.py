@@ -16,7 +16,7 @@ from service.models.identity.accounts import FREE, Account, best_plan
 from service.models.identity.early_access import EarlyAccess
 from service.models.operations.admin_actions import AdminAction
 
-PAGE_SIZE: Final = 50
+PAGE_SIZE: Final = 25
 
 
 @dataclass(frozen=True)
