@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 _NICENESS: Final = 10
-# A third of the others' share. With a tenth, as for a niceness of 10, audits waited too
+# A sixth of the others' share. With a tenth, as for a niceness of 10, audits waited too
 # long beside programs that keep all processors busy.
-_SESSION_NICENESS: Final = 5
+_SESSION_NICENESS: Final = 8
 _SESSION: Final = Path("/proc/self/autogroup")
 # The kernel accepts one change in a tenth of a second, from all who aren't root together.
 _TRIES: Final = 20

@@ -105,4 +105,4 @@ def test_a_worker_is_nice_to_other_sessions_if_it_has_its_own(has_own: bool) -> 
     niceness, *session = printed.split()
     assert niceness == "10"
     if before:  # the kernel shows nothing where a container has its own share
-        assert session[-1] == ("5" if has_own else before[-1])
+        assert session[-1] == ("8" if has_own else before[-1])
