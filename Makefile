@@ -147,8 +147,9 @@ compact-prices: $(DEV) ## Write the prices that audits and the upload page read,
 	$(BIN)/python -m detectors.prices.lookup.compiling > $(INSTALLED).new || \
 	  { rm -f $(INSTALLED).new; exit 1; }
 	mv $(INSTALLED).new $(INSTALLED)
-	cp $(VENV)/lib/python*/site-packages/genai_prices-*.dist-info/licenses/LICENSE \
-	  $(dir $(INSTALLED))genai-prices-LICENSE
+	for folder in $(dir $(COMPACT)) $(dir $(INSTALLED)); do \
+	  cp $(VENV)/lib/python*/site-packages/genai_prices-*.dist-info/licenses/LICENSE \
+	    $${folder}genai-prices-LICENSE || exit 1; done
 
 vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor

@@ -1,6 +1,7 @@
 """The prices that the upload page estimates with are those of the installed price book."""
 
 import json
+from importlib import metadata
 from pathlib import Path
 
 from detectors.prices.lookup.compact import compact_prices
@@ -15,3 +16,8 @@ def test_the_page_has_the_prices_of_the_book() -> None:
     assert prices["models"]["openai"]["gpt-4o-mini"] == [0.15, 0.6, 0.075, None, 0.0]
     long = prices["models"]["google"]["gemini-2-5-pro"]
     assert (long[0], long[5], long[6]) == (1.25, 200_000, 2.5)
+
+
+def test_their_license_is_beside_them() -> None:
+    license_text = metadata.distribution("genai-prices").read_text("licenses/LICENSE")
+    assert FILE.with_name("genai-prices-LICENSE").read_text() == license_text
