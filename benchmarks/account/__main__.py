@@ -152,7 +152,7 @@ def measure_dashboard(stack: Stack, engine: Engine, account_id: str, requests: i
 
 
 def _print_runs(console: Console, runs: dict[str, Run]) -> None:
-    table = Table("program", "seconds", "processor's seconds", "peak MB")
+    table = Table("program", "seconds", "processor seconds", "peak MB")
     for name, measured in runs.items():
         times = (f"{each:.2f}" for each in (measured.seconds, measured.processor_seconds))
         table.add_row(name, *times, f"{measured.peak_mb:,.0f}")
