@@ -95,3 +95,18 @@ def _number(column: pl.Series) -> pl.Series:
     used = column.to_physical().unique().sort()
     codes = pl.zeros(used[-1] + 2 if len(used) else 1, dtype=pl.UInt32, eager=True)
     return codes.scatter(used, pl.int_range(1, len(used) + 1, dtype=pl.UInt32, eager=True))
+
+
+def look_up(values: pl.Series, key: str) -> pl.Expr:
+    """Return the values at the positions in a column, or the only value that they can have."""
+    if values.n_unique() == 1:
+        return pl.lit(values.first(), values.dtype).alias(values.name)
+    return gather(values, key)
+
+
+def gather(values: pl.Series, key: str) -> pl.Expr:
+    """Return the values at the positions in a column, with or without other rows."""
+    # Positions without a sign need no check for negative ones, which takes half of the time.
+    at = pl.col(key).cast(pl.UInt32, wrap_numerical=True)
+    looked_up = at.map_batches(values.gather, return_dtype=values.dtype, is_elementwise=True)
+    return looked_up.alias(values.name)

@@ -1,26 +1,22 @@
 """Calls as Polars frames, the default and the fastest."""
 
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, cast
+from typing import Final
 
-import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines.categories import categorize, with_equal_types
 from detectors.engines.engine import Calls, Engine, Plan, Row
-from detectors.engines.lookup import NO_ROW, row_finder
+from detectors.engines.lookup import NO_ROW, gather, look_up, row_finder
+from detectors.engines.neighbors import filter_near, split_at_pauses
+from detectors.engines.numbering import Numbered, number_rows
 from detectors.engines.plans import has_planned, run_again
-from detectors.engines.sorting import argsort
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
-_COPIED_COLUMNS: Final = 4  # at once
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
 _ROW: Final = "row_of_table"
-_PLACE: Final = "place_before_sorting"
-_NARROW_MOST: Final = 2**31 - 1
 _NEAREST: Final = 8  # rows that a row is compared with
 _PART_ROWS: Final = 1_000_000
 # Labels that numbers replace before rules run.
@@ -35,8 +31,6 @@ _REPEATED: Final = {
     "session_id",
 }
 _CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
-_MIXED: Final = "mixed_columns"
-_FACTOR: Final = 2_654_435_761  # a prime near the golden section of 32 bits
 
 
 def scan(paths: str) -> Calls:
@@ -55,7 +49,7 @@ class PolarsEngine(Engine):
     has_wide_integers = True
 
     def __init__(self) -> None:
-        self._numbered: _Numbered | None = None
+        self._numbered: Numbered | None = None
 
     def place(self, rows: pl.DataFrame, beside: Calls) -> Calls:
         texts = rows.select(pl.selectors.string()).columns
@@ -120,40 +114,10 @@ class PolarsEngine(Engine):
     def number_rows(
         self, calls: Calls, name: str, order: Sequence[str], kept: Sequence[str]
     ) -> Calls:
-        """Number and sort the calls, because windows run faster over sorted rows.
-
-        Of many calls, texts stay where they are until they are read, and counts take 32 bits if
-        they fit.
-        """
-        frame = self._collect(calls)
+        """Number and sort the calls, because windows run faster over sorted rows."""
+        frames = [self._collect(calls)]
         del calls
-        rows = argsort(frame, order).alias(_PLACE)
-        # Not by `select`, which copies a frame whose columns have parts of different lengths.
-        columns = {column: frame[column] for column in kept}
-        del frame
-        texts = []
-        if not self.has_few_calls:
-            texts = [columns.pop(n) for n in kept if columns[n].dtype == pl.String]
-        wide = [n for n, column in columns.items() if column.dtype == pl.Int64]
-
-        def copy(name: str) -> pl.Series:
-            column = columns.pop(name)
-            if self.has_few_calls:
-                return column.gather(rows)
-            if _has_one_value(column):
-                return _narrow(column[:1]).new_from_index(0, len(column))
-            # Whole, because a column in many parts takes two or three times as long to gather.
-            return _narrow(column).rechunk().gather(rows)
-
-        # A few columns at a time, freed once copied: all at once would take twice the memory.
-        with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
-            copy_each = map if self.has_few_calls else pool.map
-            copied = list(copy_each(copy, list(columns)))
-        numbered = pl.DataFrame([rows, *copied]).with_row_index(name)
-        counts = [n for n in wide if numbered.schema[n] == pl.Int32]
-        # Texts are read for few calls, so that their parts need not be merged.
-        read = [pl.col(counts).cast(pl.Int64), *(_gather(each, _PLACE) for each in texts)]
-        self._numbered = _Numbered(numbered, read)
+        self._numbered = number_rows(frames, name, order, kept, has_few_calls=self.has_few_calls)
         sorted_calls: Calls = nw.from_native(self._numbered.read().select(name, *kept))
         return sorted_calls
 
@@ -165,7 +129,7 @@ class PolarsEngine(Engine):
         find_rows = row_finder(rows.select(on))
         found = pl.struct(on).map_batches(find_rows, return_dtype=pl.Int32, is_elementwise=True)
         known = calls.to_native().with_columns(found.alias(_ROW)).filter(pl.col(_ROW) != NO_ROW)
-        looked_up = [_gather(column, _ROW) for column in rows.drop(on).get_columns()]
+        looked_up = [gather(column, _ROW) for column in rows.drop(on).get_columns()]
         joined: Calls = nw.from_native(known.with_columns(looked_up).drop(_ROW))
         return joined
 
@@ -181,7 +145,7 @@ class PolarsEngine(Engine):
         # Rules filter by integers, and by then the floats of the other calls need no look-up.
         for kinds in (~pl.selectors.float(), pl.selectors.float()):
             columns = rows.select(kinds - pl.selectors.by_name(key)).get_columns()
-            attached = attached.with_columns(_look_up(column, key) for column in columns)
+            attached = attached.with_columns(look_up(column, key) for column in columns)
         looked_up: Calls = nw.from_native(attached)
         return looked_up
 
@@ -221,41 +185,12 @@ class PolarsEngine(Engine):
     def split_at_pauses(
         self, calls: Calls, keys: tuple[str, ...], longest_us: float
     ) -> tuple[Calls, tuple[str, ...]]:
-        """Compare each call of a group with the row before, as calls are in order of number."""
         if len(keys) > 1:
             return super().split_at_pauses(calls, keys, longest_us)
-        key, at = pl.col(keys), pl.col("at_us")
-        is_first = (key != key.shift(1)).fill_null(value=True)
-        pause = pl.when(~pl.col("is_first")).then(at - at.shift(1))
-        is_new = (pl.col("pause_us") > longest_us).fill_null(value=True)
-        after = at.shift(-1) - at
-        is_next = (key == key.shift(-1)) & (after <= longest_us)
-        split: Calls = nw.from_native(
-            calls.to_native()
-            .with_columns(is_first.alias("is_first"), pl.when(is_next).then(after).alias("next_us"))
-            .with_columns(pause.alias("pause_us"))
-            .with_columns(is_new.alias("is_new"))
-            .with_columns(
-                pl.col("is_new").cum_sum().cast(pl.Int64).alias("part"),
-                pl.when(~pl.col("is_new")).then(pl.col("pause_us")).alias("pause_us"),
-            )
-            .drop("is_first")
-        )
-        return split, ("part",)
+        return split_at_pauses(calls, keys, longest_us), ("part",)
 
     def filter_near(self, calls: Calls, same: Sequence[str], most: int) -> Calls:
-        """Compare a number that mixes the columns with those of the rows before.
-
-        Calls are in order of number. Other calls rarely have the same number; these are kept.
-        """
-        if most > _NEAREST:
-            return calls
-        mixed = calls.to_native().with_columns(_mix(same))
-        number = pl.col(_MIXED)
-        is_near = pl.any_horizontal(number == number.shift(each) for each in range(1, most + 1))
-        paired = mixed.select(number).filter(is_near)
-        kept: Calls = nw.from_native(mixed.join(paired, on=_MIXED, how="semi").drop(_MIXED))
-        return kept
+        return calls if most > _NEAREST else filter_near(calls, same, most)
 
     def pick_most_expensive(self, calls: Calls, key: str, order: Sequence[str], most: int) -> Calls:
         candidates = self.filter_expensive(calls, key, most).to_native()
@@ -275,65 +210,6 @@ class PolarsEngine(Engine):
         expensive = frame.join(limits, on=key).filter(pl.col("cost_usd") >= pl.col("least_usd"))
         kept: Calls = nw.from_native(expensive.drop("least_usd"))
         return kept
-
-
-class _Numbered(msgspec.Struct, frozen=True):
-    """The calls that `number_rows` has sorted, and what makes of them the columns of the rules."""
-
-    frame: pl.DataFrame
-    columns: Sequence[pl.Expr]
-
-    def has(self, names: Sequence[str]) -> bool:
-        return set(names) <= set(self.read().collect_schema().names())
-
-    def read(self, numbers: pl.Series | None = None) -> pl.LazyFrame:
-        """Return all calls, or those with these numbers."""
-        rows = self.frame.lazy()
-        if numbers is not None:
-            rows = rows.select(pl.all().gather(numbers))
-        return rows.with_columns(self.columns)
-
-
-def _look_up(values: pl.Series, key: str) -> pl.Expr:
-    """Return the values at the positions in a column, or the only value that they can have."""
-    if values.n_unique() == 1:
-        return pl.lit(values.first(), values.dtype).alias(values.name)
-    return _gather(values, key)
-
-
-def _gather(values: pl.Series, key: str) -> pl.Expr:
-    """Return the values at the positions in a column, with or without other rows."""
-    # Positions without a sign need no check for negative ones, which takes half of the time.
-    at = pl.col(key).cast(pl.UInt32, wrap_numerical=True)
-    looked_up = at.map_batches(values.gather, return_dtype=values.dtype, is_elementwise=True)
-    return looked_up.alias(values.name)
-
-
-def _mix(names: Sequence[str]) -> pl.Expr:
-    """Return a number of 32 bits that is equal for rows that are equal in these columns."""
-    mixed: pl.Expr = pl.lit(0, pl.UInt32)
-    for name in names:
-        # Integers of 32 bits wrap around.
-        low = pl.col(name).cast(pl.UInt32, wrap_numerical=True)
-        mixed = (mixed + low) * pl.lit(_FACTOR, pl.UInt32)
-    return mixed.alias(_MIXED)
-
-
-def _has_one_value(column: pl.Series) -> bool:
-    """Check for one number in all rows, such as of a count that no call has."""
-    is_whole = column.dtype.is_integer() or column.dtype == pl.Boolean
-    if not is_whole or column.is_empty() or column.has_nulls():
-        return False
-    return column.min() == column.max()
-
-
-def _narrow(column: pl.Series) -> pl.Series:
-    """Return integers of 64 bits with 32 if all of them fit."""
-    if column.dtype != pl.Int64 or column.is_empty():
-        return column
-    least, most = cast("tuple[int, int]", (column.min(), column.max()))
-    fits = least >= -_NARROW_MOST and most <= _NARROW_MOST
-    return column.cast(pl.Int32) if fits else column
 
 
 def _shorten(part: pl.DataFrame) -> pl.DataFrame:
