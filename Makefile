@@ -141,12 +141,13 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
 	done
 
+# The price book reads the first file, so a damaged one is replaced before the second is written.
 compact-prices: $(DEV) ## Write the prices that audits and the upload page read, from genai-prices
-	$(BIN)/python -m detectors.prices.lookup.compact > $(COMPACT).new || { rm -f $(COMPACT).new; exit 1; }
-	mv $(COMPACT).new $(COMPACT)
 	$(BIN)/python -m detectors.prices.lookup.compiling > $(INSTALLED).new || \
 	  { rm -f $(INSTALLED).new; exit 1; }
 	mv $(INSTALLED).new $(INSTALLED)
+	$(BIN)/python -m detectors.prices.lookup.compact > $(COMPACT).new || { rm -f $(COMPACT).new; exit 1; }
+	mv $(COMPACT).new $(COMPACT)
 	for folder in $(dir $(COMPACT)) $(dir $(INSTALLED)); do \
 	  cp $(VENV)/lib/python*/site-packages/genai_prices-*.dist-info/licenses/LICENSE \
 	    $${folder}genai-prices-LICENSE || exit 1; done

@@ -1,6 +1,8 @@
 """The file of prices has what the installed genai-prices has, and finds what it finds."""
 
 import pickle
+import re
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
@@ -48,6 +50,13 @@ def test_the_file_has_the_installed_prices() -> None:
     assert file.read_text() == compile_prices()
     license_text = metadata.distribution("genai-prices").read_text("licenses/LICENSE")
     assert file.with_name("genai-prices-LICENSE").read_text() == license_text
+
+
+def test_the_file_is_written_before_the_price_book_reads_it() -> None:
+    """Otherwise a damaged file must be restored before it can be written again."""
+    folder = Path(installed.__file__).parents[3]
+    recipe = subprocess.check_output(["make", "-n", "compact-prices"], cwd=folder, text=True)
+    assert re.findall(r"prices\.lookup\.(\w+) >", recipe) == ["compiling", "compact"]
 
 
 def _plain(prices: object) -> dict[str, Any]:
