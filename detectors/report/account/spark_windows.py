@@ -75,7 +75,8 @@ def read_table(table: Calls, days: int, calls: int, duplicates: int) -> CheckedC
     (total,) = engine.fetch(timed.select(nw.len().alias("calls"), _AT.max().alias("newest_us")))
     if total["calls"] != calls:
         raise IncompleteFilesError(f"{total['calls']} of {calls} calls")
-    since = total["newest_us"] - timedelta(days=days) // _MICROSECOND
+    # No calls have no newest one.
+    since = (total["newest_us"] or 0) - timedelta(days=days) // _MICROSECOND
     checked, in_window = _check(timed.filter(nw.col("at_us") > since).drop("ts"), engine, names)
     rows = in_window + duplicates
     return CheckedCalls(engine.keep(checked), rows, ALL_VALID, LEAST_DAYS, is_merged=True)

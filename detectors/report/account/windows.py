@@ -75,7 +75,7 @@ def audit_window(
     -------
     AuditedWindow
         The report as for a single log with these calls, the savings of its findings by day, and
-        its calls by hour and latency.
+        its calls by hour and latency. Without calls, the report is empty.
     """
     return audit_calls([read_window(files, days, duplicates)], terms)
 
@@ -119,8 +119,12 @@ def read_window(files: Sequence[Path], days: int, duplicates: int) -> Window:
     optional = [name for name in present_columns(known - UNUSED) if name in OPTIONAL_CALLS]
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(partial(_read, optional=optional), files))
-    parts = _cut([part for part in read if not part.frame.is_empty()], timedelta(days=days))
+    found = [part for part in read if not part.frame.is_empty()]
     del read
+    if not found:
+        return _without_calls(duplicates)
+    parts = _cut(found, timedelta(days=days))
+    del found
     counts = _count(parts)
     frames = [part.frame for part in parts]
     del parts
@@ -131,6 +135,11 @@ def read_window(files: Sequence[Path], days: int, duplicates: int) -> Window:
     counted = counts.to_counted()
     checked = CheckedCalls(calls, rows, ALL_VALID, LEAST_DAYS, is_merged=True, counted=counted)
     return Window(checked, window_of(counts.slots, *counts.ends))
+
+
+def _without_calls(duplicates: int) -> Window:
+    calls: Calls = nw.from_native(checked_calls(CALLS.to_frame()))
+    return Window(CheckedCalls(calls, duplicates, ALL_VALID, LEAST_DAYS, is_merged=True), None)
 
 
 def _read(file: Path, optional: Sequence[str]) -> _Part:

@@ -4,16 +4,18 @@ from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
 import detectors
 from detectors.contract import AuditedWindow, Report
 from detectors.engines import categories
-from detectors.frames.usage_log import OPTIONAL_CALLS, concat
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 from detectors.report import evidence
 from detectors.report.account import windows
 from detectors.report.account.imports import Terms
+from detectors.report.account.spark_windows import read_table
 from detectors.report.counting import records
 from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
@@ -137,3 +139,12 @@ def test_only_the_window_is_read(tmp_path: Path) -> None:
     expected = calls.filter(pl.col("ts") > newest - timedelta(days=10)).height
     assert 0 < expected < calls.height
     assert window.rows == expected + 5
+
+
+def test_no_calls_give_an_empty_report(tmp_path: Path) -> None:
+    CALLS.to_frame().write_parquet(tmp_path / "empty.parquet")
+    audited = windows.audit_window([tmp_path / "empty.parquet"], 30, TERMS)
+    assert (audited.report.findings, audited.finding_days, audited.traffic) == ((), [], None)
+    assert windows.audit_window([], 30, TERMS).report.to_json() == audited.report.to_json()
+    as_on_spark = read_table(nw.from_native(CALLS.to_frame().lazy()), 30, 0, 0)
+    assert as_on_spark.calls.collect().is_empty()
