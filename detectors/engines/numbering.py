@@ -13,6 +13,7 @@ from detectors.engines.sorting import argsort
 _COPIED_COLUMNS: Final = 4  # at once
 _PLACE: Final = "place_before_sorting"
 _NARROW_MOST: Final = 2**31 - 1
+_Ends = tuple[int, int]
 
 
 class Numbered(msgspec.Struct, frozen=True):
@@ -59,10 +60,12 @@ def number_rows(
         column = columns.pop(name)
         if has_few_calls:
             return column.gather(rows)
-        if _has_one_value(column):
-            return _narrow(column[:1]).new_from_index(0, len(column))
+        ends = _find_ends(column)
+        kind = _narrowest(column.dtype, ends)
+        if ends is not None and ends[0] == ends[1] and not column.has_nulls():
+            return column[:1].cast(kind).new_from_index(0, len(column))
         # Whole, because a column in many parts takes two or three times as long to gather.
-        return _narrow(column).rechunk().gather(rows)
+        return column.cast(kind).rechunk().gather(rows)
 
     # A few columns at a time, freed once copied: all at once would take twice the memory.
     with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
@@ -75,18 +78,17 @@ def number_rows(
     return Numbered(numbered, read)
 
 
-def _has_one_value(column: pl.Series) -> bool:
-    """Check for one number in all rows, such as of a count that no call has."""
+def _find_ends(column: pl.Series) -> _Ends | None:
+    """Return the least and the greatest of whole numbers, which are equal for many counts."""
     is_whole = column.dtype.is_integer() or column.dtype == pl.Boolean
-    if not is_whole or column.is_empty() or column.has_nulls():
-        return False
-    return column.min() == column.max()
+    if not is_whole or column.null_count() == len(column):
+        return None
+    return cast("_Ends", (column.min(), column.max()))
 
 
-def _narrow(column: pl.Series) -> pl.Series:
-    """Return integers of 64 bits with 32 if all of them fit."""
-    if column.dtype != pl.Int64 or column.is_empty():
-        return column
-    least, most = cast("tuple[int, int]", (column.min(), column.max()))
-    fits = least >= -_NARROW_MOST and most <= _NARROW_MOST
-    return column.cast(pl.Int32) if fits else column
+def _narrowest(kind: pl.DataType, ends: _Ends | None) -> pl.DataType:
+    """Return 32 bits instead of 64 for integers between these ends if all of them fit."""
+    if kind != pl.Int64 or ends is None:
+        return kind
+    fits = ends[0] >= -_NARROW_MOST and ends[1] <= _NARROW_MOST
+    return pl.Int32() if fits else kind

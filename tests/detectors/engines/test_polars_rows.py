@@ -74,6 +74,21 @@ def test_columns_with_one_value_are_kept(rows: int) -> None:
     assert found.select(*calls.columns).to_native().collect().equals(calls.sort("group"))
 
 
+def test_each_column_is_searched_once_for_its_least_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = list[str]()
+    least = pl.Series.min
+
+    def count(column: pl.Series) -> object:
+        searched.append(column.name)
+        return least(column)
+
+    monkeypatch.setattr(pl.Series, "min", count)
+    calls = pl.DataFrame({"group": [2, 0, 1], "cached_tokens": 7, "in_window": True})
+    lazy = nw.from_native(calls.lazy())
+    engine_of(lazy).number_rows(lazy, "number", calls.columns, calls.columns)
+    assert sorted(searched) == sorted(calls.columns)
+
+
 @pytest.mark.parametrize(("most", "kept"), [(1, [4, 5]), (2, [0, 2, 4, 5, 7]), (99, [*range(9)])])
 def test_calls_without_a_pair_nearby_are_dropped(most: int, kept: list[int]) -> None:
     """A call that is equal to a pair stays; too far a distance is not worth a search."""
