@@ -1,5 +1,6 @@
 """Shared by all commands: the data folder option, and errors as one line with exit status 2."""
 
+import errno
 import functools
 import os
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 import click
+from psycopg2.errors import DiskFull
 from sqlalchemy.exc import OperationalError
 
 from service.config import Config, read_secrets
@@ -22,6 +24,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
+_NO_SPACE = os.strerror(errno.ENOSPC)
 _REJECTED = ("authentication failed", "no password supplied", "no pg_hba.conf entry")
 
 
@@ -67,6 +70,11 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
 def _describe(error: OperationalError) -> CommandError:
     """Return why the database can't be used, without its address."""
     said = str(error.orig)
+    # While connecting, the server's code of the error isn't known.
+    if isinstance(error.orig, DiskFull) or _NO_SPACE in said:
+        return CommandError(
+            "the disk of the database is full; free some space, and run the command again"
+        )
     if any(reason in said for reason in _REJECTED):
         return CommandError(
             "the database rejected the user or password; check the database address"

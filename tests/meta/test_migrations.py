@@ -44,6 +44,15 @@ def downgrade() -> None:
 """
 
 
+# What PostgreSQL reports when it can't extend a table's file.
+FULL_DISK = """
+CREATE FUNCTION fill_disk() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE 'could not extend file' USING ERRCODE = 'disk_full';
+END $$;
+CREATE EVENT TRIGGER full_disk ON ddl_command_start EXECUTE FUNCTION fill_disk();
+"""
+
+
 @pytest.fixture
 def empty_database(database_url: str) -> Iterator[str]:
     name = f"migrations_{uuid4().hex}"
@@ -288,7 +297,7 @@ def test_the_sql_of_all_migrations_makes_the_same_tables(
     assert run().exit_code == 0
 
 
-def test_a_rejected_user_is_not_an_unreachable_database(
+def test_a_rejected_user_and_a_full_disk_are_not_an_unreachable_database(
     run: Callable[..., Result], empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = make_url(empty_database)
@@ -301,3 +310,10 @@ def test_a_rejected_user_is_not_an_unreachable_database(
         result = run()
         assert (result.exit_code, words in result.output) == (status, True), result.output
         assert "CANARY" not in result.output
+    engine = create_engine(empty_database)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(FULL_DISK)
+    engine.dispose()
+    monkeypatch.setenv("DATABASE_URL", empty_database)
+    result = run()
+    assert (result.exit_code, "disk of the database is full" in result.output) == (2, True)
