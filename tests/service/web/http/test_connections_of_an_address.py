@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from gunicorn.config import Config as GunicornConfig
 from gunicorn.glogging import Logger
+from gunicorn.workers.gthread import ThreadWorker
 
 from service.web.server import balance, web_process
 from service.web.server.web_process import WebWorker, _is_idle
@@ -202,3 +203,10 @@ def test_a_process_publishes_its_connections_until_it_stops(
     web.worker.murder_pending()
     processes.give_way(connections=2)
     assert len(slept) == 1
+
+
+def test_the_worker_replaces_methods_that_gunicorn_calls() -> None:
+    """If this fails after an upgrade of gunicorn, what a method did happens nowhere."""
+    own = {name for name in vars(WebWorker) if not name.startswith("_")}
+    assert "enqueue_req" in own
+    assert own <= set(dir(ThreadWorker))

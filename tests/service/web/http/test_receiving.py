@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from gunicorn.config import Config
 from gunicorn.http.body import Body, LengthReader
+from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 
+from service.web.server import receiving
 from service.web.server.receiving import receive_into
 
 NEXT = b"GET / HTTP/1.1"
@@ -69,3 +72,22 @@ def test_a_line_that_was_read_before_is_not_lost(request_of: Any) -> None:
     one = request_of(b"a\ncde" + NEXT, 0)
     assert one.body.readline() == b"a\n"
     assert one.receive() + one.receive() == b"cde"
+
+
+def test_gunicorn_keeps_what_the_receiver_expects() -> None:
+    """If this fails after an upgrade, read gunicorn's readers again: `receiving` copies them."""
+    client, server = socket.socketpair()
+    with client, server:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde")
+        body = next(RequestParser(Config(), server, None)).body
+        reader = body.reader
+        state = [set(vars(each)) for each in (body, reader, reader.unreader)]
+        assert state == [
+            {"reader", "buf", "failed"},
+            {"unreader", "length"},
+            {"buf", "sock", "mxchunk"},
+        ]
+        assert receiving._is_plain(body)
+        # Another reader may do more than these, so it reads for itself.
+        body.reader = type("Limited", (LengthReader,), {})(reader.unreader, reader.length)
+        assert not receiving._is_plain(body)
