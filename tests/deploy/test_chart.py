@@ -199,6 +199,24 @@ def test_workers_scale_by_a_metric_that_the_exporter_has(defaults: Objects) -> N
     assert budgets == {"r-web", "r-worker"}
 
 
+def test_a_worker_has_a_sixth_of_the_share_of_web_on_busy_processors(defaults: Objects) -> None:
+    pods = dict(_pods(defaults))
+    web, worker = (_cpu_request(pods[f"r-{name}"]) for name in ("web", "worker"))
+    docker = load(DEPLOY / "compose.yaml")["services"]
+    unit = (DEPLOY / "systemd" / "tallystick-worker@.service").read_text()
+    weight = int(unit.partition("CPUWeight=")[2].split()[0])
+    # 1,024 and 100 are the defaults, which web has.
+    assert "cpu_shares" not in docker["web"]
+    shares = web / worker, 1024 / docker["worker"]["cpu_shares"], 100 / weight
+    assert [round(share, 1) for share in shares] == [6.0, 6.0, 5.9]
+
+
+def _cpu_request(pod: Any) -> int:
+    """Return the thousandths of a processor that a pod's containers request."""
+    requests = [one["resources"]["requests"]["cpu"] for one in pod["containers"]]
+    return sum(int(one.removesuffix("m")) * (1 if one.endswith("m") else 1000) for one in requests)
+
+
 def test_helm_lints_the_chart() -> None:
     linted = run(tool("helm"), "lint", "--strict", CHART)
     assert linted.returncode == 0, linted.stdout
