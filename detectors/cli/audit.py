@@ -53,7 +53,7 @@ _path = click.Path(path_type=Path)
 @gate_options
 @rare_collections()
 def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
-    """Audit a usage log and print its avoidable spend, most expensive first.
+    """Audit a usage log: its avoidable spend, most expensive first.
 
     FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
     input.

@@ -33,10 +33,11 @@ _path = click.Path(path_type=Path)
 )
 @rare_collections()
 def compare(before: Path, after: Path, prices: Path | None, top: int) -> None:
-    """Compare two reports or usage logs: spend by route and model, and findings.
+    """Compare the spend and the findings of two reports or usage logs.
 
     BEFORE and AFTER are reports that `tallystick audit --json` wrote, or usage logs, which are
-    audited first. Spend is compared per day if they cover different numbers of days.
+    audited first. Spend is compared by route and model, and per day if they cover different
+    numbers of days.
     """
     earlier, later = read_report(before, prices), read_report(after, prices)
     comparison = later.compare(earlier)

@@ -75,12 +75,19 @@ class ExtensibleGroup(ProcessGroup):
         return f"Not available because a library is missing: the commands of {names}."
 
 
+_version = click.version_option(
+    package_name="tallystick-server", prog_name="tallystick", message="%(prog)s %(version)s"
+)
+
+
 @click.group(cls=ExtensibleGroup)
+@_version
 def main() -> None:
     """Find avoidable spend in your LLM bill, from usage counts alone."""
 
 
 @click.group(cls=ProcessGroup)
+@_version
 def library() -> None:
     """Find avoidable spend in your LLM bill, from usage counts alone."""
 

@@ -13,7 +13,7 @@ _path = click.Path(path_type=Path)
 
 @click.group()
 def prices() -> None:
-    """Update the price book, and check your negotiated rates and aliases."""
+    """Update the price book, and check your own rates and aliases."""
 
 
 @prices.command()
@@ -38,7 +38,10 @@ def update(file: Path | None, url: str | None) -> None:
 @prices.command()
 @click.argument("file", type=_path)
 def check(file: Path) -> None:
-    """Check a TOML FILE of discounts, negotiated rates and aliases, and print its terms."""
+    """Check a TOML FILE of rates and aliases, and print its terms.
+
+    Rates are discounts or negotiated rates.
+    """
     book = read_prices(file)
     for line in (*book.negotiated, *book.aliases):
         click.echo(line)

@@ -91,7 +91,7 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
-    """Create an ingest key or read token for an account, and print it once."""
+    """Create an ingest key or read token, and print it once."""
     scopes, label = options["scopes"], _read_label(options["label"])
     if kind == "ingest-key" and (scopes or options["days"] or options["is_lasting"]):
         raise CommandError("--scope and --expires-in-days apply to read tokens only")
@@ -146,9 +146,10 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
 @data_option
 @one_line_errors
 def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
-    """Compare two periods of an account: spend by route and model, and findings.
+    """Compare the spend and the findings of two periods of an account.
 
-    By default, the last 30 days are compared with the 30 days before.
+    Spend is compared by route and model. By default, the periods are the last 30 days and the 30
+    days before.
     """
     with session_of(reach(data_dir)) as session:
         owner = get_account(session, email)

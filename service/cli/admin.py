@@ -61,7 +61,10 @@ def admin() -> None:
 @data_option
 @one_line_errors
 def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
-    """Delete an audit's raw upload and keep its report and derived data."""
+    """Delete an audit's raw upload.
+
+    Its report and what was derived from the upload stay.
+    """
     config = reach(data_dir)
     with session_of(config) as session:
         audit, is_new = mark_purged(session, audit_id, COMMAND)
@@ -76,7 +79,10 @@ def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
-    """Rerun an audit from its raw upload or, if that was purged, from its stored records."""
+    """Rerun an audit from its raw upload or its stored records.
+
+    The records are read if the upload was purged.
+    """
     config = reach(data_dir)
     with session_of(config) as session:
         audit = queue_rerun(session, BlobStore.from_url(config.storage_url), audit_id, COMMAND)
@@ -117,7 +123,7 @@ def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def mark_paid(as_json: bool, data_dir: Path | None, **fields: str | None) -> None:
-    """Grant a credit or plan that was paid for elsewhere or is free."""
+    """Grant a credit or plan that is free or was paid elsewhere."""
     payment = _load_payment({name: value for name, value in fields.items() if value is not None})
     with session_of(reach(data_dir)) as session:
         row, is_new = record_payment(session, payment, COMMAND)
@@ -172,7 +178,7 @@ def end_sessions(email: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def remove_passkeys(email: str, as_json: bool, data_dir: Path | None) -> None:
-    """Remove the passkeys and recovery codes of somebody who lost them.
+    """Remove a locked-out user's passkeys and recovery codes.
 
     First make sure that it's really them: from then on, a sign-in link alone signs in.
     """

@@ -45,7 +45,7 @@ _id_argument = click.argument("backup_id", metavar="[ID]", required=False)
 
 @click.group()
 def backup() -> None:
-    """Make encrypted backups of the database and the blobs, and restore them.
+    """Make and restore encrypted backups of the database and the blobs.
 
     BACKUP_URL is where they are, BACKUP_KEY what encrypts them.
     """
@@ -62,7 +62,10 @@ def print_new_key() -> None:
 @data_option
 @one_line_errors
 def create(no_prune: bool, data_dir: Path | None) -> None:
-    """Make a backup while the service runs, and delete those that aren't kept."""
+    """Make a backup while the service runs.
+
+    Then delete those that aren't kept, as `prune` does.
+    """
     began = time.monotonic()
     with _storage_errors_shown(), Source(config := reach(data_dir)) as source:
         repository = _repository()
@@ -89,7 +92,10 @@ def list_all() -> None:
 @click.option("--full", is_flag=True, help="Also restore the database on a PostgreSQL of its own.")
 @one_line_errors
 def verify(backup_id: str | None, full: bool) -> None:
-    """Read a backup, by default the newest, and check that all of it is as it was stored."""
+    """Read a backup, and check that it is as it was stored.
+
+    By default, it is the newest.
+    """
     with _storage_errors_shown():
         repository = _repository()
         found = find_backup(repository, backup_id)
@@ -107,7 +113,10 @@ def verify(backup_id: str | None, full: bool) -> None:
 @data_option
 @one_line_errors
 def prune(data_dir: Path | None) -> None:
-    """Delete the backups that aren't kept: see BACKUP_KEEP_DAYS, _WEEKS and _MONTHS."""
+    """Delete the backups that aren't kept.
+
+    BACKUP_KEEP_DAYS, _WEEKS and _MONTHS set which are.
+    """
     config = reach(data_dir)
     with _storage_errors_shown(), Source(config):
         click.echo(f"{counted(_prune(_repository(), config), 'backup')} deleted")
@@ -119,10 +128,10 @@ def prune(data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None:
-    """Restore a backup, by default the newest, into an empty installation.
+    """Restore a backup into an empty installation.
 
-    With servers of your own: into DATABASE_URL and STORAGE_URL. Otherwise into a new data folder
-    for `tallystick up`. Nothing of the service may run meanwhile.
+    By default, it is the newest. With servers of your own: into DATABASE_URL and STORAGE_URL.
+    Otherwise into a new data folder for `tallystick up`. Nothing of the service may run meanwhile.
     """
     with _storage_errors_shown():
         repository = _repository()
@@ -140,10 +149,10 @@ def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None
 @data_option
 @one_line_errors
 def restore_blobs(data_dir: Path | None) -> None:
-    """Restore the blobs that the database names and STORAGE_URL lacks, while the service runs.
+    """Restore blobs that the database has and STORAGE_URL lacks.
 
-    They come from whichever backup has them: after a recovery of the database to another time, or
-    after a disk has lost files.
+    Use this after a recovery of the database to another time, or after a disk has lost files. The
+    blobs come from whichever backup has them. The service may run meanwhile.
     """
     config = reach(data_dir)
     with _storage_errors_shown():

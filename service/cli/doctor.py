@@ -32,9 +32,10 @@ _COLORS: Final = {OK: "green", WARN: "yellow", FAIL: "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @one_line_errors
 def doctor(data_dir: Path | None, as_json: bool) -> None:
-    """Check settings, versions, clocks, permissions, servers, queues, disks and backups.
+    """Check settings, versions, permissions, servers and backups.
 
-    Changes nothing. Exits with 0 if everything is fine, 1 after a warning and 2 after a failure.
+    Also checks clocks, queues and disks. Changes nothing. Exits with 0 if everything is fine, 1
+    after a warning and 2 after a failure.
     """
     found = []
     for finding in _look(data_dir):

@@ -80,7 +80,10 @@ def drop(name: str, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def reseal_all(data_dir: Path | None) -> None:
-    """Encrypt every sealed value with the key in use, while the service runs."""
+    """Encrypt every sealed value with the key in use.
+
+    The service may run meanwhile.
+    """
     config = reach(data_dir)
     for column, changed in reseal(make_engine(config), Sealer.from_config(config)).items():
         click.echo(f"{column}: {changed:,} values sealed again")

@@ -33,7 +33,10 @@ _WORKERS: Final = {"audits": run_worker, "mail": run_mail_worker, "notices": run
 @data_option
 @one_line_errors
 def worker(queue: str, data_dir: Path | None) -> None:
-    """Process queued audits, mails or notices, one at a time, until stopped."""
+    """Process queued audits, mails or notices until stopped.
+
+    A process has one at a time; start several for more.
+    """
     _WORKERS[queue](reach(data_dir))
 
 
