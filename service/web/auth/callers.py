@@ -94,7 +94,10 @@ def require_login(view: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         known = find_web_session()
         if known is None:
-            raise UnauthorizedError("Sign in to continue.", {"WWW-Authenticate": _SESSION_REALM})
+            sent = request.authorization
+            hint = " Keys and tokens don't work here." if sent and sent.type == "bearer" else ""
+            message = f"Sign in to continue.{hint}"
+            raise UnauthorizedError(message, {"WWW-Authenticate": _SESSION_REALM})
         _check_email(known.email)
         g.caller = Caller(
             account_id=known.account_id,
@@ -193,6 +196,9 @@ def _presented(*kinds: tokens.Kind) -> tuple[tokens.Kind, bytes]:
     kind = next((kind for kind in kinds if secret.startswith(kind)), kinds[0])
     secret_hash = tokens.find_hash(kind, secret)
     if secret_hash is None:
+        other = next((name for each, name in _NAMES.items() if secret.startswith(each)), "")
+        if other and not secret.startswith(kinds):
+            raise _invalid(kind, f"Use your {_NAMES[kind]} (`{kind}...`) here, not your {other}.")
         raise _invalid(kind)
     return kind, secret_hash
 
@@ -204,10 +210,13 @@ def _checked(kind: tokens.Kind, known: Credential | None, secret_hash: bytes) ->
     return known
 
 
-def _invalid(kind: tokens.Kind) -> UnauthorizedError:
+def _invalid(
+    kind: tokens.Kind,
+    advice: str = "Check that it is complete and hasn't expired or been revoked.",
+) -> UnauthorizedError:
     count_event(EventKind.CREDENTIAL_REFUSED, None, credential=_NAMES[kind])
     return UnauthorizedError(
-        f"Invalid {_NAMES[kind]}. Check that it is complete and hasn't expired or been revoked.",
+        f"Invalid {_NAMES[kind]}. {advice}",
         {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
     )
 

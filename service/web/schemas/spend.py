@@ -53,6 +53,10 @@ class GroupBy(fields.String):
             raise ValidationError(f"must name at most {MAX_KEYS} keys")
         return keys
 
+    def _serialize(self, value: Any, attr: Any, obj: Any, **kwargs: Any) -> str:
+        """Return the keys as a query has them, for the default in the API's description."""
+        return ",".join(value)
+
 
 class _Cursor(fields.String):
     def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,11 @@ def test_a_rejection_says_which_credential_was_wanted_and_how_to_send_it(
     missing = error_of(client.post(INGEST), 401, "unauthorized")
     assert missing == "Send your ingest key in the header `Authorization: Bearer ik_...`."
     other = error_of(client.get(AUDITS, headers=tenant.writes), 401, "unauthorized")
-    assert other.startswith("Invalid read token.")
+    assert other == "Invalid read token. Use your read token (`rt_...`) here, not your ingest key."
+    broken = {"Authorization": f"Bearer {tenant.token[:-1]}"}
+    assert "is complete" in error_of(client.get(AUDITS, headers=broken), 401, "unauthorized")
+    upload = error_of(client.post(AUDITS, headers=tenant.reads), 401, "unauthorized")
+    assert upload == "Sign in to continue. Keys and tokens don't work here."
 
 
 def test_a_key_costs_one_query_and_no_write_per_request(

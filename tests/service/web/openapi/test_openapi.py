@@ -137,6 +137,8 @@ def test_the_parameters_are_documented_with_their_bounds(document: dict[str, Any
     limit = queries["limit"]
     bounds = limit["schema"]["minimum"], limit["schema"]["maximum"], limit["schema"]["default"]
     assert bounds == (1, 200, 50)
+    spend = {one["name"]: one for one in document["paths"]["/api/v1/spend"]["get"]["parameters"]}
+    assert spend["group_by"]["schema"]["default"] == "day"
     [audit_id] = document["paths"][FINDINGS]["parameters"]
     assert (audit_id["name"], audit_id["required"]) == ("audit_id", True)
 
