@@ -44,15 +44,12 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:
-        # The calls have no name here, and no `**` keeps them: the audit frees them when it can.
         if file == STANDARD_INPUT:
-            return detectors.audit(detectors.read(sys.stdin.buffer, mapping=mapping), prices=book)
+            return detectors.audit(sys.stdin.buffer, mapping=mapping, prices=book)
         if file.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
         with long_progress("Auditing", file.stat().st_size) as progress:
-            return detectors.audit(
-                detectors.read(file, mapping=mapping, progress=progress), prices=book
-            )
+            return detectors.audit(file, mapping=mapping, prices=book, progress=progress)
     except DetectorError as error:
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:

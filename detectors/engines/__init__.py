@@ -4,6 +4,7 @@ Polars is the default and the fastest; pandas, DuckDB and PySpark frames are aud
 An engine's library is imported only if the calls are on that engine or if the caller names it.
 """
 
+from detectors.engines.categories import categorize, with_equal_types, with_texts
 from detectors.engines.choice import (
     ENGINES,
     MissingEngineError,
@@ -30,4 +31,7 @@ __all__ = [
     "place_beside",
     "scan_parquet",
     "scanned_on_spark",
+    "categorize",
+    "with_equal_types",
+    "with_texts",
 ]

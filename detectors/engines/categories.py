@@ -11,11 +11,22 @@ import polars as pl
 
 SAMPLED_CALLS: Final = 10_000
 MOST_CATEGORIES: Final = 1_000
+# Labels that numbers replace before rules run.
+REPEATED: Final = (
+    "provider",
+    "model",
+    "endpoint",
+    "tag",
+    "prefix_hash",
+    "prefix_hash_16k",
+    "prefix_hash_64k",
+    "session_id",
+)
 
 
-def categorize(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataFrame:
     """Turn those of these columns of texts into categories that have few values."""
-    repeated = [name for name in names if _is_repeated(frame[name])]
+    repeated = [name for name in names if name in frame.columns and _is_repeated(frame[name])]
     return frame.with_columns([_to_categories(frame[name]) for name in repeated])
 
 
@@ -28,6 +39,11 @@ def _to_categories(labels: pl.Series) -> pl.Series:
     if labels.is_empty() or not labels.eq_missing(labels[0]).all():
         return labels.cast(pl.Categorical())
     return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
+
+
+def with_texts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Turn all categories back into texts."""
+    return frame.with_columns(pl.selectors.by_dtype(pl.Categorical).cast(pl.String))
 
 
 def with_equal_types(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:

@@ -1,6 +1,7 @@
 """Calls as Polars frames, the default and the fastest."""
 
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import narwhals.stable.v2 as nw
@@ -15,21 +16,11 @@ from detectors.engines.plans import has_planned, run_again
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
+_PLANS_AT_ONCE: Final = 2
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
 _ROW: Final = "row_of_table"
 _NEAREST: Final = 8  # rows that a row is compared with
 _PART_ROWS: Final = 1_000_000
-# Labels that numbers replace before rules run.
-_REPEATED: Final = {
-    "provider",
-    "model",
-    "endpoint",
-    "tag",
-    "prefix_hash",
-    "prefix_hash_16k",
-    "prefix_hash_64k",
-    "session_id",
-}
 _CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 
 
@@ -86,9 +77,14 @@ class PolarsEngine(Engine):
         return {each.name: each.unique().cast(pl.String) for each in labels}
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
-        """Compute all plans at once, so that their common parts are computed once."""
+        """Compute few calls' plans at once, so that their common parts are computed once.
+
+        Of many calls, two plans at a time: one alone leaves a third of two processors idle, and
+        all together would take too much memory.
+        """
         if not self.has_few_calls:
-            return [self.keep(plan) for plan in plans]
+            with ThreadPoolExecutor(_PLANS_AT_ONCE) as pool:
+                return list(pool.map(self.keep, plans))
         queries = [plan.to_native() for plan in plans]
         return [_lazy(frame) for frame in pl.collect_all(queries, engine="in-memory")]
 
@@ -214,7 +210,7 @@ class PolarsEngine(Engine):
 
 def _shorten(part: pl.DataFrame) -> pl.DataFrame:
     """Turn the labels of many calls that repeat into categories."""
-    return categorize(part, _REPEATED & set(part.columns)) if part.height > _SMALL else part
+    return categorize(part) if part.height > _SMALL else part
 
 
 def _lazy(frame: pl.DataFrame) -> Calls:

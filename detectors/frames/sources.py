@@ -5,6 +5,7 @@ Every audit starts with `place`.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
@@ -12,7 +13,14 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import InvalidRow, UsageRecord
-from detectors.engines import Calls, Engine, engine_of, is_known, scan_parquet
+from detectors.engines import (
+    Calls,
+    Engine,
+    engine_of,
+    is_known,
+    scan_parquet,
+    with_texts,
+)
 from detectors.errors import ColumnMappingError, UnreadableLogError
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
@@ -89,10 +97,12 @@ def read(
     if mapping is not None:
         return from_chunks(_read_mapped(source, mapping, progress))
     log = _open(source, processes=processes, progress=progress)
-    return log if isinstance(log, UsageLog) else _collect(log)
+    return replace(log, frame=with_texts(log.frame)) if isinstance(log, UsageLog) else _collect(log)
 
 
-def place(source: "Source | UsageLog", named: str | None = None) -> tuple[CheckedCalls, Engine]:
+def place(
+    source: "Source | UsageLog", named: str | None = None, progress: Progress | None = None
+) -> tuple[CheckedCalls, Engine]:
     """Return the checked calls of any source, and the engine that holds them.
 
     A frame stays on its own engine. Anything else goes to Polars, except the path or pattern of
@@ -103,7 +113,7 @@ def place(source: "Source | UsageLog", named: str | None = None) -> tuple[Checke
     if named is None and isinstance(source, UsageLog):
         log: UsageLog | Calls = source
     else:
-        log = _open(source, named)
+        log = _open(source, named, progress=progress)
     if isinstance(log, UsageLog):
         calls: Calls = nw.from_native(checked_calls(log.frame))
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
@@ -207,8 +217,7 @@ def _collect(calls: Calls) -> UsageLog:
         frame = frame.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
     ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
     names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in frame.columns)]
-    texts = frame.with_columns(pl.selectors.by_dtype(pl.Categorical).cast(pl.String))
-    return UsageLog(texts.select(ts, *names), checked.rows, checked.invalid)
+    return UsageLog(with_texts(frame.select(ts, *names)), checked.rows, checked.invalid)
 
 
 def _default_processes() -> int:

@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import InvalidRow, InvalidRows
-from detectors.engines import Calls
+from detectors.engines import Calls, with_equal_types
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk
 from detectors.formats.columns import (
@@ -146,18 +146,21 @@ def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Join frames of calls; optional columns need not be in all of them."""
     names = present_columns(name for frame in frames for name in frame.columns)
     optional = names[len(COLUMNS) :]
+    complete = [_with_columns(frame, optional) for frame in frames] or [CALLS.to_frame()]
     # Not rechunked, because that would take twice the memory.
+    return pl.concat(with_equal_types(complete))
+
+
+def _with_columns(frame: pl.DataFrame, optional: Sequence[str]) -> pl.DataFrame:
+    """Add the optional columns that the frame lacks, in the order of all."""
     if not optional:
-        return pl.concat([CALLS.to_frame(), *frames])
+        return frame
     absent = [
-        [pl.lit(empty_value(name), OPTIONAL_CALLS[name]).alias(name) for name in missing]
-        for missing in (set(optional) - set(frame.columns) for frame in frames)
+        pl.lit(empty_value(name), OPTIONAL_CALLS[name]).alias(name)
+        for name in optional
+        if name not in frame.columns
     ]
-    order = [*CALLS.names(), *optional]
-    return pl.concat(
-        frame.with_columns(columns).select(order)
-        for frame, columns in zip(frames, absent, strict=True)
-    )
+    return frame.with_columns(absent).select(*CALLS, *optional)
 
 
 def from_columns(columns: Columns) -> pl.DataFrame:

@@ -37,22 +37,20 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Arrange:
-    """Let the audit give this report or raise this error; the list holds what was read."""
+    """Let the audit give this report or raise this error; the list holds what was audited."""
     sources: list[Any] = []
 
-    def read(source: Any, *, progress: Callable[[int, int], None] | None, **_: Any) -> Any:
-        if progress is not None:
-            progress(1, 2)
-        sources.append((source, progress is not None))
-        return source
-
     def arrange(outcome: Report | Exception) -> list[Any]:
-        def audit(_: Any, **__: Any) -> Report:
+        def audit(
+            source: Any, *, progress: Callable[[int, int], None] | None = None, **_: Any
+        ) -> Report:
+            if progress is not None:
+                progress(1, 2)
+            sources.append((source, progress is not None))
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
 
-        monkeypatch.setattr(detectors, "read", read)
         monkeypatch.setattr(detectors, "audit", audit)
         return sources
 

@@ -1,5 +1,5 @@
 """Lines of one form, read as a whole by the dataframe library instead of one by one."""
 
-from detectors.frames.uniform.reading import read_uniform
+from detectors.frames.uniform.reading import UniformReader
 
-__all__ = ["read_uniform"]
+__all__ = ["UniformReader"]

@@ -27,7 +27,7 @@ _NOTHING: Final = pl.lit("")
 def split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.DataFrame:
     """Return the value of each path, and whether each object is there; null where it is absent."""
     columns: dict[str, pl.Expr] = {}
-    most = max(_place(keys, {1}, separators[1], columns))
+    most = max(_place(keys, {1}, separators, columns))
     names = [_field(number) for number in range(most + 1)]
     fields = pl.scan_csv(
         text,
@@ -37,6 +37,9 @@ def split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.DataFr
         schema=dict.fromkeys(names, pl.String),
         empty_string_is_null=False,
         missing_columns="insert",
+        # A line with more fields than the form is cut off, and then isn't equal.
+        extra_columns="ignore",
+        truncate_ragged_lines=True,
     )
     return fields.select(value.alias(path) for path, value in columns.items()).collect()
 
@@ -46,13 +49,14 @@ def _field(number: int) -> str:
 
 
 def _place(
-    keys: Sequence[Key], starts: set[int], colon: str, columns: dict[str, pl.Expr]
+    keys: Sequence[Key], starts: set[int], separators: Separators, columns: dict[str, pl.Expr]
 ) -> set[int]:
     """Add the columns of the keys, of which the first is at one of the starts; return their ends.
 
     A key that is not in every line moves those after it.
     """
-    for key in keys:
+    colon = separators[1]
+    for number, key in enumerate(keys):
         if len(starts) > _MOST_PLACES:
             raise NoFormError
         ends = {start + 2 for start in starts}
@@ -61,10 +65,12 @@ def _place(
             columns[key.path] = _find(key, starts, 2, colon)
         elif key.kind == "object":
             columns[key.path] = _find(key, starts, 0, colon + "{").is_not_null()
-            inner = _place(key.keys, ends, colon, columns)
+            inner = _place(key.keys, ends, separators, columns)
             ends = inner | (ends if key.may_be_null else set())
         elif key.kind != "null":
-            columns[key.path] = _read_number(_find(key, starts, 1, colon), key)
+            is_last = all(other.may_be_absent for other in keys[number + 1 :])
+            around = (colon, None if is_last else separators[0])
+            columns[key.path] = _read_number(_find(key, starts, 1, colon), key, around)
         starts = ends | (starts if key.may_be_absent else set())
     return starts
 
@@ -83,8 +89,14 @@ def _find(key: Key, starts: Iterable[int], distance: int, colon: str) -> pl.Expr
     return pl.coalesce(found)
 
 
-def _read_number(field: pl.Expr, key: Key) -> pl.Expr:
-    digits = field.str.strip_chars(_AROUND_NUMBERS)
+def _read_number(field: pl.Expr, key: Key, around: tuple[str, str | None]) -> pl.Expr:
+    """Return the number between a colon and a comma; braces may be there if the comma is None."""
+    colon, comma = around
+    if comma is None:
+        digits = field.str.strip_chars(_AROUND_NUMBERS)
+    else:
+        # Half of the time that stripping takes.
+        digits = field.str.head(-len(comma)).str.slice(len(colon))
     if key.kind == "count":
         return digits.cast(pl.Int64, strict=False)
     # As text, because a float can be written in several ways.

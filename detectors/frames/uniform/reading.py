@@ -4,8 +4,8 @@ It reads valid lines only, and gives the same calls. Where anything is unusual i
 the exact reader decides. See docs/decisions/detectors/57-lines-of-one-form.md.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 import polars as pl
@@ -14,53 +14,78 @@ from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.uniform.calls import make_calls
 from detectors.frames.uniform.columns import SEPARATORS, Separators, split, write
-from detectors.frames.uniform.form import Key, NoFormError, find_form, values_of
+from detectors.frames.uniform.form import Document, Key, NoFormError, find_form, values_of
 
 _SAMPLES: Final = 40  # lines that show the form, the first of them from the start
 _FIRST_SAMPLES: Final = 20
 _DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def read_uniform(text: bytes, dialect: Dialect) -> pl.DataFrame | None:
-    """Return the calls of these lines, as `CALLS`; None if the exact reader must read them."""
-    # With escapes, a text could hold quotes and control characters.
-    if dialect is not OPENAI or b"\\" in text:
-        return None
-    try:
-        return _read(text, dialect)
-    except (NoFormError, pl.exceptions.PolarsError):
-        return None
+class _Form(msgspec.Struct, frozen=True):
+    """A form, and the objects that showed it."""
+
+    separators: Separators
+    samples: tuple[Document, ...] = ()
+    keys: tuple[Key, ...] = ()
+
+    def with_samples(self, samples: Iterable[Document]) -> "_Form":
+        samples = (*self.samples, *samples)
+        return _Form(self.separators, samples, find_form(samples, OPENAI.flat.shape))
 
 
-def _read(text: bytes, dialect: Dialect) -> pl.DataFrame:
-    lines = pl.read_lines(text).to_series()
-    # No byte is outside the lines: each of them is compared below.
-    ends = len(lines) - (not text.endswith(b"\n"))
-    if lines.str.len_bytes().sum() + ends != len(text):
-        raise NoFormError
-    samples = _decode(_sample(text))
-    separators = _separators_of(next(_sample(text), b""))
-    keys = find_form(samples, dialect.flat.shape)
-    values, is_equal = _take(text, lines, keys, separators)
-    if not is_equal.all():
-        # Lines with rare keys show the others; a line of another form ends this.
-        unlike = lines.filter(~is_equal).head(_SAMPLES)
-        samples += _decode(line.encode() for line in unlike)
-        keys = find_form(samples, dialect.flat.shape)
-        values, is_equal = _take(text, lines, keys, separators)
-        if not is_equal.all():
+class UniformReader:
+    """Reads parts of one log. The form that one part shows is tried first for the next ones.
+
+    Threads may share a reader.
+    """
+
+    def __init__(self) -> None:
+        self._form: _Form | None = None
+
+    def read(self, text: bytes, dialect: Dialect) -> pl.DataFrame | None:
+        """Return the calls of these lines, as `CALLS`; None if the exact reader must read them."""
+        # With escapes, a text could hold quotes and control characters.
+        if dialect is not OPENAI or b"\\" in text:
+            return None
+        try:
+            return self._read(text)
+        except (NoFormError, pl.exceptions.PolarsError):
+            return None
+
+    def _read(self, text: bytes) -> pl.DataFrame:
+        lines = pl.read_lines(text).to_series()
+        # No byte is outside the lines: each of them is compared below.
+        ends = len(lines) - (not text.endswith(b"\n"))
+        if lines.str.len_bytes().sum() + ends != len(text):
             raise NoFormError
-    return make_calls(values, list(values_of(keys)))
+        form = self._form or _find_form(text)
+        values, is_equal = _take(text, lines, form)
+        if self._form and is_equal.sum() < len(lines) // 2:
+            # Another program wrote these lines.
+            form = _find_form(text)
+            values, is_equal = _take(text, lines, form)
+        if not is_equal.all():
+            # Lines with rare keys show the others; a line of another form ends this.
+            unlike = lines.filter(~is_equal).head(_SAMPLES)
+            form = form.with_samples(_decode(line.encode() for line in unlike))
+            values, is_equal = _take(text, lines, form)
+            if not is_equal.all():
+                raise NoFormError
+        self._form = form
+        return make_calls(values, list(values_of(form.keys)))
 
 
-def _take(
-    text: bytes, lines: pl.Series, keys: Sequence[Key], separators: Separators
-) -> tuple[pl.DataFrame, pl.Series]:
+def _find_form(text: bytes) -> _Form:
+    separators = _separators_of(next(_sample(text), b""))
+    return _Form(separators).with_samples(_decode(_sample(text)))
+
+
+def _take(text: bytes, lines: pl.Series, form: _Form) -> tuple[pl.DataFrame, pl.Series]:
     """Return the values, and which lines have this form."""
-    values = split(text, keys, separators)
+    values = split(text, form.keys, form.separators)
     if values.height != len(lines):
         raise NoFormError
-    written = values.select(write(keys, separators)).to_series()
+    written = values.select(write(form.keys, form.separators)).to_series()
     return values, (written == lines).fill_null(value=False)
 
 
@@ -78,7 +103,7 @@ def _sample(text: bytes) -> Iterator[bytes]:
         start = end + 1 if end >= 0 else len(text)
 
 
-def _decode(lines: Iterator[bytes]) -> list[dict[str, Any]]:
+def _decode(lines: Iterable[bytes]) -> list[Document]:
     try:
         documents = [msgspec.json.decode(line) for line in lines]
     except _DECODE_ERRORS:

@@ -8,12 +8,13 @@ import polars as pl
 import pytest
 from hypothesis import strategies as st
 
+from detectors.engines import with_texts
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.text.splitting import lines_of
-from detectors.frames import UsageLog, range_workers, read, sources
-from detectors.frames.uniform import read_uniform
+from detectors.frames import UsageLog, place, range_workers, read, sources
+from detectors.frames.uniform import UniformReader, reading
 from detectors.frames.usage_log import from_columns
 from tests.exploration import explored
 
@@ -94,7 +95,7 @@ def exactly(text: bytes) -> pl.DataFrame | None:
 
 
 def check(text: bytes) -> None:
-    together = read_uniform(text, OPENAI)
+    together = UniformReader().read(text, OPENAI)
     if together is not None:
         expected = exactly(text)
         assert expected is not None
@@ -146,15 +147,34 @@ READ = {
 
 @pytest.mark.parametrize("name", sorted(READ))
 def test_ordinary_lines_are_read_together(name: str) -> None:
-    text = joined(READ[name])
-    together, expected = read_uniform(text, OPENAI), exactly(text)
+    read_together(UniformReader(), joined(READ[name]))
+
+
+def read_together(reader: UniformReader, text: bytes) -> None:
+    together, expected = reader.read(text, OPENAI), exactly(text)
     assert together is not None
     assert expected is not None
     assert together.equals(expected)
 
 
+def test_the_form_of_one_part_is_known_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = UniformReader()
+    read_together(reader, joined(READ["a rare key"]))
+    monkeypatch.setattr(reading, "_find_form", None)
+    for name in ("a rare key", "absent keys"):
+        read_together(reader, joined(READ[name]))
+
+
+def test_parts_of_other_programs_are_read_together_too() -> None:
+    reader, other = UniformReader(), dict(reversed(LINE.items()))
+    for line in (LINE, other, {**other, "region": "eu"}, LINE):
+        for separators in (COMPACT, SPACED):
+            text = joined([json.dumps(line, separators=separators)] * 30).replace(b"\\u00e9", b"e")
+            read_together(reader, text)
+
+
 def test_other_dialects_are_left_to_the_exact_reader() -> None:
-    assert read_uniform(joined(without()), ANTHROPIC) is None
+    assert UniformReader().read(joined(without()), ANTHROPIC) is None
 
 
 @pytest.mark.parametrize("odd", [(), (3,), range(20), range(0, 20, 2)])
@@ -176,6 +196,11 @@ def test_a_file_is_read_alike_whichever_of_its_ranges_have_one_form(
         log = read(path, processes=processes, progress=lambda done, _: heard.append(done))
         assert is_same(log, expected)
     assert expected.invalid.count == len(odd)
+    placed, _ = place(path)
+    calls: pl.DataFrame = placed.calls.to_native().collect()
+    assert calls.schema["tag"] == (pl.String if odd else pl.Categorical)
+    own, _ = place(expected)
+    assert with_texts(calls).equals(own.calls.to_native().collect())
 
 
 def is_same(log: UsageLog, expected: UsageLog) -> bool:
