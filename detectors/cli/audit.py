@@ -1,4 +1,7 @@
-"""`tallystick audit FILE`."""
+"""`tallystick audit FILE`.
+
+What writes the report is imported where it is used: it loads while the log is read and audited.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +15,9 @@ from detectors.cli.console import (
     standard_output,
     write_output,
 )
-from detectors.cli.gate.request import GateRequest, gate_options
+from detectors.cli.gate.options import gate_options, read_gate
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.cli.reports import audit_file, read_report
-from detectors.cli.terminal import print_report, report_console
-from detectors.html.page import print_page
-from detectors.wording.findings_csv import print_findings
 
 if TYPE_CHECKING:
     from detectors import Report
@@ -74,7 +74,7 @@ def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
     used.
     """
     columns = read_mapping(*(options.pop(name) for name in ("mapped", "dropped", "provider")))
-    request = GateRequest.read(options, lambda earlier: read_report(earlier, prices, columns))
+    request = read_gate(options, lambda earlier: read_report(earlier, prices, columns))
     report = audit_file(file, prices, columns)
     _write_files(report, options)
     outcome = request.check(report) if request else None
@@ -82,17 +82,27 @@ def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
         if options["json"] == "-":
             click.echo(report.to_json())
         elif options["gate_json"] != "-":
-            print_report(report, report_console(), top)
+            _print(report, top)
     if outcome is not None:
         outcome.finish(is_data_only="-" in (options["json"], options["gate_json"]))
+
+
+def _print(report: "Report", top: int) -> None:
+    from detectors.cli.terminal import print_report, report_console
+
+    print_report(report, report_console(), top)
 
 
 def _write_files(report: "Report", options: dict[str, Any]) -> None:
     if options["json"] not in (None, "-"):
         write_output(Path(options["json"]), report.to_json() + b"\n")
     if options["html"]:
+        from detectors.html.page import print_page
+
         write_output(options["html"], print_page(report).encode())
     if options["csv"]:
+        from detectors.wording.findings_csv import print_findings
+
         write_output(options["csv"], print_findings(report).encode())
     if options["calls"]:
         _write_calls(report, options["calls"])

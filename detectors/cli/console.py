@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from errno import EPIPE
+from errno import EBADF, EPIPE
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,8 @@ def standard_output(*, may_close: bool = False) -> Iterator[None]:
 
     With `may_close`, a reader that closes the pipe ends the output and not the command.
     """
+    if sys.stdout is None:  # as after `>&-`
+        raise BadInputError(f"cannot write standard output: {os.strerror(EBADF)}")
     try:
         yield
         sys.stdout.flush()
@@ -95,9 +97,12 @@ def leave(status: object) -> None:
     """End the process at once after such a command: Python would free each object before.
 
     Functions that were registered for the exit run first, and all output is written. Where either
-    could be incomplete, this returns, and the process ends as usual.
+    could be incomplete, or if a profiler or tracer writes its results later, this returns, and the
+    process ends as usual.
     """
     if not _done.is_set() or threading.active_count() > 1 or not isinstance(status, int):
+        return
+    if sys.getprofile() or sys.gettrace():
         return
     atexit._run_exitfuncs()
     try:

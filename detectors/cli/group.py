@@ -2,25 +2,33 @@
 
 A package adds commands through the entry-point group `tallystick.commands`: each entry point is a
 callable `register(group)`. They load only for a command that is not defined here, so an audit of a
-file needs none of their libraries.
+file needs none of their libraries. The library's own commands load when they run or are listed.
 """
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from detectors.cli.audit import audit
-from detectors.cli.compare import compare
 from detectors.cli.console import leave
-from detectors.cli.prices import prices
-from detectors.cli.scrub import scrub
+from detectors.cli.imports import import_uncollected
 
 ENTRY_POINT_GROUP = "tallystick.commands"
+# Each is a module of this package, with a command of this name.
+_COMMANDS: Final = ("audit", "compare", "prices", "scrub")
 
 
-class ProcessGroup(click.Group):
-    """A group whose call without arguments is the process: its commands may end it at once."""
+class LibraryGroup(click.Group):
+    """The library's commands. Called without arguments, it is the process, which it may end."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*_COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            module = import_uncollected(f"detectors.cli.{cmd_name}")
+            self.add_command(getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         try:
@@ -31,7 +39,7 @@ class ProcessGroup(click.Group):
             raise
 
 
-class ExtensibleGroup(ProcessGroup):
+class ExtensibleGroup(LibraryGroup):
     """A group that loads further commands from entry points when they are first needed."""
 
     is_loaded = False
@@ -86,14 +94,7 @@ def main() -> None:
     """Find avoidable spend in your LLM bill, from usage counts alone."""
 
 
-@click.group(cls=ProcessGroup)
+@click.group(cls=LibraryGroup)
 @_version
 def library() -> None:
     """Find avoidable spend in your LLM bill, from usage counts alone."""
-
-
-for group in (main, library):
-    group.add_command(audit)
-    group.add_command(compare)
-    group.add_command(scrub)
-    group.add_command(prices)

@@ -83,7 +83,9 @@ def _read_uniform(
     done.add(0)
     with ThreadPoolExecutor(threads) as pool:
         others = iter(range(1, ranges.count))
-        started = [pool.submit(ranges.read_uniform, index) for index in islice(others, threads)]
+        # One more waits, because they may end in another order than they began.
+        first_ones = islice(others, threads + 1)
+        started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
         while started:
             result = started.pop(0).result()
             if result:

@@ -173,6 +173,15 @@ def test_an_output_that_cannot_be_written_is_an_error(
     _assert_one_line(_run("audit", log, "--json", tmp_path / "no" / "out"), "cannot write")
 
 
+def test_a_closed_output_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as after `>&-`
+    with (
+        pytest.raises(console.BadInputError, match="^cannot write standard output: Bad file"),
+        console.standard_output(may_close=True),
+    ):
+        pass
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
 @pytest.mark.parametrize("options", sampled([(), ("--json", "-")], 2), ids=["text", "document"])
 def test_it_says_in_one_line_that_the_output_is_full(log: Path, options: tuple[str, ...]) -> None:
@@ -279,7 +288,10 @@ def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expecte
 
 
 # An audit needs none of these, and they take long to load.
-SLOW_MODULES: Final = {"genai_prices", "pydantic", "httpx2", "asyncio"}
+SLOW_MODULES: Final = {
+    *("genai_prices", "pydantic", "httpx2", "asyncio"),
+    *("detectors.charts", "detectors.html", "detectors.scrub", "detectors.cli.gate.request"),
+}
 
 
 class Full(StringIO):
@@ -295,6 +307,8 @@ def test_the_process_of_a_command_ends_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "_exit", done.append)
     monkeypatch.setattr(atexit, "_run_exitfuncs", lambda: done.append("registered"))
     monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(sys, "gettrace", lambda: None)  # coverage may be measured
+    monkeypatch.setattr(sys, "getprofile", lambda: None)
     command = ["audit", "/no/such/file"]
     with pytest.raises(SystemExit):
         cli.library(command)
@@ -307,6 +321,10 @@ def test_the_process_of_a_command_ends_at_once(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(SystemExit):
         cli.library()
     monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(sys, "getprofile", lambda: done.append)  # writes its results later
+    with pytest.raises(SystemExit):
+        cli.library()
+    monkeypatch.setattr(sys, "getprofile", lambda: None)
     monkeypatch.setattr(sys, "stdout", Full())
     with pytest.raises(SystemExit):
         cli.library()

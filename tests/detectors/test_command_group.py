@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from detectors.cli import group as cli
 from detectors.cli.audit import audit
+from detectors.cli.imports import imported_meanwhile
 
 Extend = Callable[..., cli.ExtensibleGroup]
 
@@ -76,9 +78,19 @@ def test_the_module_offers_the_library_commands_alone() -> None:
         [sys.executable, "-m", "detectors", "--help"], capture_output=True, text=True, check=True
     )
     assert run.stdout.startswith("Usage: python -m detectors [OPTIONS] COMMAND")
-    assert "audit" in run.stdout
-    assert set(cli.library.commands) <= set(cli.main.commands)
+    names = cli.library.list_commands(click.Context(cli.library))
+    assert [name for name in names if f"\n  {name} " not in run.stdout] == []
+    assert set(names) <= set(cli.main.list_commands(click.Context(cli.main)))
     assert " up " not in run.stdout
+
+
+def test_a_module_that_fails_in_the_thread_is_left_to_who_uses_it() -> None:
+    before = threading.active_count()
+    with imported_meanwhile("detectors.cli.bars", "detectors.no_such_module", "antigravity"):
+        pass
+    assert threading.active_count() == before
+    assert "detectors.cli.bars" in sys.modules
+    assert "antigravity" not in sys.modules
 
 
 def test_the_console_command_starts_without_the_service_or_a_dataframe_library() -> None:
@@ -86,7 +98,7 @@ def test_the_console_command_starts_without_the_service_or_a_dataframe_library()
         "import sys, detectors.cli as cli\n"
         "cli.main(['audit', '/no/such/file'], standalone_mode=False)"
     )
-    names = "{'flask', 'sqlalchemy', 'redis', 'rq', 'service', 'polars', 'narwhals'}"
+    names = "{'flask', 'sqlalchemy', 'redis', 'rq', 'service', 'polars', 'narwhals', 'rich'}"
     check = (
         f"import atexit, sys; atexit.register(lambda: print(sorted({names} & set(sys.modules))))\n"
     )

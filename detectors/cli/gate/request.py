@@ -1,4 +1,4 @@
-"""The options of the gate, its outcome, and its exit status."""
+"""A gate that was asked for, its outcome, and its exit status."""
 
 import os
 import sys
@@ -16,50 +16,12 @@ from detectors.cli.console import shown, standard_output, write_output
 from detectors.cli.gate.github import write_annotations, write_summary
 from detectors.cli.gate.text import GateText
 from detectors.cli.terminal import PLAIN_WIDTH, report_console
-from detectors.contract import SEVERITIES, Gate, GateRule, check_gate
+from detectors.contract import Gate, GateRule, check_gate
 
 if TYPE_CHECKING:
     from detectors import Report
 
 FAILED: Final = 1
-_path = click.Path(path_type=Path)
-_OPTIONS: Final = (
-    click.option(
-        "--fail-on",
-        type=click.Choice(SEVERITIES),
-        help="Exit with status 1 if a finding is at least this severe.",
-    ),
-    click.option(
-        "--baseline",
-        metavar="REPORT",
-        type=_path,
-        help="A report that --json wrote, or a log: with --fail-on, only findings that are new or "
-        "have grown since then fail.",
-    ),
-    click.option(
-        "--allow-growth",
-        metavar="PERCENT",
-        type=click.FloatRange(min=0, max=1_000_000),
-        help="How much a finding of the baseline may grow.  [default: 0]",
-    ),
-    click.option(
-        "--gate-json",
-        metavar="OUT",
-        help="Write what --fail-on found as JSON; '-' prints only that.",
-    ),
-    click.option(
-        "--gate-markdown",
-        metavar="OUT",
-        type=_path,
-        help="Write what --fail-on found as Markdown, for a comment.",
-    ),
-)
-
-
-def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 class GateRequest(NamedTuple):
@@ -72,16 +34,8 @@ class GateRequest(NamedTuple):
     markdown: Path | None
 
     @classmethod
-    def read(
-        cls, options: dict[str, Any], read_baseline: "Callable[[Path], Report]"
-    ) -> Self | None:
-        """Return the gate of the command line; None without `--fail-on`."""
-        names = ("baseline", "allow_growth", "gate_json", "gate_markdown")
-        given = [name for name in names if options[name] is not None]
-        if options["fail_on"] is None:
-            if given:
-                raise click.UsageError(f"--{given[0].replace('_', '-')} needs --fail-on.")
-            return None
+    def read(cls, options: dict[str, Any], read_baseline: "Callable[[Path], Report]") -> Self:
+        """Return the gate of a command line with `--fail-on`."""
         if options["json"] == options["gate_json"] == "-":
             raise click.UsageError("Only one of --json and --gate-json can be '-'.")
         file = options["baseline"]

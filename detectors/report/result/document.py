@@ -1,6 +1,7 @@
 """The report and the finding that the library returns: the document's types, with methods.
 
-The service renders the documents of `detectors.contract` and does not need these methods.
+The service renders the documents of `detectors.contract` and does not need these methods. Pages,
+charts, explanations and comparisons are imported by the methods that use them: an audit doesn't.
 """
 
 import os
@@ -9,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from detectors import contract
 from detectors.errors import CallsUnavailableError
-from detectors.html import page
-from detectors.html.findings import show_finding, show_report
-from detectors.report.result import comparing, explaining, tables
+from detectors.report.result import tables
 from detectors.report.result.calls import CallSource
 from detectors.rules import Thresholds
 from detectors.rules.methods import METHODS
@@ -23,6 +22,9 @@ from detectors.wording.projection import per_month
 if TYPE_CHECKING:
     import polars as pl
 
+    from detectors.report.result.comparing import Comparison
+    from detectors.report.result.explaining import Explanation
+
 
 class Finding(contract.Finding, frozen=True, kw_only=True):
     """A finding that renders in a notebook."""
@@ -33,6 +35,8 @@ class Finding(contract.Finding, frozen=True, kw_only=True):
         return f"<Finding {self.id} {name} on {self.route!r}, {self.model!r}: {impact_alone(self)}>"
 
     def _repr_html_(self) -> str:
+        from detectors.html.findings import show_finding
+
         return show_finding(self, METHODS)
 
 
@@ -54,6 +58,8 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         )
 
     def _repr_html_(self) -> str:
+        from detectors.html.findings import show_report
+
         return show_report(self)
 
     def to_polars(self) -> "pl.DataFrame":
@@ -103,6 +109,8 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         OSError
             The file cannot be written.
         """
+        from detectors.html import page
+
         page.save(self, file)
 
     def calls(self, finding: Finding | str) -> "pl.DataFrame":
@@ -131,11 +139,13 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
 
     def collect_calls(self, finding_ids: Sequence[str]) -> "list[pl.DataFrame]":
         """Return the calls of several findings, as `calls` does for one."""
+        from detectors.report.result import explaining
+
         for finding_id in finding_ids:
             explaining.find(self, finding_id)
         return find_calls(self).collect(finding_ids)
 
-    def explain(self, finding_id: str) -> explaining.Explanation:
+    def explain(self, finding_id: str) -> "Explanation":
         """Explain how we calculated the dollars of one finding, with its own numbers.
 
         Parameters
@@ -153,9 +163,11 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         KeyError
             The report has no such finding; the message lists similar IDs.
         """
+        from detectors.report.result import explaining
+
         return explaining.explain(self, finding_id)
 
-    def compare(self, earlier: contract.Report) -> comparing.Comparison:
+    def compare(self, earlier: contract.Report) -> "Comparison":
         """List the changes since an earlier report on the same traffic.
 
         Figures are per month, because two reports rarely cover the same number of days; realized
@@ -172,6 +184,8 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
             Every finding of either report as new, worse, better, unchanged, fixed, or gone with its
             traffic; prints as text, and renders in a notebook.
         """
+        from detectors.report.result import comparing
+
         return comparing.compare(self, earlier)
 
 
