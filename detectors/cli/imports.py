@@ -22,10 +22,9 @@ def import_uncollected(name: str) -> ModuleType:
 
 @contextmanager
 def imported_meanwhile(*names: str) -> Iterator[None]:
-    """Import modules in a thread, in this order, while other threads compute.
+    """Import modules in a thread while others compute; it ends with the block.
 
-    The dataframe library computes without the interpreter's lock. Who needs a module earlier waits
-    for it. The thread ends with the block.
+    This saves time only where they hardly hold the interpreter's lock, as the dataframe library.
     """
     thread = Thread(target=_import_all, args=names, name="imports")
     thread.start()
@@ -36,7 +35,7 @@ def imported_meanwhile(*names: str) -> Iterator[None]:
 
 
 def _import_all(*names: str) -> None:
-    # An error comes again, and is shown, where the module is used.
+    # The same error comes where the module is used.
     with suppress(Exception):
         for name in names:
             import_module(name)

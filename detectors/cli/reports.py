@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 import detectors
-from detectors.cli.console import BadInputError, long_progress, shown
+from detectors.cli.console import LONG_FILE_BYTES, BadInputError, long_progress, shown
+from detectors.cli.imports import imported_meanwhile
 from detectors.cli.mapping import propose_options
 from detectors.cli.price_file import find_update, read_prices
 from detectors.errors import ContractError, DetectorError
@@ -48,12 +50,21 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
             return detectors.audit(sys.stdin.buffer, mapping=mapping, prices=book)
         if file.is_dir():
             raise IsADirectoryError(EISDIR, strerror(EISDIR))
-        with long_progress("Auditing", file.stat().st_size) as progress:
-            return detectors.audit(file, mapping=mapping, prices=book, progress=progress)
+        size = file.stat().st_size
+        audit = detectors.audit  # imported before the thread is, so that they don't take turns
+        with long_progress("Auditing", size) as progress, _meanwhile(size):
+            return audit(file, mapping=mapping, prices=book, progress=progress)
     except DetectorError as error:
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+
+
+def _meanwhile(size: int) -> AbstractContextManager[None]:
+    """Import what prints a report while a long log is read: a short one is read too soon."""
+    if size < LONG_FILE_BYTES:
+        return nullcontext()
+    return imported_meanwhile("detectors.cli.terminal")
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:

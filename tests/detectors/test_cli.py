@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 import detectors
 from detectors import Report, cli
-from detectors.cli import console
+from detectors.cli import console, imports, reports
 from detectors.errors import ContractError
 from tests.detectors.reports import make_finding, make_report
 from tests.worker.support.promises import sampled
@@ -228,10 +228,14 @@ def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     sources = found(make_report())
-    monkeypatch.setattr(console, "LONG_FILE_BYTES", 0)
+    for module in (console, reports):
+        monkeypatch.setattr(module, "LONG_FILE_BYTES", 0)
+    imported: list[str] = []
+    monkeypatch.setattr(imports, "_import_all", lambda *names: imported.extend(names))
     _watch(monkeypatch)
     cli.library.main(["audit", str(log)], standalone_mode=False)
     assert sources == [(log, True)]
+    assert "detectors.cli.terminal" in imported
     captured = capsys.readouterr()
     assert "Auditing" in captured.err
     assert "50%" in captured.err
