@@ -58,9 +58,10 @@ class UniformReader:
         ends = len(lines) - (not text.endswith(b"\n"))
         if lines.str.len_bytes().sum() + ends != len(text):
             raise NoFormError
-        form = self._form or _find_form(text)
+        known = self._form
+        form = known or _find_form(text)
         values, is_equal = _take(text, lines, form)
-        if self._form and is_equal.sum() < len(lines) // 2:
+        if known and is_equal.sum() < len(lines) // 2:
             # Another program wrote these lines.
             form = _find_form(text)
             values, is_equal = _take(text, lines, form)
