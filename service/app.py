@@ -1,6 +1,6 @@
 """Wire the web process together: `create_app`, without any logic of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -139,6 +139,7 @@ def create_app(config: Config | None = None) -> Flask:
     app = Flask("service", template_folder=str(_TEMPLATES), static_folder="web/static")
     app.url_map.merge_slashes = False  # a redirect would trust the Host header
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
+    app.ensure_sync = _as_it_is  # type: ignore[assignment,method-assign]
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
@@ -164,6 +165,11 @@ def create_app(config: Config | None = None) -> Flask:
     show_visitors(app)
     _register_routes(app, config.base_url)
     return app
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a view or hook, of which none is asynchronous, without asking whether it is."""
+    return function
 
 
 def _flask_settings(config: Config) -> dict[str, object]:

@@ -56,8 +56,10 @@ def add_security_headers(app: Flask) -> None:
 
 
 def _secure(response: Response) -> Response:
+    given = set(response.headers.keys(lower=True))  # faster than `setdefault` for each
     for name, value in SECURITY_HEADERS.items():
-        response.headers.setdefault(name, value)
+        if name.lower() not in given:
+            response.headers.add(name, value)
     if is_api_path(request.path) or request.path.startswith(AUTH_PREFIX):
         # The caller may keep a response with an ETag; caches between may not.
         is_tagged = "ETag" in response.headers

@@ -109,7 +109,9 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
         return cast("Callable[[F], F]", super().route(rule, **options))
 
     def arguments(self, schema: Any, **options: Any) -> Callable[[F], F]:
-        return cast("Callable[[F], F]", super().arguments(schema, **options))
+        # webargs would make an instance of a class for each request.
+        made = schema() if isinstance(schema, type) else schema
+        return cast("Callable[[F], F]", super().arguments(made, **options))
 
     def response(self, status: int, schema: Any, **options: Any) -> Callable[[F], F]:
         options = _completed(status, schema, options)
