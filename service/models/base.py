@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from sqlalchemy import DateTime, ForeignKey, MetaData
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import Connection, DateTime, ForeignKey, MetaData
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 # Predictable names, so that migrations can refer to constraints.
 _NAMES = {
@@ -19,6 +19,10 @@ _NAMES = {
 class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=_NAMES)
     type_annotation_map = {datetime: DateTime(timezone=True)}
+
+
+# What runs statements that load no objects.
+Executor = Session | Connection
 
 
 def new_id() -> str:

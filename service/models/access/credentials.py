@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import BigInteger, LargeBinary, Text
 
 from service.core import tokens
-from service.models.base import Base, Owned, utc_now
+from service.models.base import Base, Executor, Owned, utc_now
 from service.models.identity.accounts import FREE, KEY_LIMITS, Account, best_plan
 
 TOKEN_DAYS: Final = 90  # until a read token expires, unless its owner chooses otherwise
@@ -103,10 +103,10 @@ _FIND_KEY: Final = select(
 )
 
 
-def find_ingest_key(session: Session, secret_hash: bytes) -> Credential | None:
+def find_ingest_key(connection: Executor, secret_hash: bytes) -> Credential | None:
     """Return the key and its account's plan, in one query."""
     given = {"secret_hash": secret_hash, "now": utc_now()}
-    row = session.execute(_FIND_KEY, given).one_or_none()
+    row = connection.execute(_FIND_KEY, given).one_or_none()
     if row is None:
         return None
     key_id, account_id, stored_hash, last_used_at, plan, name = row

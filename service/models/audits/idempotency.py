@@ -3,12 +3,12 @@
 from datetime import datetime
 from typing import Final, NamedTuple, cast
 
-from sqlalchemy import ForeignKey, LargeBinary, Table, select
+from sqlalchemy import ForeignKey, LargeBinary, Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.audits.audits import Audit
-from service.models.base import Base, utc_now
+from service.models.base import Base, Executor, utc_now
 
 
 class IdempotencyKey(Base):
@@ -26,7 +26,13 @@ class IdempotencyKey(Base):
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
+# Each batch needs them, and making a statement takes longer than running it.
 _ADD: Final = insert(cast("Table", Audit.__table__))
+_KEYS: Final = cast("Table", IdempotencyKey.__table__)
+_CLAIM: Final = insert(_KEYS).on_conflict_do_nothing().returning(_KEYS.c.audit_id)
+_FIND: Final = select(_KEYS.c.audit_id, _KEYS.c.body_hash).where(
+    *(_KEYS.c[name] == bindparam(name) for name in ("account_id", "route", "key"))
+)
 
 
 class Replay(NamedTuple):
@@ -44,17 +50,15 @@ class KeyTakenError(Exception):
         self.earlier = earlier
 
 
-def find_replay(session: Session, account_id: str, route: str, key: str) -> Replay | None:
+def find_replay(connection: Executor, account_id: str, route: str, key: str) -> Replay | None:
     """Return the earlier audit of the account's key, if any."""
-    owned = IdempotencyKey.account_id == account_id
-    named = (IdempotencyKey.route == route, IdempotencyKey.key == key)
-    query = select(IdempotencyKey.audit_id, IdempotencyKey.body_hash).where(owned, *named)
-    row = session.execute(query).one_or_none()
+    wanted = {"account_id": account_id, "route": route, "key": key}
+    row = connection.execute(_FIND, wanted).one_or_none()
     return None if row is None else Replay(*row)
 
 
 def add_audit(
-    session: Session,
+    connection: Executor,
     audit: Audit,
     route: str,
     key: str | None,
@@ -68,13 +72,11 @@ def add_audit(
     """
     # The audit's row comes first, because the key's row refers to it. It is added without the unit
     # of work, which would take twice as long and send each of the many columns.
-    session.execute(_ADD, {name: value for name, value in vars(audit).items() if name[0] != "_"})
+    connection.execute(_ADD, {name: value for name, value in vars(audit).items() if name[0] != "_"})
     if key is None:
         return
     row = {"account_id": audit.account_id, "route": route, "key": key, "audit_id": audit.id}
-    claim = insert(IdempotencyKey).values({**row, "body_hash": body_hash})
-    unless_taken = claim.on_conflict_do_nothing().returning(IdempotencyKey.audit_id)
-    if session.scalar(unless_taken) is None:
-        earlier = find_replay(session, audit.account_id, route, key)
+    if connection.scalar(_CLAIM, {**row, "body_hash": body_hash}) is None:
+        earlier = find_replay(connection, audit.account_id, route, key)
         assert earlier is not None, "the key's owner has committed"  # noqa: S101 - an invariant
         raise KeyTakenError(earlier)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     UniqueConstraint,
     case,
     exists,
+    or_,
     select,
     true,
 )
@@ -125,6 +126,8 @@ def best_plan(account_id: ColumnElement[str]) -> ScalarSelect[str | None]:
     """Return the SQL of the best plan with an active subscription, which is null without one."""
     own = Subscription.__table__.c
     ranks = {plan: rank for rank, plan in enumerate(KEY_LIMITS)}
-    active = (own.account_id == account_id, own.plan.in_(ranks), own.status.in_(ACTIVE_STATUSES))
+    # Each batch asks for it, and SQLAlchemy writes `IN` out at each execution.
+    is_active = or_(*(own.status == status for status in sorted(ACTIVE_STATUSES)))
+    active = (own.account_id == account_id, or_(*(own.plan == plan for plan in ranks)), is_active)
     best_first = case(ranks, value=own.plan).desc()
     return select(own.plan).where(*active).order_by(best_first).limit(1).scalar_subquery()

@@ -1,13 +1,16 @@
 """POST /api/v1/ingest and /api/v2/ingest: queue an audit of a batch of usage records."""
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, Final, TypeVar
+
+from flask import jsonify
 
 from detectors.formats import V1, V2
 from service.web.auth.callers import credential_id, require_key, require_subscription
 from service.web.auth.caps import capped
 from service.web.http.bodies import bounded_body
-from service.web.http.current import current_queues, get_session
+from service.web.http.current import current_queues
 from service.web.http.limits import SharedLimit, client_address, limit_at_once
 from service.web.intake.gates import HEADER_DOCUMENT, idempotency_key, replayable
 from service.web.intake.storing import stored_batch
@@ -130,7 +133,7 @@ def ingest_v2(batch: dict[str, Any]) -> Any:
 
 
 def _ingest(batch: dict[str, Any]) -> Any:
-    with stored_batch(batch["records"], idempotency_key()) as audit:
-        get_session().commit()
+    with stored_batch(batch["records"], idempotency_key()) as (audit, connection):
+        connection.commit()
     current_queues().enqueue_audit(audit.id, audit.source)
-    return {"audit_id": audit.id, "records": audit.records, "replayed": False}
+    return jsonify(audit_id=audit.id, records=audit.records, replayed=False), HTTPStatus.CREATED

@@ -8,7 +8,6 @@ from typing import Final, ParamSpec, TypeVar, cast
 
 from flask import g, request
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
 
 from service.core import tokens
 from service.errors import ForbiddenError, PaymentRequiredError, UnauthorizedError
@@ -25,7 +24,7 @@ from service.models.identity.security_events import EventKind
 from service.web.auth.credential_usage import CredentialTable, current_credential_usage
 from service.web.auth.security_events import count_event
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.current import current_session_factory
+from service.web.http.current import connect, current_session_factory
 from service.web.http.limits import client_address, limiter, per_minute
 
 P = ParamSpec("P")
@@ -128,9 +127,10 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         kind, secret_hash = _presented(tokens.Kind.INGEST_KEY)
-        with current_session_factory()() as session:
-            known = _checked(kind, find_ingest_key(session, secret_hash), secret_hash)
-            _count_use(session, IngestKey, known)
+        with connect() as connection:
+            found = find_ingest_key(connection, secret_hash)
+        known = _checked(kind, found, secret_hash)
+        _count_use(IngestKey, known)
         g.caller = Caller(
             account_id=known.account_id,
             credential_id=known.id,
@@ -169,8 +169,9 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 (find_read_token, ReadToken) if is_own else (find_access_token, OAuthToken)
             )
             with current_session_factory()() as session:
-                known = _checked(kind, find(session, secret_hash), secret_hash)
-                _count_use(session, table, known)
+                found = find(session, secret_hash)
+            known = _checked(kind, found, secret_hash)
+            _count_use(table, known)
             lacking = [scope for scope in scopes if scope not in known.scopes]
             if lacking:
                 raise _forbidden(lacking)
@@ -228,8 +229,9 @@ def _forbidden(lacking: Sequence[str]) -> ForbiddenError:
     return ForbiddenError(message, {"WWW-Authenticate": challenge})
 
 
-def _count_use(session: Session, table: CredentialTable, known: Credential) -> None:
+def _count_use(table: CredentialTable, known: Credential) -> None:
     usage = current_credential_usage()
     if usage.add(table, known.id, known.last_used_at):
-        usage.write(session)
-        session.commit()
+        with current_session_factory()() as session:
+            usage.write(session)
+            session.commit()

@@ -23,7 +23,7 @@ from service.models.base import utc_now
 from service.models.identity.accounts import get_account
 from service.payments.links import purchase_links
 from service.web.auth.callers import current_caller
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_config, get_session, release_connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,20 +45,20 @@ def capped(view: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(view)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        session, caller = get_session(), current_caller()
-        check_capacity(session, caller.account_id, caller.plan)
-        session.rollback()  # releases the connection before the body is decoded
+        caller = current_caller()
+        check_capacity(caller.account_id, caller.plan)
+        release_connection()  # before the body is decoded
         return view(*args, **kwargs)
 
     return checked
 
 
-def check_capacity(session: Session, account_id: str, plan: str | None = None) -> None:
+def check_capacity(account_id: str, plan: str | None = None) -> None:
     """Raise an error if the account's queue or its storage is full; look up a plan not given."""
     config = current_config()
-    plan = plan or get_account(session, account_id).plan
-    _check_queue(config, plan, QueuedAudits.of_app().find(session, account_id, plan))
-    _check_storage(config, plan, StoredBytes.of_app().find(session, account_id))
+    plan = plan or get_account(get_session(), account_id).plan
+    _check_queue(config, plan, QueuedAudits.of_app().find(account_id, plan))
+    _check_storage(config, plan, StoredBytes.of_app().find(account_id))
 
 
 def count_recalculations_allowed(session: Session, account_id: str) -> int:
@@ -111,14 +111,14 @@ class QueuedAudits:
         found: QueuedAudits = current_app.extensions.setdefault(cls._EXTENSION, cls())
         return found
 
-    def find(self, session: Session, account_id: str, plan: str) -> int:
+    def find(self, account_id: str, plan: str) -> int:
         """Return the bound before one more audit; it is exact if the queue may be full."""
         most, now = current_config().queued_audits(plan), time.monotonic()
         counted_at, bound = self._counts.get(account_id, (-_COUNT_SECONDS, 0))
         if now > counted_at + _COUNT_SECONDS or bound >= most:
             if len(self._counts) >= _MOST_ACCOUNTS:
                 self._counts.clear()
-            counted_at, bound = now, count_queued(session, account_id, most)
+            counted_at, bound = now, count_queued(get_session(), account_id, most)
         self._counts[account_id] = (counted_at, bound + _WEB_PROCESSES)
         return bound
 
@@ -136,11 +136,11 @@ class StoredBytes:
         found: StoredBytes = current_app.extensions.setdefault(cls._EXTENSION, cls())
         return found
 
-    def find(self, session: Session, account_id: str) -> int:
+    def find(self, account_id: str) -> int:
         summed_at, stored = self._sums.get(account_id, (0.0, 0))
         if not summed_at or time.monotonic() > summed_at + _SUM_SECONDS:
             if len(self._sums) >= _MOST_ACCOUNTS:
                 self._sums.clear()
-            stored = sum_stored_bytes(session, account_id)
+            stored = sum_stored_bytes(get_session(), account_id)
             self._sums[account_id] = (time.monotonic(), stored)
         return stored

@@ -13,6 +13,7 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.jobs.queues import AuditQueues
+from service.models.base import Executor
 from service.payments.webhooks import Provider, load_providers
 
 _log = get_logger(__name__)
@@ -29,6 +30,7 @@ def init_current(app: Flask, config: Config, session_factory: sessionmaker[Sessi
     app.extensions["queues"] = AuditQueues.from_config(config)
     app.extensions["payment_providers"] = load_providers(config)
     app.extensions["session_factory"] = session_factory
+    app.extensions["connect"] = session_factory.kw["bind"].connect
     app.teardown_appcontext(_close_session)
 
 
@@ -72,12 +74,27 @@ def current_session_factory() -> sessionmaker[Session]:
     return cast("sessionmaker[Session]", current_app.extensions["session_factory"])
 
 
+def connect() -> AbstractContextManager[Executor]:
+    """Return a connection of its own, for statements without objects.
+
+    A session would take half as long again for the few statements of a batch.
+    """
+    opened = current_app.extensions["connect"]()
+    return cast("AbstractContextManager[Executor]", opened)
+
+
 def get_session() -> Session:
     """Return the request's session, opened on first use and closed when the request ends."""
     if "session" not in g:
         g.session = current_session_factory()()
     session: Session = g.session
     return session
+
+
+def release_connection() -> None:
+    """End the transaction of the request's session, if it has one, so that it holds none."""
+    if "session" in g:
+        g.session.rollback()
 
 
 def _close_session(_error: BaseException | None) -> None:

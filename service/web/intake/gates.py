@@ -22,7 +22,7 @@ from service.models.billing.credits import count_free_credits
 from service.payments.links import purchase_links
 from service.web.auth.callers import current_caller, limit_by_caller
 from service.web.auth.caps import check_capacity, check_failed_work
-from service.web.http.current import current_config, get_session
+from service.web.http.current import connect, current_config, get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.intake.receiving import MAX_OVERHEAD_BYTES
 
@@ -65,10 +65,9 @@ def replayable(view: Callable[P, Any]) -> Callable[P, Any]:
     def answered(*args: P.args, **kwargs: P.kwargs) -> Any:
         key = idempotency_key()
         if key is not None:
-            session = get_session()
             account_id = current_caller().account_id
-            earlier = find_replay(session, account_id, KEY_NAMESPACES[INGEST], key)
-            session.rollback()  # releases the connection before the body is decoded
+            with connect() as connection:
+                earlier = find_replay(connection, account_id, KEY_NAMESPACES[INGEST], key)
             if earlier is not None:
                 return _replay(earlier)
         try:
@@ -102,7 +101,7 @@ def capped_upload(view: Callable[P, R]) -> Callable[P, R]:
         session, account_id = get_session(), current_caller().account_id
         try:
             check_failed_work(session, account_id)
-            check_capacity(session, account_id)
+            check_capacity(account_id)
         except (RateLimitedError, PaymentRequiredError):
             key = idempotency_key() or check_key(request.args.get("key"))  # the form's
             if key is None or not find_replay(session, account_id, KEY_NAMESPACES[UPLOAD], key):

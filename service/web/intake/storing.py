@@ -4,7 +4,7 @@ A blob is on disk before its row is committed, and it is deleted if no row will 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from typing import Final
 
@@ -24,10 +24,11 @@ from service.models.audits.audits import (
 )
 from service.models.audits.blob_keys import raw_key
 from service.models.audits.idempotency import KeyTakenError, add_audit
-from service.models.base import new_id
+from service.models.base import Executor, new_id
 from service.models.billing.credits import NoCreditError, claim_credit
 from service.web.auth.callers import current_caller
 from service.web.http.current import (
+    connect,
     current_blobs,
     current_config,
     current_session_factory,
@@ -47,8 +48,10 @@ _log = get_logger(__name__)
 
 
 @contextmanager
-def stored_batch(records: Sequence[UsageRecord], key: str | None) -> Iterator[Audit]:
-    """Store checked records and add their audit, for the view to commit here.
+def stored_batch(
+    records: Sequence[UsageRecord], key: str | None
+) -> Iterator[tuple[Audit, Executor]]:
+    """Store checked records and add their audit, for the view to commit the connection here.
 
     Raise `KeyTakenError` for a replayed key.
     """
@@ -58,9 +61,8 @@ def stored_batch(records: Sequence[UsageRecord], key: str | None) -> Iterator[Au
     audit.raw_bytes = len(encoded)
     with storage_needed():
         current_blobs().put(audit.blob_key, encoded)
-    _add(audit, key)
-    with _delete_blob_unless_committed(audit):
-        yield audit
+    with _added(audit, key) as connection:
+        yield audit, connection
     ACCEPTED_RECORDS.labels(INGEST).inc(audit.records)
 
 
@@ -135,16 +137,26 @@ def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:
     return audit
 
 
-def _add(audit: Audit, key: str | None, body_hash: bytes | None = None) -> Audit:
-    """Insert the audit and its key, and claim an upload's credit, in the view's transaction."""
+@contextmanager
+def _added(audit: Audit, key: str | None) -> Iterator[Executor]:
+    """Insert a batch's audit and its key, in a transaction that the block commits."""
+    with ExitStack() as stack:
+        with _delete_blob_on_error(audit.blob_key):
+            connection = stack.enter_context(connect())
+            add_audit(connection, audit, KEY_NAMESPACES[INGEST], key)
+        with _delete_blob_unless_committed(audit):
+            yield connection
+
+
+def _add(audit: Audit, key: str | None, body_hash: bytes) -> Audit:
+    """Insert an upload's audit and its key, and claim its credit, in the view's transaction."""
     session = get_session()
     with _delete_blob_on_error(audit.blob_key):
-        add_audit(session, audit, KEY_NAMESPACES[audit.source], key, body_hash=body_hash)
-        if audit.source == UPLOAD:
-            try:
-                claim_credit(session, audit.account_id, audit.id)
-            except NoCreditError:
-                raise payment_required() from None
+        add_audit(session, audit, KEY_NAMESPACES[UPLOAD], key, body_hash=body_hash)
+        try:
+            claim_credit(session, audit.account_id, audit.id)
+        except NoCreditError:
+            raise payment_required() from None
     return audit
 
 

@@ -48,7 +48,7 @@ def make_application(config: Config, sessions: Sessions) -> Flask:
     """Make an application whose answers are compared with its documents; it has the limiter."""
     read_document()
     app = create_app(config)
-    app.extensions["session_factory"] = sessions
+    app.extensions["session_factory"] = app.extensions["connect"] = sessions
     app.jinja_env.bytecode_cache = COMPILED_TEMPLATES
     watch(app)
     limiter._storage_dead = False  # what an earlier test's application may have found
@@ -79,7 +79,7 @@ def _reset(shared: _Shared, config: Config, sessions: Sessions) -> None:
     app.extensions.update(shared.extensions)
     app.extensions["config"] = config
     app.extensions["blobs"] = BlobStore.from_url(config.storage_url)
-    app.extensions["session_factory"] = sessions
+    app.extensions["session_factory"] = app.extensions["connect"] = sessions
     init_credential_usage(app)
     init_health(app, config)
     limiter.__dict__.update(shared.limiter)
