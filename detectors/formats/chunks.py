@@ -1,7 +1,6 @@
 """Chunks of a bounded number of rows: valid rows as columns, invalid rows with reasons."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -45,14 +44,13 @@ def _column(columns: Columns, name: str) -> list[Any]:
     return [empty_value(name)] * len(columns[COLUMNS[0]])
 
 
-@dataclass
-class Parts:
+class Parts(msgspec.Struct):
     """Columns with their row numbers, and the invalid rows."""
 
-    invalid: list[InvalidRow] = field(default_factory=list)
+    invalid: list[InvalidRow] = []
     untimed: int = 0
     _numbers: Sequence[int] = ()
-    _columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
+    _columns: Columns = msgspec.field(default_factory=lambda: {name: [] for name in COLUMNS})
     _is_ordered: bool = True
 
     def add(self, numbers: Sequence[int], columns: Columns) -> None:

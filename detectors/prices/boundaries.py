@@ -1,9 +1,10 @@
 """The boundaries where a model's rates change: days, times of day, and prompt lengths."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from detectors.prices.rates import tier_starts
 
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
     _Constraint = StartDateConstraint | TimeOfDateConstraint | StartDate | Daytime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Boundaries:
+class Boundaries(msgspec.Struct, frozen=True):
     """The times, the seconds of the UTC day and the prompt lengths at which rates change.
 
     At a time or a second itself the new rate applies; at a length itself the old one.
     """
 
-    moments: frozenset[datetime] = field(default_factory=frozenset)
-    day_seconds: frozenset[int] = field(default_factory=frozenset)
-    prompt_tokens: frozenset[int] = field(default_factory=frozenset)
+    moments: frozenset[datetime] = frozenset()
+    day_seconds: frozenset[int] = frozenset()
+    prompt_tokens: frozenset[int] = frozenset()
 
     def __or__(self, other: "Boundaries") -> "Boundaries":
         return Boundaries(

@@ -30,9 +30,9 @@ Before pricing, the frame that `read_labels` returns has the same columns, with 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls, Engine
@@ -141,14 +141,13 @@ def number_groups(labelled: Calls, engine: Engine, keys: Sequence[str] = ()) -> 
     return engine.keep(groups.join(routes, on=route, how="inner"))
 
 
-@dataclass(slots=True)
-class PricedCalls:
+class PricedCalls(msgspec.Struct):
     """Calls with their cost, in no order yet, until they are taken; rates come from `cells`."""
 
     groups: Calls
     cells: Cells
     keys: tuple[str, ...]
-    _calls: list[Calls] = field(repr=False)
+    _calls: list[Calls]
 
     @property
     def calls(self) -> Calls:

@@ -6,7 +6,6 @@ check. Only rejected objects are examined key by key, which takes time.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -38,13 +37,12 @@ _CONTROL_IN_JSON: Final = re.compile(rb"\\(?:[bfnrt]|u00[01789])|\x7f|\xc2[\x80-
 Line = tuple[int, bytes]
 
 
-@dataclass
-class Parsed:
+class Parsed(msgspec.Struct):
     """Consecutive objects, parsed. `unknown_fields` are those outside the contract, by number."""
 
-    columns: Columns = field(default_factory=lambda: {name: [] for name in COLUMNS})
-    invalid: list[InvalidRow] = field(default_factory=list)
-    unknown_fields: list[tuple[int, str]] = field(default_factory=list)
+    columns: Columns = msgspec.field(default_factory=lambda: {name: [] for name in COLUMNS})
+    invalid: list[InvalidRow] = []
+    unknown_fields: list[tuple[int, str]] = []
     untimed: int = 0
 
 
@@ -59,13 +57,12 @@ class Rows(NamedTuple):
         return self.layout.to_columns(self.values)
 
 
-@dataclass
-class _Decoded:
+class _Decoded(msgspec.Struct):
     """The rows of each layout, and what is wrong with the other objects."""
 
     rows: list[Rows]
-    problems: list[tuple[int, str | list[Problem]]] = field(default_factory=list)
-    unknown_fields: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[tuple[int, str | list[Problem]]] = []
+    unknown_fields: list[tuple[int, str]] = []
 
 
 def read_json(batches: Iterable[Sequence[bytes]], dialect: Dialect, unit: str) -> Iterator[Chunk]:

@@ -6,7 +6,6 @@ any depth, breaks the contract; a known key with a wrong value only makes the ro
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
@@ -36,13 +35,12 @@ class Null(msgspec.Struct, frozen=True):
     """A member that must be null, because any other value of it is text or unknown."""
 
 
-@dataclass
-class Examination:
+class Examination(Struct):
     """The unknown keys, wrong values and valid values of an object."""
 
-    unknown_fields: list[str] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=dict)
+    unknown_fields: list[str] = []
+    problems: list[Problem] = []
+    values: dict[str, Any] = {}
 
 
 Member = Field | Shape | Listed | Null

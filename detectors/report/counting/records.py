@@ -1,9 +1,9 @@
 """Counts and times of all records of some logs, priced or not, and their projections."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final, Self
 
+import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
@@ -19,8 +19,7 @@ _SECOND_US: Final = 1_000_000
 FEW_CALLS: Final = 20_000
 
 
-@dataclass(slots=True, kw_only=True)
-class Records:
+class Records(msgspec.Struct, kw_only=True):
     """Counts of the calls of one log without duplicate rows.
 
     `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
@@ -65,8 +64,7 @@ def _day(row: Row) -> DayOfCalls:
     )
 
 
-@dataclass(slots=True)
-class CountedCalls:
+class CountedCalls(msgspec.Struct):
     """The calls of some logs without duplicate rows, until they are taken, and the logs' counts.
 
     The column in `keys` numbers the logs; there is none for a single log.
@@ -74,7 +72,7 @@ class CountedCalls:
 
     logs: list[Records]
     keys: tuple[str, ...]
-    _calls: list[Calls] = field(repr=False)
+    _calls: list[Calls]
 
     @classmethod
     def of(
