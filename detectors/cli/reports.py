@@ -19,6 +19,7 @@ from detectors.errors import ContractError, DetectorError
 
 if TYPE_CHECKING:
     from detectors import ColumnMapping, Report
+    from detectors.frames import CheckedCalls
 
 # How Polars keeps freed memory, which is read when it is imported: what one thread has freed is for
 # all threads, and is returned to the system after a second. A value of your own has precedence.
@@ -46,25 +47,32 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:
-        if file == STANDARD_INPUT:
-            return detectors.audit(sys.stdin.buffer, mapping=mapping, prices=book)
-        if file.is_dir():
-            raise IsADirectoryError(EISDIR, strerror(EISDIR))
-        size = file.stat().st_size
-        audit = detectors.audit  # imported before the thread is, so that they don't take turns
-        with long_progress("Auditing", size) as progress, _meanwhile(size):
-            return audit(file, mapping=mapping, prices=book, progress=progress)
+        read = [_read(file, mapping)]
+        # Popped, so that nothing here keeps the calls: the audit frees them when it can.
+        return detectors.audit(read.pop(), prices=book)
     except DetectorError as error:
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
 
 
+def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
+    from detectors.frames import place  # the dataframe library loads slowly
+
+    if file == STANDARD_INPUT:
+        return place(sys.stdin.buffer, mapping=mapping)[0]
+    if file.is_dir():
+        raise IsADirectoryError(EISDIR, strerror(EISDIR))
+    size = file.stat().st_size
+    with long_progress("Auditing", size) as progress, _meanwhile(size):
+        return place(file, mapping=mapping, progress=progress)[0]
+
+
 def _meanwhile(size: int) -> AbstractContextManager[None]:
-    """Import what prints a report while a long log is read: a short one is read too soon."""
+    """Import what audits and prints while a long log is read: a short one is read too soon."""
     if size < LONG_FILE_BYTES:
         return nullcontext()
-    return imported_meanwhile("detectors.cli.terminal")
+    return imported_meanwhile("detectors.report", "detectors.cli.terminal")
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:

@@ -1,6 +1,6 @@
 """Logs as frames of calls: read from any source, checked, stored as Parquet."""
 
-from detectors.frames.sources import Progress, Source, from_records, place, read
+from detectors.frames.sources import Source, from_records, place, read
 from detectors.frames.usage_log import (
     CALLS,
     OPTIONAL_CALLS,
@@ -16,7 +16,6 @@ __all__ = [
     "CALLS",
     "OPTIONAL_CALLS",
     "CheckedCalls",
-    "Progress",
     "Source",
     "UsageLog",
     "from_chunks",

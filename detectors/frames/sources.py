@@ -101,13 +101,19 @@ def read(
 
 
 def place(
-    source: "Source | UsageLog", named: str | None = None, progress: Progress | None = None
+    source: "Source | UsageLog",
+    named: str | None = None,
+    *,
+    mapping: Mapped | None = None,
+    progress: Progress | None = None,
 ) -> tuple[CheckedCalls, Engine]:
     """Return the checked calls of any source, and the engine that holds them.
 
     A frame stays on its own engine. Anything else goes to Polars, except the path or pattern of
     Parquet files, which goes to the named engine.
     """
+    if mapping is not None:
+        source = read(source, mapping=mapping, progress=progress)
     if isinstance(source, CheckedCalls):
         return source, engine_of(source.calls)
     if named is None and isinstance(source, UsageLog):

@@ -8,7 +8,7 @@ from typing import Any
 from detectors.engines import engine_of
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
-from detectors.frames import Progress, Source, UsageLog, read
+from detectors.frames import Source, UsageLog, read
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
@@ -27,7 +27,6 @@ def audit(
     thresholds: Thresholds | None = None,
     engine: str | None = None,
     keep_calls: bool = True,
-    progress: Progress | None = None,
 ) -> Report:
     """Audit a usage log: its cost, its avoidable spend, and how to fix it.
 
@@ -48,8 +47,6 @@ def audit(
     keep_calls : bool, default True
         Keep the priced calls in memory with the report, for `Report.calls`. DuckDB computes them
         again instead.
-    progress : callable of (int, int), optional
-        As for `read`.
 
     Returns
     -------
@@ -80,8 +77,8 @@ def audit(
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     prices = prices or PriceBook()
     if mapping is not None:
-        source = read(source, mapping=mapping, progress=progress)
-    log, own = place(source, engine, progress)
+        source = read(source, mapping=mapping)
+    log, own = place(source, engine)
     again = partial(_audit_again, source, engine, prices, thresholds)
     reopen = None if own.outlasts_close else again
     del source, again  # lets a log without other references be freed when its calls are priced

@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import detectors
-from detectors import Report, cli
+from detectors import Report, cli, frames
 from detectors.cli import console, imports, reports
 from detectors.errors import ContractError
 from tests.detectors.reports import make_finding, make_report
@@ -37,20 +37,22 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Arrange:
-    """Let the audit give this report or raise this error; the list holds what was audited."""
+    """Let the audit give this report or raise this error; the list holds what was read."""
     sources: list[Any] = []
 
+    def place(source: Any, *, progress: Callable[[int, int], None] | None, **_: Any) -> Any:
+        if progress is not None:
+            progress(1, 2)
+        sources.append((source, progress is not None))
+        return source, None
+
     def arrange(outcome: Report | Exception) -> list[Any]:
-        def audit(
-            source: Any, *, progress: Callable[[int, int], None] | None = None, **_: Any
-        ) -> Report:
-            if progress is not None:
-                progress(1, 2)
-            sources.append((source, progress is not None))
+        def audit(_: Any, **__: Any) -> Report:
             if isinstance(outcome, Exception):
                 raise outcome
             return outcome
 
+        monkeypatch.setattr(frames, "place", place)
         monkeypatch.setattr(detectors, "audit", audit)
         return sources
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from markdown_it import MarkdownIt
 
 import detectors
-from detectors import Finding, Report
+from detectors import Finding, Report, frames
 from detectors.cli import library
 from detectors.contract import GateRule, check_gate
 from tests.detectors.reports import make_finding, make_report
@@ -38,7 +38,7 @@ def audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
     log.write_text("{}")
 
     def run(findings: list[Finding], *options: object, **environment: str) -> Result:
-        monkeypatch.setattr(detectors, "read", lambda source, **_: source)
+        monkeypatch.setattr(frames, "place", lambda source, **_: (source, None))
         monkeypatch.setattr(detectors, "audit", lambda _, **__: make_report(*findings))
         arguments = ["audit", str(log), *map(str, options)]
         return CliRunner(env={"COLUMNS": "120", **environment}).invoke(library, arguments)
