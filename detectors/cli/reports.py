@@ -57,15 +57,19 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
 
 
 def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
+    is_input = file == STANDARD_INPUT
+    size = 0 if is_input else _size(file)
     from detectors.frames import place  # the dataframe library loads slowly
 
-    if file == STANDARD_INPUT:
-        return place(sys.stdin.buffer, mapping=mapping)[0]
+    source = sys.stdin.buffer if is_input else file
+    with long_progress("Auditing", size) as progress, _meanwhile(size):
+        return place(source, mapping=mapping, progress=progress)[0]
+
+
+def _size(file: Path) -> int:
     if file.is_dir():
         raise IsADirectoryError(EISDIR, strerror(EISDIR))
-    size = file.stat().st_size
-    with long_progress("Auditing", size) as progress, _meanwhile(size):
-        return place(file, mapping=mapping, progress=progress)[0]
+    return file.stat().st_size
 
 
 def _meanwhile(size: int) -> AbstractContextManager[None]:
