@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select
+from sqlalchemy import bindparam, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import BigInteger, LargeBinary, Text
@@ -91,7 +91,7 @@ class Credential(NamedTuple):
     name: str = ""  # a key's label, or its prefix
 
 
-# Each batch needs it, and making the statement takes longer than running it.
+# Each request needs one of them, and making a statement takes longer than running it.
 _KEY: Final = IngestKey.__table__.c
 _FIND_KEY: Final = select(
     *(_KEY.id, _KEY.account_id, _KEY.secret_hash, _KEY.last_used_at),
@@ -100,6 +100,13 @@ _FIND_KEY: Final = select(
 ).where(
     _KEY.secret_hash == bindparam("secret_hash"),
     or_(_KEY.expires_at.is_(None), _KEY.expires_at > bindparam("now")),
+)
+_TOKEN: Final = ReadToken.__table__.c
+_FIND_TOKEN: Final = select(
+    *(_TOKEN.id, _TOKEN.account_id, _TOKEN.secret_hash, _TOKEN.last_used_at, _TOKEN.scopes)
+).where(
+    _TOKEN.secret_hash == bindparam("secret_hash"),
+    or_(_TOKEN.expires_at.is_(None), _TOKEN.expires_at > bindparam("now")),
 )
 
 
@@ -114,17 +121,8 @@ def find_ingest_key(connection: Executor, secret_hash: bytes) -> Credential | No
 
 
 def find_read_token(session: Session, secret_hash: bytes) -> Credential | None:
-    columns = (ReadToken.id, ReadToken.account_id, ReadToken.secret_hash, ReadToken.last_used_at)
-    row = session.execute(
-        select(*columns, ReadToken.scopes).where(
-            ReadToken.secret_hash == secret_hash, _is_current(ReadToken)
-        )
-    ).one_or_none()
+    row = session.execute(_FIND_TOKEN, {"secret_hash": secret_hash, "now": utc_now()}).one_or_none()
     return None if row is None else Credential(*row[:4], scopes=tuple(row[4]))
-
-
-def _is_current(table: type[IngestKey] | type[ReadToken]) -> ColumnElement[bool]:
-    return or_(table.expires_at.is_(None), table.expires_at > utc_now())
 
 
 class KeyLimitError(Exception):

@@ -6,8 +6,7 @@ An audit's row is the source of truth about its job; Redis only carries wake-ups
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import (
     CheckConstraint,
@@ -16,12 +15,8 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Numeric,
-    Select,
-    bindparam,
     select,
     text,
-    tuple_,
-    union_all,
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
@@ -218,66 +213,6 @@ class Cursor(NamedTuple):
     id: str
 
 
-class Selection(NamedTuple):
-    """The filters of an audit list: status, earliest time, cursor and source."""
-
-    limit: int
-    status: str | None = None
-    since: datetime | None = None
-    after: Cursor | None = None
-    source: str | None = None
-
-
-def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequence[Audit]:
-    """Return the account's audits, newest first; ties are sorted by ID, descending."""
-    query = select(Audit).where(Audit.account_id == account_id, of_source(wanted.source))
-    if wanted.status is not None:
-        query = query.where(Audit.status == wanted.status)
-    if wanted.since is not None:
-        query = query.where(Audit.created_at >= wanted.since)
-    if wanted.after is not None:
-        query = query.where(tuple_(Audit.created_at, Audit.id) < wanted.after)
-    newest = (Audit.created_at.desc(), Audit.id.desc())
-    return session.scalars(query.order_by(*newest).limit(wanted.limit)).all()
-
-
-class Reported(NamedTuple):
-    """What a choice of an audit shows of it."""
-
-    id: str
-    created_at: datetime
-    source: str
-    total_spend_usd: Decimal
-    window_days: int | None
-
-
-def list_reported(session: Session, account_id: str, limit: int) -> Sequence[Reported]:
-    """Return the newest audits of the account, then the newest of batches and files.
-
-    Of each kind, the latest `limit` are read, and those that still have a report are returned.
-    """
-    rows = session.execute(_reported(), {"account_id": account_id, "most": limit})
-    return [Reported(*row[:-1]) for row in rows if row.report_deleted_at is None]
-
-
-@cache
-def _reported() -> Select[*tuple[Any, ...]]:
-    """Return the query of `list_reported`; building it takes longer than running it."""
-    columns = [getattr(Audit, name) for name in (*Reported._fields, "report_deleted_at")]
-    of_account = (Audit.account_id == bindparam("account_id"), Audit.status == DONE)
-    kinds = (
-        select(*columns)
-        .where(*of_account, of_source(source))
-        .order_by(Audit.created_at.desc(), Audit.id.desc())
-        .limit(bindparam("most"))
-        .subquery()
-        for source in (ACCOUNT, None)
-    )
-    both = union_all(*map(select, kinds)).subquery()
-    is_account = (both.c.source == ACCOUNT).desc()
-    return select(both).order_by(is_account, both.c.created_at.desc(), both.c.id.desc())
-
-
 def of_source(source: str | None) -> ColumnElement[bool]:
     """Match audits of a source; by default, those of batches and files."""
     return Audit.source == source if source else Audit.source != ACCOUNT
@@ -287,16 +222,6 @@ def find_audit(session: Session, account_id: str, audit_id: str) -> Audit | None
     """Return the audit if it exists and belongs to the account."""
     query = select(Audit).where(Audit.account_id == account_id, Audit.id == audit_id)
     return session.scalars(query).one_or_none()
-
-
-def find_findings(session: Session, account_id: str, audit_id: str) -> Sequence[FindingRow] | None:
-    """Return the findings of the account's audit by rank; None if it has no such audit."""
-    mine = (Audit.account_id == account_id, Audit.id == audit_id)
-    query = select(Audit.id, FindingRow).outerjoin(FindingRow, FindingRow.audit_id == Audit.id)
-    rows = session.execute(query.where(*mine).order_by(FindingRow.rank)).all()
-    if not rows:
-        return None
-    return [finding for _, finding in rows if finding is not None]
 
 
 def find_document(session: Session, account_id: str, audit_id: str) -> tuple[bool, bytes | None]:

@@ -5,16 +5,14 @@ from typing import Any, Final
 from flask import Response
 
 from service.errors import NotFoundError
+from service.models.audits.audit_lists import Selection, find_findings, list_audits
 from service.models.audits.audits import (
     FAILED,
     QUEUED,
     Audit,
     Cursor,
-    Selection,
     find_audit,
     find_document,
-    find_findings,
-    list_audits,
 )
 from service.models.audits.turns import count_ahead
 from service.web.auth.callers import current_caller

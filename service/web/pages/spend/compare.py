@@ -9,14 +9,11 @@ from flask import Blueprint, render_template, request
 from detectors.wording.comparison import STATUS_WORDS
 from detectors.wording.figures import usd
 from service.errors import InvalidRequestError
+from service.models.audits.audit_lists import Reported, Selection, list_audits, list_reported
 from service.models.audits.audits import (
     DONE,
     Audit,
-    Reported,
-    Selection,
     find_audit,
-    list_audits,
-    list_reported,
 )
 from service.models.base import utc_now
 from service.models.calls.ranked_spend import find_last_day
