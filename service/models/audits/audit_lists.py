@@ -96,7 +96,7 @@ def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequenc
     if wanted.after is not None:
         given |= {f"after_{name}": value for name, value in wanted.after._asdict().items()}
     rows = session.execute(query, {**given, "account_id": account_id})
-    return list(map(ListedAudit._make, rows))
+    return list(map(ListedAudit._make, rows.all()))
 
 
 @cache

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import STATES, UNRESOLVED, AccountFinding
@@ -19,6 +19,7 @@ FILTERS: Final = {
 }
 # Other columns that a list can be filtered by.
 KEYS: Final[Sequence[str]] = ("detector", "route", "model", "assignee")
+_COLUMNS: Final = AccountFinding.__table__.columns
 _MOST_VALUES: Final = 200
 _BATCH: Final = 500
 
@@ -51,12 +52,32 @@ def list_account_findings(
     after: FindingCursor | None = None,
 ) -> Sequence[AccountFinding]:
     """Return findings of an account, most savings first; ties are sorted by ID."""
+    return session.scalars(_most_savings(account_id, wanted, limit, after)).all()
+
+
+def list_finding_columns(
+    session: Session,
+    account_id: str,
+    wanted: FindingFilter,
+    limit: int,
+    after: FindingCursor | None = None,
+) -> Sequence[Mapping[str, Any]]:
+    """Return the same findings as their columns, which takes less time than as objects."""
+    query = _most_savings(account_id, wanted, limit, after).with_only_columns(*_COLUMNS)
+    result = session.connection().execute(query)
+    names = list(result.keys())
+    return [dict(zip(names, row, strict=True)) for row in result.all()]
+
+
+def _most_savings(
+    account_id: str, wanted: FindingFilter, limit: int, after: FindingCursor | None
+) -> Select[AccountFinding]:
     query = select(AccountFinding).where(*wanted.matches(account_id))
     position = tuple_(-AccountFinding.monthly_usd, AccountFinding.id)
     if after is not None:
         query = query.where(position > (-after.monthly_usd, after.id))
     order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
-    return session.scalars(query.order_by(*order).limit(limit)).all()
+    return query.order_by(*order).limit(limit)
 
 
 def list_findings_of(

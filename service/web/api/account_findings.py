@@ -1,11 +1,11 @@
 """GET /api/v1/findings: the findings of all calls of an account, with their states."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from flask import Response
 
-from service.models.calls.account_findings import AccountFinding
-from service.models.calls.finding_list import FindingCursor, list_account_findings
+from service.models.calls.finding_list import FindingCursor, list_finding_columns
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_FINDINGS
@@ -39,20 +39,20 @@ def list_all(query: dict[str, Any]) -> dict[str, Any] | Response:
     if query["format"] == CSV:
         return answer_findings_csv(account_id, wanted)
     # One extra row shows whether there is another page.
-    rows = list_account_findings(session, account_id, wanted, limit + 1, query.get("cursor"))
-    ids = [row.id for row in rows[:limit]]
+    rows = list_finding_columns(session, account_id, wanted, limit + 1, query.get("cursor"))
+    ids = [row["id"] for row in rows[:limit]]
     realized = measure_realized(session.connection(), account_id, ids)
-    page = {"findings": [_describe(row, realized.get(row.id)) for row in rows[:limit]]}
+    page = {"findings": [_describe(row, realized.get(row["id"])) for row in rows[:limit]]}
     if len(rows) <= limit:
         return page
     last = rows[limit - 1]
-    return {**page, "next_cursor": make_finding_cursor(FindingCursor(last.monthly_usd, last.id))}
+    cursor = FindingCursor(last["monthly_usd"], last["id"])
+    return {**page, "next_cursor": make_finding_cursor(cursor)}
 
 
-def _describe(row: AccountFinding, saved: Realized | None) -> dict[str, Any]:
-    names = [column.name for column in AccountFinding.__table__.columns]
-    found = {name: getattr(row, name) for name in names}
-    if saved is not None:
-        found["realized_savings_usd"] = saved.total_usd
-        found["realized_monthly_usd"] = saved.monthly_usd
-    return {name: value for name, value in found.items() if value is not None}
+def _describe(row: Mapping[str, Any], saved: Realized | None) -> dict[str, Any]:
+    found = {name: value for name, value in row.items() if value is not None}
+    if saved is None:
+        return found
+    savings = {"realized_savings_usd": saved.total_usd, "realized_monthly_usd": saved.monthly_usd}
+    return found | savings
