@@ -5,7 +5,8 @@
 The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
 uses the same processors, and its time counts as the server's. The read limit is raised, because the
 benchmark would exceed it. It reads the first page, a middle page and filtered pages, with a read
-token and with an access token, and also a 304 response.
+token and with an access token, and also a 304 response. The account has 400 findings of its own,
+400 report links, and spend of 40 routes on 90 days.
 """
 
 import argparse
@@ -36,9 +37,11 @@ SETTINGS: Final = {
 FINDINGS: Final = 400
 LIMIT: Final = 200
 WARM_UP: Final = 20
-BAR_MS: Final = 20.0
+# The most milliseconds of the median, and of 99 of a hundred requests.
+BAR_MS, SLOWEST_MS = 10.0, 30.0
 READ_AUDIT: Final = "audit000000"
-AUDITS: Final = "/api/v1/audits"
+API: Final = "/api/v1"
+AUDITS: Final = f"{API}/audits"
 
 _AUDITS: Final = text(
     """
@@ -60,6 +63,44 @@ _FINDINGS: Final = text(
       'route-' || rank % 40, 'openai', 'gpt-4o', 1200, 'high', 'ESTIMATED', 1000 - rank,
       400 - rank, repeat('Try gpt-4o-mini on this route. ', 8)
     FROM generate_series(1, :findings) AS rank
+    """
+)
+_OWN_FINDINGS: Final = text(
+    """
+    INSERT INTO account_findings (id, account_id, identity, detector, kind, route, provider, model,
+      state, audit_id, finding_id, severity, confidence, fix, calls, monthly_usd, observed_usd,
+      first_seen, last_seen, fixed_at)
+    SELECT 'finding' || n, :account, int4send(n), 'd2_missed_caching', '',
+      'route-' || n % 40, 'openai', 'model-1', CASE WHEN n % 20 = 0 THEN 'fixed' ELSE 'open' END,
+      :audit, 'd2-001', 'high', 'ESTIMATED', repeat('Cache the prefix of this route. ', 8), 1200,
+      1000 - n, 400, now() - interval '90 days', now(),
+      CASE WHEN n % 20 = 0 THEN now() - interval '20 days' END
+    FROM generate_series(1, :findings) AS n
+    """
+)
+_LINKS: Final = text(
+    """
+    INSERT INTO report_links (audit_id, account_id, issued_at, opens, last_opened_at)
+    SELECT id, account_id, created_at, 2, now() FROM audits ORDER BY id LIMIT :findings
+    """
+)
+_FILES: Final = text(
+    """
+    INSERT INTO call_files (id, account_id, blob_key, level, first_day, last_day, calls, bytes,
+      imports, duplicates)
+    SELECT 'file' || n, :account, 'calls/' || n, 1, current_date - n, current_date - n, 3720,
+      160000, 480, 0
+    FROM generate_series(0, 89) AS n
+    """
+)
+_SPEND: Final = text(
+    """
+    INSERT INTO daily_spend (account_id, file_id, day, route, provider, model, environment, calls,
+      unpriced_calls, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens,
+      cost_usd, list_usd)
+    SELECT :account, 'file' || n, current_date - n, 'route-' || r, 'openai', 'model-1', '',
+      93, 0, 93000, 9300, 100, 10, (1 + r) * 0.013121, (1 + r) * 0.013121
+    FROM generate_series(0, 89) AS n, generate_series(0, 39) AS r
     """
 )
 
@@ -92,6 +133,9 @@ def fill_account(session: Session, audits: int) -> tuple[str, str]:
     session.execute(_AUDITS, {"account": account.id, "audits": audits, "findings": FINDINGS})
     session.execute(_FINDINGS, {"audit": READ_AUDIT, "findings": FINDINGS})
     session.add(ReportRow(audit_id=READ_AUDIT, document=get_sample_report()))
+    own = {"account": account.id, "audit": READ_AUDIT, "findings": FINDINGS}
+    for statement in (_OWN_FINDINGS, _LINKS, _FILES, _SPEND):
+        session.execute(statement, own)
     read_token = mint_read_token(session, account, SCOPES)
     access_token = allow(session, account.id)
     session.commit()
@@ -158,6 +202,7 @@ def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
     engine.dispose()
     own, allowed = Reader(stack.port, read_token), Reader(stack.port, access_token)
     page, one = f"{AUDITS}?limit={LIMIT}", f"{AUDITS}/{READ_AUDIT}"
+    grouped = f"{API}/spend?group_by=day,route&limit={LIMIT}"
     middle = page + middle_cursor(own, min(audits // LIMIT // 2, 100))
     return [
         measure(own, f"{LIMIT} of {audits:,} audits", page, requests),
@@ -166,6 +211,10 @@ def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
         measure(own, "a page from the middle", middle, requests),
         measure(own, f"{LIMIT} that failed", f"{page}&status=failed", requests),
         measure(own, f"{FINDINGS} findings", f"{one}/findings", requests),
+        measure(own, f"{LIMIT} findings of the account", f"{API}/findings?limit={LIMIT}", requests),
+        measure(own, f"{LIMIT} report links", f"{API}/report-links?limit={LIMIT}", requests),
+        measure(own, "spend by day", f"{API}/spend", requests),
+        measure(own, f"{LIMIT} of spend by day and route", grouped, requests),
         measure(own, "one audit", one, requests),
         measure(own, "its report", f"{one}/report", requests),
     ]
@@ -173,13 +222,13 @@ def measure_all(stack: Stack, requests: int, audits: int) -> list[Measured]:
 
 def print_table(results: list[Measured]) -> None:
     print_machine()
-    table = Table(title="Reading")
-    for heading in ("what", "p50", "p99", "size", f"p50 <= {BAR_MS:.0f} ms"):
+    table = Table(title=f"Reading: p50 within {BAR_MS:.0f} ms, p99 within {SLOWEST_MS:.0f} ms")
+    for heading in ("what", "p50", "p99", "size", "met"):
         table.add_column(heading)
     for one in results:
-        met = "yes" if one.milliseconds <= BAR_MS else "no"
+        is_met = one.milliseconds <= BAR_MS and one.slowest_ms <= SLOWEST_MS
         times = (f"{one.milliseconds:.1f} ms", f"{one.slowest_ms:.1f} ms")
-        table.add_row(one.what, *times, f"{one.kilobytes:.0f} kB", met)
+        table.add_row(one.what, *times, f"{one.kilobytes:.0f} kB", "yes" if is_met else "no")
     Console(width=100).print(table)
 
 

@@ -4,19 +4,20 @@ They read `daily_spend` only, so they take as long for a billion calls as for a 
 call files the rows belong to does not matter: the sums are those of the account.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Row,
     Select,
+    bindparam,
     collate,
     func,
-    literal,
     select,
     true,
     tuple_,
@@ -80,38 +81,48 @@ def page_of_spend(
 
     Both come from one statement, so they always agree.
     """
-    groups = _group(account_id, wanted).cte("groups")
-    totals = select(*(func.coalesce(func.sum(groups.c[name]), 0) for name in Sums._fields)).cte()
-    order = _order(groups.c, wanted)
-    listed = select(groups)
-    if after is not None:
-        listed = listed.where(tuple_(*order) > tuple_(*map(literal, after)))
-    page = listed.order_by(*order).limit(limit).subquery()
-    query = select(page, *totals.c).join_from(totals, page, true(), isouter=True)
-    rows = session.execute(query.order_by(*_order(page.c, wanted))).all()
+    query = _page(tuple(wanted.keys), tuple(wanted.only), is_first=after is None)
+    cursor = {f"after_{name}": value for name, value in zip(wanted.keys, after or (), strict=False)}
+    given = {**_values(account_id, wanted), **cursor, "limit": limit}
+    rows = session.connection().execute(query, given).all()
     width = len(wanted.keys)
     lines = [_line(row, width) for row in rows if row[width] is not None]
     return lines, _sums(rows[0][-len(Sums._fields) :])
 
 
+@cache
+def _page(keys: tuple[str, ...], only: tuple[str, ...], *, is_first: bool) -> Select[Any]:
+    """Return the query of `page_of_spend`; building it takes longer than reading its rows."""
+    groups = _group(keys, only).cte("groups")
+    totals = select(*(func.coalesce(func.sum(groups.c[name]), 0) for name in Sums._fields)).cte()
+    order = _order(groups.c, keys)
+    listed = select(groups)
+    if not is_first:
+        after = (bindparam(f"after_{name}", type_=groups.c[name].type) for name in keys)
+        listed = listed.where(tuple_(*order) > tuple_(*after))
+    page = listed.order_by(*order).limit(bindparam("limit")).subquery()
+    query = select(page, *totals.c).join_from(totals, page, true(), isouter=True)
+    return query.order_by(*_order(page.c, keys))
+
+
 def iter_spend(session: Session, account_id: str, wanted: Selection) -> Iterator[Line]:
     """Yield all groups in the order of the keys, in bounded memory."""
-    groups = _group(account_id, wanted).subquery()
-    query = select(groups).order_by(*_order(groups.c, wanted))
-    options = {"yield_per": _BATCH}
-    for row in session.execute(query, execution_options=options):
+    groups = _group(wanted.keys, wanted.only).subquery()
+    query = select(groups).order_by(*_order(groups.c, wanted.keys))
+    values = _values(account_id, wanted)
+    for row in session.execute(query, values, execution_options={"yield_per": _BATCH}):
         yield _line(row, len(wanted.keys))
 
 
 def sum_spend(session: Session, account_id: str, wanted: Selection) -> Sums:
     """Return the totals of the range."""
-    query = select(*_summed()).where(*_matches(account_id, wanted))
-    return _sums(session.execute(query).one())
+    query = select(*_summed()).where(*_matches(wanted.only))
+    return _sums(session.execute(query, _values(account_id, wanted)).one())
 
 
-def _group(account_id: str, wanted: Selection) -> Select[Any]:
-    keys = [getattr(SpendRow, name) for name in wanted.keys]
-    return select(*keys, *_summed()).where(*_matches(account_id, wanted)).group_by(*keys)
+def _group(keys: Iterable[str], only: Iterable[str]) -> Select[Any]:
+    columns = [getattr(SpendRow, name) for name in keys]
+    return select(*columns, *_summed()).where(*_matches(only)).group_by(*columns)
 
 
 def _summed() -> list[ColumnElement[Any]]:
@@ -121,15 +132,21 @@ def _summed() -> list[ColumnElement[Any]]:
     ]
 
 
-def _matches(account_id: str, wanted: Selection) -> list[ColumnElement[bool]]:
-    only = [getattr(SpendRow, name) == value for name, value in wanted.only.items()]
-    days = SpendRow.day.between(wanted.first, wanted.last)
-    return [SpendRow.account_id == account_id, days, *only]
+def _matches(only: Iterable[str]) -> list[ColumnElement[bool]]:
+    """Match the rows of a selection, whose values `_values` returns."""
+    own = [getattr(SpendRow, name) == bindparam(f"only_{name}") for name in only]
+    days = SpendRow.day.between(bindparam("first"), bindparam("last"))
+    return [SpendRow.account_id == bindparam("account_id"), days, *own]
 
 
-def _order(columns: Any, wanted: Selection) -> list[ColumnElement[Any]]:
+def _values(account_id: str, wanted: Selection) -> dict[str, Any]:
+    only = {f"only_{name}": value for name, value in wanted.only.items()}
+    return {"account_id": account_id, "first": wanted.first, "last": wanted.last, **only}
+
+
+def _order(columns: Any, keys: Iterable[str]) -> list[ColumnElement[Any]]:
     """Return the keys in an order that is the same in every database: bytes for labels."""
-    return [columns[name] if name == DAY else collate(columns[name], "C") for name in wanted.keys]
+    return [columns[name] if name == DAY else collate(columns[name], "C") for name in keys]
 
 
 def _line(row: Row[Any], width: int) -> Line:

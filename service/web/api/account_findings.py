@@ -40,7 +40,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any] | Response:
         return answer_findings_csv(account_id, wanted)
     # One extra row shows whether there is another page.
     rows = list_finding_columns(session, account_id, wanted, limit + 1, query.get("cursor"))
-    ids = [row["id"] for row in rows[:limit]]
+    ids = [row["id"] for row in rows[:limit] if row["fixed_at"] is not None]
     realized = measure_realized(session.connection(), account_id, ids)
     page = {"findings": [_describe(row, realized.get(row["id"])) for row in rows[:limit]]}
     if len(rows) <= limit:
