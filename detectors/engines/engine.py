@@ -4,7 +4,7 @@ Results stay on the engine. Only `fetch` returns rows, for results as small as f
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -14,8 +14,6 @@ Row = dict[str, Any]
 Plan = Callable[..., Sequence[Calls]]
 
 _MOST_PARTS: Final = 2**32  # of a key
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
 
 
 class Engine:
@@ -60,11 +58,7 @@ class Engine:
         return {}
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
-        return self.run_each(self.keep, plans)
-
-    def run_each(self, step: Callable[[_Given], _Made], parts: Sequence[_Given]) -> list[_Made]:
-        """Run a step for each part; an engine may run a few of them at the same time."""
-        return [step(part) for part in parts]
+        return [self.keep(plan) for plan in plans]
 
     def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
         """Return what the plan makes of these frames.

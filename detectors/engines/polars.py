@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -16,13 +16,11 @@ from detectors.engines.plans import has_planned, run_again
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
 
-_STEPS_AT_ONCE: Final = 2
+_PLANS_AT_ONCE: Final = 2
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
 _ROW: Final = "row_of_table"
 _NEAREST: Final = 8  # rows that a row is compared with
 _PART_ROWS: Final = 1_000_000
-_Given = TypeVar("_Given")
-_Made = TypeVar("_Made")
 _CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 
 
@@ -79,21 +77,16 @@ class PolarsEngine(Engine):
         return {each.name: each.unique().cast(pl.String) for each in labels}
 
     def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
-        """Compute few calls' plans at once, so that their common parts are computed once."""
+        """Compute few calls' plans at once, so that their common parts are computed once.
+
+        Of many calls, two plans at a time: one alone leaves a third of two processors idle, and
+        all together would take too much memory.
+        """
         if not self.has_few_calls:
-            return super().keep_all(plans)
+            with ThreadPoolExecutor(_PLANS_AT_ONCE) as pool:
+                return list(pool.map(self.keep, plans))
         queries = [plan.to_native() for plan in plans]
         return [_lazy(frame) for frame in pl.collect_all(queries, engine="in-memory")]
-
-    def run_each(self, step: Callable[[_Given], _Made], parts: Sequence[_Given]) -> list[_Made]:
-        """Run a step for two parts of many calls at a time.
-
-        One alone leaves a third of two processors idle, and all together take too much memory.
-        """
-        if self.has_few_calls:
-            return super().run_each(step, parts)
-        with ThreadPoolExecutor(_STEPS_AT_ONCE) as pool:
-            return list(pool.map(step, parts))
 
     def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
         """Reuse the plan for few calls: making it takes longer than all of their queries."""

@@ -16,9 +16,8 @@ from detectors.rules.detector import BASIS
 
 _DECIMALS: Final = 6
 # The calls of so many findings at a time: each part reads what its detectors flagged once more.
-_PART_CALLS: Final = 250_000
-_MOST_PARTS: Final = 8
-_Key = tuple[int, int, int]
+_PART_CALLS: Final = 500_000
+_MOST_PARTS: Final = 4
 _CALL: Final = ("number", "at_us", "cost_usd", "saving_usd")
 # What a summary has of each column of `BASIS`.
 _OF_BASIS: Final = {
@@ -46,28 +45,17 @@ def collect_details(
 
     `found` is what each detector flags.
     """
-    parts = _split(impacts) if engine.attaches_lazily else list(filter(None, [impacts]))
-
-    def collect(some: Sequence[Impact]) -> dict[_Key, Detail]:
-        return _collect_part(some, found, calls, engine, most)
-
-    details = {key: each for part in engine.run_each(collect, parts) for key, each in part.items()}
+    details: dict[tuple[int, int, int], Detail] = {}
+    for some in _split(impacts) if engine.attaches_lazily else filter(None, [impacts]):
+        detectors = sorted({impact.detector_index for impact in some})
+        flagged: Calls = nw.concat([found[index] for index in detectors], how="vertical")
+        basis = _find_basis(flagged, engine)
+        own = engine.keep(_find_calls(some, flagged, calls, basis, engine))
+        evidence = _pick_evidence(own, calls, some, most, basis, engine)
+        summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(own, basis))}
+        for index, impact in enumerate(some):
+            details[impact.key] = Detail(evidence[index], summaries[index])
     return [details[impact.key] for impact in impacts]
-
-
-def _collect_part(
-    impacts: Sequence[Impact], found: Sequence[Calls], calls: Calls, engine: Engine, most: int
-) -> dict[_Key, Detail]:
-    detectors = sorted({impact.detector_index for impact in impacts})
-    flagged: Calls = nw.concat([found[index] for index in detectors], how="vertical")
-    basis = _find_basis(flagged, engine)
-    own = engine.keep(_find_calls(impacts, flagged, calls, basis, engine))
-    evidence = _pick_evidence(own, calls, impacts, most, basis, engine)
-    summaries = {row["finding"]: _summary(row) for row in engine.fetch(_summarize(own, basis))}
-    return {
-        impact.key: Detail(evidence[index], summaries[index])
-        for index, impact in enumerate(impacts)
-    }
 
 
 def _split(impacts: Sequence[Impact]) -> list[list[Impact]]:
