@@ -52,7 +52,8 @@ class RangeResult(NamedTuple):
 class Ranges(msgspec.Struct, frozen=True):
     """A file of JSON lines of one dialect, split into ranges of equal width.
 
-    `start` is the first byte of text, after a byte order mark.
+    `start` is the first byte of text, after a byte order mark. Ranges of one form have categories
+    instead of labels that repeat if `has_categories` is set.
     """
 
     descriptor: int
@@ -60,6 +61,7 @@ class Ranges(msgspec.Struct, frozen=True):
     size: int
     dialect: Dialect
     range_bytes: int = RANGE_BYTES
+    has_categories: bool = False
     uniform: UniformReader = msgspec.field(default_factory=UniformReader)
 
     @property
@@ -101,7 +103,8 @@ class Ranges(msgspec.Struct, frozen=True):
         if calls is None:
             return None
         # Here and not later, because categories take a quarter of the memory of texts.
-        return RangeResult(RangeNotes(index, calls.height), categorize(calls))
+        frame = categorize(calls) if self.has_categories else calls
+        return RangeResult(RangeNotes(index, calls.height), frame)
 
     def _limits(self, index: int) -> tuple[int, int]:
         first = max(self.start, self._line_start(index * self.width))

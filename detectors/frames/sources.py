@@ -5,7 +5,6 @@ Every audit starts with `place`.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
@@ -97,7 +96,7 @@ def read(
     if mapping is not None:
         return from_chunks(_read_mapped(source, mapping, progress))
     log = _open(source, processes=processes, progress=progress)
-    return replace(log, frame=with_texts(log.frame)) if isinstance(log, UsageLog) else _collect(log)
+    return log if isinstance(log, UsageLog) else _collect(log)
 
 
 def place(
@@ -119,7 +118,7 @@ def place(
     if named is None and isinstance(source, UsageLog):
         log: UsageLog | Calls = source
     else:
-        log = _open(source, named, progress=progress)
+        log = _open(source, named, progress=progress, has_categories=True)
     if isinstance(log, UsageLog):
         calls: Calls = nw.from_native(checked_calls(log.frame))
         return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
@@ -154,13 +153,19 @@ def _open(
     *,
     processes: int | None = None,
     progress: Progress | None = None,
+    has_categories: bool = False,
 ) -> UsageLog | Calls:
-    """Read the source into this process, unless it is a table: that stays on its engine."""
+    """Read the source into this process, unless it is a table: that stays on its engine.
+
+    With `has_categories`, labels that repeat may be categories.
+    """
     if named is not None or _is_parquet(source):
         return scan_parquet(source, named or "polars")
     if isinstance(source, str | os.PathLike):
         with Path(source).open("rb") as file:
-            return _read_path(file, processes or _default_processes(), progress)
+            return _read_path(
+                file, processes or _default_processes(), progress, has_categories=has_categories
+            )
     table = _find_frame(source)
     if table is not None:
         return _on_supported_engine(table)
@@ -232,10 +237,12 @@ def _default_processes() -> int:
     return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
 
 
-def _read_path(file: BinaryIO, processes: int, progress: Progress | None) -> UsageLog:
+def _read_path(
+    file: BinaryIO, processes: int, progress: Progress | None, *, has_categories: bool
+) -> UsageLog:
     size = os.fstat(file.fileno()).st_size
     advance = None if progress is None else _advance(progress, size)
-    if size >= UNIFORM_BYTES and (ranges := _find_ranges(file, size)):
+    if size >= UNIFORM_BYTES and (ranges := _find_ranges(file, size, has_categories)):
         first, is_large = ranges.read_uniform(0), processes > 1 and size >= PARALLEL_BYTES
         if first or is_large:
             return _from_ranges(read_ranges(ranges, processes if is_large else 1, advance, first))
@@ -246,7 +253,7 @@ def _advance(progress: Progress, size: int) -> Advance:
     return lambda done: progress(done, size)
 
 
-def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
+def _find_ranges(file: BinaryIO, size: int, has_categories: bool) -> Ranges | None:
     """Return the file's ranges, or None if its format must be read from the start; rewinds it."""
     start = file.read(SIGNATURE_BYTES)
     file.seek(0)
@@ -257,7 +264,7 @@ def _find_ranges(file: BinaryIO, size: int) -> Ranges | None:
     if form.container != "lines" or form.dialect is None:
         return None
     text_start = len(UTF8_BOM) if start.startswith(UTF8_BOM) else 0
-    return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES)
+    return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES, has_categories)
 
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
