@@ -50,13 +50,12 @@ _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
 # After a failure, no wake-ups are sent for this long; the sweeper sends them later.
 _PAUSE_SECONDS: Final = 1.0
-# The only fields of a job that are written and read. Callbacks and webhooks are excluded, because a
-# job from Redis must not name code to run or URLs to call.
+# The only fields of a job that are read. Callbacks and webhooks are excluded, because a job from
+# Redis must not name code to run or URLs to call.
 _FIELDS: Final = frozenset(
     b"created_at data enqueued_at ended_at failure_ttl last_heartbeat origin result_ttl started_at"
     b" status timeout worker_name".split()
 )
-_WRITTEN: Final = frozenset(map(bytes.decode, _FIELDS))
 
 _log = get_logger(__name__)
 
@@ -70,11 +69,6 @@ class AuditJob(Job):
 
     def restore(self, raw_data: dict[bytes, bytes]) -> Any:
         return super().restore({name: raw_data[name] for name in _FIELDS & raw_data.keys()})
-
-    def to_dict(self, include_meta: bool = True, include_result: bool = True) -> dict[str, Any]:
-        # Half of what RQ would write for a wake-up is empty.
-        written = super().to_dict(include_meta, include_result)
-        return {name: value for name, value in written.items() if value and name in _WRITTEN}
 
     @property
     def func(self) -> Any:
