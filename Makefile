@@ -193,7 +193,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(SERVICE): requirements/service.lock pyproject.toml client/pyproject.toml | $(BIN)/python
-	@$(PIP) install --no-compile --require-hashes -r requirements/service.lock
+	@$(PIP) install --no-deps --no-compile --require-hashes -r requirements/service.lock
 	@$(COMPILE)
 	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $@
@@ -206,7 +206,7 @@ $(TOOLS): requirements/deploy/tools.lock requirements/deploy/unpack.py | $(BIN)/
 	@touch $@
 
 $(DEV): requirements/dev.lock pyproject.toml client/pyproject.toml $(TOOLS) | $(BIN)/python
-	@$(PIP) install --no-compile --require-hashes -r requirements/dev.lock
+	@$(PIP) install --no-deps --no-compile --require-hashes -r requirements/dev.lock
 	@$(COMPILE)
 	@$(PIP) install --no-deps --no-build-isolation -e . -e client
 	@touch $(SERVICE) $@
