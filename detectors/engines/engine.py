@@ -3,7 +3,7 @@
 Results stay on the engine. Only `fetch` returns rows, for results as small as findings.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -11,7 +11,7 @@ import polars as pl
 
 Calls = nw.LazyFrame[Any]
 Row = dict[str, Any]
-Plan = Callable[..., Sequence[Calls]]
+Plan = Callable[..., Iterable[Calls]]
 
 _MOST_PARTS: Final = 2**32  # of a key
 
@@ -57,8 +57,12 @@ class Engine:
         """Return the distinct labels of columns where that is faster than to check each row."""
         return {}
 
-    def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
-        return [self.keep(plan) for plan in plans]
+    def keep_all(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
+        """Compute what the plan makes of these frames, each of which may be large.
+
+        `name` is that of `apply`. An engine may compute some of them while the plan makes others.
+        """
+        return [self.keep(made) for made in plan(*inputs)]
 
     def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
         """Return what the plan makes of these frames.

@@ -76,17 +76,15 @@ class PolarsEngine(Engine):
         labels = self._collect(nw.from_native(table.to_native().select(_CATEGORIES)))
         return {each.name: each.unique().cast(pl.String) for each in labels}
 
-    def keep_all(self, plans: Sequence[Calls]) -> list[Calls]:
-        """Compute few calls' plans at once, so that their common parts are computed once.
+    def keep_all(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
+        """Compute two plans of many calls at a time, while the next one is made.
 
-        Of many calls, two plans at a time: one alone leaves a third of two processors idle, and
-        all together would take too much memory.
+        One alone leaves a third of two processors idle; all together would take too much memory.
         """
-        if not self.has_few_calls:
-            with ThreadPoolExecutor(_PLANS_AT_ONCE) as pool:
-                return list(pool.map(self.keep, plans))
-        queries = [plan.to_native() for plan in plans]
-        return [_lazy(frame) for frame in pl.collect_all(queries, engine="in-memory")]
+        if self.has_few_calls:
+            return self.apply(name, plan, *inputs)
+        with ThreadPoolExecutor(_PLANS_AT_ONCE) as pool:
+            return list(pool.map(self.keep, plan(*inputs)))
 
     def apply(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
         """Reuse the plan for few calls: making it takes longer than all of their queries."""

@@ -9,6 +9,8 @@ import polars as pl
 
 _LARGEST: Final = 2**63 - 1
 _RUN: Final = "run_of_equal_rows"
+# Ordering ties by group gathers columns, 30 times what it takes to look at neighbors in the log.
+_RARE: Final = 1_000
 
 
 def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
@@ -21,9 +23,9 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     times = frame[order[1]]
     if times.is_sorted():
         rows = _collect_groups(frame[order[0]])
-        # Calls of different times can't be tied, which their order by time shows soonest.
-        if not (times == times.shift(1)).any():
-            return rows
+        falls = _find_falls(frame, order[1], order[2])
+        if len(falls) * _RARE <= len(rows):
+            return _order_times(frame, order, rows, times.gather(falls).unique())
     else:
         packed = _pack(frame, order[0], order[1])
         if packed is None:
@@ -31,6 +33,31 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
         keyed = frame.lazy().select(packed.alias("key")).with_row_index("row")
         rows = keyed.sort("key").collect()["row"]
     return _order_ties(frame, order, rows)
+
+
+def _find_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series:
+    """Return rows that equal the row before in a sorted column, and don't rise in the other one.
+
+    Where there are none, calls of equal times are in order in the log, and so in each group.
+    """
+    is_tied = pl.col(major) == pl.col(major).shift(1)
+    is_higher = pl.col(minor) > pl.col(minor).shift(1)
+    return frame.lazy().select((is_tied & ~is_higher).arg_true()).collect().to_series()
+
+
+def _order_times(
+    frame: pl.DataFrame, order: Sequence[str], rows: pl.Series, times: pl.Series
+) -> pl.Series:
+    """Sort the rows of these few times; `rows` are in order of group and time."""
+    if times.is_empty():
+        return rows
+    column = frame[order[1]]
+    first, end = column.search_sorted(times, "left"), column.search_sorted(times, "right")
+    within = pl.int_ranges(first, end, dtype=pl.UInt32, eager=True).explode()
+    placed = pl.DataFrame(list(_gather(frame, order, within))).select(pl.arg_sort_by(order))
+    is_within = pl.repeat(False, len(rows), dtype=pl.Boolean, eager=True).scatter(within, True)
+    positions = is_within.gather(rows).arg_true()
+    return rows.scatter(positions, within.gather(placed.to_series()))
 
 
 def _collect_groups(groups: pl.Series) -> pl.Series:

@@ -81,10 +81,11 @@ def _read_uniform(
     """Return the ranges whose lines have one form, until too many do not."""
     results, lost = {0: first}, 0
     done.add(0)
-    with ThreadPoolExecutor(threads) as pool:
+    # One more than there are processors, because a thread waits where a step has one part only.
+    with ThreadPoolExecutor(threads + 1) as pool:
         others = iter(range(1, ranges.count))
         # One more waits, because they may end in another order than they began.
-        first_ones = islice(others, threads + 1)
+        first_ones = islice(others, threads + 2)
         started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
         while started:
             result = started.pop(0).result()

@@ -104,7 +104,8 @@ class Ranges(msgspec.Struct, frozen=True):
             return None
         # Here and not later, because categories take a quarter of the memory of texts.
         frame = categorize(calls) if self.has_categories else calls
-        return RangeResult(RangeNotes(index, calls.height), frame)
+        # Polars reads a range as several parts, and every later step takes longer for each part.
+        return RangeResult(RangeNotes(index, calls.height), frame.rechunk())
 
     def _limits(self, index: int) -> tuple[int, int]:
         first = max(self.start, self._line_start(index * self.width))

@@ -131,16 +131,13 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
     def find(self) -> FlaggedFrames:
         """Return the calls, and those that each detector flags."""
 
-        def plan(calls: Calls) -> list[Calls]:
-            return [
-                detector.find(calls, self.thresholds).with_columns(
-                    nw.lit(index, nw.Int8).alias("detector")
-                )
-                for index, detector in enumerate(DETECTORS)
-            ]
+        def plan(calls: Calls) -> Iterator[Calls]:
+            for index, detector in enumerate(DETECTORS):
+                found = detector.find(calls, self.thresholds)
+                yield found.with_columns(nw.lit(index, nw.Int8).alias("detector"))
 
-        plans = self.engine.apply(("find", self.thresholds), plan, self.calls)
-        return FlaggedFrames(self.calls, self.engine.keep_all(plans), self.engine)
+        found = self.engine.keep_all(("find", self.thresholds), plan, self.calls)
+        return FlaggedFrames(self.calls, found, self.engine)
 
     def _select(self, by_day: Calls) -> list[Selection]:
         """Measure the impacts of each log, and select its findings."""

@@ -4,7 +4,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engines import Engine, engine_of, lookup
+from detectors.engines import Engine, engine_of, lookup, sorting
 from detectors.engines.sorting import argsort
 
 # The columns have different numbers of labels, and every pair of them has a row.
@@ -52,6 +52,26 @@ def test_calls_in_time_order_are_sorted_as_any_others_are() -> None:
     assert untied[argsort(untied, order)].equals(untied.sort(order))
     shuffled = calls.sample(fraction=1.0, shuffle=True, seed=2)
     assert shuffled[argsort(shuffled, order)].equals(calls.sort(order))
+
+
+@pytest.mark.parametrize(
+    ("request_id", "falls"),
+    [
+        (pl.format("call-{}", pl.col("row").cast(pl.String).str.zfill(5)), range(1)),
+        (pl.format("call-{}", pl.col("row")), range(1, 10)),  # call-10 is before call-9
+        (pl.format("call-{}", pl.col("row").hash(seed=1)), range(5_000, 20_000)),
+    ],
+    ids=["padded", "counted", "random"],
+)
+def test_calls_of_one_time_are_sorted_by_request(request_id: pl.Expr, falls: range) -> None:
+    order = ["group", "at_us", "request_id"]
+    rows = pl.int_range(20_000, eager=True).alias("row").to_frame()
+    row = pl.col("row")
+    group, at = (row % 5 % 3).alias("group"), (row // 8).alias("at_us")
+    calls = rows.select(group, at, request_id.alias("request_id"))
+    in_parts = pl.concat([calls[:7_001], calls[7_001:]], rechunk=False)
+    assert len(sorting._find_falls(in_parts, "at_us", "request_id")) in falls
+    assert in_parts[argsort(in_parts, order)].equals(calls.sort(order))
 
 
 def test_counts_that_are_narrowed_have_64_bits_when_they_are_read() -> None:
