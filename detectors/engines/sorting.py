@@ -1,6 +1,6 @@
 """Sorts the calls of a Polars frame by their group and time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import and_
 from typing import Final
@@ -11,6 +11,7 @@ _LARGEST: Final = 2**63 - 1
 _RUN: Final = "run_of_equal_rows"
 # Ordering ties by group gathers columns, 30 times what it takes to look at neighbors in the log.
 _RARE: Final = 1_000
+_SAMPLED: Final = 100_000
 
 
 def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
@@ -23,8 +24,8 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     times = frame[order[1]]
     if times.is_sorted():
         rows = _collect_groups(frame[order[0]])
-        falls = _find_falls(frame, order[1], order[2])
-        if len(falls) * _RARE <= len(rows):
+        falls = _find_few_falls(frame, order[1], order[2])
+        if falls is not None:
             return _order_times(frame, order, rows, times.gather(falls).unique())
     else:
         packed = _pack(frame, order[0], order[1])
@@ -43,6 +44,16 @@ def _find_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series:
     is_tied = pl.col(major) == pl.col(major).shift(1)
     is_higher = pl.col(minor) > pl.col(minor).shift(1)
     return frame.lazy().select((is_tied & ~is_higher).arg_true()).collect().to_series()
+
+
+def _find_few_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series | None:
+    """Return such rows; None if they are not rare, which the first ones show."""
+    falls = None
+    for some in (frame.head(_SAMPLED), frame):
+        falls = _find_falls(some, major, minor)
+        if len(falls) * _RARE > some.height:
+            return None
+    return falls
 
 
 def _order_times(
@@ -69,7 +80,7 @@ def _collect_groups(groups: pl.Series) -> pl.Series:
 
 def _order_ties(frame: pl.DataFrame, order: Sequence[str], rows: pl.Series) -> pl.Series:
     """Sort the rows that are equal in the first two columns by the others."""
-    same = _equals_before(frame, order[:2], rows)
+    same = _equals_before(_gather(frame, order[:2], rows))
     for names in filter(None, (order[2:3], order[3:])):
         positions = (same | same.shift(-1, fill_value=False)).arg_true()
         if positions.is_empty():
@@ -80,9 +91,10 @@ def _order_ties(frame: pl.DataFrame, order: Sequence[str], rows: pl.Series) -> p
         values = pl.DataFrame([runs, *_gather(frame, names, tied)])
         if not _is_in_order(values):
             placed = values.select(pl.arg_sort_by(values.columns)).to_series()
-            tied = tied.gather(placed)
-            rows = rows.scatter(positions, tied)
-        same = same.scatter(positions, same.gather(positions) & _equals_before(frame, names, tied))
+            values = values.select(pl.exclude(_RUN).gather(placed))
+            rows = rows.scatter(positions, tied.gather(placed))
+        equal = _equals_before(values.drop(_RUN, strict=False).get_columns())
+        same = same.scatter(positions, same.gather(positions) & equal)
     return rows
 
 
@@ -92,9 +104,9 @@ def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Itera
     return (frame[name].rechunk().gather(rows) for name in names)
 
 
-def _equals_before(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> pl.Series:
-    """Return whether each of these rows is equal to the one before in these columns."""
-    pairs = ((each == each.shift(1)).fill_null(value=False) for each in _gather(frame, names, rows))
+def _equals_before(columns: Iterable[pl.Series]) -> pl.Series:
+    """Return whether each row is equal to the one before in these columns."""
+    pairs = ((each == each.shift(1)).fill_null(value=False) for each in columns)
     return reduce(and_, pairs)
 
 

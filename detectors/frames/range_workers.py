@@ -44,10 +44,10 @@ def read_ranges(
 ) -> Iterator[RangeResult]:
     """Yield the results of all ranges in order; `advance` receives the bytes read so far.
 
-    `first` is the result of the first range if its lines have one form: then others may, too.
+    `first` is the result of the first range, if its lines have one form and were read already.
     """
     done = _Done(ranges, advance)
-    results = _read_uniform(ranges, processes, done, first) if first else {}
+    results = _read_uniform(ranges, processes, done, first)
     missing = [index for index in range(ranges.count) if index not in results]
     if processes > 1 and len(missing) > 1:
         with RangeWorkers(ranges, processes - 1, missing) as workers:
@@ -76,14 +76,15 @@ class _Done:
 
 
 def _read_uniform(
-    ranges: Ranges, threads: int, done: _Done, first: RangeResult
+    ranges: Ranges, threads: int, done: _Done, first: RangeResult | None
 ) -> dict[int, RangeResult]:
-    """Return the ranges whose lines have one form, until too many do not."""
-    results, lost = {0: first}, 0
-    done.add(0)
+    """Return the ranges whose lines have one form, until too many do not, or the first doesn't."""
+    others, results, lost = iter(range(ranges.count)), dict[int, RangeResult](), 0
+    if first:
+        results[next(others)] = first
+        done.add(0)
     # One more than there are processors, because a thread waits where a step has one part only.
     with ThreadPoolExecutor(threads + 1) as pool:
-        others = iter(range(1, ranges.count))
         # One more waits, because they may end in another order than they began.
         first_ones = islice(others, threads + 2)
         started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
@@ -92,6 +93,8 @@ def _read_uniform(
             if result:
                 results[result.notes.index] = result
                 done.add(result.notes.index)
+            elif not results:
+                break
             lost += not result
             if lost <= _MOST_LOST + len(results) // 2:
                 started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]

@@ -243,7 +243,8 @@ def _read_path(
     size = os.fstat(file.fileno()).st_size
     advance = None if progress is None else _advance(progress, size)
     if size >= UNIFORM_BYTES and (ranges := _find_ranges(file, size, has_categories)):
-        first, is_large = ranges.read_uniform(0), processes > 1 and size >= PARALLEL_BYTES
+        is_large = processes > 1 and size >= PARALLEL_BYTES
+        first = None if is_large else ranges.read_uniform(0)
         if first or is_large:
             return _from_ranges(read_ranges(ranges, processes if is_large else 1, advance, first))
     return from_chunks(read_chunks(file, advance=advance))

@@ -71,6 +71,8 @@ def test_calls_of_one_time_are_sorted_by_request(request_id: pl.Expr, falls: ran
     calls = rows.select(group, at, request_id.alias("request_id"))
     in_parts = pl.concat([calls[:7_001], calls[7_001:]], rechunk=False)
     assert len(sorting._find_falls(in_parts, "at_us", "request_id")) in falls
+    are_few = sorting._find_few_falls(in_parts, "at_us", "request_id") is not None
+    assert are_few == (falls.stop < 20)
     assert in_parts[argsort(in_parts, order)].equals(calls.sort(order))
 
 
