@@ -36,6 +36,11 @@ _READ: Final = frozenset(
 )
 _REASONING: Final = tuple(f"{details}.reasoning_tokens" for details in _OUTPUT_DETAILS)
 _TOTAL: Final = "usage.total_tokens"
+# Labels of lines that don't have them.
+_ABSENT: Final = {
+    "provider": PROVIDER,
+    **dict.fromkeys(("endpoint", "tag", "prefix_hash", "service_tier"), ""),
+}
 _OPTIONAL_LABELS: Final = ("environment", "session_id", "region")
 _TEXTS: Final = frozenset(
     {
@@ -53,8 +58,12 @@ _UNUSED: Final = frozenset(
 )
 
 
-def make_calls(values: pl.DataFrame, keys: Sequence[Key]) -> pl.DataFrame:
+def make_calls(
+    values: pl.DataFrame, keys: Sequence[Key], *, has_categories: bool = False
+) -> pl.DataFrame:
     """Return the calls of these lines, as `CALLS` and columns of `OPTIONAL_CALLS`.
+
+    With `has_categories`, labels that no line has are categories, which are written faster.
 
     Raises
     ------
@@ -70,6 +79,11 @@ def make_calls(values: pl.DataFrame, keys: Sequence[Key]) -> pl.DataFrame:
             _check_texts(values[key.path], key.path)
     calls = values.select(*_columns(given))
     _check_calls(calls)
+    if has_categories:
+        constant = {name: text for name, text in _ABSENT.items() if name not in given}
+        calls = calls.with_columns(
+            pl.lit(text).cast(pl.Categorical()).alias(name) for name, text in constant.items()
+        )
     instants = (pl.col("ts") * SECOND_US).cast(CALLS["ts"])
     optional = _find_optional(values, calls, given)
     return calls.with_columns(instants, *optional)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
+from detectors.engines import categorize
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.uniform.calls import make_calls
@@ -42,17 +43,23 @@ class UniformReader:
     def __init__(self) -> None:
         self._form: _Form | None = None
 
-    def read(self, text: bytes, dialect: Dialect) -> pl.DataFrame | None:
-        """Return the calls of these lines, as `CALLS`; None if the exact reader must read them."""
+    def read(
+        self, text: bytes, dialect: Dialect, *, has_categories: bool = False
+    ) -> pl.DataFrame | None:
+        """Return the calls of these lines, as `CALLS`; None if the exact reader must read them.
+
+        With `has_categories`, labels that repeat or that no line has are categories.
+        """
         # With escapes, a text could hold quotes and control characters.
         if dialect is not OPENAI or b"\\" in text:
             return None
         try:
-            return self._read(text)
+            calls = self._read(text, has_categories=has_categories)
         except (NoFormError, pl.exceptions.PolarsError):
             return None
+        return categorize(calls) if has_categories else calls
 
-    def _read(self, text: bytes) -> pl.DataFrame:
+    def _read(self, text: bytes, *, has_categories: bool) -> pl.DataFrame:
         lines = pl.read_lines(text).to_series()
         # No byte is outside the lines: each of them is compared below.
         ends = len(lines) - (not text.endswith(b"\n"))
@@ -73,7 +80,7 @@ class UniformReader:
             if not is_equal.all():
                 raise NoFormError
         self._form = form
-        return make_calls(values, list(values_of(form.keys)))
+        return make_calls(values, list(values_of(form.keys)), has_categories=has_categories)
 
 
 def _find_form(text: bytes) -> _Form:

@@ -141,6 +141,7 @@ READ = {
     "absent keys": without() + without("tag") + without("prefix_hash", "session_id"),
     "a rare key": without("tag") * 500 + without() + without("tag") * 30,
     "null or not": without() + [without()[0].replace("12.5", "null")],
+    "no labels": without("tag", "prefix_hash", "session_id", "service_tier"),
     "whole and broken": without() + [without()[0].replace("12.5", "12")],
 }
 
@@ -155,6 +156,18 @@ def read_together(reader: UniformReader, text: bytes) -> None:
     assert together is not None
     assert expected is not None
     assert together.equals(expected)
+    short = reader.read(text, OPENAI, has_categories=True)
+    assert short is not None
+    assert with_texts(short).equals(expected)
+
+
+def test_labels_that_no_line_has_are_categories() -> None:
+    text = joined(without("tag", "prefix_hash", "service_tier") * 3)
+    calls = UniformReader().read(text, OPENAI, has_categories=True)
+    assert calls is not None
+    categories = {name for name, kind in calls.schema.items() if kind == pl.Categorical}
+    absent = {"provider", "endpoint", "tag", "prefix_hash", "service_tier"}
+    assert categories == absent | {"model", "session_id"}
 
 
 def test_the_form_of_one_part_is_known_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
