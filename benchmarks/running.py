@@ -28,6 +28,8 @@ BYTES_PER_MB: Final = 1_000_000
 SAMPLE_SECONDS: Final = 0.02
 MACHINE_ROWS: Final = 1_000_000
 MACHINE_RUNS: Final = 5
+# Without bytecode, every process would compile the code again, which installed programs don't.
+NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
 # What other programs are measured beside; its argument is the path of a log in JSON Lines.
 DUCKDB: Final = (
     "-c",
@@ -125,9 +127,11 @@ def child(
 
     Raises `TooLongError` for a program that takes longer than its limit, and `FailedError`.
     """
+    own = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
+    call = [sys.executable, *command, str(file)]
     began = time.perf_counter()
     with (
-        subprocess.Popen([sys.executable, *command, str(file)], stdout=subprocess.PIPE) as process,
+        subprocess.Popen(call, stdout=subprocess.PIPE, env=own) as process,
         _killed_after(limit_seconds, process),
     ):
         peak = watch_memory(process.pid) if watch else 0
