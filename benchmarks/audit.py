@@ -19,7 +19,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import usage
-from benchmarks.running import BYTES_PER_MB, DUCKDB, Run, best, child, print_machine
+from benchmarks.running import BYTES_PER_MB, DUCKDB, Run, best, print_machine
 
 # The program of each process; its argument is the file's path.
 AUDIT = ("-m", "detectors", "audit")
@@ -64,6 +64,7 @@ STAGES = (
     "print(json.dumps([late - early for early, late in zip(marks, marks[1:])]))",
 )
 STAGE_NAMES = ("import", "read", "audit", "write")
+_PARQUET_RUNS = 2
 
 
 def main() -> None:
@@ -99,34 +100,30 @@ def _measure_lines(console: Console, rows: int, runs: int) -> None:
 def _measure_parquet(console: Console, most: int, has_engines: bool) -> None:
     table = Table("Parquet", "calls", "seconds", "peak MB", "of DuckDB, every column", "calls/s")
     for rows in (10_000, 100_000, 1_000_000, most):
-        duckdb = _best_watched(DUCKDB_ALL, rows)
+        duckdb = _best(DUCKDB_ALL, rows)
         _add_parquet(table, "detectors.audit", rows, _audit(rows, "polars"), duckdb)
         _add_parquet(table, "DuckDB, every column", rows, duckdb, duckdb)
-        sums = _best_watched(DUCKDB_SUMS, rows)
+        sums = _best(DUCKDB_SUMS, rows)
         _add_parquet(table, "DuckDB, what it sums by model and tag", rows, sums, duckdb)
     for engine in ("duckdb", "pyspark") if has_engines else ():
         rows = min(most, 1_000_000)
-        duckdb = _best_watched(DUCKDB_ALL, rows)
+        duckdb = _best(DUCKDB_ALL, rows)
         _add_parquet(table, f"detectors.audit, {engine}", rows, _audit(rows, engine), duckdb)
     console.print(table)
 
 
 def _audit(rows: int, engine: str) -> Run:
-    return _best_watched((*AUDIT_PARQUET, engine), rows)
+    return _best((*AUDIT_PARQUET, engine), rows)
 
 
-def _best_watched(command: tuple[str, ...], rows: int) -> Run:
-    return min((child(command, usage.parquet(rows), watch=True) for _ in range(2)), key=_seconds)
+def _best(command: tuple[str, ...], rows: int) -> Run:
+    return best(command, usage.parquet(rows), _PARQUET_RUNS)
 
 
 def _add_parquet(table: Table, name: str, rows: int, run: Run, duckdb: Run) -> None:
     ratio = f"{run.seconds / duckdb.seconds:.1f} x"
     figures = f"{run.seconds:.2f}", f"{run.peak_mb:.0f}", ratio, f"{rows / run.seconds:,.0f}"
     table.add_row(name, f"{rows:,}", *figures)
-
-
-def _seconds(run: Run) -> float:
-    return run.seconds
 
 
 def _parse_arguments() -> argparse.Namespace:
