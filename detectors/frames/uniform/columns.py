@@ -9,7 +9,7 @@ only, so a line that is equal has this form and these values, each key once and 
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -22,10 +22,35 @@ _MOST_PLACES: Final = 8  # of one key
 _AROUND_NUMBERS: Final = " :,{}"
 _NUMBER: Final = r"^(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,15})?$"
 _NOTHING: Final = pl.lit("")
+# Columns beside the values, whose names are paths of keys.
+_LINE: Final = "the line"
+_IS_EQUAL: Final = "is equal"
 
 
-def split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.DataFrame:
+class Taken(NamedTuple):
+    """The values of lines, and which of the lines have the form: the others have other values."""
+
+    values: pl.DataFrame
+    is_of_form: pl.Series
+
+
+def take(text: bytes, keys: Sequence[Key], separators: Separators) -> Taken:
     """Return the value of each path, and whether each object is there; null where it is absent."""
+    # One query, so that neither the lines nor what is written again is ever there as a whole.
+    both = [_split(text, keys, separators), pl.scan_lines(text, name=_LINE)]
+    is_equal = (_write(keys, separators) == pl.col(_LINE)).fill_null(value=False)
+    compared = pl.concat(both, how="horizontal").with_columns(
+        is_equal.alias(_IS_EQUAL), pl.col(_LINE).str.len_bytes()
+    )
+    values = compared.collect(engine="streaming")
+    # No byte is outside the lines, each of which was compared.
+    ends = values.height - (not text.endswith(b"\n"))
+    if values[_LINE].sum() + ends != len(text):
+        raise NoFormError
+    return Taken(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
+
+
+def _split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.LazyFrame:
     columns: dict[str, pl.Expr] = {}
     most = max(_place(keys, {1}, separators, columns))
     names = [_field(number) for number in range(most + 1)]
@@ -41,7 +66,7 @@ def split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.DataFr
         extra_columns="ignore",
         truncate_ragged_lines=True,
     )
-    return fields.select(value.alias(path) for path, value in columns.items()).collect()
+    return fields.select(value.alias(path) for path, value in columns.items())
 
 
 def _field(number: int) -> str:
@@ -103,7 +128,7 @@ def _read_number(field: pl.Expr, key: Key, around: tuple[str, str | None]) -> pl
     return pl.when(digits.str.contains(_NUMBER)).then(digits)
 
 
-def write(keys: Sequence[Key], separators: Separators) -> pl.Expr:
+def _write(keys: Sequence[Key], separators: Separators) -> pl.Expr:
     """Return the expression of the line with the values of a row; null if one is missing."""
     return _join(_write_object(keys, separators))
 

@@ -14,7 +14,7 @@ from detectors.engines import categorize
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.uniform.calls import make_calls
-from detectors.frames.uniform.columns import SEPARATORS, Separators, split, write
+from detectors.frames.uniform.columns import SEPARATORS, Separators, Taken, take
 from detectors.frames.uniform.form import Document, Key, NoFormError, find_form, values_of
 
 _SAMPLES: Final = 40  # lines that show the form, the first of them from the start
@@ -32,6 +32,9 @@ class _Form(msgspec.Struct, frozen=True):
     def with_samples(self, samples: Iterable[Document]) -> "_Form":
         samples = (*self.samples, *samples)
         return _Form(self.separators, samples, find_form(samples, OPENAI.flat.shape))
+
+    def take(self, text: bytes) -> Taken:
+        return take(text, self.keys, self.separators)
 
 
 class UniformReader:
@@ -60,24 +63,18 @@ class UniformReader:
         return categorize(calls) if has_categories else calls
 
     def _read(self, text: bytes, *, has_categories: bool) -> pl.DataFrame:
-        lines = pl.read_lines(text).to_series()
-        # No byte is outside the lines: each of them is compared below.
-        ends = len(lines) - (not text.endswith(b"\n"))
-        if lines.str.len_bytes().sum() + ends != len(text):
-            raise NoFormError
         known = self._form
         form = known or _find_form(text)
-        values, is_equal = _take(text, lines, form)
-        if known and is_equal.sum() < len(lines) // 2:
+        values, is_of_form = form.take(text)
+        if known and is_of_form.sum() < len(is_of_form) // 2:
             # Another program wrote these lines.
             form = _find_form(text)
-            values, is_equal = _take(text, lines, form)
-        if not is_equal.all():
+            values, is_of_form = form.take(text)
+        if not is_of_form.all():
             # Lines with rare keys show the others; a line of another form ends this.
-            unlike = lines.filter(~is_equal).head(_SAMPLES)
-            form = form.with_samples(_decode(line.encode() for line in unlike))
-            values, is_equal = _take(text, lines, form)
-            if not is_equal.all():
+            form = form.with_samples(_decode(_find_unlike(text, is_of_form)))
+            values, is_of_form = form.take(text)
+            if not is_of_form.all():
                 raise NoFormError
         self._form = form
         return make_calls(values, list(values_of(form.keys)), has_categories=has_categories)
@@ -88,13 +85,11 @@ def _find_form(text: bytes) -> _Form:
     return _Form(separators).with_samples(_decode(_sample(text)))
 
 
-def _take(text: bytes, lines: pl.Series, form: _Form) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the values, and which lines have this form."""
-    values = split(text, form.keys, form.separators)
-    if values.height != len(lines):
+def _find_unlike(text: bytes, is_of_form: pl.Series) -> Iterator[bytes]:
+    lines = pl.read_lines(text).to_series()
+    if len(lines) != len(is_of_form):
         raise NoFormError
-    written = values.select(write(form.keys, form.separators)).to_series()
-    return values, (written == lines).fill_null(value=False)
+    yield from (line.encode() for line in lines.filter(~is_of_form).head(_SAMPLES))
 
 
 def _sample(text: bytes) -> Iterator[bytes]:
