@@ -98,6 +98,13 @@ class Engine:
         """Add `at_us` for `ts`, a text; null where it is not a time."""
         raise NotImplementedError
 
+    def mark_seconds(self, calls: Calls) -> Calls:
+        """Add `is_new_second`, 1 for the first call in each second, if that is easily seen.
+
+        Calls without that column are returned otherwise.
+        """
+        return calls
+
     def number_labels(self, calls: Calls, name: str, labels: Sequence[str]) -> Calls:
         """Number the distinct labels in order."""
         distinct = calls.select(*labels).unique().with_row_index(name, order_by=list(labels))

@@ -21,6 +21,7 @@ _SMALL: Final = 10_000  # rows of a table that is searched for each part of a fr
 _ROW: Final = "row_of_table"
 _NEAREST: Final = 8  # rows that a row is compared with
 _PART_ROWS: Final = 1_000_000
+_SECOND_US: Final = 1_000_000
 _CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 
 
@@ -105,6 +106,18 @@ class PolarsEngine(Engine):
         times = pl.Series("at_us", map(find_microseconds, frame["ts"]), pl.Int64)
         return _lazy(frame.with_columns(times))
 
+    def mark_seconds(self, calls: Calls) -> Calls:
+        """Mark the seconds of many calls that are in order of time."""
+        frame = None if self.has_few_calls else self._collect(calls)
+        if frame is None or not frame["at_us"].is_sorted():
+            return calls
+        second = pl.col("at_us") // _SECOND_US
+        is_new = (second != second.shift(1)).fill_null(value=True)
+        marked: Calls = nw.from_native(
+            frame.lazy().with_columns(is_new.cast(pl.Int64).alias("is_new_second"))
+        )
+        return marked
+
     def number_rows(
         self, calls: Calls, name: str, order: Sequence[str], kept: Sequence[str]
     ) -> Calls:
@@ -150,7 +163,7 @@ class PolarsEngine(Engine):
             frame = frame.select(fields)
         ids = frame["request_id"]
         # Some programs count their requests; others' IDs are seen not to be sorted at once.
-        if ids.is_sorted() and not (ids == ids.shift(1)).any():
+        if ids.is_sorted() and not _has_equal_neighbors(ids):
             return _lazy(frame)
         # Compare hashes first, which is several times faster than comparing texts.
         hashes, named = ids.hash(), ids != ""
@@ -213,6 +226,12 @@ class PolarsEngine(Engine):
 def _shorten(part: pl.DataFrame) -> pl.DataFrame:
     """Turn the labels of many calls that repeat into categories."""
     return categorize(part) if part.height > _SMALL else part
+
+
+def _has_equal_neighbors(column: pl.Series) -> bool:
+    # Lazily, because a column of many parts is merged to be compared with its shifted self.
+    is_equal = pl.col(column.name) == pl.col(column.name).shift(1)
+    return bool(column.to_frame().lazy().select(is_equal.any()).collect().item())
 
 
 def _lazy(frame: pl.DataFrame) -> Calls:

@@ -45,7 +45,8 @@ class FileCounts(msgspec.Struct, frozen=True):
         engine = engine_of(calls)
         engine.has_few_calls = frame.height <= FEW_CALLS
         try:
-            days, models = engine.fetch(count_days(calls)), spend.count_models(calls, engine)
+            days = engine.fetch(count_days(engine.mark_seconds(calls)))
+            models = spend.count_models(calls, engine)
             slots = count_slots(calls, engine)
         finally:
             engine.close()

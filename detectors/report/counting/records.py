@@ -89,7 +89,7 @@ class CountedCalls(msgspec.Struct):
             fields = calls.collect_schema().names()
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
         rows = logs[0].counted or Counted(
-            days=engine.fetch(count_days(calls, keys)),
+            days=engine.fetch(count_days(calls if keys else engine.mark_seconds(calls), keys)),
             models=spend.count_models(calls, engine, keys),
         )
         days, models = _by_log(rows.days, len(logs)), _by_log(rows.models, len(logs))
@@ -128,18 +128,24 @@ def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:
 
 
 def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
-    """Count the calls of each day, in UTC, of each log: what `Records` and projections need."""
+    """Count the calls of each day, in UTC, of each log: what `Records` and projections need.
+
+    The calls may come from `Engine.mark_seconds`.
+    """
+    names, at = calls.collect_schema().names(), nw.col("at_us")
+    second, seconds = at // _SECOND_US, nw.col("second").n_unique()
+    if "is_new_second" in names:
+        second, seconds = nw.col("is_new_second"), nw.col("second").sum()
     cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
     is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
-    at = nw.col("at_us")
-    is_known = ASSUMED not in calls.collect_schema().names()
+    is_known = ASSUMED not in names
     assumed = nw.lit(0, nw.Int64) if is_known else nw.col(ASSUMED).fill_null(0)
     return (
         calls.select(
             *keys,
             "at_us",
             (at // DAY_US).alias("day"),
-            (at // _SECOND_US).alias("second"),
+            second.alias("second"),
             is_overfull.alias("overfull"),
             (nw.col("prefix_hash") != "").cast(nw.Int64).alias("hashed"),
             assumed.alias("assumed"),
@@ -150,7 +156,7 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             nw.len().alias("calls"),
             at.min().alias("first_us"),
             at.max().alias("last_us"),
-            nw.col("second").n_unique().alias("seconds"),
+            seconds.alias("seconds"),
             nw.col("overfull", "hashed", "assumed", "tokens").sum(),
         )
     )

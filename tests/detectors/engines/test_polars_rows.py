@@ -6,6 +6,7 @@ import pytest
 
 from detectors.engines import Engine, engine_of, lookup, sorting
 from detectors.engines.sorting import argsort
+from detectors.report.counting.records import count_days
 
 # The columns have different numbers of labels, and every pair of them has a row.
 TABLE = pl.DataFrame({"route": list("baabab"), "model": list("xyxyzz")})
@@ -74,6 +75,21 @@ def test_calls_of_one_time_are_sorted_by_request(request_id: pl.Expr, falls: ran
     are_few = sorting._find_few_falls(in_parts, "at_us", "request_id") is not None
     assert are_few == (falls.stop < 20)
     assert in_parts[argsort(in_parts, order)].equals(calls.sort(order))
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_seconds_with_a_call_are_counted(is_sorted: bool) -> None:
+    """A day begins in another second than the one before ends in."""
+    seconds = [0.0, 0.25, 0.999999, 1.0, 3.0, 3.5, 86_399.9, 86_400.0, 86_400.1, 200_000.0]
+    at_us = [round(1_767_225_600e6 + second * 1e6) for second in seconds]
+    counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
+    calls = pl.DataFrame({"at_us": at_us, "prefix_hash": "", **dict.fromkeys(counts, 1)})
+    lazy = nw.from_native((calls if is_sorted else calls.reverse()).lazy())
+    engine = engine_of(lazy)
+    marked = engine.mark_seconds(lazy)
+    assert ("is_new_second" in marked.collect_schema().names()) == is_sorted
+    days = sorted(engine.fetch(count_days(marked)), key=lambda day: day["day"])
+    assert [(day["calls"], day["seconds"]) for day in days] == [(7, 4), (2, 1), (1, 1)]
 
 
 def test_counts_that_are_narrowed_have_64_bits_when_they_are_read() -> None:
