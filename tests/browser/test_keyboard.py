@@ -114,8 +114,8 @@ def test_a_fold_opens_and_a_filter_filters_by_keys_alone(windows: Windows) -> No
 def test_a_file_is_sent_by_keys_alone(windows: Windows) -> None:
     page = windows.show(named("upload")).page
     field = page.get_by_label("Log file")
-    # Whoever waits for a file chooser asks the browser first not to open it, and on a busy machine
-    # a key that follows at once can be faster.
+    # To wait for a file chooser, Playwright asks the browser not to open it. On a busy machine, a
+    # key that follows at once can be faster.
     with page.expect_file_chooser() as choosing:
         field.focus()
         expect(field).to_be_focused()
