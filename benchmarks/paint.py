@@ -25,6 +25,7 @@ from service.operations.local.stack import Stack
 from service.web.auth.browsers import SESSION_COOKIE
 
 BAR_MS: Final = 200.0
+_BROWSERS: Final = "chromium-headless-shell", "chromium"
 _PAINTED: Final = """() => new Promise((done) => {
   new PerformanceObserver((list) => {
     for (const entry of list.getEntriesByName("first-contentful-paint")) done(entry.startTime);
@@ -46,9 +47,9 @@ def paint(browser: Browser, url: str, cookie: str) -> float | None:
 
 
 def paint_all(stack: Stack, loads: int, audits: int) -> Iterator[tuple[str, list[float]]]:
-    path = shutil.which("chromium")
+    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
-        raise SystemExit("chromium is needed: on Debian, apt install chromium")
+        raise SystemExit("Chromium is needed: on Debian, apt install chromium-headless-shell")
     app, cookie = prepare(stack, audits)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
