@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from rich.console import Console
 from rich.table import Table
 
@@ -23,9 +23,9 @@ from benchmarks.pages import ADMIN_TOKEN, SETTINGS, list_pages, prepare
 from benchmarks.running import print_machine
 from service.operations.local.stack import Stack
 from service.web.auth.browsers import SESSION_COOKIE
+from tests.browser.chromium import find_chromium, launched
 
 BAR_MS: Final = 200.0
-_BROWSERS: Final = "chromium-headless-shell", "chromium"
 _PAINTED: Final = """() => new Promise((done) => {
   new PerformanceObserver((list) => {
     for (const entry of list.getEntriesByName("first-contentful-paint")) done(entry.startTime);
@@ -47,18 +47,16 @@ def paint(browser: Browser, url: str, cookie: str) -> float | None:
 
 
 def paint_all(stack: Stack, loads: int, audits: int) -> Iterator[tuple[str, list[float]]]:
-    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    path = find_chromium()
     if path is None:
-        raise SystemExit("Chromium is needed: on Debian, apt install chromium-headless-shell")
+        raise SystemExit("Chromium is missing: on Debian, apt install chromium-headless-shell")
     app, cookie = prepare(stack, audits)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    with launched(path) as browser:
         for address in list_pages(app, stack.config.secret_key):
             url = f"http://127.0.0.1:{stack.port}{address}"
             first = paint(browser, url, cookie)
             if first is not None:
                 yield address, [paint(browser, url, cookie) or 0.0 for _ in range(loads)]
-        browser.close()
 
 
 def print_table(results: Iterator[tuple[str, list[float]]]) -> None:
