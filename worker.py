@@ -43,6 +43,7 @@ from service.models.audits.audit_settings import DEFAULTS, Chosen
 from service.models.audits.finding_calls import CallsSource
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result, StoredFrame
+from service.models.base import utc_now
 from service.operations.call_store.account_audit import (
     Auditors,
     TooManyCallsError,
@@ -272,17 +273,17 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 
     if not claim.is_raw_purged:
         with blobs.open(claim.blob_key) as file:
-            return from_chunks(read_stored(file))
+            return from_chunks(read_stored(file)).received(claim.received_at)
     if claim.published_frame_key is None:
         raise UnreadableLogError("the stored records were deleted before they were audited")
     with blobs.open(claim.published_frame_key) as file:
-        return read_log(file)
+        return read_log(file).received(claim.received_at)
 
 
 def _audit_account(tools: Tools, claim: Claim, window_days: int) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
     auditors = _auditors(tools.config, library, terms)
-    window = audit_account(compaction, tools.blobs, window_days, auditors)
+    window = audit_account(compaction, tools.blobs, window_days, auditors, now=utc_now())
     return Result(claim, window.report, window=window)
 
 
@@ -329,7 +330,8 @@ def _audit_again(tools: Tools, audit_id: str, found: CallsSource) -> "Report | N
         library, terms, compaction = _open_account(tools, found.account_id)
         auditors = replace(_auditors(tools.config, library, terms), on_spark=None)
         try:
-            window = audit_account(compaction, tools.blobs, found.window_days, auditors)
+            days, now = found.window_days, utc_now()
+            window = audit_account(compaction, tools.blobs, days, auditors, now=now)
         except TooManyCallsError:
             return None
         return cast("Report", window.report)

@@ -63,6 +63,7 @@ from detectors.contract.record import (
     UsageRecordV2,
 )
 from detectors.contract.report import (
+    CLOCK_MARGIN,
     LONGEST_LIST,
     AuditSummary,
     DataQuality,
@@ -92,6 +93,7 @@ from detectors.contract.traffic import (
     HOURS,
     LATENCY_STEP,
     AuditedWindow,
+    CallWindow,
     Traffic,
     TrafficWindow,
     add_hours,
@@ -109,7 +111,9 @@ __all__ = [
     "Assumption",
     "AuditSummary",
     "AuditedWindow",
+    "CallWindow",
     "CHANGE_STATUSES",
+    "CLOCK_MARGIN",
     "Change",
     "Count",
     "DataQuality",

@@ -1,5 +1,6 @@
 """The report document and its parts."""
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Final, Literal, Self
 
@@ -25,6 +26,8 @@ from detectors.contract.spend import (
 )
 
 LONGEST_LIST: Final = 1_000  # of a report document's models and routes
+# Clocks differ, and some are set to a time zone. Calls later than this are dated in the future.
+CLOCK_MARGIN: Final = timedelta(days=1)
 
 
 class AuditSummary(Struct, frozen=True, kw_only=True):
@@ -73,7 +76,8 @@ class DataQuality(Struct, frozen=True, kw_only=True):
 
     Shares of spend and routes are those of priced calls. `routes_used_once` have a single call. Of
     `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
-    the cached ones.
+    the cached ones. `future_calls`, if there are any, are dated more than a day after they were
+    sent or, in an audit of an account, after the audit, which leaves them out.
     """
 
     priced_tokens_pct: float = 100.0
@@ -83,6 +87,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     routes: int = 0
     routes_used_once: int = 0
     assumed_input_calls: int | UnsetType = UNSET
+    future_calls: int | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

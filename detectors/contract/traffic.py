@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract.findings import FindingDay
-from detectors.contract.report import Report
+from detectors.contract.report import CLOCK_MARGIN, Report
 
 HOURS: Final = 24
 # Latencies are counted in steps of 5%, so a percentile is off by 2.5% at most, and the counts of
@@ -41,6 +41,25 @@ class TrafficWindow(Struct, frozen=True, kw_only=True):
     first_call: datetime
     last_call: datetime
     traffic: Sequence[Traffic]
+
+
+class CallWindow(Struct, frozen=True, kw_only=True):
+    """Which calls an audit of an account reads, and how many others its report mentions.
+
+    The window has some days of 24 hours and ends with the newest call that is not in the future at
+    the time of the audit, which is `now`. `duplicates` were dropped when the files were merged.
+    `future_calls` are in files that are not read.
+    """
+
+    days: int
+    now: datetime
+    duplicates: int = 0
+    future_calls: int = 0
+
+    @property
+    def until(self) -> datetime:
+        """Return the latest time of a call that is not dated in the future."""
+        return self.now + CLOCK_MARGIN
 
 
 class AuditedWindow(Struct, frozen=True, kw_only=True):

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final, Self
 
 import msgspec
 import polars as pl
 
-from detectors.contract import InvalidRow, InvalidRows
+from detectors.contract import CLOCK_MARGIN, InvalidRow, InvalidRows
 from detectors.engines import Calls, with_equal_types
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk
@@ -101,9 +102,17 @@ class ReadRows:
         return 0
 
     @property
-    def is_merged(self) -> bool:
-        """Check whether duplicates are dropped already, so that each call is once."""
+    def is_account(self) -> bool:
+        """Check whether these are an account's calls up to now.
+
+        Then each is once already, and none at their newer end is an outlier.
+        """
         return False
+
+    @property
+    def future_calls(self) -> int:
+        """Return how many calls are dated in the future."""
+        return 0
 
     @property
     def counted(self) -> Counted | None:
@@ -118,6 +127,11 @@ class UsageLog(ReadRows):
     frame: pl.DataFrame
     rows: int
     invalid: InvalidRows
+    future_calls: int = 0
+
+    def received(self, at: datetime) -> Self:
+        """Return the log with the number of calls that were in the future when it arrived."""
+        return replace(self, future_calls=int((self.frame["ts"] > at + CLOCK_MARGIN).sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +142,9 @@ class CheckedCalls(ReadRows):
     rows: int
     invalid: InvalidRows
     least_days: int = 0
-    is_merged: bool = False
+    is_account: bool = False
     counted: Counted | None = None
+    future_calls: int = 0
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:

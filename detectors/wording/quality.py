@@ -20,6 +20,7 @@ def warnings(report: Report) -> list[str]:
     found = [*_rows(report), caution(audit), *_prices(report)]
     if audit.outlier_calls:
         found.append(_outliers(audit))
+    found.extend(_future(report.data_quality))
     if audit.echoes_dropped:
         found.append(_duplicates(audit.echoes_dropped))
     if audit.overfull_records:
@@ -60,6 +61,8 @@ def measures(report: Report) -> list[tuple[str, str]]:
         ]
         if quality.assumed_input_calls:
             found.append(("Calls with assumed input tokens", number(quality.assumed_input_calls)))
+        if quality.future_calls:
+            found.append(("Calls dated in the future", number(quality.future_calls)))
     return found
 
 
@@ -70,6 +73,18 @@ def _outliers(audit: AuditSummary) -> str:
         f"{counted(audit.outlier_calls, 'call')} {is_} more than 30 days away from all others "
         f"({times}), counted in total spend only. Check the timestamps."
     )
+
+
+def _future(quality: DataQuality | None) -> Iterator[str]:
+    if quality is not None and quality.future_calls:
+        is_, its, enters = (
+            ("is", "its", "it") if quality.future_calls == 1 else ("are", "their", "they")
+        )
+        yield (
+            f"{counted(quality.future_calls, 'call')} {is_} dated in the future, by more than a day. "
+            f"Until {its} time comes, {enters} count{'s' if enters == 'it' else ''} in no total of "
+            "your account. Check the clock of the program that sent them."
+        )
 
 
 def _duplicates(rows: int) -> str:

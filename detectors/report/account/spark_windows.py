@@ -7,13 +7,14 @@ from typing import Final
 import msgspec
 import narwhals.stable.v2 as nw
 
-from detectors.contract import AuditedWindow
+from detectors.contract import AuditedWindow, CallWindow
 from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
 from detectors.formats.columns import present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
-from detectors.report.account.windows import ALL_VALID, LEAST_DAYS, UNUSED, Window, audit_calls
+from detectors.report.account.windows import UNUSED, Window, audit_calls, of_account
+from detectors.report.counting.projection import EPOCH
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _AT: Final = nw.col("at_us")
@@ -34,16 +35,14 @@ class SparkWindows(msgspec.Struct, frozen=True):
     remote: str = ""
     master: str = ""
 
-    def audit(
-        self, urls: Sequence[str], days: int, *, calls: int, duplicates: int = 0
-    ) -> AuditedWindow:
+    def audit(self, urls: Sequence[str], window: CallWindow, *, calls: int) -> AuditedWindow:
         """Audit the calls of a window as `audit_window` does, with equal results.
 
         Parameters
         ----------
         urls : sequence of str
             The merged files, at addresses that Spark can read.
-        days, duplicates
+        window
             As for `audit_window`.
         calls : int
             How many calls the files have.
@@ -56,7 +55,7 @@ class SparkWindows(msgspec.Struct, frozen=True):
             Spark skipped a file or a part of it.
         """
         with scanned_on_spark(urls, self.remote, self.master) as table:
-            return audit_calls([_count(read_table(table, days, calls, duplicates))], self.terms)
+            return audit_calls([_count(read_table(table, window, calls))], self.terms)
 
 
 def _count(checked: CheckedCalls) -> Window:
@@ -67,19 +66,24 @@ def _count(checked: CheckedCalls) -> Window:
         engine.close()
 
 
-def read_table(table: Calls, days: int, calls: int, duplicates: int) -> CheckedCalls:
+def read_table(table: Calls, window: CallWindow, calls: int) -> CheckedCalls:
     """Return the calls of the window, which are checked already; the files have `calls`."""
     engine = engine_of(table)
     names = _names(table)
     timed = engine.read_instants(table.select(*names))
-    (total,) = engine.fetch(timed.select(nw.len().alias("calls"), _AT.max().alias("newest_us")))
+    until = (window.until - EPOCH) // _MICROSECOND
+    is_past = _AT <= until
+    newest = nw.when(is_past).then(_AT).max().alias("newest_us")
+    past = is_past.cast(nw.Int64).sum().alias("past")
+    (total,) = engine.fetch(timed.select(nw.len().alias("calls"), past, newest))
     if total["calls"] != calls:
         raise IncompleteFilesError(f"{total['calls']} of {calls} calls")
     # No calls have no newest one.
-    since = (total["newest_us"] or 0) - timedelta(days=days) // _MICROSECOND
-    checked, in_window = _check(timed.filter(nw.col("at_us") > since).drop("ts"), engine, names)
-    rows = in_window + duplicates
-    return CheckedCalls(engine.keep(checked), rows, ALL_VALID, LEAST_DAYS, is_merged=True)
+    since = (total["newest_us"] or 0) - timedelta(days=window.days) // _MICROSECOND
+    in_window = timed.filter(_AT > since, is_past).drop("ts")
+    checked, count = _check(in_window, engine, names)
+    future_calls = window.future_calls + total["calls"] - (total["past"] or 0)
+    return of_account(engine.keep(checked), count + window.duplicates, future_calls)
 
 
 def _names(table: Calls) -> list[str]:

@@ -12,12 +12,12 @@ import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.contract import AuditedWindow, FindingDay, InvalidRows, TrafficWindow
+from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.engines import Calls
 from detectors.engines.categories import categorize, with_equal_types
 from detectors.formats.columns import present_columns
 from detectors.frames.sources import checked_calls
-from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
 from detectors.report import audit
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
@@ -37,12 +37,16 @@ _Span = tuple[datetime, datetime]
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """The calls of a file, their counts if the file has some, and the first and last time."""
+    """The calls of a file up to now, their counts if the file has some, and both ends.
+
+    `future_calls` of the file are left out.
+    """
 
     frame: pl.DataFrame
     counts: FileCounts | None
     first: datetime
     last: datetime
+    future_calls: int = 0
 
     @property
     def days(self) -> range:
@@ -55,21 +59,17 @@ class _Part(msgspec.Struct, frozen=True):
         return type(self)(left, None, since, self.last)
 
 
-def audit_window(
-    files: Sequence[Path], days: int, terms: Terms, *, duplicates: int = 0
-) -> AuditedWindow:
-    """Audit the calls of the days that end with the newest call.
+def audit_window(files: Sequence[Path], window: CallWindow, terms: Terms) -> AuditedWindow:
+    """Audit the calls of a window.
 
     Parameters
     ----------
     files : sequence of Path
         Merged files of calls, in which each call is once.
-    days : int
-        The length of the window in days of 24 hours.
+    window : CallWindow
+        Its days, and the time of the audit.
     terms : Terms
         The account's prices and assumptions.
-    duplicates : int
-        How many calls were dropped when the files were merged, for the report's data quality.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def audit_window(
         The report as for a single log with these calls, the savings of its findings by day, and
         its calls by hour and latency. Without calls, the report is empty.
     """
-    return audit_calls([read_window(files, days, duplicates)], terms)
+    return audit_calls([read_window(files, window)], terms)
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -113,45 +113,59 @@ def _sum_finding_days(report: Report) -> list[FindingDay]:
     return sorted(found, key=lambda each: (each.finding_id, each.day))
 
 
-def read_window(files: Sequence[Path], days: int, duplicates: int) -> Window:
+def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     """Return the calls of the window, which are checked already."""
     known = {name for file in files for name in pl.read_parquet_schema(file)}
     optional = [name for name in present_columns(known - UNUSED) if name in OPTIONAL_CALLS]
     with ThreadPoolExecutor(_READERS) as pool:
-        read = list(pool.map(partial(_read, optional=optional), files))
+        read = list(pool.map(partial(_read, optional=optional, until=window.until), files))
+    future_calls = window.future_calls + sum(part.future_calls for part in read)
     found = [part for part in read if not part.frame.is_empty()]
     del read
     if not found:
-        return _without_calls(duplicates)
-    parts = _cut(found, timedelta(days=days))
+        calls: Calls = nw.from_native(checked_calls(CALLS.to_frame()))
+        return Window(of_account(calls, window.duplicates, future_calls), None)
+    parts = _cut(found, timedelta(days=window.days))
     del found
     counts = _count(parts)
     frames = [part.frame for part in parts]
     del parts
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(pl.concat(with_equal_types(frames))).collect()
-    rows = frame.height + duplicates
-    calls: Calls = nw.from_native(frame.lazy())
-    counted = counts.to_counted()
-    checked = CheckedCalls(calls, rows, ALL_VALID, LEAST_DAYS, is_merged=True, counted=counted)
+    calls = nw.from_native(frame.lazy())
+    rows, counted = frame.height + window.duplicates, counts.to_counted()
+    checked = of_account(calls, rows, future_calls, counted)
     return Window(checked, window_of(counts.slots, *counts.ends))
 
 
-def _without_calls(duplicates: int) -> Window:
-    calls: Calls = nw.from_native(checked_calls(CALLS.to_frame()))
-    return Window(CheckedCalls(calls, duplicates, ALL_VALID, LEAST_DAYS, is_merged=True), None)
+def of_account(
+    calls: Calls, rows: int, future_calls: int, counted: Counted | None = None
+) -> CheckedCalls:
+    """Return the calls of an account's window; `rows` include those that were dropped."""
+    return CheckedCalls(
+        calls,
+        rows,
+        ALL_VALID,
+        LEAST_DAYS,
+        is_account=True,
+        counted=counted,
+        future_calls=future_calls,
+    )
 
 
-def _read(file: Path, optional: Sequence[str]) -> _Part:
+def _read(file: Path, optional: Sequence[str], until: datetime) -> _Part:
     """Read a file that may lack optional columns, with categories instead of repeated texts."""
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
     filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
-    frame = scanned.with_columns(filled).collect()
+    frame, counts = scanned.with_columns(filled).collect(), FileCounts.read(file)
     texts = [name for name in schema if name != "request_id" and schema[name] == pl.String]
+    future_calls = (frame["ts"] > until).sum()
+    if future_calls:
+        frame, counts = frame.filter(pl.col("ts") <= until), None
     times = frame["ts"]
     ends = cast("_Span", (times.min(), times.max()))
-    return _Part(categorize(frame, texts), FileCounts.read(file), *ends)
+    return _Part(categorize(frame, texts), counts, *ends, future_calls)
 
 
 def _cut(parts: Sequence[_Part], span: timedelta) -> list[_Part]:

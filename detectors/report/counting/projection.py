@@ -40,11 +40,13 @@ class DayOfCalls(msgspec.Struct, frozen=True, kw_only=True):
 class Projection(msgspec.Struct, frozen=True, kw_only=True):
     """The window whose dollars, times `factor`, are monthly dollars.
 
-    `days` has no outliers. The window includes both of its ends; without calls it is empty. `kind`
-    is `good`, `rough`, `very rough` or `none`.
+    `days` has no outliers. The window includes both of its ends; without calls it is empty. `calls`
+    are those of the days that it includes or cuts. `kind` is `good`, `rough`, `very rough` or
+    `none`.
     """
 
     days: tuple[DayOfCalls, ...]
+    calls: int
     outliers: int
     outlier_us: tuple[int, ...]
     span_us: Fraction
@@ -56,30 +58,53 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
 
     @classmethod
-    def of(cls, days: Sequence[DayOfCalls], thresholds: Thresholds, least_days: int = 0) -> Self:
+    def of(
+        cls,
+        days: Sequence[DayOfCalls],
+        thresholds: Thresholds,
+        least_days: int = 0,
+        *,
+        keeps_newest: bool = False,
+    ) -> Self:
         """Return the projection of a log with these days, in order.
 
-        Nothing is projected from fewer observed days than `least_days`.
+        Nothing is projected from fewer observed days than `least_days`. With `keeps_newest`, no
+        calls at the end are outliers.
         """
-        kept, outliers = _drop_outliers(days, thresholds)
+        kept, outliers = _drop_outliers(days, thresholds, keeps_newest=keeps_newest)
         month = thresholds.days_per_month * DAY_US
-        span, calls = _span(kept), sum(day.calls for day in kept)
-        is_short = _observed_days(kept) < least_days
-        kind = "none" if is_short else _kind(span, calls, thresholds)
+        span = _span(kept)
         first, last = (kept[0].first_us, kept[-1].last_us) if kept else (0, -1)
         is_long = span > month
+        from_us = last - month + 1 if is_long else first
+        calls = sum(day.calls for day in kept if day.last_us >= from_us)
+        is_short = _observed_days(kept) < least_days
+        kind = "none" if is_short else _kind(span, calls, thresholds)
         return cls(
             days=kept,
+            calls=calls,
             outliers=sum(day.calls for day in outliers),
             outlier_us=tuple(dict.fromkeys(at for day in outliers for at in day.ends)),
             span_us=span,
             window_us=min(span, Fraction(month)),
-            from_us=last - month + 1 if is_long else first,
+            from_us=from_us,
             to_us=last,
             window_start_us=(last - month if is_long else first) if kept else None,
             factor=_AS_OBSERVED if kind == "none" else _divide(month, min(span, Fraction(month))),
             kind=kind,
         )
+
+    def with_calls(self, calls: int, thresholds: Thresholds) -> Self:
+        """Return the projection of a window with this number of calls, which were counted."""
+        if calls >= thresholds.projection_min_calls:
+            return self
+        return msgspec.structs.replace(self, calls=calls, kind="none", factor=_AS_OBSERVED)
+
+    def may_have_few(self, thresholds: Thresholds) -> bool:
+        """Check whether the kind depends on when on its first day the window begins."""
+        before = [day for day in self.days if day.first_us < self.from_us <= day.last_us]
+        least = self.calls - sum(day.calls for day in before)
+        return self.kind != "none" and least < thresholds.projection_min_calls
 
     @property
     def first_us(self) -> int | None:
@@ -100,7 +125,7 @@ def _observed_days(days: Sequence[DayOfCalls]) -> int:
 
 
 def _drop_outliers(
-    days: Sequence[DayOfCalls], thresholds: Thresholds
+    days: Sequence[DayOfCalls], thresholds: Thresholds, *, keeps_newest: bool
 ) -> tuple[tuple[DayOfCalls, ...], tuple[DayOfCalls, ...]]:
     """Return the days without the outliers at both ends, and these.
 
@@ -111,7 +136,7 @@ def _drop_outliers(
     gap = thresholds.outlier_gap_days * DAY_US
     is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
     front = _longest(days, is_far, most)
-    back = _longest(days[::-1], is_far[::-1], most)
+    back = 0 if keeps_newest else _longest(days[::-1], is_far[::-1], most)
     outliers = (*days[:front], *days[len(days) - back :])
     if sum(day.calls for day in outliers) > most + _MARGIN:
         return tuple(days), ()

@@ -31,6 +31,7 @@ def measure_quality(
         untagged_spend_pct=_pct(_spend([each for each in groups if not each.route]), spent),
         hashed_calls_pct=_pct(log.hashed, log.count),
         assumed_input_calls=log.assumed or UNSET,
+        future_calls=log.future or UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )

@@ -24,7 +24,7 @@ class Records(msgspec.Struct, kw_only=True):
 
     `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
     tokens include the cached ones. `tokens` are those of prompts and answers. `models` counts the
-    calls of each (provider, model).
+    calls of each (provider, model). `future` calls are dated in the future.
     """
 
     count: int
@@ -34,6 +34,7 @@ class Records(msgspec.Struct, kw_only=True):
     overfull: int
     hashed: int
     assumed: int
+    future: int
     tokens: int
     projection: Projection
     models: list[Row]
@@ -49,8 +50,14 @@ class Records(msgspec.Struct, kw_only=True):
             overfull=sum(int(row["overfull"]) for row in days),
             hashed=sum(int(row["hashed"]) for row in days),
             assumed=sum(int(row["assumed"]) for row in days),
+            future=log.future_calls,
             tokens=sum(int(row["tokens"]) for row in days),
-            projection=Projection.of([_day(row) for row in days], thresholds, log.least_days),
+            projection=Projection.of(
+                [_day(row) for row in days],
+                thresholds,
+                log.least_days,
+                keeps_newest=log.is_account,
+            ),
             models=models,
         )
 
@@ -85,7 +92,7 @@ class CountedCalls(msgspec.Struct):
         keys: tuple[str, ...] = (),
     ) -> Self:
         engine.has_few_calls = sum(log.rows for log in logs) <= FEW_CALLS
-        if not all(log.is_merged for log in logs):
+        if not all(log.is_account for log in logs):
             fields = calls.collect_schema().names()
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
         rows = logs[0].counted or Counted(
@@ -97,6 +104,13 @@ class CountedCalls(msgspec.Struct):
             Records.of(log, sorted(own, key=lambda row: row["day"]), counts, thresholds)
             for log, own, counts in zip(logs, days, models, strict=True)
         ]
+        for number, log in enumerate(counted):
+            if log.projection.may_have_few(thresholds):
+                window = calls.filter(
+                    _is_in(log.projection), *(nw.col(key) == number for key in keys)
+                )
+                (found,) = engine.fetch(window.select(nw.len().alias("calls")))
+                log.projection = log.projection.with_calls(found["calls"], thresholds)
         return cls(counted, keys, [calls])
 
     def take_calls(self, engine: Engine) -> Calls:
@@ -104,8 +118,7 @@ class CountedCalls(msgspec.Struct):
         calls, at = self._calls.pop(), nw.col("at_us")
         if not self.keys:
             (log,) = self.logs
-            ends = log.projection.from_us, log.projection.to_us
-            return calls.with_columns(((at >= ends[0]) & (at <= ends[1])).alias("in_window"))
+            return calls.with_columns(_is_in(log.projection).alias("in_window"))
         rows = [
             (number, log.projection.from_us, log.projection.to_us)
             for number, log in enumerate(self.logs)
@@ -118,6 +131,11 @@ class CountedCalls(msgspec.Struct):
             .with_columns(is_in.alias("in_window"))
             .drop("from_us", "to_us")
         )
+
+
+def _is_in(projection: Projection) -> nw.Expr:
+    at = nw.col("at_us")
+    return (at >= projection.from_us) & (at <= projection.to_us)
 
 
 def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:

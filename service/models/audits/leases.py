@@ -50,6 +50,7 @@ class Claim:
     attempt: int
     counted_attempt: int
     blob_key: str
+    received_at: datetime
     published_frame_key: str | None = None
     is_raw_purged: bool = False
     account_id: str = ""
@@ -101,6 +102,7 @@ def claim_each(
             Audit.attempts,
             counted_attempts(),
             Audit.blob_key,
+            Audit.created_at,
             Audit.frame_key,
             Audit.raw_purged_at.is_not(None),
             Audit.account_id,

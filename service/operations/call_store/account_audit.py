@@ -1,12 +1,11 @@
 """The audit of an account: its calls of the last days, over any number of imports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
-from detectors.contract import AuditedWindow
+from detectors.contract import AuditedWindow, CallWindow
 from detectors.errors import DetectorError, UnreadableLogError
 from service.core.blobs import BlobStore
 from service.jobs.transactions import transact
@@ -38,27 +37,36 @@ class Auditors:
 
 
 def audit_account(
-    compaction: Compaction, blobs: BlobStore, days: int, auditors: Auditors
+    compaction: Compaction, blobs: BlobStore, days: int, auditors: Auditors, *, now: datetime
 ) -> AuditedWindow:
-    """Merge what is new, and audit the calls of the window, each once."""
+    """Merge what is new, and audit the calls of the window that ends with the newest up to now.
+
+    What is published after the merge waits for the next audit.
+    """
     compaction.run(at_once=True)
-    files = _find_files(compaction, days)
-    keys = [file.blob_key for file in files]
-    calls = sum(file.calls for file in files)
-    duplicates = sum(file.duplicates for file in files)
+    last = CallWindow(days=days, now=now).until.date()
+    live = transact(compaction.engine, partial(list_live, account_id=compaction.account_id))
+    merged = [file for file in live if file.level > IMPORT]
+    if not merged:
+        raise UnreadableLogError("This account has no calls yet.")
+    # The calls of the last day may all be in the future. The newest others are not older than:
+    days_before = (
+        file.last_day if file.last_day < last else file.first_day
+        for file in merged
+        if file.first_day < last
+    )
+    first = max(days_before, default=last) - timedelta(days=days)
+    files = [file for file in merged if file.last_day >= first and file.first_day <= last]
+    window = CallWindow(
+        days=days,
+        now=now,
+        duplicates=sum(file.duplicates for file in files),
+        future_calls=sum(file.calls for file in merged if file.first_day > last),
+    )
+    keys, calls = [file.blob_key for file in files], sum(file.calls for file in files)
     if calls <= auditors.most_in_memory:
         with blobs.local_files(keys) as paths:
-            return auditors.in_memory(paths, days, duplicates=duplicates)
+            return auditors.in_memory(paths, window)
     if auditors.on_spark is None:
         raise TooManyCallsError(days, calls, auditors.most_in_memory)
-    return auditors.on_spark(blobs.urls(keys), days, calls=calls, duplicates=duplicates)
-
-
-def _find_files(compaction: Compaction, days: int) -> Sequence[Any]:
-    """Return the merged files of the window; what was published since waits for the next audit."""
-    live = partial(list_live, account_id=compaction.account_id)
-    files = [file for file in transact(compaction.engine, live) if file.level > IMPORT]
-    if not files:
-        raise UnreadableLogError("This account has no calls yet.")
-    newest: date = max(file.last_day for file in files)
-    return [file for file in files if file.last_day >= newest - timedelta(days=days)]
+    return auditors.on_spark(blobs.urls(keys), window, calls=calls)

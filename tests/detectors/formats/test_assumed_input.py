@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import detectors
-from detectors.contract import StoredRecord
+from detectors.contract import CallWindow, StoredRecord
 from detectors.formats import Chunk, encode_chunk, encode_records, read_chunks, read_stored
 from detectors.formats.columns import ASSUMED
 from detectors.frames.usage_log import from_chunks
@@ -84,7 +84,8 @@ def test_an_audit_of_the_account_counts_them_over_files_with_and_without_the_col
         files.append(tmp_path / f"{at}.parquet")
         with files[-1].open("wb") as file:
             write_calls(merged.frame, file)
-    report = windows.audit_window(files, 30, TERMS).report
+    window = CallWindow(days=30, now=datetime(2100, 1, 1, tzinfo=UTC))
+    report = windows.audit_window(files, window, TERMS).report
     assert report.data_quality is not None
     assert report.data_quality.assumed_input_calls == 1
 

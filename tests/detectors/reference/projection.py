@@ -39,15 +39,16 @@ def projection(records: Sequence[UsageRecord], limits: Limits) -> Projection:
     kept = times[early : len(times) - late]
     first, last = kept[0], kept[-1]
     span = span_of(kept)
-    kind = _kind(span, len(kept), limits)
     month = limits.days_per_month
     is_long = span > month
+    begin = last - round(month * _DAY) + 1 if is_long else first
+    kind = _kind(span, sum(instant >= begin for instant in kept), limits)
     return Projection(
         kind=kind,
         span_days=span,
         first=first,
         last=last,
-        window_start=last - round(month * _DAY) + 1 if is_long else first,
+        window_start=begin,
         factor=1.0 if kind == "none" else month / min(span, month),
         strays=tuple(times[:early] + times[len(times) - late :]),
         observed_days=(_date(last) - _date(first)).days + 1,

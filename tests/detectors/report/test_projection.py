@@ -108,6 +108,35 @@ def test_the_longest_stretch_counts_and_only_if_both_ends_are_few() -> None:
     assert project(day(1), day(100)).outliers == 0  # two calls: each is half of them
 
 
+def test_no_call_at_the_newer_end_of_an_account_is_an_outlier() -> None:
+    usual = [day(number, 20) for number in range(100, 110)]
+    days = (day(60), *usual, day(150))
+    assert (project(*days).outliers, project(*days).to_us) == (2, 109 * DAY_US)
+    account = Projection.of(days, THRESHOLDS, keeps_newest=True)
+    assert (account.outliers, account.to_us, account.kind) == (1, 150 * DAY_US, "none")
+
+
+@pytest.mark.parametrize(("calls", "kind"), [(29, "none"), (30, "good")])
+def test_the_kind_counts_the_calls_of_the_window(calls: int, kind: str) -> None:
+    projection = project(day(100, 100), day(150, calls))
+    assert (projection.kind, projection.calls) == (kind, calls)
+    assert (projection.factor == 1, projection.outliers) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "calls", "depends"), [(1, 30, False), (5, 28, True), (5, 20, False)]
+)
+def test_the_kind_may_depend_on_the_day_that_the_window_cuts(
+    before: int, calls: int, depends: bool
+) -> None:
+    """The window begins on day 120 at 12:00."""
+    days = (day(100, 100), day(120, before, hours=20), day(150, calls, hours=12))
+    projection = project(*days)
+    assert projection.may_have_few(THRESHOLDS) == depends
+    assert projection.with_calls(30, THRESHOLDS) == projection
+    assert projection.with_calls(29, THRESHOLDS).kind == "none"
+
+
 def test_a_log_without_calls_has_an_empty_window() -> None:
     projection = project()
     assert projection.from_us > projection.to_us

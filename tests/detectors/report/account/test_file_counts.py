@@ -1,13 +1,13 @@
 """Counts in the metadata of stored files, and audits that add them up."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import detectors
-from detectors.contract import AuditedWindow
+from detectors.contract import AuditedWindow, CallWindow
 from detectors.report.account import call_files, windows
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
@@ -43,6 +43,10 @@ def _by_day(calls: pl.DataFrame) -> list[pl.DataFrame]:
     return [each.frame for each in merged]
 
 
+def _last(days: int) -> CallWindow:
+    return CallWindow(days=days, now=datetime(2100, 1, 1, tzinfo=UTC))
+
+
 def _results(audited: AuditedWindow) -> tuple[object, ...]:
     return audited.report.to_json(), audited.traffic, audited.finding_days
 
@@ -58,8 +62,8 @@ def test_counts_change_no_result(
 ) -> None:
     plain = _store(_by_day(calls), tmp_path, few=calls.height)
     assert [FileCounts.read(file) is None for file in (files[0], plain[0])] == [False, True]
-    audited = windows.audit_window(files, days, TERMS)
-    assert _results(audited) == _results(windows.audit_window(plain, days, TERMS))
+    audited, expected = (windows.audit_window(each, _last(days), TERMS) for each in (files, plain))
+    assert _results(audited) == _results(expected)
     assert "unknown" in {each.model for each in audited.report.unpriced}
     assert audited.traffic is not None
     assert sum(each.calls for each in audited.traffic.traffic) == audited.report.audit.records
@@ -83,7 +87,7 @@ def test_only_files_that_are_cut_are_counted_again(
         return of(frame)
 
     monkeypatch.setattr(FileCounts, "of", count)
-    window = windows.read_window(files, days, 0)
+    window = windows.read_window(files, _last(days))
     assert [frame["ts"].dt.date().n_unique() for frame in found] == counted
     assert 0 < window.calls.rows <= calls.height
 
@@ -94,7 +98,7 @@ def test_seconds_of_a_day_in_several_files_count_once(calls: pl.DataFrame, tmp_p
     halves = [half for day in whole for half in (day.gather_every(2), day.gather_every(2, 1))]
     files = _store([each for each in halves if each.height], tmp_path, few=0)
     expected = FileCounts.add([FileCounts.of(day) for day in whole])
-    counted = windows.read_window(files, DAYS, 0).calls.counted
+    counted = windows.read_window(files, _last(DAYS)).calls.counted
     assert counted is not None
     assert {row["day"]: row["seconds"] for row in counted.days} == {
         row["day"]: row["seconds"] for row in expected.days.iter_rows(named=True)

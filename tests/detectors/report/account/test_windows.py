@@ -1,15 +1,16 @@
 """An account's calls from files that lack columns, with labels that repeat or not."""
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import detectors
-from detectors.contract import AuditedWindow, Report
+from detectors.contract import AuditedWindow, CallWindow, Report
 from detectors.engines import categories
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 from detectors.report import evidence
@@ -17,12 +18,15 @@ from detectors.report.account import windows
 from detectors.report.account.imports import Terms
 from detectors.report.account.spark_windows import read_table
 from detectors.report.counting import records
+from detectors.report.counting.projection import EPOCH, iso_time
 from tests.detectors.engines.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 
 SEEDS = (106, 39)
 LOOPS = (28, 118)
+MICROSECOND = timedelta(microseconds=1)
 TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
+ALL = CallWindow(days=4_000, now=datetime(2100, 1, 1, tzinfo=UTC))
 
 
 def _calls() -> pl.DataFrame:
@@ -64,7 +68,7 @@ def _empty(column: pl.Series) -> str | int:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
     """Return the report of all calls in one file, audited as few calls are."""
     files = _write_one(_calls(), tmp_path_factory.mktemp("alone"))
-    return windows.audit_window(files, 4_000, TERMS).report
+    return windows.audit_window(files, ALL, TERMS).report
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,7 @@ def test_any_files_of_any_number_of_calls_give_the_same_report(
     monkeypatch.setattr(evidence, "_PART_CALLS", 100)
     monkeypatch.setattr(evidence, "_MOST_PARTS", 1_000)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
-    audited = windows.audit_window(_write(_calls(), tmp_path), 4_000, TERMS)
+    audited = windows.audit_window(_write(_calls(), tmp_path), ALL, TERMS)
     assert audited.report.findings
     assert audited.report.to_json() == alone.to_json()
     assert _add_days(audited) == {each.id: each.calls for each in audited.report.findings}
@@ -105,9 +109,9 @@ def test_many_calls_without_sessions_are_split_as_few_are(
     """Without session IDs, loops are found by comparing each call with the row before."""
     calls = detectors.read(as_polars(draw_log(seed))).frame
     calls = calls.select(pl.exclude("session_id")).unique(maintain_order=True)
-    few = windows.audit_window(_write_one(calls, tmp_path), 4_000, TERMS).report
+    few = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS).report
     monkeypatch.setattr(records, "FEW_CALLS", 0)
-    many = windows.audit_window(_write_one(calls, tmp_path), 4_000, TERMS).report
+    many = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS).report
     assert "d6_chatty_loop" in {finding.detector for finding in many.findings}
     assert many.to_json() == few.to_json()
 
@@ -128,23 +132,59 @@ def test_labels_of_some_files_repeat_and_of_others_do_not(
     for half, file in zip(halves, files, strict=True):
         half.write_parquet(file)
     assert halves[1].height > categories.MOST_CATEGORIES
-    kinds = windows.read_window(files, 4_000, 0).calls.calls.collect_schema()
+    kinds = windows.read_window(files, ALL).calls.calls.collect_schema()
     assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
 
 
 def test_only_the_window_is_read(tmp_path: Path) -> None:
     calls = _calls()
-    window = windows.read_window(_write(calls, tmp_path), 10, 5).calls
+    window = windows.read_window(_write(calls, tmp_path), replace(ALL, days=10, duplicates=5)).calls
     newest: datetime = calls["ts"].to_list()[-1]
     expected = calls.filter(pl.col("ts") > newest - timedelta(days=10)).height
     assert 0 < expected < calls.height
     assert window.rows == expected + 5
 
 
+def test_calls_in_the_future_are_counted_and_enter_when_their_time_comes(tmp_path: Path) -> None:
+    """Also those in a file whose counts are stored; a call exactly a day ahead is not one."""
+    calls = _calls().head(60)
+    now: datetime = calls["ts"].to_list()[-1]
+    ahead = [timedelta(days=1), timedelta(days=1, microseconds=1), timedelta(days=9)]
+    later = [calls.head(1).with_columns(ts=pl.lit(now + each)) for each in ahead]
+    files = _write_one(concat([calls, *later]), tmp_path)
+    read = replace(ALL, now=now, future_calls=5)
+    for days_later, rows, future in ((0, 61, 7), (2, 62, 6), (9, 63, 5)):
+        window = replace(read, now=now + timedelta(days=days_later))
+        audited = windows.audit_window(files, window, TERMS)
+        assert audited.report.audit.records == rows
+        assert audited.traffic is not None
+        assert sum(each.calls for each in audited.traffic.traffic) == rows
+        quality = audited.report.data_quality
+        assert quality is not None
+        assert quality.future_calls == future
+    early = windows.audit_window(files, replace(read, now=now - timedelta(days=9_000)), TERMS)
+    assert (early.report.audit.records, early.traffic) == (0, None)
+
+
+@pytest.mark.parametrize(("calls", "kind"), [(2, "none"), (29, "none"), (30, "good")])
+def test_who_resumes_after_a_pause_is_seen_at_once(calls: int, kind: str, tmp_path: Path) -> None:
+    """And the kind of the projection counts the calls of its 30 days."""
+    usual = _calls().tail(3_000)
+    newest: datetime = usual["ts"].to_list()[-1]
+    resumed = usual.head(calls).with_columns(
+        ts=pl.lit(newest + timedelta(days=45)) + pl.duration(minutes=pl.int_range(pl.len()))
+    )
+    window = CallWindow(days=90, now=newest + timedelta(days=45, hours=1))
+    files = _write_one(concat([usual, resumed]), tmp_path)
+    audit = windows.audit_window(files, window, TERMS).report.audit
+    assert audit.last_call == iso_time((resumed["ts"].to_list()[-1] - EPOCH) // MICROSECOND)
+    assert (audit.outlier_calls, audit.projection) == (0, kind)
+
+
 def test_no_calls_give_an_empty_report(tmp_path: Path) -> None:
     CALLS.to_frame().write_parquet(tmp_path / "empty.parquet")
-    audited = windows.audit_window([tmp_path / "empty.parquet"], 30, TERMS)
+    audited = windows.audit_window([tmp_path / "empty.parquet"], ALL, TERMS)
     assert (audited.report.findings, audited.finding_days, audited.traffic) == ((), [], None)
-    assert windows.audit_window([], 30, TERMS).report.to_json() == audited.report.to_json()
-    as_on_spark = read_table(nw.from_native(CALLS.to_frame().lazy()), 30, 0, 0)
+    assert windows.audit_window([], ALL, TERMS).report.to_json() == audited.report.to_json()
+    as_on_spark = read_table(nw.from_native(CALLS.to_frame().lazy()), ALL, 0)
     assert as_on_spark.calls.collect().is_empty()
