@@ -19,6 +19,7 @@ from service.web.api import (
     audits,
     comparison,
     early_access,
+    future_calls,
     ingest,
     oauth,
     otlp,
@@ -73,6 +74,7 @@ from service.web.pages.developer import secrets as developer
 from service.web.pages.findings import detail as findings_detail
 from service.web.pages.findings import downloads as finding_downloads
 from service.web.pages.findings import home as findings
+from service.web.pages.imports import future as imports_future
 from service.web.pages.imports import page as imports
 from service.web.pages.public import client_index, docs, health, legal, sample, security_txt
 from service.web.pages.public import landing as public
@@ -87,6 +89,7 @@ _API: Final = (
     account_findings,
     spend,
     comparison,
+    future_calls,
     report_links,
     webhooks,
     early_access,
@@ -120,6 +123,7 @@ _PAGES: Final = (
     dashboard,
     spend_page,
     imports,
+    imports_future,
     spend_details,
     compare,
     findings,

@@ -121,7 +121,9 @@ def place(
         log = _open(source, named, progress=progress, has_categories=True)
     if isinstance(log, UsageLog):
         calls: Calls = nw.from_native(checked_calls(log.frame))
-        return CheckedCalls(calls, log.rows, log.invalid), engine_of(calls)
+        future = log.future_calls
+        checked = CheckedCalls(calls, log.rows, log.invalid, future_calls=future)
+        return checked, engine_of(calls)
     engine = engine_of(log)
     return check_table(log, engine), engine
 

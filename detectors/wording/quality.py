@@ -77,13 +77,11 @@ def _outliers(audit: AuditSummary) -> str:
 
 def _future(quality: DataQuality | None) -> Iterator[str]:
     if quality is not None and quality.future_calls:
-        is_, its, enters = (
-            ("is", "its", "it") if quality.future_calls == 1 else ("are", "their", "they")
-        )
+        is_, them = ("is", "it") if quality.future_calls == 1 else ("are", "them")
         yield (
-            f"{counted(quality.future_calls, 'call')} {is_} dated in the future, by more than a day. "
-            f"Until {its} time comes, {enters} count{'s' if enters == 'it' else ''} in no total of "
-            "your account. Check the clock of the program that sent them."
+            f"{counted(quality.future_calls, 'call')} {is_} dated more than a day in the future. "
+            f"Your account's figures leave {them} out until then. Check the clock of the program "
+            f"that sent {them}."
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 
 from detectors.cli.comparison import ChangedFinding, Printed, print_comparison
 from detectors.cli.terminal import report_console
+from detectors.wording.figures import counted, usd
+from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 from service.cli.options import CommandError, data_option, one_line_errors, reach
 from service.cli.output import print_fields
@@ -33,12 +35,18 @@ from service.models.access.credentials import (
 from service.models.audits.audits import ACCOUNT
 from service.models.base import utc_now
 from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS, queue_account_audit
+from service.models.calls.future_calls import (
+    delete_future_calls,
+    list_future_calls,
+    sum_future_calls,
+)
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.usage.periods import Periods
 from service.operations.comparing import compare_periods
 from service.web.auth.scopes import SCOPES
 from service.web.schemas.comparison import ComparisonSchema, ImpossibleError, choose, describe
+from service.web.schemas.future_calls import FutureCallsSchema
 from service.web.schemas.labels import read_label
 from service.web.schemas.spend import find_day
 
@@ -134,6 +142,55 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
     print_fields({"audit_id": audit_id, "report": f"{config.base_url}/audits/{audit_id}"}, as_json)
 
 
+@account.command("future-calls")
+@click.argument("email")
+@json_option
+@data_option
+@one_line_errors
+def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
+    """List an account's calls that are dated after today.
+
+    They come from wrong clocks, and count once their day has come.
+    """
+    with session_of(reach(data_dir)) as session:
+        owner, today = get_account(session, email), utc_now().date()
+        found = sum_future_calls(session, owner.id, today)
+        lines = list_future_calls(session, owner.id, today)
+    if as_json:
+        fields = {**found._asdict(), "lines": [line._asdict() for line in lines]}
+        click.echo(FutureCallsSchema(exclude=["is_deleting"]).dumps(fields))
+        return
+    for line in lines:
+        labels = f"{inert(line.route or 'no route')}, {inert(line.model)}"
+        click.echo(f"{line.day}: {counted(line.calls, 'call')}, {usd(line.cost_usd)}, {labels}")
+    click.echo(f"{counted(found.calls, 'call')} dated after today, {usd(found.cost_usd)}")
+
+
+@account.command("delete-future-calls")
+@click.argument("email")
+@click.option("--from", "first", metavar="DAY", help="The first day (UTC); tomorrow by default.")
+@click.option("--to", "last", metavar="DAY", help="The last day; by default the last one.")
+@json_option
+@data_option
+@one_line_errors
+def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
+    """Delete an account's calls that are dated after today, for good.
+
+    A worker writes their files again within a minute.
+    """
+    chosen, config = _read_days(days), reach(data_dir)
+    with session_of(config) as session:
+        owner = get_account(session, email)
+        ends = (chosen.get("first", date.min), chosen.get("last", date.max))
+        calls = delete_future_calls(session, owner.id, utc_now().date(), ends)
+        if calls:
+            details = {"calls": calls}
+            add_security_event(session, owner.id, EventKind.FUTURE_CALLS_DELETED, details)
+            session.commit()
+            AuditQueues.from_config(config).enqueue_compaction(owner.id)
+    print_fields({"deleted_calls": calls}, as_json)
+
+
 @account.command()
 @click.argument("email")
 @click.option("--from", "first", metavar="DAY", help="The later period's first day (UTC).")
@@ -180,10 +237,15 @@ def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None
     )
 
 
-def _read_periods(days: Mapping[str, str | None]) -> Periods:
+def _read_days(days: Mapping[str, str | None]) -> dict[str, date]:
     given = {name: find_day(text) for name, text in days.items() if text is not None}
     if None in given.values():
         raise CommandError("enter days from 2000 to 2100, such as 2026-03-01")
+    return cast("dict[str, date]", given)
+
+
+def _read_periods(days: Mapping[str, str | None]) -> Periods:
+    given = _read_days(days)
     try:
         periods = choose(given, utc_now().date())
     except ImpossibleError as error:

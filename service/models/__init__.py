@@ -19,6 +19,7 @@ from service.models.calls.account_findings import (
 )
 from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
 from service.models.calls.daily_spend import SpendDay, SpendGroup, SpendRow
+from service.models.calls.deleted_calls import DeletedCalls
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -51,6 +52,7 @@ __all__ = [
     "CallImport",
     "Credit",
     "Customer",
+    "DeletedCalls",
     "EarlyAccess",
     "FailedWork",
     "FindingChange",

@@ -83,8 +83,16 @@ def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
     )
 
 
+# An import, and the first and last day of its calls that were deleted.
+Deleted = tuple[str, date, date]
+
+
 def merge_files(
-    frames: Iterable[pl.DataFrame], *, months_before: date, without: Collection[str] = ()
+    frames: Iterable[pl.DataFrame],
+    *,
+    months_before: date,
+    without: Collection[str] = (),
+    deleted: Sequence[Deleted] = (),
 ) -> Iterator[CallFile]:
     """Merge calls into one file per day, or per month for months that end before a day.
 
@@ -96,6 +104,8 @@ def merge_files(
         Earlier months, in UTC, become one file each.
     without : collection of str
         Imports whose calls are excluded, because a later reading replaces them.
+    deleted : sequence of (str, date, date)
+        Imports whose calls of some days, in UTC, are excluded.
 
     Yields
     ------
@@ -106,6 +116,8 @@ def merge_files(
     merged = _join(list(frames))
     if without:
         merged = merged.filter(~pl.col(IMPORT).is_in(list(without)))
+    if deleted:
+        merged = _without_deleted(merged, deleted)
     if merged.is_empty():
         return
     merged = merged.sort("ts", maintain_order=True)
@@ -117,6 +129,15 @@ def merge_files(
         if begin < stop:
             once, duplicates = _drop_duplicates(merged[begin:stop])
             yield CallFile(days[begin], days[stop - 1], once, duplicates)
+
+
+def _without_deleted(calls: pl.DataFrame, deleted: Sequence[Deleted]) -> pl.DataFrame:
+    kinds = {IMPORT: pl.String, "first": pl.Date, "last": pl.Date}
+    ranges = pl.DataFrame(deleted, kinds, orient="row")
+    days = calls.select(IMPORT, pl.col("ts").dt.date().alias("day")).with_row_index("row")
+    is_deleted = pl.col("day").is_between("first", "last")
+    rows = days.join(ranges, on=IMPORT).filter(is_deleted)["row"]
+    return calls.filter(~pl.int_range(pl.len()).is_in(rows.implode()))
 
 
 def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

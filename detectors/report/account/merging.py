@@ -8,7 +8,13 @@ from typing import BinaryIO, cast
 import polars as pl
 
 from detectors.contract import DailySpend, MergedCalls, StoredImport
-from detectors.report.account.call_files import IMPORT, merge_files, read_calls, write_calls
+from detectors.report.account.call_files import (
+    IMPORT,
+    Deleted,
+    merge_files,
+    read_calls,
+    write_calls,
+)
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.account.imports import Terms
 
@@ -17,24 +23,30 @@ Stored = tuple[BinaryIO, str | None]
 
 
 def merge_stored(
-    files: Sequence[Stored], terms: Terms, *, months_before: date, without: Collection[str] = ()
+    files: Sequence[Stored],
+    terms: Terms,
+    *,
+    months_before: date,
+    without: Collection[str] = (),
+    deleted: Sequence[Deleted] = (),
 ) -> Iterator[MergedCalls]:
     """Merge stored files as `merge_files` does, and sum the spend of each new file."""
     frames = [read_calls(file, import_id) for file, import_id in files]
-    new = list(merge_files(frames, months_before=months_before, without=without))
+    merged = merge_files(frames, months_before=months_before, without=without, deleted=deleted)
+    new = list(merged)
     del frames
     calls = [each.frame.drop("import_id") for each in new]
     spend = sum_spend(calls, terms.prices, terms.list_prices)
-    for merged, lines in zip(new, spend, strict=True):
+    for file, lines in zip(new, spend, strict=True):
         content = BytesIO()
-        write_calls(merged.frame, content)
+        write_calls(file.frame, content)
         yield MergedCalls(
-            first_day=merged.first_day,
-            last_day=merged.last_day,
+            first_day=file.first_day,
+            last_day=file.last_day,
             content=content.getvalue(),
-            calls=merged.frame.height,
-            duplicates=merged.duplicates,
-            imports=len(merged.imports),
+            calls=file.frame.height,
+            duplicates=file.duplicates,
+            imports=len(file.imports),
             spend=lines,
             priced_with=terms.key,
             rates=digest_models(terms, lines),

@@ -17,7 +17,6 @@ from detectors.report.account.windows import UNUSED, Window, audit_calls, of_acc
 from detectors.report.counting.projection import EPOCH
 
 _MICROSECOND: Final = timedelta(microseconds=1)
-_AT: Final = nw.col("at_us")
 
 
 class IncompleteFilesError(RuntimeError):
@@ -72,15 +71,16 @@ def read_table(table: Calls, window: CallWindow, calls: int) -> CheckedCalls:
     names = _names(table)
     timed = engine.read_instants(table.select(*names))
     until = (window.until - EPOCH) // _MICROSECOND
-    is_past = _AT <= until
-    newest = nw.when(is_past).then(_AT).max().alias("newest_us")
+    at = nw.col("at_us")
+    is_past = at <= until
+    newest = nw.when(is_past).then(at).max().alias("newest_us")
     past = is_past.cast(nw.Int64).sum().alias("past")
     (total,) = engine.fetch(timed.select(nw.len().alias("calls"), past, newest))
     if total["calls"] != calls:
         raise IncompleteFilesError(f"{total['calls']} of {calls} calls")
     # No calls have no newest one.
     since = (total["newest_us"] or 0) - timedelta(days=window.days) // _MICROSECOND
-    in_window = timed.filter(_AT > since, is_past).drop("ts")
+    in_window = timed.filter(at > since, is_past).drop("ts")
     checked, count = _check(in_window, engine, names)
     future_calls = window.future_calls + total["calls"] - (total["past"] or 0)
     return of_account(engine.keep(checked), count + window.duplicates, future_calls)

@@ -160,7 +160,7 @@ def _read(file: Path, optional: Sequence[str], until: datetime) -> _Part:
     filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
     frame, counts = scanned.with_columns(filled).collect(), FileCounts.read(file)
     texts = [name for name in schema if name != "request_id" and schema[name] == pl.String]
-    future_calls = (frame["ts"] > until).sum()
+    future_calls = int((frame["ts"] > until).sum())
     if future_calls:
         frame, counts = frame.filter(pl.col("ts") <= until), None
     times = frame["ts"]

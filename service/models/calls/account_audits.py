@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Connection, ForeignKey, and_, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from detectors.contract import CLOCK_MARGIN
 from service.models.audits.audits import ACCOUNT, DONE, PROCESSING, QUEUED, Audit
 from service.models.base import Base, new_id, utc_now
 from service.models.calls.call_files import CallFile
+from service.models.calls.daily_spend import SpendDay
 
 WINDOWS: Final = (7, 30, 90)  # days
 DEFAULT_WINDOW: Final = 30
@@ -35,6 +37,7 @@ class AccountCalls(Base):
     first_import_at: Mapped[datetime]
     last_import_at: Mapped[datetime] = mapped_column(index=True)
     last_audit_at: Mapped[datetime | None]
+    next_call_on: Mapped[date | None]  # the first day with calls that the last audit hasn't seen
 
 
 def note_imports(connection: Connection, account_ids: Iterable[str]) -> None:
@@ -57,7 +60,8 @@ def note_imports(connection: Connection, account_ids: Iterable[str]) -> None:
 def list_due_accounts(connection: Connection, limit: int) -> Sequence[str]:
     """Return accounts with calls that no audit of the account has seen, whose turn it is.
 
-    That is after ten quiet minutes, at most once an hour; and once a day (UTC) if calls never stop.
+    That is after ten quiet minutes, at most once an hour; and once a day (UTC) if calls never stop,
+    or if the time of calls has come that were in the future.
     """
     last_audit = func.coalesce(AccountCalls.last_audit_at, AccountCalls.first_import_at)
     has_new = or_(
@@ -72,7 +76,9 @@ def list_due_accounts(connection: Connection, limit: int) -> Sequence[str]:
         ),
     )
     is_next_day = last_audit < func.date_trunc("day", func.now(), "UTC")
-    query = select(AccountCalls.account_id).where(has_new, or_(is_quiet, is_next_day))
+    has_entered = AccountCalls.next_call_on <= (utc_now() + CLOCK_MARGIN).date()
+    is_due = or_(and_(has_new, is_quiet), and_(or_(has_new, has_entered), is_next_day))
+    query = select(AccountCalls.account_id).where(is_due)
     return connection.scalars(query.order_by(AccountCalls.last_import_at).limit(limit)).all()
 
 
@@ -103,8 +109,10 @@ def queue_account_audit(connection: Connection, account_id: str, days: int) -> s
         .on_conflict_do_nothing(index_elements=["account_id"], index_where=is_unfinished)
         .returning(Audit.id)
     )
+    ahead = (SpendDay.account_id == account_id, SpendDay.day > utc_now().date())
+    next_call_on = select(func.min(SpendDay.day)).where(*ahead).scalar_subquery()
     noted = update(AccountCalls).where(AccountCalls.account_id == account_id)
-    connection.execute(noted.values(last_audit_at=func.now()))
+    connection.execute(noted.values(last_audit_at=func.now(), next_call_on=next_call_on))
     return added or _find_unfinished(connection, account_id)
 
 

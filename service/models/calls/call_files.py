@@ -4,8 +4,9 @@ The frame of an audit is a file of level `IMPORT` at first. Compaction replaces 
 transaction marks the old files as replaced and adds the new files, whose blobs exist before it.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from detectors.contract import DailySpend
 from service.models.base import Base, Owned, new_id
 from service.models.calls.daily_spend import add_spend, drop_spend
+from service.models.calls.deleted_calls import DeletedCalls
 
 # So many files of one level of an open day become one of the next.
 FAN_IN: Final = 6
@@ -152,6 +154,8 @@ def add_imports(connection: Connection, imports: Sequence[NewImport]) -> None:
                 connection.execute(insert(ReplacedImport).values(row))
         new.append(each)
     _insert_imports(connection, new)
+    if earlier:
+        new = _without_deleted(connection, new)
     files = {each.audit_id: _file_of(each) for each in new if each.calls}
     add_files(connection, list(files.values()))
     add_spend(
@@ -184,6 +188,26 @@ def _insert_imports(connection: Connection, imports: Sequence[NewImport]) -> Non
         connection.execute(
             statement.on_conflict_do_update(index_elements=["audit_id"], set_=changed), rows
         )
+
+
+def _without_deleted(connection: Connection, imports: Sequence[NewImport]) -> list[NewImport]:
+    """Leave out the spend of days that their account has deleted; compaction drops the calls."""
+    own = DeletedCalls.audit_id.in_([each.audit_id for each in imports])
+    days = (DeletedCalls.audit_id, DeletedCalls.first_day, DeletedCalls.last_day)
+    pending = update(DeletedCalls).where(own).values(applied_at=None).returning(*days)
+    deleted = defaultdict[str, list[tuple[date, date]]](list)
+    for audit_id, first, last in connection.execute(pending):
+        deleted[audit_id].append((first, last))
+    left = []
+    for each in imports:
+        spend = [
+            line
+            for line in each.spend
+            if not any(first <= line.day <= last for first, last in deleted[each.audit_id])
+        ]
+        calls = sum(line.calls for line in spend) if deleted[each.audit_id] else each.calls
+        left.append(replace(each, spend=spend, calls=calls))
+    return left
 
 
 def _file_of(new: NewImport) -> dict[str, Any]:
@@ -254,7 +278,7 @@ def list_due(connection: Connection, today: date, limit: int) -> Sequence[str]:
     """Return accounts whose files compaction may merge.
 
     They have a day that is over and not yet one file, many files of an open day, or calls of a
-    replaced reading.
+    replaced reading or that were deleted.
     """
     is_quiet = CallFile.created_at < func.now() - QUIET
     is_over = func.bool_or(and_(CallFile.last_day < today, is_quiet))
@@ -265,5 +289,6 @@ def list_due(connection: Connection, today: date, limit: int) -> Sequence[str]:
         .group_by(CallFile.account_id)
         .having(or_(is_over, has_many))
     )
-    either = unmerged.union(select(ReplacedImport.account_id)).limit(limit)
+    deleted = select(DeletedCalls.account_id).where(DeletedCalls.applied_at.is_(None))
+    either = unmerged.union(select(ReplacedImport.account_id), deleted).limit(limit)
     return connection.scalars(either).all()

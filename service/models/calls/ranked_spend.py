@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     CTE,
     ColumnElement,
+    Connection,
     Select,
     bindparam,
     case,
@@ -123,18 +125,22 @@ def spend_by_day(
 
 
 def find_last_day(
-    session: Session, account_id: str, only: Mapping[str, str] | None = None
+    session: Session | Connection,
+    account_id: str,
+    today: date,
+    only: Mapping[str, str] = MappingProxyType({}),
 ) -> date | None:
-    """Return the last day with calls that have these labels, if the account has any."""
-    labels = {_parameter(name): value for name, value in (only or {}).items()}
-    query = _last_day(tuple(sorted(only or {})))
-    return session.scalars(query, {"account_id": account_id, **labels}).first()
+    """Return the last day until today with calls that have these labels, if there are any."""
+    labels = {_parameter(name): value for name, value in only.items()}
+    query = _last_day(tuple(sorted(only)))
+    return session.scalars(query, {"account_id": account_id, "today": today, **labels}).first()
 
 
 @cache
 def _last_day(only: tuple[str, ...]) -> Select[date]:
     same = [getattr(SpendRow, name) == value for name, value in _values(only).items()]
-    query = select(SpendRow.day).where(SpendRow.account_id == bindparam("account_id"), *same)
+    own = (SpendRow.account_id == bindparam("account_id"), SpendRow.day <= bindparam("today"))
+    query = select(SpendRow.day).where(*own, *same)
     return query.order_by(SpendRow.day.desc()).limit(1)
 
 

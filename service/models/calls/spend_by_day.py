@@ -117,9 +117,9 @@ def matches_spend(
     ]
 
 
-def list_routes(session: Session, account_id: str, first: date) -> Sequence[str]:
-    """Return the routes with spend since a day, most expensive first, at most 200."""
-    spend = group_spend(account_id, "route", (first, date.max))
+def list_routes(session: Session, account_id: str, days: tuple[date, date]) -> Sequence[str]:
+    """Return the routes with spend on some days, most expensive first, at most 200."""
+    spend = group_spend(account_id, "route", days)
     routes = select(spend.value).where(*spend.matches).group_by(spend.value)
     ranked = routes.order_by(func.sum(spend.cost_usd).desc(), spend.value)
     return session.scalars(ranked.limit(_SUGGESTED)).all()

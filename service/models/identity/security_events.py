@@ -50,6 +50,7 @@ class EventKind(StrEnum):
     TARGET_REMOVED = "target_removed"
     LINK_REVOKED = "link_revoked"
     LINK_RENEWED = "link_renewed"
+    FUTURE_CALLS_DELETED = "future_calls_deleted"
     ADMIN_SIGNED_OUT = "admin_signed_out"
     ADMIN_RESET_PASSKEYS = "admin_reset_passkeys"
     ACCOUNT_DELETED = "account_deleted"

@@ -29,6 +29,7 @@ from service.models.calls.call_files import (
     replace_files,
 )
 from service.models.calls.daily_spend import add_spend
+from service.models.calls.future_calls import finish_deletions, list_pending_deletions
 from service.operations.call_store.plan import Merge, months_before, plan_merges
 
 # An arbitrary number: every compaction takes a lock of its account with it.
@@ -44,6 +45,8 @@ _log = get_logger(__name__)
 # worker hands it in, because this package loads no dataframe library.
 MergeFiles = Callable[..., Iterator[MergedCalls]]
 New = tuple[dict[str, Any], Sequence[DailySpend]]
+# A reading of an import, and the first and last day of its calls that were deleted.
+Deleted = tuple[Any, ...]
 
 
 class FilesChangedError(Exception):
@@ -76,17 +79,22 @@ class Compaction:
         with self._only_one(is_patient=at_once) as is_only:
             while is_only:
                 replaced = self._transact(list_replaced_imports)
-                days = [(row.first_day, row.last_day) for row in replaced]
                 without = [row.import_id for row in replaced]
                 files = self._transact(list_live)
+                pending = self._transact(list_pending_deletions)
+                deleted = [tuple(row[1:]) for row in pending]
+                days = [(row.first_day, row.last_day) for row in (*replaced, *pending)]
                 due = list(plan_merges(files, self.now(), replaced=days, at_once=at_once))
                 done = [
-                    (at_once or not is_stop_requested()) and self._run(each, without)
+                    (at_once or not is_stop_requested()) and self._run(each, without, deleted)
                     for each in due
                 ]
                 merges += sum(done)
                 if all(done):
                     transact(self.engine, partial(drop_replaced_imports, import_ids=without))
+                    done_ids = [row.id for row in pending]
+                    finish = partial(finish_deletions, account_id=self.account_id, ids=done_ids)
+                    transact(self.engine, finish)
                 if at_once and due and not any(done):
                     raise FilesChangedError
                 if not any(done):
@@ -113,10 +121,10 @@ class Compaction:
                 if is_only:
                     connection.execute(_UNLOCK, key)
 
-    def _run(self, due: Merge, without: Sequence[str]) -> bool:
+    def _run(self, due: Merge, without: Sequence[str], deleted: Sequence[Deleted]) -> bool:
         """Write the new files and put them in place of the old; False if these have changed."""
         try:
-            new = self._write(due, without)
+            new = self._write(due, without, deleted)
         except BlobNotFoundError:
             # An audit that was published again has replaced its frame.
             return self._has_changed()
@@ -132,7 +140,7 @@ class Compaction:
         _log.warning("call_files_changed", account_id=self.account_id)
         return False
 
-    def _write(self, due: Merge, without: Sequence[str]) -> list[New]:
+    def _write(self, due: Merge, without: Sequence[str], deleted: Sequence[Deleted]) -> list[New]:
         new: list[New] = []
         now = self.now()
         with ExitStack() as stack:
@@ -140,7 +148,8 @@ class Compaction:
                 (stack.enter_context(self.blobs.open(file.blob_key)), file.import_id)
                 for file in due.files
             ]
-            for merged in self.merge(files, months_before=months_before(now), without=without):
+            options = {"without": without, "deleted": deleted}
+            for merged in self.merge(files, months_before=months_before(now), **options):
                 row = self._row(merged, due, now)
                 self.blobs.put(row["blob_key"], merged.content)
                 new.append((row, merged.spend))

@@ -67,7 +67,8 @@ def plan_merges(
     now : datetime
         In UTC.
     replaced : sequence of (date, date)
-        Days with calls of imports that were replaced: their files are written again.
+        Days with calls of imports that were replaced, or that were deleted: their files are
+        written again.
     at_once : bool
         Merge all that can be merged, without waiting for more.
     """
@@ -96,7 +97,7 @@ def _period(day: date, now: datetime) -> date:
 
 
 def _overlaps(file: File, days: Days) -> bool:
-    return file.level > IMPORT and file.first_day <= days[1] and file.last_day >= days[0]
+    return file.first_day <= days[1] and file.last_day >= days[0]
 
 
 def _is_quiet(files: Sequence[File], now: datetime) -> bool:

@@ -34,6 +34,10 @@ class RealizedSavings:
     monthly_usd: Decimal = Decimal(0)  # at today's volume
 
 
+# The last day until today with calls, and two periods.
+_Ends = tuple[date, tuple[date, date], tuple[date, date]]
+
+
 class _Periods(NamedTuple):
     """Sums before the fix, since, and in two periods since."""
 
@@ -52,18 +56,19 @@ def measure_all_realized(
 ) -> RealizedSavings:
     """Return the realized savings of an account, in total and in two periods.
 
-    ``newest`` is the last day with calls of the account.
+    ``newest`` is the last day until today with calls of the account.
     """
     fixed = _find_fixed(session, account_id, only)
-    if not fixed:
-        return RealizedSavings(findings=0, measured=0)
-    calls = _sum_calls(session, account_id, only, periods)
-    waste = _sum_waste(session, account_id, only, periods)
+    if not fixed or newest is None:
+        return RealizedSavings(findings=len(fixed), measured=0)
+    ends = (newest, *periods)
+    calls = _sum_calls(session, account_id, only, ends)
+    waste = _sum_waste(session, account_id, only, ends)
     nothing = _Periods(*(Decimal(0) for _ in _Periods._fields))
     saved = []
     for finding_id, fixed_on in fixed.items():
         counts = calls.get(finding_id, nothing)
-        days = (newest - fixed_on).days if newest else 0
+        days = (newest - fixed_on).days
         if days > 0 and counts.before and counts.since:
             saved.append((_save(counts, waste.get(finding_id, nothing)), days))
     return RealizedSavings(
@@ -100,14 +105,14 @@ def _fixed(account_id: str, only: Mapping[str, str]) -> list[ColumnElement[bool]
 
 
 def _sum_calls(
-    session: Session | Connection, account_id: str, only: Mapping[str, str], periods: Any
+    session: Session | Connection, account_id: str, only: Mapping[str, str], ends: _Ends
 ) -> Mapping[str, _Periods]:
     """Return the calls of each finding's route, which are grouped; without one, of its model."""
-    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls, periods))
+    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls, ends))
     of_route = (_HAS_ROUTE, SpendGroup.value == AccountFinding.route, SpendGroup.label == "route")
     groups = groups.join(SpendGroup, SpendGroup.account_id == AccountFinding.account_id)
     groups = groups.where(*of_route, SpendGroup.day >= _BEFORE)
-    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls, periods))
+    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls, ends))
     lines = lines.join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE)).where(~_HAS_ROUTE)
     matches = _fixed(account_id, only)
     both = (query.where(*matches).group_by(AccountFinding.id) for query in (groups, lines))
@@ -115,18 +120,19 @@ def _sum_calls(
 
 
 def _sum_waste(
-    session: Session | Connection, account_id: str, only: Mapping[str, str], periods: Any
+    session: Session | Connection, account_id: str, only: Mapping[str, str], ends: _Ends
 ) -> Mapping[str, _Periods]:
     """Return the dollars that each finding cost more than it had to."""
     of_finding = FindingSaving.account_finding_id == AccountFinding.id
-    sums = _sums(FindingSaving.day, FindingSaving.saving_usd, periods)
+    sums = _sums(FindingSaving.day, FindingSaving.saving_usd, ends)
     is_recent = FindingSaving.day >= _BEFORE
     query = select(AccountFinding.id, *sums).join(FindingSaving, and_(of_finding, is_recent))
     return _read(session, query.where(*_fixed(account_id, only)).group_by(AccountFinding.id))
 
 
-def _sums(day: Any, amount: Any, periods: Any) -> _Periods:
-    since = day > FIXED_ON
+def _sums(day: Any, amount: Any, ends: _Ends) -> _Periods:
+    newest, *periods = ends
+    since = and_(day > FIXED_ON, day <= newest)
     in_periods = (and_(since, day.between(*each)) for each in periods)
     conditions = (day <= FIXED_ON, since, *in_periods)
     return _Periods(*(func.coalesce(func.sum(amount).filter(each), 0) for each in conditions))

@@ -22,8 +22,10 @@ from sqlalchemy import (
     select,
 )
 
+from service.models.base import utc_now
 from service.models.calls.account_findings import AccountFinding, FindingSaving
 from service.models.calls.daily_spend import SpendRow
+from service.models.calls.ranked_spend import find_last_day
 
 # So long before a fix, what the finding cost is measured.
 DAYS_BEFORE: Final = 14
@@ -71,12 +73,6 @@ class Realized:
         return self.avoidable_since / self.calls_since
 
 
-def find_newest_day(connection: Connection, account_id: str) -> date | None:
-    """Return the last day with calls of the account."""
-    own = SpendRow.account_id == account_id
-    return connection.scalar(select(func.max(SpendRow.day)).where(own))
-
-
 def measure_realized(
     connection: Connection, account_id: str, finding_ids: Collection[str]
 ) -> Mapping[str, Realized]:
@@ -86,7 +82,9 @@ def measure_realized(
     same since: (W - w) x calls of the route since. A finding is missing before a day has passed,
     and without calls before the fix or since.
     """
-    newest = find_newest_day(connection, account_id) if finding_ids else None
+    if not finding_ids:
+        return {}
+    newest = find_last_day(connection, account_id, utc_now().date())
     if newest is None:
         return {}
     given = {"account_id": account_id, "newest": newest, "finding_ids": list(finding_ids)}
@@ -103,7 +101,7 @@ def measure_realized(
 def _queries() -> tuple[Select[*tuple[Any, ...]], Select[*tuple[Any, ...]]]:
     """Return the queries of the calls and of the savings, which take longer to build than to run.
 
-    Their parameters are the account's ID, its newest day, and the IDs of findings.
+    Their parameters are the account's ID, its last day until today, and the IDs of findings.
     """
     fixed = (
         AccountFinding.account_id == bindparam("account_id"),

@@ -1,7 +1,8 @@
 """How the findings of an account change with each audit of the account.
 
-A new finding is open. One without flagged calls for 14 days, while its route has calls, is fixed. A
-fixed one with later flagged calls has returned. A dismissed one is open again when its time is up.
+A new finding is open. One without flagged calls for 14 days, while its route has calls, is fixed,
+unless the audit has less than half of the calls of the one before. A fixed one with later flagged
+calls has returned. A dismissed one is open again when its time is up.
 """
 
 from collections import defaultdict
@@ -15,7 +16,9 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, u
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from detectors.contract import Finding, FindingDay, Report
+from service.models.audits.audits import ACCOUNT, DONE, Audit
 from service.models.base import new_id
+from service.models.calls.account_audits import DEFAULT_WINDOW
 from service.models.calls.account_findings import (
     DISMISSED,
     FIXED,
@@ -71,8 +74,12 @@ def track_findings(connection: Connection, audited: AuditedFindings) -> None:
     gone = [row.id for identity, row in known.items() if identity not in found]
     connection.execute(update(AccountFinding).where(AccountFinding.id.in_(gone)).values(_NONE))
     _save_days(connection, audited, {found[key].id: own for key, own in ids.items()})
+    # Earlier releases have seen calls that are dated in the future.
+    ahead = (AccountFinding.account_id == audited.account_id, AccountFinding.last_seen > newest)
+    connection.execute(update(AccountFinding).where(*ahead).values(last_seen=newest))
+    has_usual_calls = _has_usual_calls(connection, audited)
     for row in lock_findings(connection, audited.account_id).values():
-        _move(connection, row, newest)
+        _move(connection, row, newest, has_usual_calls=has_usual_calls)
 
 
 def _save(
@@ -144,22 +151,44 @@ def _delete_days(connection: Connection, keys: Iterable[tuple[str, date]]) -> No
         connection.execute(delete(FindingSaving).where(_DAY[0].in_(own_ids), _DAY[1] == day))
 
 
-def _move(connection: Connection, row: Row[Any], newest: datetime) -> None:
+def _has_usual_calls(connection: Connection, audited: AuditedFindings) -> bool:
+    """Check whether the audit has at least half of the calls of the one before.
+
+    If not, most calls are missing rather than findings fixed.
+    """
+    query = select(Audit.records).where(
+        Audit.account_id == audited.account_id,
+        Audit.source == ACCOUNT,
+        Audit.window_days == DEFAULT_WINDOW,
+        Audit.status == DONE,
+        Audit.id != audited.audit_id,
+    )
+    before = connection.scalar(query.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(1))
+    return before is None or audited.report.audit.records * 2 >= before
+
+
+def _move(
+    connection: Connection, row: Row[Any], newest: datetime, *, has_usual_calls: bool
+) -> None:
     """Change the finding's state if it is due."""
-    if row.state in UNRESOLVED and row.last_seen < newest - FIXED_AFTER:
-        later = row.last_seen.astimezone(UTC).date() + timedelta(days=1)
-        if _has_calls_since(connection, row, later):
+    is_absent = row.last_seen < newest - FIXED_AFTER
+    if row.state in UNRESOLVED and is_absent:
+        days = (row.last_seen.astimezone(UTC).date() + timedelta(days=1), newest.date())
+        if has_usual_calls and _has_calls(connection, row, days):
             change_state(connection, row, FIXED, fixed_at=row.last_seen)
     elif row.state == FIXED and row.fixed_at is not None and row.last_seen > row.fixed_at:
         change_state(connection, row, RETURNED, fixed_at=None)
+    elif row.state == FIXED and row.fixed_at == row.last_seen and not is_absent:
+        # It seemed absent beside a call that was dated in the future.
+        change_state(connection, row, OPEN, fixed_at=None)
     elif row.state == DISMISSED and row.silent_until is not None and row.silent_until < newest:
         change_state(connection, row, OPEN, silent_until=None)
 
 
-def _has_calls_since(connection: Connection, row: Row[Any], first: date) -> bool:
-    """Check whether the finding's route, or without one its model, has calls from this day on."""
+def _has_calls(connection: Connection, row: Row[Any], days: tuple[date, date]) -> bool:
+    """Check whether the finding's route, or without one its model, has calls on these days."""
     query = select(SpendRow.id).where(
-        SpendRow.account_id == row.account_id, SpendRow.day >= first, *match_route(row)
+        SpendRow.account_id == row.account_id, SpendRow.day.between(*days), *match_route(row)
     )
     return connection.scalar(query.limit(1)) is not None
 

@@ -19,11 +19,11 @@ from service.models.calls.account_findings import (
     FindingChange,
     FindingRecord,
 )
+from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.spend_by_day import sum_days
 from service.models.mail.outbox import post_mail
 from service.models.mail.weekly import WEEKLY_DIGEST, claim_week, list_due_weekly
 from service.operations.findings.periods import measure_all_realized
-from service.operations.findings.realized import find_newest_day
 from service.operations.watching.budgets import BudgetState, list_states
 
 # Accounts per batch.
@@ -75,9 +75,8 @@ def summarize_week(
     changes = _count_changes(connection, account_id, week)
     if not spend and not any(changes.values()):
         return None
-    realized = measure_all_realized(
-        connection, account_id, {}, (week, before), find_newest_day(connection, account_id)
-    )
+    newest = find_last_day(connection, account_id, today)
+    realized = measure_all_realized(connection, account_id, {}, (week, before), newest)
     return {
         "first": week[0].isoformat(),
         "last": week[1].isoformat(),

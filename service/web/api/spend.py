@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from flask import Response
 
+from service.models.base import utc_now
+from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.spend import KEYS, Line, Selection, page_of_spend
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
@@ -48,6 +50,7 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
         "group_by": wanted.keys,
         "spend": [_describe(wanted, line) for line in lines[:limit]],
         "totals": totals,
+        "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }
     if len(lines) <= limit:
         return answer

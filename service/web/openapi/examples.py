@@ -92,6 +92,7 @@ _SPEND: Final = {
     "group_by": ["day", "model"],
     "spend": [{"day": "2026-03-01", "model": "gpt-5.5", **_SUMS}],
     "totals": {**_SUMS, "calls": 149130, "cost_usd": 5440.51236, "list_usd": 5440.51236},
+    "after_today": {"calls": 3, "cost_usd": 0.0456},
     "next_cursor": "WyIyMDI2LTAzLTAxIiwiMjAyNi0wMy0zMCJd",
 }
 _CHANGE: Final = {
@@ -161,6 +162,21 @@ _OVERVIEW: Final = {
         "stored_data": [],
     },
 }
+_FUTURE: Final = {
+    "calls": 3,
+    "cost_usd": 0.0456,
+    "is_deleting": False,
+    "lines": [
+        {
+            "day": "2034-01-02",
+            "route": "support-bot",
+            "provider": "openai",
+            "model": "gpt-4o",
+            "calls": 3,
+            "cost_usd": 0.0456,
+        }
+    ],
+}
 _TOKEN: Final = {
     "access_token": "at_…",
     "token_type": "Bearer",
@@ -184,6 +200,8 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
     "Spend": _SPEND,
     "Comparison": _COMPARISON,
+    "FutureCalls": _FUTURE,
+    "DeletedFutureCalls": {"calls": 3},
     "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},
     "AccountFinding": _ACCOUNT_FINDING,
     "ReportLinkList": {"report_links": [_REPORT_LINK]},

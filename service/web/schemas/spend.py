@@ -130,6 +130,11 @@ def _key(text: str) -> fields.String:
     return fields.String(metadata=described(f"{text} Present if `group_by` names it."))
 
 
+class FutureSumsSchema(Schema):
+    calls = _count("Number of calls.")
+    cost_usd = _dollars("Cost at your own prices, in US dollars.")
+
+
 class _KeysSchema(Schema):
     day = fields.Date(metadata=described("Day of the calls (UTC). Present if `group_by` names it."))
     route = _key("The `tag`, or else the `endpoint`; empty for calls without either.")
@@ -174,6 +179,14 @@ class SpendSchema(Schema):
         SpendTotalsSchema,
         required=True,
         metadata=described("Sums of the whole range, the same on every page."),
+    )
+    after_today = fields.Nested(
+        FutureSumsSchema,
+        required=True,
+        metadata=described(
+            "All your calls that are dated after today, whatever the range. A range that ends today"
+            " doesn't include them."
+        ),
     )
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")

@@ -1,40 +1,63 @@
 """Calls of wrong clocks harm nothing but themselves: those of 2000, of 2034, and of 2099."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, delete, func, select, text, update
 from sqlalchemy.orm import Session
 
 from detectors.contract import Report
-from service.models import AccountFinding, Audit, Budget, FindingChange
+from detectors.report.account import read_calls
+from service.core.blobs import BlobStore
+from service.models import (
+    Account,
+    AccountCalls,
+    AccountFinding,
+    Audit,
+    Budget,
+    CallFile,
+    DeletedCalls,
+    FindingChange,
+    SpendRow,
+    TrafficRow,
+)
 from service.models.base import utc_now
-from service.models.calls.account_audits import queue_account_audit
+from service.models.calls.account_audits import list_due_accounts, queue_account_audit
+from service.models.calls.call_files import list_due
+from service.models.calls.future_calls import (
+    delete_future_calls,
+    is_deleting,
+    list_future_calls,
+    sum_future_calls,
+)
+from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.spend_by_day import sum_days
 from service.operations.findings.periods import measure_all_realized
-from service.operations.findings.realized import find_newest_day
+from service.operations.findings.realized import measure_realized
 from service.operations.watching.budgets import list_states
 from service.operations.watching.month import days_needed, look_at_month
-from tests.worker.support.promises import sampled
+from service.operations.watching.weekly_digest import summarize_week
 from tests.worker.support.stored import document
-from worker import run_audit
+from worker import compact_calls, run_audit
 
-NewBatch = Callable[[bytes], str]
+NewBatch = Callable[..., str]
 CALLS = 1_000
 DAYS = 14
+PAST, FAR, FARTHER = (datetime(year, 1, 2, 12, tzinfo=UTC) for year in (2000, 2034, 2099))
 
 
 def usual_calls(now: datetime) -> list[dict[str, Any]]:
     """Return 1,000 calls of 14 days until an hour ago; every tenth is repeated within seconds."""
-    begin, step = now - timedelta(days=DAYS), timedelta(days=DAYS, hours=-1) / (CALLS // 5 * 4)
-    moments = []
-    for number in range(CALLS // 5 * 4):
-        again = (0, 4, 9) if number % 8 == 0 else (0,)
-        moments += [begin + number * step + timedelta(seconds=seconds) for seconds in again]
+    begin, step = now - timedelta(days=DAYS), timedelta(days=DAYS, hours=-1) / (CALLS * 4 // 5)
+    moments = [
+        begin + number * step + timedelta(seconds=seconds)
+        for number in range(CALLS * 4 // 5)
+        for seconds in ((0, 4, 9) if number % 8 == 0 else (0,))
+    ]
     return [call(at, f"usual-{number}") for number, at in enumerate(moments[:CALLS])]
 
 
@@ -62,3 +85,323 @@ def audit_account(engine: Engine, account_id: str) -> Report:
     stored = document(engine, audit_id)
     assert stored is not None
     return Report.from_json(stored)
+
+
+def figures(engine: Engine, account_id: str, now: datetime) -> dict[str, Any]:
+    """Audit the account; return all that its pages, notices and mails are made from."""
+    report, today = audit_account(engine, account_id), now.date()
+    monday = today - timedelta(days=today.weekday())
+    with Session(engine) as session:
+        month = sum_days(session, account_id, days_needed(today))
+        newest = find_last_day(session, account_id, today)
+        periods = ((today.replace(day=1), today), (date(2000, 1, 1), date(2000, 1, 2)))
+        findings = (AccountFinding.detector, AccountFinding.state, AccountFinding.monthly_usd)
+        traffic = select(TrafficRow.calls, TrafficRow.hours, TrafficRow.last_call)
+        return {
+            "findings": report.findings,
+            "totals": report.audit,
+            "states": session.execute(
+                select(*findings, AccountFinding.last_seen).where(
+                    AccountFinding.account_id == account_id
+                )
+            ).all(),
+            "budgets": [
+                (each.route, each.spend_usd, each.forecast_usd, each.reached)
+                for each in list_states(session, account_id, today)
+            ],
+            "month": look_at_month(month, today),
+            "last_day": newest,
+            "realized": measure_all_realized(session, account_id, {}, periods, newest),
+            "week": summarize_week(session.connection(), account_id, monday, today),
+            "traffic": session.execute(traffic.where(TrafficRow.account_id == account_id)).all(),
+        }
+
+
+def future_calls(report: Report) -> int:
+    return (report.data_quality and report.data_quality.future_calls) or 0
+
+
+@pytest.fixture
+def others_id(engine: Engine) -> Iterator[str]:
+    """Another account, which has the same calls but those of wrong clocks."""
+    with Session(engine) as session:
+        account = Account(email="right@example.com")
+        session.add(account)
+        session.commit()
+        account_id = account.id
+    yield account_id
+    with engine.begin() as connection:
+        connection.execute(delete(Account).where(Account.id == account_id))
+
+
+def add_budgets(engine: Engine, account_id: str) -> None:
+    with Session(engine) as session:
+        for route, amount in ((None, 20), ("agent", 9)):
+            budget = Budget(account_id=account_id, route=route, amount_usd=Decimal(amount))
+            session.add(budget)
+        session.commit()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["before", "between", "after"])
+def test_calls_of_wrong_clocks_change_no_figure(
+    place: int, engine: Engine, account_id: str, others_id: str, publish: NewBatch
+) -> None:
+    now = utc_now()
+    usual = usual_calls(now)
+    batches = [usual[::2], usual[1::2]]
+    for owner in (account_id, others_id):
+        add_budgets(engine, owner)
+    for each in batches:
+        publish(body(each), "ingest", others_id)
+    expected = figures(engine, others_id, now)
+    wrong = [call(at, f"wrong-{at.year}") for at in (PAST, FAR, FARTHER)]
+    batches.insert(place, [*wrong, call(now + timedelta(days=2), "ahead")])
+    for number, each in enumerate(batches):
+        publish(body(each))
+        if number == 1:
+            audit_account(engine, account_id)
+    assert figures(engine, account_id, now) == expected
+    assert [row[1] for row in expected["states"]] == ["open"]
+    report = audit_account(engine, account_id)
+    assert (report.audit.records, future_calls(report)) == (CALLS, 3)
+    assert changes(engine, account_id) == []
+
+
+def changes(engine: Engine, account_id: str) -> list[str]:
+    query = select(FindingChange.after).join(
+        AccountFinding, AccountFinding.id == FindingChange.account_finding_id
+    )
+    with Session(engine) as session:
+        own = query.where(AccountFinding.account_id == account_id).order_by(FindingChange.id)
+        return list(session.scalars(own))
+
+
+def test_an_import_says_how_many_of_its_calls_are_dated_in_the_future(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    now = utc_now()
+    ahead = [timedelta(hours=-1), timedelta(hours=23), timedelta(hours=25), timedelta(days=400)]
+    audit_id = publish(body([call(now + each, f"r{each}") for each in ahead]))
+    stored = document(engine, audit_id)
+    assert stored is not None
+    report = Report.from_json(stored)
+    assert (report.audit.records, future_calls(report)) == (4, 2)
+    with engine.begin() as connection:  # it was sent later, so a rerun counts fewer
+        later = {"created_at": now + timedelta(days=30), "status": "queued"}
+        connection.execute(update(Audit).where(Audit.id == audit_id).values(**later))
+    run_audit(audit_id)
+    stored = document(engine, audit_id)
+    assert stored is not None
+    assert future_calls(Report.from_json(stored)) == 1
+
+
+def test_calls_enter_when_their_time_comes(
+    engine: Engine, account_id: str, publish: NewBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = utc_now()
+    publish(body([call(now - timedelta(hours=1), "now"), call(now + timedelta(days=3), "ahead")]))
+    assert audit_account(engine, account_id).audit.records == 1
+    for days, is_due in ((1, False), (2, True), (3, True)):
+        monkeypatch.setattr(
+            "service.models.calls.account_audits.utc_now", lambda days=days: now + timedelta(days)
+        )
+        with engine.connect() as connection:
+            audited = {"last_audit_at": func.now() - timedelta(days=1)}
+            audited["last_import_at"] = func.now() - timedelta(days=2)
+            connection.execute(update(AccountCalls).values(**audited))
+            assert list_due_accounts(connection, 10) == ([account_id] if is_due else [])
+            connection.rollback()
+    monkeypatch.setattr("worker.utc_now", lambda: now + timedelta(days=2, minutes=1))
+    assert audit_account(engine, account_id).audit.records == 2
+
+
+def test_an_account_whose_calls_are_all_in_the_future_has_an_empty_report(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([call(FAR, "far"), call(FARTHER, "farther")]))
+    report = audit_account(engine, account_id)
+    assert (report.audit.records, report.findings, future_calls(report)) == (0, (), 2)
+
+
+def test_nothing_is_fixed_by_an_audit_with_less_than_half_of_the_calls_before(
+    engine: Engine, account_id: str, publish: NewBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """29 days later, hardly any calls are left in the window."""
+    now = utc_now()
+    publish(body(usual_calls(now)))
+    audit_account(engine, account_id)
+    later = now + timedelta(days=29)
+    clean = [call(later - timedelta(hours=hours), f"clean-{hours}") for hours in range(300)]
+    publish(body(clean))
+    monkeypatch.setattr("worker.utc_now", lambda: later)
+    first = audit_account(engine, account_id)
+    assert first.audit.records < CALLS / 2
+    assert changes(engine, account_id) == []
+    audit_account(engine, account_id)  # the calls stay as few
+    assert changes(engine, account_id) == ["fixed"]
+
+
+def test_no_call_in_the_future_shows_that_a_route_is_used(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    now = utc_now()
+    wasted = [each | {"ts": _shift(each, -20)} for each in usual_calls(now)]
+    other = [call(now - timedelta(hours=h), f"other-{h}", route="other") for h in range(600)]
+    publish(body([*wasted, *other, call(FAR, "far")]))
+    audit_account(engine, account_id)
+    audit_account(engine, account_id)
+    assert changes(engine, account_id) == []
+
+
+def _shift(each: dict[str, Any], days: int) -> str:
+    return (datetime.fromisoformat(each["ts"]) + timedelta(days=days)).isoformat()
+
+
+def test_what_an_earlier_release_fixed_beside_a_call_in_the_future_is_open_again(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body(usual_calls(utc_now())))
+    audit_account(engine, account_id)
+    with engine.begin() as connection:
+        fixed = {"state": "fixed", "fixed_at": AccountFinding.last_seen}
+        connection.execute(update(AccountFinding).values(**fixed))
+    audit_account(engine, account_id)
+    assert changes(engine, account_id) == ["open"]
+    with engine.begin() as connection:
+        connection.execute(update(AccountFinding).values(last_seen=FAR))
+    audit_account(engine, account_id)
+    with engine.connect() as connection:
+        (last_seen,) = connection.scalars(select(AccountFinding.last_seen))
+    assert last_seen <= utc_now()
+
+
+def test_realized_savings_end_with_today(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    now = utc_now()
+    publish(body(usual_calls(now)))
+    audit_account(engine, account_id)
+    with engine.begin() as connection:
+        fixed_at = now - timedelta(days=4)
+        connection.execute(update(AccountFinding).values(state="fixed", fixed_at=fixed_at))
+
+    def measure() -> Any:
+        with Session(engine) as session:
+            (finding,) = session.scalars(select(AccountFinding))
+            newest = find_last_day(session, account_id, now.date())
+            periods = ((now.date(), now.date()), (PAST.date(), PAST.date()))
+            return (
+                measure_realized(session.connection(), account_id, [finding.id]),
+                measure_all_realized(session, account_id, {}, periods, newest),
+            )
+
+    before = measure()
+    publish(body([call(now + timedelta(days=2), "ahead"), call(FAR, "far"), call(PAST, "past")]))
+    assert before[1].measured == 1
+    assert measure() == before
+
+
+def stored_calls(engine: Engine, blobs: BlobStore, account_id: str) -> list[str]:
+    """Return the request IDs in the live files, whose numbers of calls are right."""
+    own = (CallFile.account_id == account_id, CallFile.replaced_at.is_(None))
+    with Session(engine) as session:
+        files = session.scalars(select(CallFile).where(*own)).all()
+    found: list[str] = []
+    for file in files:
+        with blobs.open(file.blob_key) as stored:
+            calls = read_calls(stored)
+        assert calls.height == file.calls
+        found += calls["request_id"].to_list()
+    return sorted(found)
+
+
+def delete_calls(engine: Engine, account_id: str, first: date = date.min) -> int:
+    with Session(engine) as session:
+        today = utc_now().date()
+        deleted = delete_future_calls(session, account_id, today, (first, date.max))
+        session.commit()
+    return deleted
+
+
+def spent(engine: Engine, account_id: str) -> tuple[int, Any, list[Any]]:
+    """Return all calls and dollars of the account's spend, and what lies after today."""
+    query = select(func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd))
+    today = utc_now().date()
+    with Session(engine) as session:
+        calls, cost = session.execute(query.where(SpendRow.account_id == account_id)).one()
+        ahead = sum_future_calls(session, account_id, today)
+        lines = list_future_calls(session, account_id, today)
+    assert (ahead.calls, ahead.cost_usd) == (
+        sum(line.calls for line in lines),
+        sum((line.cost_usd for line in lines), Decimal(0)),
+    )
+    return int(calls or 0), cost, [(line.day, line.route, line.calls) for line in lines]
+
+
+@pytest.mark.parametrize("is_merged", [True, False])
+def test_deleted_calls_are_gone_from_the_files_and_the_spend(
+    is_merged: bool,
+    engine: Engine,
+    blobs: BlobStore,
+    account_id: str,
+    others_id: str,
+    publish: NewBatch,
+) -> None:
+    now = utc_now()
+    usual = [call(now - timedelta(hours=hours), f"usual-{hours}") for hours in range(40)]
+    wrong = [call(FAR, "far"), call(FARTHER, "farther"), call(FARTHER, "route", route="other")]
+    publish(body(usual), "ingest", others_id)
+    publish(body(wrong), "ingest", others_id)
+    first = publish(body([*usual[:20], *wrong[:2]]))
+    second = publish(body([*usual[20:], *wrong]))
+    if is_merged:
+        compact_calls(account_id)
+    assert delete_calls(engine, account_id, FARTHER.date()) == (2 if is_merged else 3)
+    assert delete_calls(engine, account_id, FARTHER.date() + timedelta(days=1)) == 0
+    with engine.connect() as connection:
+        assert list_due(connection, now.date(), 10) == [account_id]
+    compact_calls(account_id)
+    names = [each["request_id"] for each in usual]
+    assert stored_calls(engine, blobs, account_id) == sorted([*names, "far"])
+    assert spent(engine, account_id)[::2] == (41, [(FAR.date(), "agent", 1)])
+    assert delete_calls(engine, account_id) == 1
+    compact_calls(account_id)
+    expected = sum((cost for _, cost in _costs(engine, others_id, now.date())), Decimal(0))
+    # Recalculated imports bring nothing back, whatever release has read them.
+    for audit_id in (first, second):
+        with engine.begin() as connection:
+            connection.execute(update(Audit).where(Audit.id == audit_id).values(status="queued"))
+            if audit_id == second:
+                connection.execute(text("UPDATE call_imports SET content_hash = ''"))
+        run_audit(audit_id)
+        assert spent(engine, account_id)[2] == []
+        compact_calls(account_id)
+        assert stored_calls(engine, blobs, account_id) == sorted(names)
+        assert spent(engine, account_id) == (40, expected, [])
+    with Session(engine) as session:
+        assert not is_deleting(session, account_id)
+        assert session.scalar(select(func.count()).where(DeletedCalls.applied_at.is_(None))) == 0
+    assert sum_all(engine, others_id) == 43  # another account keeps its calls
+    # What arrives after the deletion is new.
+    publish(body([call(FAR, "far")]))
+    assert spent(engine, account_id)[2] == [(FAR.date(), "agent", 1)]
+
+
+def _costs(engine: Engine, account_id: str, today: date) -> Sequence[Any]:
+    with Session(engine) as session:
+        return list(sum_days(session, account_id, (date.min, today)).items())
+
+
+def sum_all(engine: Engine, account_id: str) -> int:
+    return spent(engine, account_id)[0]
+
+
+def test_deleted_calls_count_in_the_next_audit_no_more(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    now = utc_now()
+    publish(body([call(now - timedelta(hours=1), "usual"), call(FAR, "far")]))
+    assert future_calls(audit_account(engine, account_id)) == 1
+    assert delete_calls(engine, account_id) == 1
+    report = audit_account(engine, account_id)
+    assert (report.audit.records, future_calls(report)) == (1, 0)

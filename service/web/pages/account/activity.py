@@ -46,6 +46,7 @@ _WORDS: Final[Mapping[str, str]] = {
     EventKind.ADMIN_RESET_PASSKEYS: "An administrator removed all passkeys",
     EventKind.LINK_REVOKED: "Report link revoked",
     EventKind.LINK_RENEWED: "Report link renewed",
+    EventKind.FUTURE_CALLS_DELETED: "Calls dated after today deleted",
 }
 _COMMAND: Final = "Command line"
 

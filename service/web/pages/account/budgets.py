@@ -10,6 +10,7 @@ from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.base import utc_now
+from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.spend_by_day import list_routes
 from service.models.watching.budgets import (
     MAX_BUDGETS,
@@ -85,6 +86,7 @@ def _show(problem: str = "") -> str:
     return render_template(
         "pages/budgets/home.html",
         states=list_states(session, account_id, today),
+        future=sum_future_calls(session, account_id, today),
         routes=_list_routes(account_id),
         today=today,
         is_saved="saved" in request.args,
@@ -95,7 +97,9 @@ def _show(problem: str = "") -> str:
 
 def _list_routes(account_id: str) -> Sequence[str]:
     """Return the most expensive routes of the last month, as suggestions."""
-    routes = list_routes(get_session(), account_id, utc_now().date() - timedelta(days=30))
+    today = utc_now().date()
+    days = (today - timedelta(days=30), today)
+    routes = list_routes(get_session(), account_id, days)
     return [route for route in routes if route and route == _clean(route)]
 
 

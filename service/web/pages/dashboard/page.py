@@ -17,6 +17,7 @@ from service.models.calls.account_audits import (
     queue_account_audit,
 )
 from service.models.calls.finding_list import count_by_state
+from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.route_spend import list_first_findings
 from service.models.identity.accounts import Account
@@ -52,12 +53,14 @@ def dashboard() -> Any:
     if not _IMPORT_FILTERS.isdisjoint(request.args):
         return redirect(url_for("imports.home", **read_chosen()._asdict()), 303)
     session, account_id = get_session(), current_caller().account_id
-    query = read_query(request.args, utc_now().date(), path="/dashboard")
-    last_day = find_last_day(session, account_id)
+    today = utc_now().date()
+    query = read_query(request.args, today, path="/dashboard")
+    last_day = find_last_day(session, account_id, today)
     audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
     shared = {
         "account": session.get_one(Account, account_id),
         "credits": count_free_credits(session, account_id),
+        "future": sum_future_calls(session, account_id, today),
         "audits": audits,
         "is_new": not audits,
         "base_url": current_config().base_url,

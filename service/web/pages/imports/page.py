@@ -10,6 +10,8 @@ from sqlalchemy import ColumnElement
 
 from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPLOAD
 from service.models.audits.dashboard import ClientDay, Filters, find_position, page_of_audits
+from service.models.base import utc_now
+from service.models.calls.future_calls import sum_future_calls
 from service.models.imports.by_day import (
     ACCOUNT_AUDITS_SHOWN,
     BATCH_LINES_SHOWN,
@@ -81,6 +83,7 @@ def home() -> str:
         chosen=chosen,
         days=days,
         clients=list_clients(session, account_id),
+        future=sum_future_calls(session, account_id, utc_now().date()),
         imports=listed.imports if listed else (),
         continued=start and start.day,
         batch_lines_shown=BATCH_LINES_SHOWN,

@@ -139,7 +139,8 @@ def _has_calls(compared: Compared | None) -> bool:
     """Check whether the account has calls, which what is compared often shows already."""
     if compared is not None and (compared.before.calls or compared.after.calls):
         return True
-    return find_last_day(get_session(), current_caller().account_id) is not None
+    account_id, today = current_caller().account_id, utc_now().date()
+    return find_last_day(get_session(), account_id, today) is not None
 
 
 def _list_choices(pair: AuditPair | None) -> Sequence[Reported | Audit]:

@@ -71,7 +71,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     has_calls = ranking.totals.calls > 0
-    last_day = None if has_calls else find_last_day(session, account_id, query.only)
+    last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
     found = list_findings_of(session, account_id, own, _FINDINGS)
     if last_day is None and not has_calls and not found:
         return _suggest(kind, query)

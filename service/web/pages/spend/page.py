@@ -5,6 +5,7 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from service.models.base import utc_now
+from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.ranked_spend import find_last_day, rank_spend
 from service.models.calls.spend import DAY, Selection
 from service.reports.csv_table import BYTE_ORDER_MARK
@@ -26,6 +27,7 @@ blueprint.after_request(keep_private)
 @require_visitor
 def show() -> str:
     session, account_id, query = get_session(), current_caller().account_id, _query()
+    today = utc_now().date()
     ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
     return render_template(
         "pages/spend/spend.html",
@@ -33,10 +35,11 @@ def show() -> str:
         link=query.narrowed_url,
         ranking=ranking,
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
-        last_day=None if ranking.totals.calls else find_last_day(session, account_id),
+        last_day=None if ranking.totals.calls else find_last_day(session, account_id, today),
+        future=sum_future_calls(session, account_id, today),
         unnamed=UNNAMED,
         periods=PERIODS,
-        today=utc_now().date(),
+        today=today,
         base_url=current_config().base_url,
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
     )

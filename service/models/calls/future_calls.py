@@ -1,0 +1,116 @@
+"""An account's calls on days after today: what they add up to, and how they are deleted.
+
+Their clocks are wrong, or ahead by less than a day. They are stored like others, and are in every
+figure once their day has come.
+"""
+
+from collections.abc import Collection, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, Row, exists, func, insert, literal, select, update
+from sqlalchemy.orm import Session
+
+from service.models.calls.account_audits import note_imports
+from service.models.calls.call_files import IMPORT, CallFile, CallImport
+from service.models.calls.daily_spend import SpendDay, SpendRow
+from service.models.calls.deleted_calls import DeletedCalls
+
+MOST_LINES: Final = 200
+_DAY: Final = timedelta(days=1)
+
+
+class FutureCalls(NamedTuple):
+    """The calls after today and their dollars; `last` is None without any."""
+
+    calls: int
+    cost_usd: Decimal
+    last: date | None
+
+
+class FutureLine(NamedTuple):
+    """The calls of one day, route and model."""
+
+    day: date
+    route: str
+    provider: str
+    model: str
+    calls: int
+    cost_usd: Decimal
+
+
+def sum_future_calls(session: Session, account_id: str, today: date) -> FutureCalls:
+    """Return the sums of all calls after today."""
+    sums = (func.coalesce(func.sum(column), 0) for column in (SpendDay.calls, SpendDay.cost_usd))
+    query = select(*sums, func.max(SpendDay.day))
+    own = (SpendDay.account_id == account_id, SpendDay.day > today)
+    calls, cost, last = session.execute(query.where(*own)).one()
+    return FutureCalls(int(calls), Decimal(cost), last)
+
+
+def list_future_calls(session: Session, account_id: str, today: date) -> Sequence[FutureLine]:
+    """Return the calls after today by day, route and model, the first `MOST_LINES` of them."""
+    keys = (SpendRow.day, SpendRow.route, SpendRow.provider, SpendRow.model)
+    query = select(*keys, func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd)).where(
+        SpendRow.account_id == account_id, SpendRow.day > today
+    )
+    rows = session.execute(query.group_by(*keys).order_by(*keys).limit(MOST_LINES))
+    return [
+        FutureLine(row.day, row.route, row.provider, row.model, int(row[4]), row[5]) for row in rows
+    ]
+
+
+def delete_future_calls(
+    session: Session, account_id: str, today: date, days: tuple[date, date]
+) -> int:
+    """Have compaction delete the account's calls of those days that are after today.
+
+    Return the number of calls. The caller enqueues a compaction after the commit.
+    """
+    first, last = max(days[0], today + _DAY), days[1]
+    own = (SpendDay.account_id == account_id, SpendDay.day.between(first, last))
+    calls = session.scalar(select(func.sum(SpendDay.calls)).where(*own))
+    if not calls:
+        return 0
+    brought = select(
+        CallImport.account_id, CallImport.audit_id, literal(first), literal(last)
+    ).where(
+        CallImport.account_id == account_id,
+        CallImport.first_day <= last,
+        CallImport.last_day >= first,
+    )
+    names = ("account_id", "audit_id", "first_day", "last_day")
+    session.execute(insert(DeletedCalls).from_select(names, brought))
+    return int(calls)
+
+
+def is_deleting(session: Session, account_id: str) -> bool:
+    """Check whether deleted calls are still to be left out of the account's files."""
+    pending = (DeletedCalls.account_id == account_id, DeletedCalls.applied_at.is_(None))
+    return bool(session.scalar(select(exists().where(*pending))))
+
+
+def list_pending_deletions(
+    connection: Connection, account_id: str
+) -> Sequence[Row[int, str, date, date]]:
+    """Return deletions whose calls compaction must leave out, each with the import's reading."""
+    columns = (DeletedCalls.id, CallImport.import_id, DeletedCalls.first_day, DeletedCalls.last_day)
+    query = select(*columns).join(CallImport, CallImport.audit_id == DeletedCalls.audit_id)
+    pending = (DeletedCalls.account_id == account_id, DeletedCalls.applied_at.is_(None))
+    return connection.execute(query.where(*pending)).all()
+
+
+def finish_deletions(connection: Connection, account_id: str, ids: Collection[int]) -> None:
+    """Note that no file has the calls any more, but for imports that are not merged yet."""
+    if not ids:
+        return
+    unmerged = (
+        exists()
+        .where(CallFile.account_id == account_id, CallFile.replaced_at.is_(None))
+        .where(CallFile.level == IMPORT, CallFile.import_id == CallImport.import_id)
+        .where(CallImport.audit_id == DeletedCalls.audit_id)
+    )
+    done = update(DeletedCalls).where(DeletedCalls.id.in_(ids), ~unmerged)
+    connection.execute(done.values(applied_at=func.now()))
+    note_imports(connection, [account_id])  # the next audit counts fewer calls in the future

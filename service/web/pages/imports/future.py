@@ -1,0 +1,55 @@
+"""/imports/future: calls dated after today, and how to delete them."""
+
+from datetime import date
+from typing import Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug import Response
+
+from service.errors import InvalidRequestError
+from service.models.base import utc_now
+from service.models.calls.future_calls import (
+    MOST_LINES,
+    is_deleting,
+    list_future_calls,
+    sum_future_calls,
+)
+from service.web.auth.callers import current_caller
+from service.web.auth.visitors import require_visitor
+from service.web.http.current import get_session
+from service.web.http.future_calls import delete_calls
+from service.web.http.headers import keep_private
+from service.web.pages.spend.charts import UNNAMED
+from service.web.schemas.spend import find_day
+
+_DAY_EXPECTED: Final = "Choose a day from the list."
+
+blueprint = Blueprint("imports_future", __name__, url_prefix="/imports/future")
+blueprint.after_request(keep_private)
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    return render_template(
+        "pages/imports/future.html",
+        future=sum_future_calls(session, account_id, today),
+        lines=list_future_calls(session, account_id, today),
+        most_lines=MOST_LINES,
+        is_deleting=is_deleting(session, account_id),
+        deleted=request.args.get("deleted", type=int),
+        unnamed=UNNAMED,
+    )
+
+
+@blueprint.post("/delete")
+@require_visitor
+def delete() -> Response:
+    """Delete the calls of one day after today, or all of them."""
+    text = request.form.get("day", "")
+    day = find_day(text)
+    if text and day is None:
+        raise InvalidRequestError(_DAY_EXPECTED)
+    calls = delete_calls((day, day) if day else (date.min, date.max))
+    return redirect(url_for("imports_future.home", deleted=calls), 303)
