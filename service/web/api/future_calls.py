@@ -4,7 +4,13 @@ from datetime import date
 from typing import Any, Final
 
 from service.models.base import utc_now
-from service.models.calls.future_calls import is_deleting, list_future_calls, sum_future_calls
+from service.models.calls.future_calls import (
+    delete_future_calls,
+    is_deleting,
+    list_future_calls,
+    sum_future_calls,
+)
+from service.models.identity.security_events import EventKind
 from service.web.auth.callers import (
     EMAIL_HEADER_DOCUMENT,
     credential_id,
@@ -12,9 +18,9 @@ from service.web.auth.callers import (
     require_login,
 )
 from service.web.auth.scopes import READ_AUDITS
+from service.web.auth.security_events import record_event
 from service.web.http.conditional import LIMIT_HEADERS
-from service.web.http.current import get_session
-from service.web.http.future_calls import delete_calls
+from service.web.http.current import current_queues, get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.openapi.reading import SESSION_ERRORS, ReadBlueprint
 from service.web.schemas.future_calls import (
@@ -70,4 +76,11 @@ def show() -> dict[str, Any]:
 )
 def delete(query: dict[str, Any]) -> dict[str, int]:
     """Delete your calls that are dated after today."""
-    return {"calls": delete_calls((query.get("first", date.min), query.get("last", date.max)))}
+    session, account_id = get_session(), current_caller().account_id
+    days = (query.get("first", date.min), query.get("last", date.max))
+    calls = delete_future_calls(session, account_id, utc_now().date(), days)
+    if calls:
+        record_event(EventKind.FUTURE_CALLS_DELETED, account_id, calls=calls)
+        session.commit()
+        current_queues().enqueue_compaction(account_id)
+    return {"calls": calls}

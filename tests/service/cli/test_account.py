@@ -14,7 +14,14 @@ from sqlalchemy.orm import Session
 from service.cli import register
 from service.core import tokens
 from service.core.db import make_session_factory
-from service.models import Account, IngestKey, ReadToken
+from service.models import (
+    Account,
+    CallImport,
+    DeletedCalls,
+    IngestKey,
+    ReadToken,
+    SecurityEvent,
+)
 from service.models.audits.report_links import issue_link
 from service.models.base import utc_now
 from tests.databases import make_database
@@ -287,3 +294,34 @@ def test_two_periods_of_an_account_are_compared(run: Run, email: str, database_u
     wrong = run("compare", email, "--from", "2026-03-02", "--to", "2026-03-01")
     assert wrong.exit_code != 0
     assert "The first day must not be after the last." in wrong.stderr
+
+
+def test_calls_after_today_are_listed_and_deleted(run: Run, email: str, database_url: str) -> None:
+    run("create", email)
+    account_id = load_account(database_url, email).id
+    engine, days = create_engine(database_url), [date(2034, 1, 2), date(2035, 1, 2)]
+    with Session(engine) as session:
+        brought = {"first_day": days[0], "last_day": days[1], "calls": 20, "content_hash": b""}
+        session.add(CallImport(audit_id=email, account_id=account_id, import_id="a-1", **brought))
+        add_spend(session, account_id, *(spend_line(day) for day in (FIRST, *days)))
+    printed = run("future-calls", email).output.splitlines()
+    assert printed == [
+        "2034-01-02: 10 calls, $1.50, chat, gpt-5.5",
+        "2035-01-02: 10 calls, $1.50, chat, gpt-5.5",
+        "20 calls dated after today, $3.00",
+    ]
+    listed = json.loads(run("future-calls", email, "--json").output)
+    assert (listed["calls"], [line["day"] for line in listed["lines"]]) == (
+        20,
+        list(map(str, days)),
+    )
+    last = run("delete-future-calls", email, "--from", "2035-01-01", "--json")
+    assert json.loads(last.output) == {"deleted_calls": 10}
+    assert run("delete-future-calls", email, "--to", "2033-12-31").output.split()[-1] == "0"
+    assert "such as 2026-03-01" in run("delete-future-calls", email, "--from", "soon").stderr
+    with Session(engine) as session:
+        query = select(DeletedCalls.audit_id, DeletedCalls.first_day, DeletedCalls.last_day)
+        assert session.execute(query).all() == [(email, date(2035, 1, 1), date.max)]
+        kinds = select(SecurityEvent.kind).where(SecurityEvent.account_id == account_id)
+        assert session.scalars(kinds).all() == ["future_calls_deleted"]
+    engine.dispose()

@@ -93,6 +93,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
     ("GET", "/api/v1/spend"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/compare"): _reading(LIST_READERS, 200, 200),
+    ("GET", "/api/v1/future-calls"): _reading(LIST_READERS, 200, 200),
+    ("DELETE", "/api/v1/future-calls"): Row(401, {SESSION: Cell(202, 202)}),
     ("GET", "/api/v1/report-links"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/report-links/<audit_id>"): Row(401, {SESSION: Cell(200, 404)}),
     # What the provider signed is asked for, whatever credential comes along.
@@ -115,6 +117,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/dashboard"): _page(),
     ("POST", "/dashboard/audit"): _form(),
     ("GET", "/imports"): _page(),
+    ("GET", "/imports/future"): _page(),
+    ("POST", "/imports/future/delete"): _form(),
     ("GET", "/findings"): _page(),
     ("POST", "/findings"): _form(action="fix"),
     ("GET", "/findings.csv"): _page(),

@@ -10,14 +10,16 @@ from service.errors import InvalidRequestError
 from service.models.base import utc_now
 from service.models.calls.future_calls import (
     MOST_LINES,
+    delete_future_calls,
     is_deleting,
     list_future_calls,
     sum_future_calls,
 )
+from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
+from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
-from service.web.http.current import get_session
-from service.web.http.future_calls import delete_calls
+from service.web.http.current import current_queues, get_session
 from service.web.http.headers import keep_private
 from service.web.pages.spend.charts import UNNAMED
 from service.web.schemas.spend import find_day
@@ -51,5 +53,11 @@ def delete() -> Response:
     day = find_day(text)
     if text and day is None:
         raise InvalidRequestError(_DAY_EXPECTED)
-    calls = delete_calls((day, day) if day else (date.min, date.max))
+    session, account_id = get_session(), current_caller().account_id
+    days = (day, day) if day else (date.min, date.max)
+    calls = delete_future_calls(session, account_id, utc_now().date(), days)
+    if calls:
+        record_event(EventKind.FUTURE_CALLS_DELETED, account_id, calls=calls)
+        session.commit()
+        current_queues().enqueue_compaction(account_id)
     return redirect(url_for("imports_future.home", deleted=calls), 303)
