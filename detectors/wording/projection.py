@@ -11,6 +11,7 @@ IMPORT: Final = "import"  # of a batch, in what people read; no document has it
 TOO_LITTLE_DATA: Final = "Too little data to project a month"
 _LEAST_CALLS: Final = 30
 _LEAST_SPAN_DAYS: Final = 1 / 24
+_MONTH_DAYS: Final = 30
 # The 10th to 90th percentile of predicted/true, measured on the real rates of 287 clients.
 _MEASURED: Final[Mapping[str, str]] = {"rough": "0.6 to 1.5", "very rough": "0.5 to 1.6"}
 
@@ -43,6 +44,11 @@ def caution(audit: AuditSummary) -> str:
     if not is_monthly(audit):
         # A longer one is an audit of an account, which needs every weekday.
         is_short = audit.records < _LEAST_CALLS or audit.span_days < _LEAST_SPAN_DAYS
+        if audit.span_days > _MONTH_DAYS and not is_short:
+            return (
+                f"{TOO_LITTLE_DATA}: that takes at least 30 calls in the last {_MONTH_DAYS} days. "
+                "All figures are for these days."
+            )
         needed = "at least 30 calls over an hour" if is_short else "calls on 7 days"
         return f"{TOO_LITTLE_DATA}: that takes {needed}. All figures are for the days that we have."
     if audit.projection not in _MEASURED:

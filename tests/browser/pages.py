@@ -120,6 +120,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     + _seen_by(
         "imports-of-a-client", "/imports?day=2026-10-03&client=production&environment=eu", RICH
     ),
+    "/imports/future": _seen_by("future-calls", "/imports/future", RICH, NEW),
     "/spend": _seen_by("spend", "/spend", RICH, NEW)
     + _seen_by("spend-filtered", "/spend?days=90&group=model&route=support-bot", RICH)
     + _seen_by("spend-problem", "/spend?from=2026-03-02&to=2026-03-01", RICH),

@@ -342,6 +342,10 @@ def _add_spend(sessions: "sessionmaker[Session]", account_id: str) -> None:
         for at, route in enumerate(routes)
     ]
     unpriced = spend_line(today, "0", model="mystery", unpriced_calls=10, environment="")
+    future = [
+        spend_line(today + timedelta(days=days), "0.02", route=route)
+        for days, route in ((2, "support-bot"), (2, _LONG_LABEL), (2_700, ""))
+    ]
     hours = [(at * 7) % 40 for at in range(24)]
     traffic = [
         Traffic(
@@ -357,7 +361,7 @@ def _add_spend(sessions: "sessionmaker[Session]", account_id: str) -> None:
     now = utc_now()
     window = TrafficWindow(first_call=now - timedelta(days=30), last_call=now, traffic=traffic)
     with sessions() as session:
-        add_spend(session, account_id, *lines, unpriced)
+        add_spend(session, account_id, *lines, unpriced, *future)
         replace_traffic(session.connection(), account_id, window)
         session.commit()
 

@@ -116,6 +116,21 @@ def test_a_rough_projection_states_its_measured_range(kind: str, expected: str) 
     assert ("projected from 2.5 days" in words) == bool(expected)
 
 
+@pytest.mark.parametrize(
+    ("records", "span_days", "needed"),
+    [
+        (29, 90.0, "at least 30 calls over an hour. All figures are for the days that we have."),
+        (400, 6.5, "calls on 7 days. All figures are for the days that we have."),
+        (400, 90.0, "at least 30 calls in the last 30 days. All figures are for these days."),
+    ],
+)
+def test_without_a_projection_the_caution_says_what_it_takes(
+    records: int, span_days: float, needed: str
+) -> None:
+    report = report_of(projection="none", records=records, span_days=span_days)
+    assert caution(report.audit) == f"Too little data to project a month: that takes {needed}"
+
+
 def test_the_basis_says_what_was_projected() -> None:
     assert observed(report_of()) == (
         "Based on 4,210 calls (Oct 1, 2026 to Oct 14, 2026): $4,666.67 in 14 days, projected to "

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from detectors.contract import DataQuality, InvalidRows, UnpricedModel
 from detectors.wording.impact import amount, how_sure, impact, impact_range, seen
-from detectors.wording.quality import warnings
+from detectors.wording.quality import measures, warnings
 from tests.detectors.reports import make_finding, make_report
 
 FINE = DataQuality(
@@ -71,6 +71,23 @@ def test_a_finding_says_when_its_calls_were_seen() -> None:
 
 def test_a_report_of_an_earlier_version_without_problems_has_no_warnings() -> None:
     assert warnings(make_report()) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "words"),
+    [
+        (1, "1 call is dated more than a day in the future."),
+        (1_200, "1,200 calls are dated more than a day in the future."),
+    ],
+)
+def test_calls_dated_in_the_future_are_counted(calls: int, words: str) -> None:
+    report = replace(make_report(), data_quality=replace(FINE, future_calls=calls))
+    assert [each for each in warnings(report) if each.startswith(words)]
+    assert ("Calls dated in the future", f"{calls:,}") in measures(report)
+    fine = replace(report, data_quality=FINE)
+    assert "Calls dated in the future" not in dict(measures(fine))
+    assert not [each for each in warnings(fine) if "future" in each]
+    assert b"future_calls" not in fine.to_json()
 
 
 def test_warnings_say_what_limits_the_figures_and_what_to_do() -> None:
