@@ -1,4 +1,4 @@
-"""Adversarial requests of spans, in protobuf and JSON: functions of a size, each one kind of attack.
+"""Adversarial requests of spans, in protobuf and JSON: functions of a size, one attack each.
 
 Most repeat one thing in one place, from what a request is made of down to what a value is made of.
 """
