@@ -14,9 +14,10 @@ from sqlalchemy.orm import Session
 from service.cli import register
 from service.core import tokens
 from service.core.db import make_session_factory
-from service.models import Account, IngestKey, ReadToken
+from service.models import Account, IngestKey, ReadToken, SpanBatch
 from service.models.audits.report_links import issue_link
 from service.models.base import utc_now
+from service.models.imports.span_batches import find_waiting
 from tests.databases import make_database
 from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import sign_in
@@ -287,3 +288,17 @@ def test_two_periods_of_an_account_are_compared(run: Run, email: str, database_u
     wrong = run("compare", email, "--from", "2026-03-02", "--to", "2026-03-01")
     assert wrong.exit_code != 0
     assert "The first day must not be after the last." in wrong.stderr
+
+
+def test_spans_that_wait_are_imported_on_request(run: Run, email: str, database_url: str) -> None:
+    run("create", email)
+    assert json.loads(run("flush", email, "--json").output) == {"calls": 0}
+    engine, account_id = create_engine(database_url), load_account(database_url, email).id
+    row = {"account_id": account_id, "calls": 3, "size": 1}
+    with Session(engine) as session:
+        session.add(SpanBatch(lines=b"x", keys=b"", links=b"", **row))
+        session.commit()
+        assert json.loads(run("flush", email, "--json").output) == {"calls": 3}
+        assert find_waiting(session, account_id).is_requested
+    engine.dispose()
+    assert run("flush", "nobody@example.com").exit_code == 2
