@@ -33,6 +33,7 @@ BILLED_BY_TOKENS = (
     *("converse", "invoke", "generateContent", "chat", "conversations", "interactions"),
 )
 UNKNOWN_ENDPOINT = "other"
+_MOST_ENDPOINTS = 256
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class Capture:
     def miss(self, endpoint: str | None) -> None:
         """Count a call that made no record, since its response has no usage or no model."""
         name = endpoint or UNKNOWN_ENDPOINT
+        if len(self.uncaptured) >= _MOST_ENDPOINTS and name not in self.uncaptured:
+            name = UNKNOWN_ENDPOINT
         self.uncaptured[name] = self.uncaptured.get(name, 0) + 1
 
     def stats(self) -> dict[str, Any]:

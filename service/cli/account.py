@@ -42,6 +42,7 @@ from service.models.calls.future_calls import (
 )
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
+from service.models.imports.span_batches import request_import
 from service.models.usage.periods import Periods
 from service.operations.comparing import compare_periods
 from service.web.auth.scopes import SCOPES
@@ -189,6 +190,19 @@ def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str 
             session.commit()
             AuditQueues.from_config(config).enqueue_compaction(owner.id)
     print_fields({"deleted_calls": calls}, as_json)
+
+
+@account.command()
+@click.argument("email")
+@json_option
+@data_option
+@one_line_errors
+def flush(email: str, as_json: bool, data_dir: Path | None) -> None:
+    """Import an account's OpenTelemetry spans now."""
+    with session_of(reach(data_dir)) as session:
+        calls = request_import(session, get_account(session, email).id)
+        session.commit()
+    print_fields({"calls": calls}, as_json)
 
 
 @account.command()

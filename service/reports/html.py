@@ -38,8 +38,6 @@ from service.reports.kept import KeptParts
 _FULL_FINDINGS: Final = 12
 _SHOWN_FINDINGS: Final = 400
 _CACHED_REPORTS: Final = 16  # of a quarter of a megabyte at most
-# Those whose findings someone opens one after another. The largest reports have tens of megabytes.
-_CACHED_DOCUMENTS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +88,6 @@ class Printed(NamedTuple):
 
 
 _kept: Final = KeptParts[Printed](_CACHED_REPORTS)
-_listed: Final = KeptParts[ListedReport](_CACHED_DOCUMENTS)
 
 
 def print_report(document: Document, links: ReportLinks) -> str:
@@ -141,7 +138,7 @@ def print_finding(
     is_batch: bool = False,
 ) -> str:
     """Render one finding with its evidence; an unknown ID raises `NotFoundError`."""
-    report = _listed.get((document.key, is_batch), lambda: _read(document, is_batch=is_batch))
+    report = _read(document, is_batch=is_batch)
     for finding in report.findings:
         if finding.id == finding_id:
             return render_template(

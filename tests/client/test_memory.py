@@ -9,6 +9,7 @@ import pytest
 
 import tallystick
 from tallystick import capture
+from tallystick.reading import options
 from tests.client import offline
 from tests.client.styles import CHAT, STREAMED
 from tests.worker.support.promises import Note, at_a_twentieth, scaled
@@ -74,3 +75,17 @@ def test_abandoned_streams_leave_nothing() -> None:
     current = capture.active
     assert current is not None
     assert current.open_streams == {}
+
+
+@pytest.mark.usefixtures("captured")
+def test_paths_that_a_program_makes_up_are_not_kept() -> None:
+    current = capture.active
+    assert current is not None
+    before = len(options._routes)
+    for number in range(2_000):
+        letters = "".join(chr(ord("a") + int(digit)) for digit in str(number))
+        current.miss(letters)
+        options.route_of(f"/{letters}/{'x' * 1_000}")
+    assert len(current.uncaptured) <= 257
+    assert sum(current.uncaptured.values()) == 2_000
+    assert len(options._routes) == before

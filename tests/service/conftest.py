@@ -4,6 +4,7 @@ import io
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
+from service.models.imports import span_batches
 from tests.databases import make_database
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.applications import make_application, share_application
@@ -260,3 +262,9 @@ def target(
     )
     yield fill(service)
     stop_live_service(service)
+
+
+@pytest.fixture
+def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let imports have the spans of the last seconds, too."""
+    monkeypatch.setattr(span_batches, "SETTLED", timedelta())

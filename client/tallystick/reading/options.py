@@ -20,6 +20,7 @@ _RESPONSES = "responses"
 _NO_IDS = frozenset({"compact", "input_tokens"})
 _LONGEST_WORD = 40
 _REMEMBERED = 256
+_LONGEST_REMEMBERED = 500
 
 
 # The label of an endpoint, and the id of the response that a URL names, if it names one.
@@ -34,7 +35,12 @@ def route_of(url: object) -> Route:
     if route is None:
         route = _read_route(text)
         # Neither what may hold a secret nor what will hardly be asked for again.
-        if route[1] is None and "?" not in text and "@" not in text:
+        if (
+            route[1] is None
+            and "?" not in text
+            and "@" not in text
+            and len(text) <= _LONGEST_REMEMBERED
+        ):
             if len(_routes) >= _REMEMBERED:
                 _routes.clear()
             _routes[text] = route

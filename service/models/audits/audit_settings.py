@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final
 
 from sqlalchemy import Connection, ForeignKey, select
@@ -34,9 +35,9 @@ class Chosen:
     price_terms: str = field(default="", repr=False)
 
     @property
-    def key(self) -> tuple[object, ...]:
-        """Return what audits with the same settings have in common."""
-        return (*sorted(self.assumptions.items()), self.price_terms)
+    def key(self) -> bytes:
+        """Return a digest that equal settings have in common, however long their terms are."""
+        return sha256(repr((sorted(self.assumptions.items()), self.price_terms)).encode()).digest()
 
 
 DEFAULTS: Final = Chosen()

@@ -1,15 +1,16 @@
 """Spans that were acknowledged and are not in an import yet: a row for each request.
 
 An import of an account is cut from them by time and size, so that exporters, which send every few
-seconds, don't lead to an audit each.
+seconds, don't lead to an audit each. A row without anything asks for an import of those before it.
 """
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     ForeignKey,
     Identity,
@@ -23,15 +24,16 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.orm import Mapped, aliased, mapped_column
+from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from service.models.base import Base
-from service.models.calls.call_files import CallImport
 from service.models.imports.span_keys import LINK
 
-# An import waits so long for more spans, and the first of an account only so long.
+# An account that sends spans all the time gets an import so often, unless it asks for one.
 IMPORT_AGE: Final = timedelta(hours=1)
-FIRST_IMPORT_AGE: Final = timedelta(minutes=1)
+# Spans wait at least so long. Programs export every five seconds, each at a time of its own, and
+# the spans of a trace must be compared with each other.
+SETTLED: Final = timedelta(seconds=10)
 # So many calls and links are cut into an import at once; it bounds the memory that closing takes.
 MAX_CALLS: Final = 100_000
 MAX_LINKS: Final = 200_000
@@ -40,7 +42,10 @@ CARRIED_FOR: Final = timedelta(hours=1)
 
 
 class SpanBatch(Base):
-    """The calls of one request; without any, its links, or keys that an import has counted."""
+    """The calls of one request; without any, its links, or keys that an import has counted.
+
+    A row of size 0 is a request for an import.
+    """
 
     __tablename__ = "span_batches"
     __table_args__ = (Index("ix_span_batches_account", "account_id", "id"),)
@@ -57,24 +62,65 @@ class SpanBatch(Base):
     links: Mapped[bytes] = mapped_column(LargeBinary)  # of spans between calls
 
 
+_HAS_COUNTED: Final = and_(SpanBatch.calls == 0, func.octet_length(SpanBatch.keys) > 0)
+_IS_REQUEST: Final = SpanBatch.size == 0
+
+
+def _is_settled() -> ColumnElement[bool]:
+    return SpanBatch.received_at <= func.now() - SETTLED
+
+
 def list_accounts_due(
     connection: Connection, limit: int, without: Collection[str] = ()
 ) -> Sequence[str]:
-    """Return accounts whose spans have waited long enough, or are enough for an import."""
-    oldest = func.min(SpanBatch.received_at)
-    has_imports = select(CallImport.audit_id).where(CallImport.account_id == SpanBatch.account_id)
-    is_first = and_(oldest < func.now() - FIRST_IMPORT_AGE, ~has_imports.exists())
-    is_due = or_(oldest < func.now() - IMPORT_AGE, func.sum(SpanBatch.calls) >= MAX_CALLS, is_first)
-    waiting = select(SpanBatch.account_id).where(SpanBatch.calls > 0)
-    if without:
-        waiting = waiting.where(SpanBatch.account_id.not_in(without))
-    due = waiting.group_by(SpanBatch.account_id).having(is_due).order_by(oldest)
-    return connection.scalars(due.limit(limit)).all()
+    """Return accounts with spans of which an import is to be made now.
+
+    These are the accounts that ask for one, that have enough calls for one, or had none within
+    the last hour.
+    """
+    oldest = func.min(SpanBatch.received_at).filter(SpanBatch.calls > 0)
+    counted_at = func.max(SpanBatch.received_at).filter(_HAS_COUNTED)
+    an_hour_ago = func.now() - IMPORT_AGE
+    is_due = or_(
+        oldest <= an_hour_ago,
+        func.coalesce(counted_at, an_hour_ago) <= an_hour_ago,
+        func.sum(SpanBatch.calls) >= MAX_CALLS,
+        func.bool_or(and_(_IS_REQUEST, _is_settled())),
+    )
+    due = select(SpanBatch.account_id).where(SpanBatch.account_id.not_in(without))
+    due = due.group_by(SpanBatch.account_id).having(oldest <= func.now() - SETTLED, is_due)
+    return connection.scalars(due.order_by(oldest).limit(limit)).all()
+
+
+class Waiting(NamedTuple):
+    """The calls of an account that no import has yet; `is_requested` if it asks for one."""
+
+    calls: int
+    import_by: datetime | None  # the time of their import, if none is requested and few are sent
+    is_requested: bool
+
+
+def find_waiting(session: Session, account_id: str) -> Waiting:
+    oldest = func.min(SpanBatch.received_at).filter(SpanBatch.calls > 0)
+    calls = func.coalesce(func.sum(SpanBatch.calls), 0)
+    is_requested = func.coalesce(func.bool_or(_IS_REQUEST), False)
+    query = select(calls, oldest + IMPORT_AGE, is_requested)
+    return Waiting(*session.execute(query.where(SpanBatch.account_id == account_id)).one())
+
+
+def request_import(session: Session, account_id: str) -> int:
+    """Ask the sweeper for an import of the spans that wait; return the number of their calls."""
+    waiting = find_waiting(session, account_id)
+    if waiting.calls and not waiting.is_requested:
+        row = {"account_id": account_id, "calls": 0, "size": 0}
+        session.execute(insert(SpanBatch).values(lines=b"", keys=b"", links=b"", **row))
+    return waiting.calls
 
 
 def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
     """Delete and return the oldest batches of an account, in order, up to a number of spans.
 
+    Those of the last seconds stay: see `SETTLED`.
     A batch is taken if those before it have fewer calls and fewer links than an import may have.
     Keys that an import has counted are always taken, although the calls that waited are older.
     """
@@ -84,9 +130,9 @@ def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
         (func.sum(count).over(order_by=SpanBatch.id) - count).label(name)
         for name, count in counts.items()
     ]
-    has_counted = and_(SpanBatch.calls == 0, func.octet_length(SpanBatch.keys) > 0)
-    columns = (SpanBatch.id, has_counted.label("has_counted"), *before)
-    mine = select(*columns).where(SpanBatch.account_id == account_id).subquery()
+    columns = (SpanBatch.id, _HAS_COUNTED.label("has_counted"), *before)
+    is_taken = and_(SpanBatch.account_id == account_id, or_(_HAS_COUNTED, _is_settled()))
+    mine = select(*columns).where(is_taken).subquery()
     has_room = and_(mine.c.calls < MAX_CALLS, mine.c.links < MAX_LINKS)
     first = select(mine.c.id).where(or_(mine.c.has_counted, has_room))
     is_recent = (SpanBatch.received_at > func.now() - CARRIED_FOR).label("is_recent")

@@ -194,6 +194,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "EventReceived": {"received": True},
     "Uploaded": _UPLOADED,
     "AccountAudit": {name: _UPLOADED[name] for name in ("audit_id", "status_url")},
+    "SpanImport": {"calls": 512},
     "AuditStatus": {"audit_id": _AUDIT_ID, "status": "queued", "queue_position": 2},
     "AuditList": {"audits": [_SUMMARY], "next_cursor": "MTc3MjQ0MjkwMzQxMjAwMC42ZjFk"},
     "AuditSummary": _SUMMARY,

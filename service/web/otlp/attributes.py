@@ -5,10 +5,8 @@ OpenInference, OpenLLMetry, the Vercel AI SDK, Sentry, Logfire and LiteLLM. Of s
 the first that a span has counts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
-
-from service.web.otlp.content import is_content
 
 INPUT: Final = (
     "gen_ai.usage.input_tokens",
@@ -126,23 +124,7 @@ TEXTS: Final = (
 USAGE: Final = frozenset((*INPUT, *OUTPUT))
 
 SKIPPED, COUNT, TEXT, CONTENT = range(4)
-_READ: Final[Mapping[str, int]] = {
+READ: Final[Mapping[str, int]] = {
     **dict.fromkeys(COUNTS, COUNT),
     **dict.fromkeys(TEXTS, TEXT),
 }
-_MOST_NAMES: Final = 20_000
-
-
-class Names:
-    """What is done with an attribute, by its name; each name is classified once."""
-
-    def __init__(self, chosen: Sequence[str] = ()) -> None:
-        self._first = {**_READ, **{name: TEXT for name in chosen if not is_content(name)}}
-        self.kinds = dict(self._first)
-
-    def classify(self, name: str) -> int:
-        """Return what is done with a name that is not in `kinds` yet."""
-        if len(self.kinds) >= _MOST_NAMES:  # names that a caller makes up must not fill the memory
-            self.kinds = dict(self._first)
-        kind = self.kinds[name] = CONTENT if is_content(name) else SKIPPED
-        return kind

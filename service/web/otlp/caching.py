@@ -5,7 +5,6 @@ input are added to it, and others are taken to be in it.
 """
 
 from enum import Enum
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 
@@ -45,7 +44,6 @@ RULES: Final = (
 _SCOPES: Final = {rule.scope: rule for rule in RULES}
 
 
-@lru_cache(maxsize=1_000)
 def find_input(scope: str, version: str, provider: str) -> Input:
     """Return what the input tokens of a scope's spans are, for a provider's calls."""
     if provider in INCLUSIVE_PROVIDERS:
@@ -59,7 +57,7 @@ def find_input(scope: str, version: str, provider: str) -> Input:
 def _parse(version: str) -> tuple[int, ...]:
     """Return the numbers of a version; those of what is no version are below any other."""
     numbers = []
-    for part in version.split(".")[:3]:
+    for part in version.split(".", 3)[:3]:
         digits = part[:9]
         if not (digits.isascii() and digits.isdigit()):
             break

@@ -6,7 +6,6 @@ Nothing but the attributes named in `attributes` is used, and each is checked as
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final
 
 from detectors.contract import FIRST_INSTANT, LAST_INSTANT, MAX_COUNT, StoredRecord
@@ -187,9 +186,10 @@ def _largest(counts: Mapping[str, int], spellings: tuple[str, ...]) -> int:
     return max((counts.get(name, 0) for name in spellings), default=0) if counts else 0
 
 
-@lru_cache(maxsize=10_000)
 def _read_provider(name: Value | None) -> str:
-    text = _KIND_OF_MODEL.sub("", str(name or "unknown").lower())
+    if not isinstance(name, str) or len(name) > _MAX_LABEL:
+        return "unknown"
+    text = _KIND_OF_MODEL.sub("", name.lower())
     text = _PROVIDERS.get(text, text)
     return text if PROVIDER_TEXT.match(text) else "unknown"
 

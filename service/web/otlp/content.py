@@ -103,7 +103,10 @@ RULES: Final = (
 )
 NO_SWITCH: Final = "drop the attributes in an OpenTelemetry Collector"
 _SWITCHES: Final = {name: rule.switch for rule in RULES for name in rule.names}
-_PREFIXES: Final = tuple(name[:-1] for name in _SWITCHES if name.endswith(_ANY))
+_EXACT: Final = frozenset(name for name in _SWITCHES if not name.endswith(_ANY))
+_BELOW: Final = re.compile(
+    "|".join(re.escape(name[:-1]) for name in _SWITCHES if name.endswith(_ANY))
+)
 _EVENT_BODY_NAME: Final = "gen_ai.event.content"
 # The last part of names below messages that says what a message is, not what is in it.
 _LABELS: Final = (".role", ".type", ".finish_reason", ".mime_type", ".vector")
@@ -114,60 +117,48 @@ _EVENT_BODY: Final = frozenset(("content", "body", "message", "tool_calls", "arg
 
 _EMPTY: Final = frozenset(("", "__REDACTED__", "[]", "{}", "null", "[Filtered]", "redacted"))
 _MAX_SKELETON: Final = 64 * 1024
-_KEYS: Final = frozenset(
-    ("role", "parts", "type", "finish_reason", "id", "name", "tool_call_id", "model", "stream")
-    + ("media_type", "mime_type", "modality")
+# JSON whose keys are these and whose texts are labels. Nothing in it is tried twice.
+_KEY: Final = (
+    r'"(?:role|parts|type|finish_reason|id|name|tool_call_id|model|stream|media_type|mime_type'
+    r'|modality)"\s*+:'
 )
-_SHORT: Final = re.compile(r"[A-Za-z0-9_.:/-]{0,100}")
-_MAX_DEPTH: Final = 6
-_JSON: Final = msgspec.json.Decoder()
+_LABEL: Final = r'"[A-Za-z0-9_.:/-]{0,100}+"(?!\s*+:)'
+_SKELETON: Final = re.compile(rf'[^"]*+(?:(?:{_KEY}|{_LABEL})[^"]*+)*+')
+_JSON: Final = msgspec.json.Decoder(msgspec.Raw)  # checks the syntax and makes no objects
 _SHOWN: Final = 5
-
-
-def is_content(name: str) -> bool:
-    """Check whether an attribute of this name holds text."""
-    return published_name(name) is not None
 
 
 def published_name(name: str) -> str | None:
     """Return the name in the rules that an attribute's matches; its own may be a caller's text."""
-    if name in _SWITCHES and not name.endswith(_ANY):
+    if name in _EXACT:
         return name
-    if not name.startswith(_PREFIXES) or name.endswith(_LABELS):
-        return None
-    return next(f"{prefix}*" for prefix in _PREFIXES if name.startswith(prefix))
+    below = _BELOW.match(name)
+    return None if below is None or name.endswith(_LABELS) else f"{below[0]}*"
 
 
-def is_event_content(event: str, name: str) -> bool:
-    """Check whether an attribute of an event holds text."""
-    return is_content(name) or (event.startswith(_EVENT_PREFIX) and name in _EVENT_BODY)
+def published_event_name(event: str, name: str) -> str | None:
+    """Return the name in the rules that an attribute of an event matches."""
+    if event.startswith(_EVENT_PREFIX) and name in _EVENT_BODY:
+        return _EVENT_BODY_NAME
+    return published_name(name)
 
 
 def has_text(value: str) -> bool:
     """Check whether a value holds text; roles, types and names of messages are none."""
     if value in _EMPTY:
         return False
-    if len(value) > _MAX_SKELETON or value[0] not in "[{":
+    if len(value) > _MAX_SKELETON or value[0] not in "[{" or not _SKELETON.fullmatch(value):
         return True
     try:
-        return not _is_skeleton(_JSON.decode(value), _MAX_DEPTH)
+        _JSON.decode(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return True
-
-
-def _is_skeleton(value: object, depth: int) -> bool:
-    if depth == 0:
-        return False
-    if isinstance(value, dict):
-        return all(name in _KEYS and _is_skeleton(each, depth - 1) for name, each in value.items())
-    if isinstance(value, list):
-        return all(_is_skeleton(each, depth - 1) for each in value)
-    return value is None or not isinstance(value, str) or _SHORT.fullmatch(value) is not None
+    return False
 
 
 def describe(names: Iterable[str]) -> str:
-    """Return the message of a rejected request: the attributes, and how to turn them off."""
-    found = sorted({published_name(name) or _EVENT_BODY_NAME for name in names})
+    """Return the message of a rejected request: the rules' names, and how to turn them off."""
+    found = sorted(names)
     shown = ", ".join(found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     switches = dict.fromkeys(_SWITCHES[name] for name in found)

@@ -8,14 +8,24 @@ from msgspec import Struct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
-from service.web.otlp.attributes import CONTENT, COUNT, SKIPPED
-from service.web.otlp.content import has_text, is_event_content
-from service.web.otlp.spans import ERROR, Origin, Reading, Span, Value
+from service.web.otlp.attributes import COUNT, SKIPPED, TEXT
+from service.web.otlp.content import has_text, published_event_name, published_name
+from service.web.otlp.spans import (
+    ERROR,
+    EVENT_COST,
+    SPAN_COST,
+    Origin,
+    Reading,
+    Span,
+    Value,
+    make_origin,
+    too_many_spans,
+)
 
-# A list has at most so many elements, each of about 70 bytes until the spans are counted.
+# Elements of all lists and objects, which are decoded before anything else counts them.
 _MOST_ELEMENTS: Final = 1_000_000
 # Objects of a single span or resource: attributes, values and events, each of about 90 bytes.
-_MOST_OBJECTS: Final = 3 * wire.MAX_PARTS
+_MOST_OBJECTS: Final = 150_000
 _LAST_TIME: Final = 2**64 - 1  # of a fixed64, as in protobuf
 _NOT_JSON: Final = "The body isn't valid OTLP JSON."
 _T = TypeVar("_T")
@@ -105,36 +115,35 @@ def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
         Too many spans or values.
     """
     if body.count(b",") > _MOST_ELEMENTS:
-        raise wire.too_many_spans()
-    budget = wire.Budget()
+        raise too_many_spans()
     try:
         for resource_spans in _REQUEST.decode(body).resource_spans or ():
-            budget.spend()
-            yield from _read_resource(resource_spans, reading, budget)
+            reading.spend(SPAN_COST)
+            yield from _read_resource(resource_spans, reading)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadRequestError(_NOT_JSON) from None
 
 
-def _read_resource(text: msgspec.Raw, reading: Reading, budget: wire.Budget) -> Iterator[Span]:
+def _read_resource(text: msgspec.Raw, reading: Reading) -> Iterator[Span]:
     resource_spans = _RESOURCE_SPANS.decode(text)
     resource = _decode(_RESOURCE, resource_spans.resource)
     values: dict[str, Value] = {}
     if resource is not None:
         _read_attributes(resource.attributes, values, reading)
     for each in resource_spans.scope_spans or ():
-        budget.spend()
+        reading.spend(SPAN_COST)
         scope_spans = _SCOPE_SPANS.decode(each)
         scope = scope_spans.scope or _Scope()
-        origin = Origin(scope.name, scope.version, values)
+        origin = make_origin(scope.name, scope.version, values)
         for span in scope_spans.spans or ():
-            budget.spend()
+            reading.spend(SPAN_COST)
             yield from _read_span(_decode(_SPAN, span), origin, reading)
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
     """Decode a part of a request whose objects are not counted yet."""
-    if len(memoryview(text)) > wire.LARGE_SPAN and bytes(text).count(b"{") > _MOST_OBJECTS:
-        raise wire.too_many_spans()
+    if len(memoryview(text)) > wire.LARGE and bytes(text).count(b"{") > _MOST_OBJECTS:
+        raise too_many_spans()
     return decoder.decode(text)
 
 
@@ -142,9 +151,11 @@ def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
     values: dict[str, Value] = {}
     _read_attributes(span.attributes, values, reading)
     for event in span.events or ():
+        reading.spend(EVENT_COST + len(event.attributes or ()))
         for attribute in event.attributes or ():
-            if is_event_content(event.name, attribute.key) and _holds_text(attribute.value):
-                reading.content.add(attribute.key)
+            name = published_event_name(event.name, attribute.key)
+            if name is not None and _holds_text(attribute.value, reading):
+                reading.content.add(name)
     span_id, parent_id = _read_id(span.span_id), _read_id(span.parent_span_id)
     if not values:
         reading.parents[span_id] = parent_id
@@ -157,38 +168,35 @@ def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
 def _read_attributes(
     attributes: list[_Attribute] | None, values: dict[str, Value], reading: Reading
 ) -> None:
-    names = reading.names
+    reading.spend(len(attributes or ()))
     for attribute in attributes or ():
         name, value = attribute.key, attribute.value
-        kind = names.kinds.get(name)
+        kind = reading.kinds.get(name)
         if kind is None:
-            kind = names.classify(name)
+            kind = reading.classify(name)
         if kind == SKIPPED or value is None:
             continue
-        if kind == CONTENT:
-            if _holds_text(value):
-                reading.content.add(name)
-        else:
-            values[name] = _read_value(value, is_count=kind == COUNT)
+        if kind == COUNT:
+            values[name] = value.int_value or value.double_value or value.string_value or 0
+        elif kind == TEXT:
+            values[name] = value.string_value or ""
+        elif _holds_text(value, reading):
+            reading.content.add(published_name(name) or name)
 
 
-def _read_value(value: _Any, *, is_count: bool) -> Value:
-    if value.int_value is not None:
-        return value.int_value
-    if value.double_value is not None:
-        return value.double_value
-    return value.string_value or (0 if is_count else "")
-
-
-def _holds_text(value: _Any | None) -> bool:
+def _holds_text(value: _Any | None, reading: Reading) -> bool:
     if value is None:
         return False
     if value.string_value is not None:
         return has_text(value.string_value)
     if value.array_value is not None:
-        return any(map(_holds_text, value.array_value.values or ()))
+        values = value.array_value.values or ()
+        reading.spend(1 + len(values))
+        return any(_holds_text(each, reading) for each in values)
     if value.kvlist_value is not None:
-        return any(_holds_text(each.value) for each in value.kvlist_value.values or ())
+        members = value.kvlist_value.values or ()
+        reading.spend(1 + len(members))
+        return any(_holds_text(each.value, reading) for each in members)
     return bool(value.bytes_value)
 
 

@@ -1,28 +1,33 @@
 """Read the spans of a protobuf request with the official `opentelemetry-proto`, one at a time."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 
 from service.web.otlp import wire
-from service.web.otlp.attributes import CONTENT, COUNT, SKIPPED, TEXT
-from service.web.otlp.content import has_text, is_event_content
-from service.web.otlp.spans import ERROR, Origin, Reading, Span, Value
+from service.web.otlp.attributes import COUNT, SKIPPED, TEXT
+from service.web.otlp.content import has_text, published_event_name, published_name
+from service.web.otlp.spans import (
+    ERROR,
+    EVENT_COST,
+    SPAN_COST,
+    Reading,
+    Span,
+    Value,
+    make_origin,
+)
 
-Event = ProtobufSpan.Event
-
-# Fields of a span, and of an attribute; a large span is read without its other fields.
+# Fields of a span, and of an attribute.
 _ATTRIBUTE, _EVENT = 9, 11
-_EVENT_ATTRIBUTE: Final = 3
+_EVENT_NAME, _EVENT_ATTRIBUTE = 2, 3
 _KEY: Final = 1
-_KEPT: Final = frozenset((1, 2, 4, 7, 8, _ATTRIBUTE, 15))
+# What a large span is read for, without its attributes and events.
+_KEPT: Final = frozenset((1, 2, 4, 7, 8, 15))
 _LONGEST_NAME: Final = 256
-# Of a scope, a resource, an attribute: what is larger holds nothing that we read.
-_LARGE: Final = 64 * 1024
 
 
 def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
@@ -33,49 +38,47 @@ def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
     BadRequestError
         The body is not a request of this kind.
     PayloadTooLargeError
-        Too many spans.
+        Too many spans or attributes.
     """
-    budget = wire.Budget()
     try:
-        for number, resource_spans, _ in wire.cut(memoryview(body), budget):
+        for number, resource_spans, _ in wire.cut(memoryview(body), reading, SPAN_COST):
             if number == wire.RESOURCE_SPANS:
-                yield from _read_resource(resource_spans, reading, budget)
+                yield from _read_resource(resource_spans, reading)
     except (DecodeError, UnicodeDecodeError):
         raise wire.malformed() from None
 
 
-def _read_resource(message: memoryview, reading: Reading, budget: wire.Budget) -> Iterator[Span]:
-    parts = list(wire.cut(message, budget))
-    resource = Resource()
-    for number, part, _ in parts:
-        if number == wire.RESOURCE and len(part) <= _LARGE:
-            resource.MergeFromString(bytes(part))
+def _read_resource(message: memoryview, reading: Reading) -> Iterator[Span]:
+    parts = list(wire.cut(message, reading, SPAN_COST))
     values: dict[str, Value] = {}
-    _read_attributes(resource.attributes, values, reading)
+    for number, part, _ in parts:
+        if number == wire.RESOURCE and len(part) <= wire.LARGE:
+            _read_attributes(Resource.FromString(bytes(part)).attributes, values, reading)
     for number, part, _ in parts:
         if number == wire.SCOPE_SPANS:
-            yield from _read_scope(part, values, reading, budget)
+            yield from _read_scope(part, values, reading)
 
 
 def _read_scope(
-    message: memoryview, resource: dict[str, Value], reading: Reading, budget: wire.Budget
+    message: memoryview, resource: dict[str, Value], reading: Reading
 ) -> Iterator[Span]:
-    parts = list(wire.cut(message, budget))
+    parts = list(wire.cut(message, reading, SPAN_COST))
     scope = InstrumentationScope()
     for number, part, _ in parts:
-        if number == wire.SCOPE and len(part) <= _LARGE:
+        if number == wire.SCOPE and len(part) <= wire.LARGE:
             scope.MergeFromString(bytes(part))
-    origin = Origin(scope.name, scope.version, resource)
-    parse = ProtobufSpan.FromString
+    origin = make_origin(scope.name, scope.version, resource)
     for number, part, _ in parts:
         if number != wire.SPANS:
             continue
-        small = bytes(part) if len(part) <= wire.LARGE_SPAN else _cut_down(part, reading, budget)
-        span = parse(small)
         values: dict[str, Value] = {}
-        _read_attributes(span.attributes, values, reading)
-        if span.events:
-            _read_events(span.events, reading)
+        if len(part) <= wire.LARGE:
+            span = ProtobufSpan.FromString(bytes(part))
+            _read_attributes(span.attributes, values, reading)
+            for event in span.events:
+                _read_event(event.name, event.attributes, reading)
+        else:
+            span = _read_large(part, values, reading)
         if values:
             yield Span(
                 origin,
@@ -92,82 +95,87 @@ def _read_scope(
 
 
 def _read_attributes(
-    attributes: Iterable[KeyValue], values: dict[str, Value], reading: Reading
+    attributes: Sequence[KeyValue], values: dict[str, Value], reading: Reading
 ) -> None:
-    names = reading.names
-    kinds = names.kinds
+    kinds = reading.kinds
+    reading.spend(len(attributes))
     for attribute in attributes:
         name = attribute.key
         kind = kinds.get(name)
         if kind is None:
-            kind, kinds = names.classify(name), names.kinds
+            kind = reading.classify(name)
         if kind == SKIPPED:
             continue
         value = attribute.value
         if kind == COUNT:
             # Most counts are integers that are not 0, and asking for the kind takes longer.
-            values[name] = value.int_value or _read_value(value)
+            values[name] = value.int_value or value.double_value or value.string_value or 0
         elif kind == TEXT:
-            values[name] = value.string_value or _read_value(value)
-        elif kind == CONTENT and _holds_text(value):
-            reading.content.add(name)
+            values[name] = value.string_value
+        elif _holds_text(value, reading):
+            reading.content.add(published_name(name) or name)
 
 
-def _read_value(value: Any) -> Value:
-    kind = value.WhichOneof("value")
-    if kind in ("int_value", "double_value", "string_value"):
-        found: Value = getattr(value, kind)
-        return found
-    return 0
-
-
-def _holds_text(value: Any) -> bool:
+def _holds_text(value: AnyValue, reading: Reading) -> bool:
     kind = value.WhichOneof("value")
     if kind == "string_value":
         return has_text(value.string_value)
     if kind == "array_value":
-        return any(_holds_text(each) for each in value.array_value.values)
+        values = value.array_value.values
+        reading.spend(1 + len(values))
+        return any(_holds_text(each, reading) for each in values)
     if kind == "kvlist_value":
-        return any(_holds_text(each.value) for each in value.kvlist_value.values)
+        members = value.kvlist_value.values
+        reading.spend(1 + len(members))
+        return any(_holds_text(each.value, reading) for each in members)
     return kind == "bytes_value" and bool(value.bytes_value)
 
 
-def _read_events(events: Iterable[Any], reading: Reading) -> None:
-    for event in events:
-        for attribute in event.attributes:
-            if is_event_content(event.name, attribute.key) and _holds_text(attribute.value):
-                reading.content.add(attribute.key)
+def _read_event(event: str, attributes: Sequence[KeyValue], reading: Reading) -> None:
+    reading.spend(EVENT_COST + len(attributes))
+    for attribute in attributes:
+        name = published_event_name(event, attribute.key)
+        if name is not None and _holds_text(attribute.value, reading):
+            reading.content.add(name)
 
 
-def _cut_down(message: memoryview, reading: Reading, budget: wire.Budget) -> bytes:
-    """Return a large span without what is not read, and note which of the rest holds text."""
+def _read_large(message: memoryview, values: dict[str, Value], reading: Reading) -> ProtobufSpan:
+    """Return a large span, whose attributes and events are read one at a time."""
     kept = bytearray()
-    for number, own, field in wire.cut(message, budget):
-        if number == _EVENT:
-            event = Event.FromString(_shortened(own, _EVENT_ATTRIBUTE, reading, budget))
-            _read_events((event,), reading)
-        elif number == _ATTRIBUTE and len(own) > _LARGE:
-            _check_name(own, reading, budget)
-        elif number in _KEPT:
+    for number, own, field in wire.cut(message, reading, 1):
+        if number == _ATTRIBUTE:
+            if len(own) <= wire.LARGE:
+                _read_attributes((KeyValue.FromString(bytes(own)),), values, reading)
+            else:
+                _check_name("", own, reading)
+        elif number == _EVENT and len(own) <= wire.LARGE:
+            event = ProtobufSpan.Event.FromString(bytes(own))
+            _read_event(event.name, event.attributes, reading)
+        elif number == _EVENT:
+            _read_large_event(own, reading)
+        elif number in _KEPT and len(own) <= wire.LARGE:
             kept += field
-    return bytes(kept)
+    return ProtobufSpan.FromString(bytes(kept))
 
 
-def _shortened(message: memoryview, attribute: int, reading: Reading, budget: wire.Budget) -> bytes:
-    """Return an event without its large attributes, whose names are checked."""
-    kept = bytearray()
-    for number, own, field in wire.cut(message, budget):
-        if len(own) <= _LARGE:
-            kept += field
-        elif number == attribute:
-            _check_name(own, reading, budget)
-    return bytes(kept)
+def _read_large_event(message: memoryview, reading: Reading) -> None:
+    parts = list(wire.cut(message, reading, 1))
+    name = "".join(_decode_name(own) for number, own, _ in parts if number == _EVENT_NAME)
+    for number, own, _ in parts:
+        if number == _EVENT_ATTRIBUTE and len(own) <= wire.LARGE:
+            _read_event(name, (KeyValue.FromString(bytes(own)),), reading)
+        elif number == _EVENT_ATTRIBUTE:
+            _check_name(name, own, reading)
 
 
-def _check_name(attribute: memoryview, reading: Reading, budget: wire.Budget) -> None:
+def _check_name(event: str, attribute: memoryview, reading: Reading) -> None:
     """Note an attribute that is too large to be decoded, if its name is one of content."""
-    for number, own, _ in wire.cut(attribute, budget):
-        if number == _KEY and len(own) <= _LONGEST_NAME:
-            name = bytes(own).decode(errors="replace")
-            if is_event_content("gen_ai.", name):
+    for number, own, _ in wire.cut(attribute, reading, 1):
+        if number == _KEY:
+            name = published_event_name(event, _decode_name(own))
+            if name is not None:
                 reading.content.add(name)
+
+
+def _decode_name(name: memoryview) -> str:
+    return bytes(name[:_LONGEST_NAME]).decode(errors="replace")

@@ -3,16 +3,15 @@
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
 
 from detectors.contract import StoredRecord
 from detectors.formats import encode_records
 from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
 from service.web.otlp import json_spans
-from service.web.otlp.attributes import RESPONSE_ID, SERVICE, Names
+from service.web.otlp.attributes import RESPONSE_ID, SERVICE
 from service.web.otlp.calls import is_call, read_call
-from service.web.otlp.content import is_event_content
+from service.web.otlp.content import published_event_name
 from service.web.otlp.spans import SPAN_BYTES, TRACE_BYTES, Reading, Span, first
 
 _LEVEL: Final = 1
@@ -62,9 +61,9 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     InvalidRequestError
         An attribute holds text: nothing of the request is used.
     PayloadTooLargeError
-        The request has too many spans.
+        The request has too many spans or attributes.
     """
-    reading = Reading(_names_with(tag_attribute))
+    reading = Reading(tag_attribute)
     spans = list(read(body, reading))
     reading.check()
     found, links, rejected = [], [], 0
@@ -80,16 +79,10 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     return _pack(found, links, reading.parents, rejected)
 
 
-@lru_cache(maxsize=20)
-def _names_with(tag_attribute: str | None) -> Names:
-    """Return the names to read; they are kept, since exporters send the same ones every time."""
-    return Names(() if tag_attribute is None else (tag_attribute,))
-
-
 def is_label_attribute(name: str) -> bool:
     """Check whether an account may choose this attribute as the tag of its calls."""
     is_name = 0 < len(name) <= MAX_ATTRIBUTE_NAME and name.isascii() and name.isprintable()
-    return is_name and name == name.strip() and not is_event_content("gen_ai.", name)
+    return is_name and name == name.strip() and published_event_name("gen_ai.", name) is None
 
 
 def _has_identity(span: Span) -> bool:
@@ -99,7 +92,7 @@ def _has_identity(span: Span) -> bool:
 def _pack(
     found: list[tuple[Span, StoredRecord]],
     links: Iterable[Span],
-    parents: Mapping[bytes, bytes],
+    parents: dict[bytes, bytes],
     rejected: int,
 ) -> Calls:
     records = [record for _, record in found]
@@ -121,7 +114,7 @@ def _pack(
     )
 
 
-def _key(span: Span, record: StoredRecord, parents: Mapping[bytes, bytes]) -> bytes:
+def _key(span: Span, record: StoredRecord, parents: dict[bytes, bytes]) -> bytes:
     response = first(span.values, RESPONSE_ID)
     service = first(span.values, SERVICE) or first(span.origin.resource, SERVICE)
     counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"
@@ -137,10 +130,14 @@ def _key(span: Span, record: StoredRecord, parents: Mapping[bytes, bytes]) -> by
     )
 
 
-def _climb(parent_id: bytes, parents: Mapping[bytes, bytes]) -> bytes:
-    """Return the nearest span above that may be a call, or is not in this request."""
-    seen = set()
-    while parent_id in parents and parent_id not in seen:
-        seen.add(parent_id)
-        parent_id = parents[parent_id]
+def _climb(parent_id: bytes, parents: dict[bytes, bytes]) -> bytes:
+    """Return the nearest span above that may be a call, or is not in this request.
+
+    The spans on the way get it as their parent, so that no way is climbed twice.
+    """
+    passed = []
+    while parent_id in parents:
+        passed.append(parent_id)
+        parent_id = parents.pop(parent_id)  # a ring ends where it began
+    parents.update(dict.fromkeys(passed, parent_id))
     return parent_id if len(parent_id) == SPAN_BYTES else _NO_PARENT

@@ -1,19 +1,14 @@
-"""Cut a trace request of protobuf into its spans, without decoding them.
-
-A decoded message takes up to a hundred times its bytes, so a body is never decoded as a whole:
-only one span at a time, of a bounded size.
-"""
+"""Cut messages of protobuf into their fields, without decoding them."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from service.errors import BadRequestError, PayloadTooLargeError
+from service.errors import BadRequestError
+from service.web.otlp.spans import Reading
 
-MAX_PARTS: Final = 50_000  # spans, scopes and resources of a request
-# A larger span has its attributes read one by one.
-LARGE_SPAN: Final = 64 * 1024
+# A larger part is read piece by piece: decoded, it takes up to a hundred times its bytes.
+LARGE: Final = 64 * 1024
 _NOT_PROTOBUF: Final = "The body isn't a valid ExportTraceServiceRequest."
-_TOO_MANY: Final = "The request has too many spans or attributes: lower the exporter's batch size."
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
 _MORE: Final = 0x80
@@ -31,27 +26,11 @@ def malformed() -> BadRequestError:
     return BadRequestError(_NOT_PROTOBUF)
 
 
-def too_many_spans() -> PayloadTooLargeError:
-    return PayloadTooLargeError(_TOO_MANY)
-
-
-class Budget:
-    """The parts that a request may still have."""
-
-    def __init__(self) -> None:
-        self._left = MAX_PARTS
-
-    def spend(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise too_many_spans()
-
-
-def cut(message: memoryview, budget: Budget) -> Iterator[Part]:
+def cut(message: memoryview, reading: Reading, cost: int) -> Iterator[Part]:
     """Yield the fields of a message; those that are numbers have no bytes of their own."""
     at, size, nothing = 0, len(message), message[:0]
     while at < size:
-        budget.spend()
+        reading.spend(cost)
         begin = at
         tag, at = read_varint(message, at)
         kind = tag & 7

@@ -21,9 +21,11 @@ from service.models import (
     IngestKey,
     ReadToken,
     SecurityEvent,
+    SpanBatch,
 )
 from service.models.audits.report_links import issue_link
 from service.models.base import utc_now
+from service.models.imports.span_batches import find_waiting
 from tests.databases import make_database
 from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import sign_in
@@ -325,3 +327,17 @@ def test_calls_after_today_are_listed_and_deleted(run: Run, email: str, database
         kinds = select(SecurityEvent.kind).where(SecurityEvent.account_id == account_id)
         assert session.scalars(kinds).all() == ["future_calls_deleted"]
     engine.dispose()
+
+
+def test_spans_that_wait_are_imported_on_request(run: Run, email: str, database_url: str) -> None:
+    run("create", email)
+    assert json.loads(run("flush", email, "--json").output) == {"calls": 0}
+    engine, account_id = create_engine(database_url), load_account(database_url, email).id
+    row = {"account_id": account_id, "calls": 3, "size": 1}
+    with Session(engine) as session:
+        session.add(SpanBatch(lines=b"x", keys=b"", links=b"", **row))
+        session.commit()
+        assert json.loads(run("flush", email, "--json").output) == {"calls": 3}
+        assert find_waiting(session, account_id).is_requested
+    engine.dispose()
+    assert run("flush", "nobody@example.com").exit_code == 2

@@ -1,15 +1,17 @@
 """A span as a record: every dialect, what input tokens are, labels, and what is no call."""
 
+from collections.abc import Callable
 from contextlib import nullcontext as _nothing
 from typing import Any
 
 import pytest
 
 from service.errors import BadRequestError, InvalidRequestError, PayloadTooLargeError
-from service.web.otlp import json_spans, wire
+from service.web.otlp import json_spans, spans
 from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
 from service.web.otlp.calls import is_assumed
-from service.web.otlp.spans import Origin, Span
+from service.web.otlp.spans import SPAN_COST, Origin, Span
+from tests.adversarial.spans import field
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
@@ -17,6 +19,7 @@ from tests.service.otlp.requests import (
     START,
     as_json,
     as_protobuf,
+    attribute,
     document,
     read,
     records_of,
@@ -32,15 +35,6 @@ def _record(attributes: dict[str, Any], scope: str = "mine", **fields: Any) -> d
     (found,) = records_of(read(as_protobuf(request)))
     assert records_of(read(as_json(request), JSON)) == [found]
     return found
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message, with its length."""
-    length, size = b"", len(content)
-    while size > 0x7F:
-        length += bytes([size & 0x7F | 0x80])
-        size >>= 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
 @pytest.mark.parametrize("name", INPUT)
@@ -283,18 +277,40 @@ def test_text_among_several_values_is_rejected_in_both_encodings(
 def test_both_encodings_have_the_same_limit_of_spans(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "MAX_PARTS", 50)
+    monkeypatch.setattr(spans, "MAX_COST", 50 * SPAN_COST)
     empty = {PROTOBUF: (b"\x12\x00", b""), JSON: (b"{}", b",")}[kind]
 
     def body(spans: int) -> bytes:
         joined = empty[1].join([empty[0]] * spans)
         if kind == JSON:
             return b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}' % joined
-        return _field(1, _field(2, joined))
+        return field(1, field(2, joined))
 
-    assert read(body(wire.MAX_PARTS - 2), kind).calls == 0
+    assert read(body(48), kind).calls == 0
     with pytest.raises(PayloadTooLargeError, match="too many spans"):
-        read(body(wire.MAX_PARTS - 1), kind)
+        read(body(49), kind)
+
+
+@pytest.mark.parametrize(
+    ("of", "cost"),
+    [
+        (lambda many: {"attributes": [attribute("n", "")] * many}, 0),
+        (lambda many: {"attributes": [attribute("input.value", [""] * many)]}, 2),
+        (lambda many: {"events": [{"name": "e", "attributes": [attribute("n", "")] * many}]}, 3),
+        (lambda many: {"events": [{"name": "e", "attributes": []}] * (many // 3)}, 0),
+    ],
+    ids=["attributes", "values", "attributes of an event", "events"],
+)
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_everything_in_a_span_counts(
+    kind: str, of: Callable[[int], dict[str, Any]], cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {PROTOBUF: 4, JSON: 3}[kind]  # the span and what is around it; of protobuf, its name
+    monkeypatch.setattr(spans, "MAX_COST", parts * SPAN_COST + cost + 30)
+    encode = {PROTOBUF: as_protobuf, JSON: as_json}[kind]
+    assert read(encode(document(span({}) | of(30))), kind).calls == 0
+    with pytest.raises(PayloadTooLargeError):
+        read(encode(document(span({}) | of(36))), kind)
 
 
 def test_json_has_no_limit_of_the_attributes_of_all_spans(monkeypatch: pytest.MonkeyPatch) -> None:

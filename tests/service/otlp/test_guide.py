@@ -4,7 +4,7 @@ from pathlib import Path
 
 from service.web.otlp.attributes import COUNTS, TEXTS
 from service.web.otlp.caching import RULES as INPUTS
-from service.web.otlp.content import NO_SWITCH, RULES, describe, is_content
+from service.web.otlp.content import NO_SWITCH, RULES, describe, published_name
 from tests.service.otlp.recording import OFF
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "api" / "otlp.md").read_text()
@@ -29,7 +29,7 @@ def test_the_recorded_exports_were_made_with_the_switches_of_the_guide() -> None
 
 
 def test_no_attribute_is_both_read_and_rejected() -> None:
-    assert [name for name in (*COUNTS, *TEXTS) if is_content(name)] == []
+    assert [name for name in (*COUNTS, *TEXTS) if published_name(name)] == []
 
 
 def test_a_rejection_is_one_sentence_and_says_what_to_do_without_a_switch() -> None:

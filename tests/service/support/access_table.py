@@ -90,6 +90,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/audits"): Row(401, {SESSION: Cell(402, 402)}),
     ("GET", "/api/v1/findings"): _reading(FINDINGS_READERS, 200, 200),
     ("POST", "/api/v1/account-audits"): Row(401, {SESSION: Cell(422, 422)}),  # without calls
+    ("POST", "/api/v1/span-imports"): Row(401, {SESSION: Cell(202, 202)}),
     ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
     ("GET", "/api/v1/spend"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/compare"): _reading(LIST_READERS, 200, 200),
@@ -116,6 +117,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/admin/openapi.json"): _admin(200),
     ("GET", "/dashboard"): _page(),
     ("POST", "/dashboard/audit"): _form(),
+    ("POST", "/imports/spans"): _form(),
     ("GET", "/imports"): _page(),
     ("GET", "/imports/future"): _page(),
     ("POST", "/imports/future/delete"): _form(),

@@ -23,12 +23,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from sqlalchemy import insert
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from detectors.report.account.call_files import read_calls
 from service.core.blobs import BlobStore
 from service.models import SpanBatch
 from service.models.base import utc_now
-from service.models.imports.span_batches import IMPORT_AGE
+from service.models.imports.span_batches import IMPORT_AGE, request_import
 from tests.service.otlp.requests import CHAT, as_protobuf, document, read, records_of, span
 from tests.worker.conftest import SHORT, started_system
 from tests.worker.support.promises import Note
@@ -177,6 +178,9 @@ def _kill(system: System, victim: str) -> None:
 
 def _find_calls(system: System) -> Counter[str]:
     """Wait until all is imported and published; count the stored calls by request ID."""
+    (account_id,) = (row.id for row in _asked(system, "SELECT id FROM accounts"))
+    with Session(system.engine) as session, session.begin():
+        request_import(session, account_id)
     for query in (_WAITING, _UNFINISHED):
         wait_until(partial(lambda query: not _asked(system, query), query), 300)
     assert system.statuses().keys() == {"done"}

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, redirect, render_template, request, url_for
 from sqlalchemy import ColumnElement
 
 from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPLOAD
@@ -26,6 +26,7 @@ from service.models.imports.by_day import (
     list_clients,
     list_uploads,
 )
+from service.models.imports.span_batches import find_waiting, request_import
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -81,6 +82,7 @@ def home() -> str:
     return render_template(
         "pages/imports/imports.html",
         chosen=chosen,
+        waiting=find_waiting(session, account_id),
         days=days,
         clients=list_clients(session, account_id),
         future=sum_future_calls(session, account_id, utc_now().date()),
@@ -92,6 +94,16 @@ def home() -> str:
         pages=_page_links(listed, chosen, start) if listed else {},
         link=_client_url,
     )
+
+
+@blueprint.post("/imports/spans")
+@require_visitor
+def import_spans() -> Any:
+    """Import the calls in spans that wait, instead of within the hour."""
+    session = get_session()
+    request_import(session, current_caller().account_id)
+    session.commit()
+    return redirect(url_for("imports.home"), 303)
 
 
 def _read_start(until: date | None) -> Start | None:

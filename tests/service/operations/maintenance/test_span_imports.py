@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 from sqlalchemy.orm import Session
 
 from service.cli.account import create_account
@@ -18,7 +18,7 @@ from service.models import Audit, SpanBatch
 from service.models.audits.capacity import sum_stored_bytes
 from service.models.base import utc_now
 from service.models.imports import span_batches
-from service.models.imports.span_batches import FIRST_IMPORT_AGE, IMPORT_AGE
+from service.models.imports.span_batches import IMPORT_AGE, SETTLED, find_waiting, request_import
 from service.operations.maintenance import span_imports
 from service.operations.maintenance.span_imports import SpanImports, close_import
 from service.web.otlp.requests import Calls
@@ -26,6 +26,9 @@ from tests.service.otlp.requests import CHAT, PROTOBUF, as_protobuf, document, r
 from tests.service.support.scenes import Tenant
 
 TRACES = "/otlp/v1/traces"
+
+
+pytestmark = pytest.mark.usefixtures("settled_at_once")
 
 
 @pytest.fixture
@@ -56,8 +59,9 @@ def _close(
     ]
 
 
-def _age(connection: Connection, age: timedelta) -> None:
-    connection.execute(update(SpanBatch).values(received_at=utc_now() - age))
+def _age(connection: Connection, age: timedelta, of: ColumnElement[bool] | None = None) -> None:
+    aged = update(SpanBatch).values(received_at=func.now() - age)
+    connection.execute(aged if of is None else aged.where(of))
 
 
 def _nested() -> tuple[dict[str, Any], ...]:
@@ -138,29 +142,100 @@ def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(
 
 
 @pytest.mark.parametrize(
-    ("age", "has_imports", "is_due"),
+    ("age", "last_import", "is_due"),
     [
-        (IMPORT_AGE, True, True),
-        (IMPORT_AGE - timedelta(minutes=9), True, False),
-        (FIRST_IMPORT_AGE, False, True),
-        (timedelta(), False, False),
+        (SETTLED, None, True),
+        (SETTLED - timedelta(seconds=1), None, False),
+        (SETTLED, IMPORT_AGE, True),
+        (SETTLED, IMPORT_AGE - timedelta(minutes=1), False),
+        (IMPORT_AGE, IMPORT_AGE - timedelta(minutes=1), True),
     ],
 )
-def test_an_import_is_cut_after_an_hour_and_the_first_one_after_a_minute(
+def test_an_import_is_cut_within_seconds_and_the_next_one_after_an_hour(
     client: FlaskClient,
     tenant: Tenant,
     connection: Connection,
     store: BlobStore,
     monkeypatch: pytest.MonkeyPatch,
     age: timedelta,
-    has_imports: bool,
+    last_import: timedelta | None,
     is_due: bool,
 ) -> None:
+    if last_import is not None:
+        _send(client, tenant, span(CHAT))
+        _close(connection, store, tenant)
+        _age(connection, last_import)
+    monkeypatch.setattr(span_batches, "SETTLED", SETTLED)
     _send(client, tenant, span(CHAT))
-    _age(connection, age + timedelta(minutes=5) if is_due else age)
-    if has_imports:
-        monkeypatch.setattr(span_batches, "FIRST_IMPORT_AGE", timedelta(days=1))
+    _age(connection, age, SpanBatch.calls > 0)
     assert (tenant.account_id in span_batches.list_accounts_due(connection, 9)) is is_due
+
+
+def test_an_import_can_be_requested(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    db_session: Session,
+) -> None:
+    _send(client, tenant, span(CHAT))
+    _close(connection, store, tenant)
+    assert request_import(db_session, tenant.account_id) == 0
+    again = span(CHAT)
+    _send(client, tenant, again)
+    assert span_batches.list_accounts_due(connection, 9) == []
+    for _ in range(2):
+        assert request_import(db_session, tenant.account_id) == 1
+    assert find_waiting(db_session, tenant.account_id).is_requested
+    assert span_batches.list_accounts_due(connection, 9) == [tenant.account_id]
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 1
+    _send(client, tenant, again, span(CHAT))
+    assert find_waiting(db_session, tenant.account_id)[::2] == (2, False)
+    assert span_batches.list_accounts_due(connection, 9) == []
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 1
+
+
+def test_a_request_holds_until_all_that_waited_is_imported(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    db_session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _send(client, tenant, span(CHAT))
+    _close(connection, store, tenant)
+    for _ in range(3):
+        _send(client, tenant, span(CHAT))
+    request_import(db_session, tenant.account_id)
+    for _ in range(3):
+        assert span_batches.list_accounts_due(connection, 9) == [tenant.account_id]
+        with monkeypatch.context() as patched:
+            patched.setattr(span_batches, "MAX_CALLS", 1)
+            assert len(_close(connection, store, tenant)) == 1
+    assert span_batches.list_accounts_due(connection, 9) == []
+
+
+def test_a_call_that_a_slower_exporter_sends_after_its_wrapper_counts_alone(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(span_batches, "SETTLED", SETTLED)
+    wrapper, between, leaf = _nested()
+    _send(client, tenant, span({**CHAT, "gen_ai.usage.input_tokens": 7}))
+    _age(connection, SETTLED)
+    _send(client, tenant, between, wrapper)
+    ((_, records),) = _close(connection, store, tenant)
+    assert [record["prompt_tokens"] for record in records] == [7]
+    _send(client, tenant, leaf)
+    _age(connection, SETTLED)
+    ((_, records),) = _close(connection, store, tenant)
+    assert [record["prompt_tokens"] for record in records] == [1200]
 
 
 def test_an_import_is_cut_when_it_has_enough_calls(

@@ -236,6 +236,7 @@ OPERATIONS = {
     "post /otlp/v1/metrics": f"200 400 401 402 403 413 {LIMITED}",
     "get /api/v1/findings": READ,
     "post /api/v1/account-audits": f"202 401 403 414 422 {LIMITED}",
+    "post /api/v1/span-imports": f"202 401 403 {LIMITED}",
     "post /api/v1/audits": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "get /api/v1/audits": READ,
     "get /api/v1/audits/{audit_id}": READ_ONE,

@@ -31,6 +31,7 @@ FIELDS: Final = {
     "Replayed": "audit_id replayed",
     "Uploaded": "audit_id replayed status_url",
     "AccountAudit": "audit_id status_url",
+    "SpanImport": "calls",
     "AccountFinding": "id state detector kind route provider model severity confidence"
     " monthly_cost_impact_usd observed_cost_impact_usd is_monthly calls fix first_seen last_seen"
     " audit_id finding_id assignee note fixed_at? silent_until? realized_savings_usd?"
@@ -101,6 +102,7 @@ NAMES: Final = {
     "post /otlp/v1/metrics": "export_metrics",
     "post /api/v1/audits": "upload_log",
     "post /api/v1/account-audits": "audit_account",
+    "post /api/v1/span-imports": "import_spans",
     "get /api/v1/findings": "list_account_findings",
     "get /api/v1/audits": "list_audits",
     "get /api/v1/audits/{audit_id}": "get_audit",
@@ -151,6 +153,7 @@ PARAMETERS: Final = {
     "post /otlp/v1/metrics": "Content-Encoding?",
     "post /api/v1/audits": "Idempotency-Key? x-user-email?",
     "post /api/v1/account-audits": "window_days? x-user-email?",
+    "post /api/v1/span-imports": "x-user-email?",
     "get /api/v1/findings": "limit? state? detector? route? model? assignee? format? cursor?"
     " If-None-Match?",
     "get /api/v1/audits": "limit? status? since? cursor? source? If-None-Match?",

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
-from service.models import Account, Audit, IngestKey
+from service.models import Account, Audit, IngestKey, SpanBatch
 from service.models.audits.dashboard import PAGE_SIZE
 from service.models.base import utc_now
 from service.models.imports import by_day
@@ -18,6 +18,7 @@ from service.models.imports.by_day import DAYS_SHOWN
 from service.web.pages.imports import page as page_of_imports
 from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, batch, bearer, sign_in
 from tests.service.support.uploads import Person, add_person
+from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
@@ -293,3 +294,22 @@ def test_the_number_of_queries_does_not_grow_with_imports(
     assert built[0] == built[1]
     with sessions() as session:
         assert session.query(Audit).filter_by(account_id=person.account_id).count() == 20
+
+
+def test_calls_in_spans_are_shown_until_their_import_and_can_be_imported_now(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    assert "OpenTelemetry" not in words(show(client, person))
+    with sessions() as session:
+        row = {"account_id": person.account_id, "lines": b"x", "keys": b"", "links": b""}
+        session.add(SpanBatch(calls=1_200, size=1, received_at=NOON, **row))
+        session.commit()
+    shown = words(show(client, person))
+    assert "1,200 calls from OpenTelemetry will be imported by Mar 1, 2026, 13:00" in shown
+    assert "No imports" not in shown
+    form = load_form(client, "/imports", "waiting", person.headers)
+    fields = {"csrf_token": form.token}
+    assert client.post(form.action, headers=form.headers, data=fields).status_code == 303
+    shown = words(show(client, person))
+    assert "1,200 calls from OpenTelemetry will be imported within seconds." in shown
+    assert "Import now" not in shown
