@@ -35,8 +35,9 @@ from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, timed
 from service.core.telemetry.traces import audit_spans
 from service.jobs.claiming import Tools, claim_audits
-from service.jobs.ending import refuse, retry_or_fail
+from service.jobs.ending import postpone, refuse, retry_or_fail
 from service.jobs.lease import HeldLeases, LeaseLostError
+from service.jobs.outages import Outage, find_outage
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.models.audits.audit_settings import DEFAULTS, Chosen
@@ -133,7 +134,10 @@ def _run(tools: Tools, claims: Sequence[Claim]) -> None:
             while left:
                 claim = left.popleft()
                 try:
-                    _run_alone(tools, claim, leases)
+                    outage = _run_alone(tools, claim, leases)
+                    if outage is not None and outage.is_certain:
+                        postpone(tools.engine, left, outage)
+                        left.clear()
                 except Exception as error:
                     _raise_if_late(error)
                     if errors:  # the end of the job logs the first
@@ -165,6 +169,10 @@ def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
                 published = transact(tools.engine, partial(publish, results=results))
     except Exception as error:
         _raise_if_late(error)
+        outage = find_outage(error)
+        if outage is not None and outage.is_certain:
+            postpone(tools.engine, claims, outage)
+            return True
         _log.warning("audits_run_alone", audits=len(claims), error_type=type(error).__name__)
         return False
     for result in results:
@@ -209,7 +217,8 @@ def _find_terms(tools: Tools, claims: Sequence[Claim]) -> "tuple[Mapping[str, Ch
     return transact(tools.engine, partial(find_terms, audit_ids=audit_ids))
 
 
-def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
+def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
+    """Process one audit; return the outage, if one has ended the attempt."""
     engine, log = tools.engine, _log.bind(audit_id=claim.audit_id, attempt=claim.attempt)
     began = time.monotonic()
     try:
@@ -219,18 +228,24 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
                 published = transact(engine, partial(publish, results=[result]))
     except LeaseLostError:
         abandon(tools, claim)
-    except DetectorError as error:
-        ATTEMPTS.labels("refused").inc()
-        log.info("audit_refused", error_type=type(error).__name__)
-        refuse(engine, claim, str(error), time.monotonic() - began)
-    except Exception:
-        ATTEMPTS.labels("broken").inc()
+    except Exception as error:
+        outage = find_outage(error)  # which a detector's error may hide
+        if outage is not None and outage.excuses(claim.outages):
+            postpone(engine, [claim], outage)
+            return outage
         seconds = time.monotonic() - began
+        if isinstance(error, DetectorError):
+            ATTEMPTS.labels("refused").inc()
+            log.info("audit_refused", error_type=type(error).__name__)
+            refuse(engine, claim, str(error), seconds)
+            return None
+        ATTEMPTS.labels("broken").inc()
         if retry_or_fail(engine, claim, tools.config.max_starts, seconds):
             delete_frames(tools.blobs, [claim.frame_key])
         raise
     else:
         finish(tools, result, published)
+    return None
 
 
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:

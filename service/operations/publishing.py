@@ -98,11 +98,14 @@ def abandon(tools: Tools, claim: Claim) -> None:
     """Leave the audit to the worker that holds it now."""
     ATTEMPTS.labels("lease_lost").inc()
     _log.warning("lease_lost", audit_id=claim.audit_id, attempt=claim.attempt)
-    tools.blobs.delete(claim.frame_key)
+    delete_frames(tools.blobs, [claim.frame_key])
 
 
 def delete_frames(blobs: BlobStore, keys: Iterable[str]) -> None:
-    """Delete frames that no row names; one that can't be deleted is removed as an orphan."""
-    for key in keys:
-        with suppress(OSError):
+    """Delete frames that no row names, up to one that can't be deleted.
+
+    What is left is removed as orphans.
+    """
+    with suppress(OSError):
+        for key in keys:
             blobs.delete(key)

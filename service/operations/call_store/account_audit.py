@@ -47,7 +47,7 @@ def audit_account(
     calls = sum(file.calls for file in files)
     duplicates = sum(file.duplicates for file in files)
     if calls <= auditors.most_in_memory:
-        with blobs.local_files(keys) as paths:
+        with blobs.local_files(keys, sum(file.bytes for file in files)) as paths:
             return auditors.in_memory(paths, days, duplicates=duplicates)
     if auditors.on_spark is None:
         raise TooManyCallsError(days, calls, auditors.most_in_memory)
