@@ -60,13 +60,13 @@ class Health:
 
     def _check(self) -> dict[str, str]:
         for name, probe in self.probes.items():
-            if name not in self._running:
+            if name not in self._running or self._running[name].done():
                 self._running[name] = _start(probe)
         wait(self._running.values(), _PROBE_SECONDS)
-        ended = {name: each.result() for name, each in self._running.items() if each.done()}
-        for name in ended:
-            del self._running[name]
-        return {name: OK if ended.get(name) else DOWN for name in self.probes}
+        return {
+            name: OK if probe.done() and probe.result() else DOWN
+            for name, probe in self._running.items()
+        }
 
 
 def _start(probe: Callable[[], bool]) -> Future[bool]:
