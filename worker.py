@@ -129,7 +129,7 @@ def _run(tools: Tools, claims: Sequence[Claim]) -> None:
         RequeueOnStop(tools.config, tools.engine, claims),
     ):
         try:
-            if len(claims) > 1 and _run_together(tools, claims):
+            if len(claims) > 1 and _run_together(tools, claims, leases):
                 left.clear()
             while left:
                 claim = left.popleft()
@@ -157,7 +157,7 @@ def _raise_if_late(error: Exception) -> None:
         raise error
 
 
-def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
+def _run_together(tools: Tools, claims: Sequence[Claim], leases: HeldLeases) -> bool:
     """Process several small audits in one frame; return False if they are to be run one by one.
 
     Whatever goes wrong, each audit then ends as if it had been claimed alone.
@@ -176,7 +176,10 @@ def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
         _log.warning("audits_run_alone", audits=len(claims), error_type=type(error).__name__)
         return False
     for result in results:
-        finish(tools, result, published)
+        try:
+            finish(tools, result, published)
+        except LeaseLostError:
+            abandon(tools, result.claim, was_away=leases.was_away)
     return True
 
 
@@ -226,8 +229,9 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
             result = _audit(tools, claim, leases)
             with timed("publish"):
                 published = transact(engine, partial(publish, results=[result]))
+        finish(tools, result, published)
     except LeaseLostError:
-        abandon(tools, claim)
+        abandon(tools, claim, was_away=leases.was_away)
     except Exception as error:
         outage = find_outage(error)  # which a detector's error may hide
         if outage is not None and outage.excuses(claim.outages):
@@ -243,8 +247,6 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
         if retry_or_fail(engine, claim, tools.config.max_starts, seconds):
             delete_frames(tools.blobs, [claim.frame_key])
         raise
-    else:
-        finish(tools, result, published)
     return None
 
 
