@@ -125,12 +125,13 @@ class QueueWorker(Worker):
 
     def perform_job(self, job: Job, queue: Queue) -> bool:
         """Run the job, in its process, and record its wait and its duration."""
-        kind, started = job_kind(job), time.perf_counter()
+        kind, started, outages = job_kind(job), time.perf_counter(), self._outages
         if job.enqueued_at is not None:
             waited = (datetime.now(UTC) - job.enqueued_at.replace(tzinfo=UTC)).total_seconds()
             JOB_WAIT_SECONDS.labels(kind).observe(max(0.0, waited))
         is_done: bool = super().perform_job(job, queue)
-        outcome = "done" if is_done else "failed"
+        failed = "postponed" if self._outages > outages else "failed"
+        outcome = "done" if is_done else failed
         JOB_SECONDS.labels(kind, outcome).observe(time.perf_counter() - started)
         if is_done:
             self._outages = 0
