@@ -35,8 +35,9 @@ from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, timed
 from service.core.telemetry.traces import audit_spans
 from service.jobs.claiming import Tools, claim_audits
-from service.jobs.ending import refuse, retry_or_fail
+from service.jobs.ending import postpone, refuse, retry_or_fail
 from service.jobs.lease import HeldLeases, LeaseLostError
+from service.jobs.outages import Outage, find_outage
 from service.jobs.stopping import RequeueOnStop
 from service.jobs.transactions import transact
 from service.models.audits.audit_settings import DEFAULTS, Chosen
@@ -129,12 +130,15 @@ def _run(tools: Tools, claims: Sequence[Claim]) -> None:
         RequeueOnStop(tools.config, tools.engine, claims),
     ):
         try:
-            if len(claims) > 1 and _run_together(tools, claims):
+            if len(claims) > 1 and _run_together(tools, claims, leases):
                 left.clear()
             while left:
                 claim = left.popleft()
                 try:
-                    _run_alone(tools, claim, leases)
+                    outage = _run_alone(tools, claim, leases)
+                    if outage is not None and outage.is_certain:
+                        postpone(tools.engine, left, outage)
+                        left.clear()
                 except Exception as error:
                     _raise_if_late(error)
                     if errors:  # the end of the job logs the first
@@ -154,7 +158,7 @@ def _raise_if_late(error: Exception) -> None:
         raise error
 
 
-def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
+def _run_together(tools: Tools, claims: Sequence[Claim], leases: HeldLeases) -> bool:
     """Process several small audits in one frame; return False if they are to be run one by one.
 
     Whatever goes wrong, each audit then ends as if it had been claimed alone.
@@ -166,10 +170,17 @@ def _run_together(tools: Tools, claims: Sequence[Claim]) -> bool:
                 published = transact(tools.engine, partial(publish, results=results))
     except Exception as error:
         _raise_if_late(error)
+        outage = find_outage(error)
+        if outage is not None and outage.is_certain:
+            postpone(tools.engine, claims, outage)
+            return True
         _log.warning("audits_run_alone", audits=len(claims), error_type=type(error).__name__)
         return False
     for result in results:
-        finish(tools, result, published)
+        try:
+            finish(tools, result, published)
+        except LeaseLostError:
+            abandon(tools, result.claim, was_away=leases.was_away)
     return True
 
 
@@ -210,7 +221,8 @@ def _find_terms(tools: Tools, claims: Sequence[Claim]) -> "tuple[Mapping[str, Ch
     return transact(tools.engine, partial(find_terms, audit_ids=audit_ids))
 
 
-def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
+def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
+    """Process one audit; return the outage, if one has ended the attempt."""
     engine, log = tools.engine, _log.bind(audit_id=claim.audit_id, attempt=claim.attempt)
     began = time.monotonic()
     try:
@@ -218,20 +230,25 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> None:
             result = _audit(tools, claim, leases)
             with timed("publish"):
                 published = transact(engine, partial(publish, results=[result]))
+        finish(tools, result, published)
     except LeaseLostError:
-        abandon(tools, claim)
-    except DetectorError as error:
-        ATTEMPTS.labels("refused").inc()
-        log.info("audit_refused", error_type=type(error).__name__)
-        refuse(engine, claim, str(error), time.monotonic() - began)
-    except Exception:
-        ATTEMPTS.labels("broken").inc()
+        abandon(tools, claim, was_away=leases.was_away)
+    except Exception as error:
+        outage = find_outage(error)  # which a detector's error may hide
+        if outage is not None and outage.excuses(claim.outages):
+            postpone(engine, [claim], outage)
+            return outage
         seconds = time.monotonic() - began
+        if isinstance(error, DetectorError):
+            ATTEMPTS.labels("refused").inc()
+            log.info("audit_refused", error_type=type(error).__name__)
+            refuse(engine, claim, str(error), seconds)
+            return None
+        ATTEMPTS.labels("broken").inc()
         if retry_or_fail(engine, claim, tools.config.max_starts, seconds):
             delete_frames(tools.blobs, [claim.frame_key])
         raise
-    else:
-        finish(tools, result, published)
+    return None
 
 
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:

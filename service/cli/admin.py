@@ -1,6 +1,8 @@
 """tallystick admin: admin actions from a terminal with access to the database."""
 
+import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -32,6 +34,7 @@ from service.operations.admin.actions import (
     get_any_pdf,
     grant_credits,
     mark_purged,
+    queue_failed,
     queue_rerun,
     record_payment,
     reset_passkeys,
@@ -73,21 +76,48 @@ def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
     print_fields({"audit_id": audit.id, "is_repeat": not is_new}, as_json)
 
 
+class _Since(click.ParamType):
+    """A time in ISO 8601, in UTC unless it says otherwise, or how long ago it was: 90m, 2h, 3d."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> datetime:
+        if found := re.fullmatch(r"(\d{1,5})([mhd])", value):
+            unit = {"m": "minutes", "h": "hours", "d": "days"}[found[2]]
+            return utc_now() - timedelta(**{unit: int(found[1])})
+        try:
+            time = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail("use a time such as 2026-11-28T06:00, or 90m, 2h or 3d", param, ctx)
+        return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
 @admin.command()
-@click.argument("audit_id")
+@click.argument("audit_id", required=False)
+@click.option("--failed-since", type=_Since(), help="Rerun all audits that have failed since then.")
 @json_option
 @data_option
 @one_line_errors
-def rerun(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
+def rerun(
+    audit_id: str | None, failed_since: datetime | None, as_json: bool, data_dir: Path | None
+) -> None:
     """Rerun an audit from its raw upload or its stored records.
 
-    The records are read if the upload was purged.
+    The records are read if the upload was purged. With --failed-since, rerun every batch and file
+    whose audit has failed since a time, such as 2h (ago) or 2026-11-28T06:00 (UTC).
     """
+    if (audit_id is None) == (failed_since is None):
+        raise click.UsageError("give either AUDIT_ID or --failed-since")
     config = reach(data_dir)
+    blobs, queues = BlobStore.from_url(config.storage_url), AuditQueues.from_config(config)
     with session_of(config) as session:
-        audit = queue_rerun(session, BlobStore.from_url(config.storage_url), audit_id, COMMAND)
+        if failed_since is not None:
+            found = queue_failed(session, blobs, queues, failed_since, COMMAND)
+            print_fields(found._asdict(), as_json)
+            return
+        audit = queue_rerun(session, blobs, audit_id or "", COMMAND)
         session.commit()
-    AuditQueues.from_config(config).enqueue_audit(audit.id, audit.source, audit.attempts + 1)
+    queues.enqueue_audit(audit.id, audit.source, audit.attempts + 1)
     print_fields({"audit_id": audit.id, "status": audit.status}, as_json)
 
 

@@ -13,17 +13,20 @@ from detectors.wording.figures import counted
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
 from service.cli.output import print_table
 from service.config import Config, read_secrets
-from service.core.blobs import BlobError
 from service.operations.backup.creating import create_backup
 from service.operations.backup.manifests import (
     Keep,
     Manifest,
     find_backup,
-    list_backups,
-    read_manifest,
+    read_manifests,
 )
 from service.operations.backup.pruning import prune_backups
-from service.operations.backup.repository import BackupError, Repository, new_key
+from service.operations.backup.repository import (
+    BackupError,
+    DamagedError,
+    Repository,
+    new_key,
+)
 from service.operations.backup.restoring import (
     Restored,
     Target,
@@ -34,6 +37,7 @@ from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
 from service.operations.local import run_state
 from service.operations.local.embedded import EmbeddedServers, find_owner
+from service.operations.local.run_state import find_state
 
 _SHOWN_PROBLEMS: Final = 20
 _KEYS_NOTE: Final = (
@@ -78,26 +82,31 @@ def create(no_prune: bool, data_dir: Path | None) -> None:
 
 
 @backup.command("list")
+@data_option
 @one_line_errors
-def list_all() -> None:
+def list_all(data_dir: Path | None) -> None:
     """List the backups, newest first."""
+    unread: list[DamagedError] = []
     with _storage_errors_shown():
-        repository = _repository()
-        rows = [_row(read_manifest(repository, each)) for each in list_backups(repository)]
+        rows = [_row(each) for each in read_manifests(_repository(data_dir), unread.append)]
     print_table(("id", "audits", "blobs", "bytes", "added_bytes", "release", "revision"), rows)
+    if unread:
+        _warn_of(map(str, unread))
+        raise CommandError(f"{counted(len(unread), 'backup')} can't be read")
 
 
 @backup.command()
 @_id_argument
 @click.option("--full", is_flag=True, help="Also restore the database on a PostgreSQL of its own.")
+@data_option
 @one_line_errors
-def verify(backup_id: str | None, full: bool) -> None:
+def verify(backup_id: str | None, full: bool, data_dir: Path | None) -> None:
     """Read a backup, and check that it is as it was stored.
 
     By default, it is the newest.
     """
     with _storage_errors_shown():
-        repository = _repository()
+        repository = _repository(data_dir)
         found = find_backup(repository, backup_id)
         problems = verify_backup(repository, found)
         if full and not problems:
@@ -165,8 +174,10 @@ def restore_blobs(data_dir: Path | None) -> None:
         raise CommandError(f"{counted(len(missing), 'blob')} {are} still missing")
 
 
-def _repository() -> Repository:
-    return Repository.from_environment(read_secrets(os.environ))
+def _repository(data_dir: Path | None = None) -> Repository:
+    """Open BACKUP_URL, which must not be the storage of `tallystick up` in the data folder."""
+    state = (find_state(data_dir) if data_dir else None) or {}
+    return Repository.from_environment({**read_secrets(os.environ), **state})
 
 
 def _prune(repository: Repository, config: Config) -> int:
@@ -262,11 +273,9 @@ def _keys_of(folder: Path, name: str, environment: dict[str, str]) -> list[str]:
 
 @contextmanager
 def _storage_errors_shown() -> Iterator[None]:
-    """Show a failure of a disk or of S3 as one line; its cause may name a bucket's address."""
+    """Show a failure of a disk or of S3 as one line."""
     try:
         yield
-    except BlobError as error:
-        raise BackupError(f"the storage failed: {type(error.__cause__).__name__}") from error
     except OSError as error:
         raise BackupError(
             f"the storage failed: {error.strerror or type(error).__name__}"

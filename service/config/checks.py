@@ -68,6 +68,26 @@ def find_problems(values: Values) -> list[str]:
     ]
 
 
+def find_storage_problems(environment: Mapping[str, str]) -> Iterator[str]:
+    """Find S3 endpoints that the storage's library would refuse, which reads the variables itself.
+
+    Without this, every process would start and no blob could be stored.
+    """
+    allowed = environment.get("AWS_ALLOW_HTTP", "")
+    for prefix, url in (("", "STORAGE_URL"), ("BACKUP_", "BACKUP_URL")):
+        names = (f"{prefix}AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+        name = next((name for name in names if environment.get(name)), "")
+        allows = environment.get(f"{prefix}AWS_ALLOW_HTTP") or allowed
+        is_s3 = environment.get(url, "").strip().startswith("s3://")
+        if is_s3 and environment.get(name, "").startswith("http://") and not is_on(allows):
+            yield f"{name} starts with http://; set {prefix}AWS_ALLOW_HTTP=true or use https://"
+
+
+def is_on(text: str) -> bool:
+    """Check whether a variable of the S3 library is on, as it reads it."""
+    return text.strip().lower() in ("true", "1", "yes", "on", "y", "t")
+
+
 def split_addresses(text: str) -> frozenset[str]:
     """Return the email addresses in a list separated by commas or spaces, in lower case."""
     return frozenset(text.lower().replace(",", " ").split())

@@ -12,7 +12,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit
 
 from detectors.contract import MAX_BATCH_V2_BYTES
-from service.config.checks import find_problems, split_addresses
+from service.config.checks import find_problems, find_storage_problems, split_addresses
 from service.config.secret_files import read_secret_files
 from service.errors import ConfigError
 
@@ -165,6 +165,7 @@ class Config:
             elif name in environment and name.endswith("_WEBHOOK_SECRET"):
                 # Anyone can sign with an empty secret.
                 problems.append(f"{name} is empty; set it or remove it")
+        problems += find_storage_problems(environment)
         if problems:
             raise ConfigError("; ".join(problems))
         return cls(**values)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 Keys are made from the service's own IDs, never from anything a caller sends.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -13,11 +14,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile
+from tempfile import SpooledTemporaryFile, TemporaryDirectory, TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+from service.config.checks import is_on
 from service.core.durable_files import give_name, open_new, sync_folder
 from service.core.telemetry.counters import timed_blob
 
@@ -28,30 +30,62 @@ _KEY: Final = re.compile(r"[a-z]+/[A-Za-z0-9_-]+\.[a-z0-9]+")
 _TEMPORARY_PREFIX: Final = ".put-"
 _IN_MEMORY_BYTES: Final = 16 * 1024 * 1024
 _S3_PARTS_AT_ONCE: Final = 2  # each of some 5 MB in memory
+# A larger blob is read in parts, so that each request of S3 can have a deadline.
+_S3_PART_BYTES: Final = 4 * 1024 * 1024
+_S3_CONNECT_SECONDS: Final = 2.0
+# A request is begun again only within this time, so that the last one ends within 10 seconds.
+_S3_REQUEST_SECONDS: Final = 4.0
+_S3_RETRY_SECONDS: Final = 4.5
+_S3_RETRIES: Final = 3
+# What a disk must have room for to be usable.
+_ROOM_BYTES: Final = 1024 * 1024
+# How the S3 library words what failed, and how we do: its own texts contain addresses.
+_S3_REASONS: Final[Mapping[str, str]] = {
+    r"BadScheme": "AWS_ENDPOINT_URL starts with http://; set AWS_ALLOW_HTTP=true",
+    r"error response (\d{3})|status: (\d{3})": "S3 responded with status {}",
+    r"dns error|failed to lookup": "the host of the S3 endpoint can't be resolved",
+    r"Connection refused": "the S3 endpoint refused the connection",
+    r"InvalidCertificate|certificate": "the certificate of the S3 endpoint is invalid",
+    r"[Tt]imed ?[Oo]ut|kind: Timeout": "S3 didn't respond in time",
+    r"reset by peer|IncompleteMessage|Broken pipe|body error": "the connection to S3 broke",
+}
 
 
 class BlobError(OSError):
-    """The storage failed; the cause has the details."""
+    """The storage failed. `strerror` says how, without an address; the cause has the details."""
+
+    def __init__(self, reason: str, number: int = errno.EIO) -> None:
+        super().__init__(number, reason)
 
 
 class BlobNotFoundError(BlobError, FileNotFoundError):
     """No blob has this key."""
+
+    def __init__(self, key: str) -> None:
+        OSError.__init__(self, errno.ENOENT, os.strerror(errno.ENOENT), key)
+
+
+class ScratchTooSmallError(Exception):
+    """Copies of blobs would not fit on the disk of temporary files, even if it were empty."""
 
 
 class BlobStore(ABC):
     """Blobs by key. Every method raises an `OSError` if the storage fails."""
 
     @staticmethod
-    def from_url(storage_url: str, s3_options: Mapping[str, str] | None = None) -> "BlobStore":
+    def from_url(
+        storage_url: str, s3_options: Mapping[str, str] | None = None, patience: float = 1.0
+    ) -> "BlobStore":
         """Return the store at `file:///folder` or `s3://bucket/prefix`, without connecting.
 
-        `s3_options` replace the AWS_ variables of the same names, in lower case.
+        `s3_options` replace the AWS_ variables of the same names, in lower case. `patience`
+        multiplies the deadlines, which are short because people wait for the service's requests.
         """
         parts = urlsplit(storage_url)
         if parts.scheme == "file":
             return FileBlobs(Path(unquote(parts.path)))
         if parts.scheme == "s3":
-            return S3Blobs(storage_url, s3_options)
+            return S3Blobs(storage_url, s3_options, patience)
         raise ValueError("a storage URL must start with file:// or s3://")
 
     @abstractmethod
@@ -79,15 +113,20 @@ class BlobStore(ABC):
 
     @abstractmethod
     def is_usable(self) -> bool:
-        """Check whether the storage is writable."""
+        """Check whether the storage is writable and has room; it may also raise an `OSError`."""
 
     @abstractmethod
     def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
         """Yield the keys of a folder's blobs that are at least this old, in any order."""
 
     @contextmanager
-    def local_files(self, keys: Sequence[str]) -> Iterator[list[Path]]:
-        """Yield paths of copies of the blobs, for readers that need files."""
+    def local_files(self, keys: Sequence[str], size: int = 0) -> Iterator[list[Path]]:
+        """Yield paths of copies of the blobs, for readers that need files.
+
+        Raise `ScratchTooSmallError` if that many bytes can never fit, and `OSError` if they don't
+        fit now.
+        """
+        _check_scratch(size)
         with TemporaryDirectory(prefix="tallystick-") as folder:
             paths = [Path(folder, str(number)) for number in range(len(keys))]
             for key, path in zip(keys, paths, strict=True):
@@ -129,22 +168,23 @@ class FileBlobs(BlobStore):
             temporary.unlink(missing_ok=True)
             raise
 
+    def put(self, key: str, data: bytes) -> None:
+        with _as_file_errors(key):
+            super().put(key, data)
+
     def open(self, key: str) -> BinaryIO:
-        try:
-            with timed_blob("open"):
-                return self._path(key).open("rb")
-        except FileNotFoundError as error:
-            raise BlobNotFoundError(key) from error
+        with timed_blob("open"), _as_file_errors(key):
+            return self._path(key).open("rb")
 
     @contextmanager
-    def local_files(self, keys: Sequence[str]) -> Iterator[list[Path]]:
+    def local_files(self, keys: Sequence[str], size: int = 0) -> Iterator[list[Path]]:
         yield [self._path(key) for key in keys]
 
     def urls(self, keys: Sequence[str]) -> list[str]:
         return [self._path(key).absolute().as_uri() for key in keys]
 
     def delete(self, key: str) -> None:
-        with timed_blob("delete"):
+        with timed_blob("delete"), _as_file_errors(key):
             self._path(key).unlink(missing_ok=True)
 
     def exists(self, key: str) -> bool:
@@ -152,7 +192,14 @@ class FileBlobs(BlobStore):
 
     def is_usable(self) -> bool:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.access(self._folder, os.W_OK | os.X_OK)
+        path = self._folder / f"{_TEMPORARY_PREFIX}{uuid4().hex}"
+        try:
+            with open_new(path) as file:
+                # The disk's free space would not show a quota.
+                file.write(bytes(_ROOM_BYTES))
+        finally:
+            path.unlink(missing_ok=True)
+        return True
 
     def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
         oldest = time.time() - older_than_seconds
@@ -194,9 +241,12 @@ class FileBlobs(BlobStore):
 class S3Blobs(BlobStore):
     """Store blobs as S3 objects; the standard AWS_ variables hold endpoint and credentials."""
 
-    def __init__(self, storage_url: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, storage_url: str, options: Mapping[str, str] | None = None, patience: float = 1.0
+    ) -> None:
         self._url = storage_url
         self._options = dict(options or {})
+        self._patience = patience
 
     @contextmanager
     def writer(self, key: str) -> Iterator[BinaryIO]:
@@ -212,11 +262,18 @@ class S3Blobs(BlobStore):
 
     def open(self, key: str) -> BinaryIO:
         with timed_blob("open"), ExitStack() as stack, _as_blob_errors(key):
-            chunks = self._store.get(_checked(key))
+            found = self._store.get(_checked(key))
+            size = found.meta["size"]
             # Large blobs go to a temporary file.
+            if size > _IN_MEMORY_BYTES:
+                _check_scratch(size)
             file = stack.enter_context(SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))
-            for chunk in chunks:
-                file.write(memoryview(chunk))
+            if size <= _S3_PART_BYTES:
+                file.write(memoryview(found.bytes()))
+            else:
+                for start in range(0, size, _S3_PART_BYTES):
+                    end = min(start + _S3_PART_BYTES, size)
+                    file.write(memoryview(self._store.get_range(key, start=start, end=end)))
             file.seek(0)
             stack.pop_all()  # the caller closes it
         return cast(BinaryIO, file)
@@ -258,10 +315,22 @@ class S3Blobs(BlobStore):
         from obstore.store import from_url
 
         options = dict(self._options)
-        # The library wants this one apart; without either, it reads AWS_ALLOW_HTTP.
-        http = options.pop("aws_allow_http", "").lower() == "true"
-        client = {"client_options": {"allow_http": True}} if http else {}
-        return from_url(self._url, config=cast(Any, options), **cast(Any, client))
+        # The library ignores its variable AWS_ALLOW_HTTP if it is given options for the client.
+        http = options.pop("aws_allow_http", os.environ.get("AWS_ALLOW_HTTP", ""))
+        request = timedelta(seconds=_S3_REQUEST_SECONDS * self._patience)
+        client = {
+            "allow_http": is_on(http),
+            "connect_timeout": timedelta(seconds=_S3_CONNECT_SECONDS * self._patience),
+            "timeout": request,
+            "read_timeout": request,
+        }
+        retries = {
+            "max_retries": _S3_RETRIES,
+            "retry_timeout": timedelta(seconds=_S3_RETRY_SECONDS * self._patience),
+            "backoff": {"init_backoff": timedelta(milliseconds=100), "base": 2},
+        }
+        arguments = cast(Any, {"client_options": client, "retry_config": retries})
+        return from_url(self._url, config=cast(Any, options), **arguments)
 
 
 def _keep(file: BinaryIO, temporary: Path, path: Path) -> None:
@@ -280,6 +349,18 @@ def _checked(key: str) -> str:
 
 
 @contextmanager
+def _as_file_errors(key: str) -> Iterator[None]:
+    """Raise the system's errors as our own."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BlobNotFoundError(key) from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BlobError(reason, error.errno or errno.EIO) from error
+
+
+@contextmanager
 def _as_blob_errors(key: str) -> Iterator[None]:
     """Raise the S3 library's errors as our own."""
     from obstore.exceptions import BaseError, NotFoundError
@@ -289,4 +370,22 @@ def _as_blob_errors(key: str) -> Iterator[None]:
     except (FileNotFoundError, NotFoundError) as error:
         raise BlobNotFoundError(key) from error
     except BaseError as error:
-        raise BlobError(key) from error
+        raise BlobError(_reason_of(error)) from error
+
+
+def _reason_of(error: Exception) -> str:
+    """Return why the S3 library failed, in words without an address."""
+    said = str(error)
+    for pattern, reason in _S3_REASONS.items():
+        if found := re.search(pattern, said):
+            return reason.format(found[found.lastindex or 0])
+    return f"S3 failed with {type(error).__name__}"
+
+
+def _check_scratch(size: int) -> None:
+    """Check that the disk of temporary files has room, before an audit fills it."""
+    disk = shutil.disk_usage(gettempdir())
+    if size > disk.total:
+        raise ScratchTooSmallError
+    if size > disk.free:
+        raise BlobError("too little space for temporary files", errno.ENOSPC)

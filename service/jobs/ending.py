@@ -1,12 +1,28 @@
 """End an attempt that gave no report: fail its audit, or queue it again."""
 
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from rq.timeouts import BaseTimeoutException
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.core.logs import get_logger
+from service.core.telemetry.counters import ATTEMPTS
+from service.jobs.outages import Outage
+from service.jobs.stopping import is_stop_requested
 from service.jobs.transactions import transact
 from service.models.audits.capacity import add_failed_seconds
-from service.models.audits.leases import Claim, fail_audit, gave_up_message, retry_audit
+from service.models.audits.leases import (
+    Claim,
+    fail_audit,
+    gave_up_message,
+    postpone_audit,
+    retry_audit,
+)
+
+_PAUSE_SECONDS: Final = 1.0
 
 _log = get_logger(__name__)
 
@@ -42,3 +58,28 @@ def retry_or_fail(engine: Engine, claim: Claim, max_attempts: int, seconds: floa
         # The audit is retried when its lease expires.
         _log.warning("audit_not_retried", error_type=type(error).__name__)
         return False
+
+
+def postpone(engine: Engine, claims: Sequence[Claim], outage: Outage) -> None:
+    """Queue audits again after an outage, which is no attempt at them.
+
+    If the database itself is away, wait for it: without a word of this process, the attempts would
+    look like those of one that died.
+    """
+    for claim in claims:
+        outage.report("audit", audit_id=claim.audit_id, attempt=claim.attempt)
+        ATTEMPTS.labels("postponed").inc()
+
+    def end(connection: Connection) -> None:
+        for claim in claims:
+            postpone_audit(connection, claim)
+
+    while True:
+        try:
+            transact(engine, end)
+            return
+        except (SQLAlchemyError, BaseTimeoutException) as error:
+            _log.warning("audit_not_postponed", error_type=type(error).__name__)
+        if is_stop_requested():
+            return
+        time.sleep(_PAUSE_SECONDS)

@@ -29,6 +29,7 @@ class HeldLeases:
         self._lease_seconds = lease_seconds
         self._ended = threading.Event()
         self._lost: set[str] = set()
+        self.was_away = False  # the database, when a lease was to be renewed
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
 
     def __enter__(self) -> Self:
@@ -55,6 +56,7 @@ class HeldLeases:
                 is_held = renew_lease(connection, claim, self._lease_seconds)
         except SQLAlchemyError as error:
             # The lease lasts for two more tries. If they fail too, the fence decides.
+            self.was_away = True
             LEASE_RENEWALS.labels("failed").inc()
             _log.warning("lease_not_renewed", error_type=type(error).__name__)
             return

@@ -34,6 +34,7 @@ from service.core.telemetry.counters import JOB_SECONDS, JOB_WAIT_SECONDS
 from service.core.telemetry.error_reports import flush_reports
 from service.core.telemetry.processes import begin_process, end_process
 from service.jobs.job_process import JobProcess, ProcessLimits
+from service.jobs.outages import find_outage
 from service.jobs.priority import give_way
 from service.jobs.queues import (
     CALL_STORE_QUEUE,
@@ -52,6 +53,9 @@ AUDIT_QUEUES: Final = (*QUEUE_NAMES.values(), CALL_STORE_QUEUE)
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0
 _RECONNECT_SECONDS: Final = 1.0
+# How soon a job that an outage has ended may be enqueued again. Those of rows wait by their rows.
+_FIRST_PAUSE_SECONDS: Final = 2
+_LONGEST_PAUSE_SECONDS: Final = 60
 
 _log = get_logger(__name__)
 
@@ -70,6 +74,7 @@ class QueueWorker(Worker):
             worker_ttl=_WORKER_TTL_SECONDS,
             log_job_description=False,
         )
+        self._outages = 0  # in a row
 
     @property
     def is_stop_requested(self) -> bool:
@@ -120,20 +125,34 @@ class QueueWorker(Worker):
 
     def perform_job(self, job: Job, queue: Queue) -> bool:
         """Run the job, in its process, and record its wait and its duration."""
-        kind, started = job_kind(job), time.perf_counter()
+        kind, started, outages = job_kind(job), time.perf_counter(), self._outages
         if job.enqueued_at is not None:
             waited = (datetime.now(UTC) - job.enqueued_at.replace(tzinfo=UTC)).total_seconds()
             JOB_WAIT_SECONDS.labels(kind).observe(max(0.0, waited))
         is_done: bool = super().perform_job(job, queue)
-        outcome = "done" if is_done else "failed"
+        failed = "postponed" if self._outages > outages else "failed"
+        outcome = "done" if is_done else failed
         JOB_SECONDS.labels(kind, outcome).observe(time.perf_counter() - started)
-        if not is_done:
+        if is_done:
+            self._outages = 0
+        else:
             flush_reports()  # the process may end without its exit handlers
         return is_done
 
     def handle_exception(self, job: Job, *exc_info: Any) -> None:
-        """Log where the job failed; RQ would also log the error, which may quote a record."""
-        _log.error("job_failed", job_id=job.id, exc_info=exc_info[1])
+        """Log where the job failed; RQ would also log the error, which may quote a record.
+
+        After an outage, forget the job soon, so that it can be enqueued again.
+        """
+        outage = find_outage(exc_info[1])
+        if outage is None:
+            _log.error("job_failed", job_id=job.id, exc_info=exc_info[1])
+            return
+        outage.report(job_kind(job), job_id=job.id)
+        pause = min(_FIRST_PAUSE_SECONDS * 2**self._outages, _LONGEST_PAUSE_SECONDS)
+        self._outages += 1
+        with suppress(RedisError):
+            self.connection.expire(job.key, pause)
 
     def handle_job_failure(
         self, job: Job, queue: Queue, started_job_registry: Any = None, exc_string: str = ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import PurePosixPath
 
 from sqlalchemy import Connection
@@ -11,8 +12,10 @@ from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, AUDITED_RECORDS
 from service.jobs.claiming import Tools
+from service.jobs.lease import LeaseLostError
+from service.jobs.transactions import transact
 from service.mail.report_ready import Posted, post_report_ready
-from service.models.audits.leases import Claim, is_finished
+from service.models.audits.leases import Claim, is_finished, postpone_audit
 from service.models.audits.publishing import Result, publish_reports
 from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
 from service.models.calls.call_files import NewImport, add_imports
@@ -78,11 +81,13 @@ def _imports(results: Sequence[Result]) -> Sequence[NewImport]:
 
 
 def finish(tools: Tools, result: Result, posted: Mapping[str, Posted]) -> None:
-    """Do what follows the commit of `publish`, whose result this is."""
+    """Do what follows the commit of `publish`, whose result this is.
+
+    Raise `LeaseLostError` if the claim had lost its audit.
+    """
     claim = result.claim
     if claim.audit_id not in posted:
-        abandon(tools, claim)
-        return
+        raise LeaseLostError
     ATTEMPTS.labels("done").inc()
     records = result.report.audit.records
     scope = "import" if claim.window_days is None else "account"
@@ -94,15 +99,23 @@ def finish(tools: Tools, result: Result, posted: Mapping[str, Posted]) -> None:
     delete_frames(tools.blobs, claim.earlier_frame_keys)
 
 
-def abandon(tools: Tools, claim: Claim) -> None:
-    """Leave the audit to the worker that holds it now."""
+def abandon(tools: Tools, claim: Claim, *, was_away: bool) -> None:
+    """Leave the audit to the worker that holds it now.
+
+    If the database was away, so that the lease couldn't be renewed, this was no attempt.
+    """
+    if was_away:
+        transact(tools.engine, partial(postpone_audit, claim=claim))
     ATTEMPTS.labels("lease_lost").inc()
     _log.warning("lease_lost", audit_id=claim.audit_id, attempt=claim.attempt)
-    tools.blobs.delete(claim.frame_key)
+    delete_frames(tools.blobs, [claim.frame_key])
 
 
 def delete_frames(blobs: BlobStore, keys: Iterable[str]) -> None:
-    """Delete frames that no row names; one that can't be deleted is removed as an orphan."""
-    for key in keys:
-        with suppress(OSError):
+    """Delete frames that no row names, up to one that can't be deleted.
+
+    What is left is removed as orphans.
+    """
+    with suppress(OSError):
+        for key in keys:
             blobs.delete(key)

@@ -38,6 +38,7 @@ def queue_again(session: Session, blobs: BlobStore, audit_id: str) -> tuple[Audi
 def queue_ended(audit: Audit) -> None:
     """Queue an ended audit, whose row is locked, with a new count of attempts."""
     audit.status, audit.uncounted_attempts = QUEUED, audit.attempts
+    audit.outages, audit.resume_at = 0, None
     audit.enqueued_at = audit.started_at = audit.finished_at = audit.error = None
 
 

@@ -106,6 +106,12 @@ ATTEMPTS: Final = Counter(
     ("end",),
     registry=REGISTRY,
 )
+OUTAGES: Final = Counter(
+    "tallystick_outages",
+    "Jobs that an outage of storage, database or network has ended; they are run again.",
+    ("kind", "cause"),
+    registry=REGISTRY,
+)
 LEASE_RENEWALS: Final = Counter(
     "tallystick_lease_renewals",
     "Renewals of audits' leases by outcome.",

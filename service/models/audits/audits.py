@@ -121,10 +121,14 @@ class Audit(Base):
     # The job protocol: `attempts` counts claims, the token fences off an orphaned job. The columns
     # keep their old names, so that the previous release can run next to this release.
     attempts: Mapped[int] = mapped_column("starts", default=0)
-    # Attempts that no longer count: those before a rerun, and those requeued by a worker's stop.
+    # Attempts that no longer count: those before a rerun, those requeued by a worker's stop, and
+    # those that an outage ended.
     uncounted_attempts: Mapped[int] = mapped_column(
         "starts_before_rerun", default=0, server_default="0"
     )
+    # How many attempts in a row ended by an outage, and when the next may begin.
+    outages: Mapped[int] = mapped_column(default=0, server_default="0")
+    resume_at: Mapped[datetime | None]
     enqueued_at: Mapped[datetime | None]
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]

@@ -33,9 +33,16 @@ from service.models.audits.blob_keys import frame_key
 from service.models.billing.credits import return_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
-_ENDED: Final = {**_NO_LEASE, "traceparent": None}
+_NO_OUTAGE: Final = {"outages": 0, "resume_at": None}
+_ENDED: Final = {**_NO_LEASE, **_NO_OUTAGE, "traceparent": None}
 _UNFINISHED: Final = Audit.status.in_((QUEUED, PROCESSING))
 EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func.now())
+# Queued, and no pause after an outage.
+READY: Final = and_(
+    Audit.status == QUEUED, or_(Audit.resume_at.is_(None), Audit.resume_at <= func.now())
+)
+_FIRST_PAUSE_SECONDS: Final = 2.0
+_LONGEST_PAUSE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class Claim:
     window_days: int | None = None  # of an audit of the account
     content_hash: bytes | None = None  # of an upload
     traceparent: str | None = None  # of its request, if that was traced
+    outages: int = 0  # how many attempts before this one an outage has ended
 
     @property
     def frame_key(self) -> str:
@@ -88,7 +96,7 @@ def claim_each(
     statement = (
         update(Audit)
         .where(Audit.id.in_(audit_ids), counted_attempts() < max_attempts)
-        .where(or_(Audit.status == QUEUED, EXPIRED))
+        .where(or_(READY, EXPIRED))
         .values(
             status=PROCESSING,
             attempts=Audit.attempts + 1,
@@ -109,6 +117,7 @@ def claim_each(
             Audit.window_days,
             Audit.content_hash,
             Audit.traceparent,
+            Audit.outages,
         )
     )
     claimed = {row[0]: Claim(*row) for row in connection.execute(statement)}
@@ -178,6 +187,28 @@ def requeue_audit(connection: Connection, claim: Claim) -> str | None:
     return connection.scalar(_held(claim).values(queued).returning(Audit.source))
 
 
+def postpone_audit(connection: Connection, claim: Claim) -> bool:
+    """Queue the audit again after an outage, without counting this attempt.
+
+    The pause doubles with each attempt. Return False if the claim no longer holds the audit, whose
+    lease has expired meanwhile; this attempt doesn't count then, either.
+    """
+    uncounted = {"uncounted_attempts": Audit.uncounted_attempts + 1}
+    pause = min(_FIRST_PAUSE_SECONDS * 2.0**claim.outages, _LONGEST_PAUSE_SECONDS)
+    queued = {"status": QUEUED, "outages": Audit.outages + 1, "resume_at": _in(pause), **_NO_LEASE}
+    if _update(connection, _held(claim).values(queued | uncounted)):
+        return True
+    own = update(Audit).where(Audit.id == claim.audit_id, Audit.attempts >= claim.attempt)
+    connection.execute(own.where(_UNFINISHED, counted_attempts() > 0).values(uncounted))
+    return False
+
+
+def extend_leases(connection: Connection, lease_seconds: float) -> None:
+    """Extend the leases that expired while the database was away and couldn't be renewed."""
+    statement = update(Audit).where(_UNFINISHED, EXPIRED)
+    connection.execute(statement.values(lease_expires_at=_in(lease_seconds)))
+
+
 def fail_exhausted(connection: Connection, max_attempts: int) -> Sequence[str]:
     """Fail the audits that have no attempts left; return their IDs.
 
@@ -216,7 +247,7 @@ def list_queued(
     order = (Audit.created_at, Audit.id)
     statement = (
         select(Audit.id, Audit.source, Audit.attempts.label("attempts"), Audit.created_at)
-        .where(_UNFINISHED, Audit.status == QUEUED, woken_at < _in(-older_than_seconds))
+        .where(_UNFINISHED, READY, woken_at < _in(-older_than_seconds))
         .order_by(*order)
         .limit(_PAGE)
     )

@@ -16,8 +16,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.audits.audits import QUEUED, SOURCES, Audit
-from service.models.audits.leases import EXPIRED, Claim, claim_each, counted_attempts
+from service.models.audits.audits import SOURCES, Audit
+from service.models.audits.leases import EXPIRED, READY, Claim, claim_each, counted_attempts
 from service.models.base import Base
 
 # An arbitrary number: every claim of a source takes the same lock, so that each sees the last.
@@ -66,8 +66,8 @@ def claim_next(connection: Connection, source: str, limits: ClaimLimits) -> list
 
 
 def find_source(connection: Connection, audit_id: str) -> tuple[str, bool] | None:
-    """Return the audit's source and whether it is queued, if it exists."""
-    query = select(Audit.source, Audit.status == QUEUED).where(Audit.id == audit_id)
+    """Return the audit's source and whether it waits for a worker, if it exists."""
+    query = select(Audit.source, READY).where(Audit.id == audit_id)
     row = connection.execute(query).one_or_none()
     return None if row is None else (row[0], row[1])
 
@@ -93,7 +93,7 @@ def _count_before(source: str, here: tuple[int, datetime, str]) -> Select[int]:
 @cache
 def _in_turn(source: str) -> Select[*tuple[Any, ...]]:
     """Return the waiting audits of a source in the order in which workers claim them."""
-    waiting = (Audit.source == source, or_(Audit.status == QUEUED, EXPIRED))
+    waiting = (Audit.source == source, or_(READY, EXPIRED))
     turn = func.row_number().over(
         partition_by=Audit.account_id,
         order_by=(Audit.frame_key.is_not(None), Audit.created_at, Audit.id),

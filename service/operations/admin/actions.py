@@ -3,14 +3,18 @@
 A rejected action raises before it changes anything. Callers commit, delete blobs and enqueue.
 """
 
+from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobStore
-from service.errors import NotFoundError
+from service.errors import InvalidRequestError, NotFoundError
+from service.jobs.queues import AuditQueues
 from service.mail.security_notice import post_notice
-from service.models.audits.audits import Audit, ReportRow
+from service.models.audits.audits import ACCOUNT, FAILED, Audit, ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Payment
 from service.models.identity.accounts import COMP, Account
@@ -66,6 +70,38 @@ def queue_rerun(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> 
     audit, source_key = queue_again(session, blobs, audit_id)
     log_admin_action(session, via, RERUN, audit.id, {"source": source_key.partition("/")[0]})
     return audit
+
+
+class Reruns(NamedTuple):
+    """How many failed audits were queued again, and how many have no records anymore."""
+
+    queued: int
+    purged: int
+
+
+def queue_failed(
+    session: Session, blobs: BlobStore, queues: AuditQueues, since: datetime, via: Via
+) -> Reruns:
+    """Queue every batch and file again whose audit has failed since a time, oldest first.
+
+    Each is committed, so an interrupted command can be repeated. The audits of accounts follow by
+    themselves.
+    """
+    failed = select(Audit.id).where(Audit.status == FAILED, Audit.source != ACCOUNT)
+    audit_ids = session.scalars(failed.where(Audit.finished_at >= since).order_by(Audit.created_at))
+    queued = purged = 0
+    for audit_id in audit_ids.all():
+        try:
+            audit = queue_rerun(session, blobs, audit_id, via)
+        except (InvalidRequestError, NotFoundError):
+            purged += 1
+            session.rollback()
+            continue
+        wake_up = (audit.id, audit.source, audit.attempts + 1)
+        session.commit()
+        queues.enqueue_audit(*wake_up)
+        queued += 1
+    return Reruns(queued, purged)
 
 
 def record_payment(session: Session, manual: ManualPayment, via: Via) -> tuple[Payment, bool]:

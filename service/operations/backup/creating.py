@@ -18,9 +18,8 @@ from service.operations.backup.manifests import (
     Manifest,
     StoredBlob,
     database_name,
-    list_backups,
     new_id,
-    read_manifest,
+    read_manifests,
     write_manifest,
 )
 from service.operations.backup.repository import BLOBS, BackupError, Repository, hash_file
@@ -89,9 +88,10 @@ class _Copy:
         self.added_bytes = 0
         self._gone: set[str] = set()
         self._missing: set[str] = set()
-        for backup_id in list_backups(repository)[:1]:
-            blobs_before = read_manifest(repository, backup_id).blobs
-            self.stored = {blob.key: blob for blob in blobs_before if self._has(blob.sha256)}
+        # One that can't be read, such as another installation's, must not end all backups.
+        before = next(read_manifests(repository, skip=lambda _damaged: None), None)
+        blobs_before = () if before is None else before.blobs
+        self.stored = {blob.key: blob for blob in blobs_before if self._has(blob.sha256)}
 
     def count_new(self, keys: Sequence[str]) -> int:
         return sum(key not in self.stored for key in keys)

@@ -4,7 +4,7 @@ import io
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -96,6 +96,19 @@ def list_ids(names: Iterable[str]) -> list[str]:
 def list_backups(repository: Repository) -> list[str]:
     """Return the IDs of all backups, newest first. A backup without its manifest is none."""
     return list_ids(repository.list(MANIFESTS))
+
+
+def read_manifests(
+    repository: Repository, skip: Callable[[DamagedError], None]
+) -> Iterator[Manifest]:
+    """Yield the backups that can be read, newest first, and report the others."""
+    for backup_id in list_backups(repository):
+        try:
+            found = read_manifest(repository, backup_id)
+        except DamagedError as error:
+            skip(error)
+        else:
+            yield found
 
 
 def find_backup(repository: Repository, backup_id: str | None) -> Manifest:

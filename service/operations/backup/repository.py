@@ -24,6 +24,8 @@ _S3_OPTIONS: Final = (
     *("aws_region", "aws_endpoint_url", "aws_allow_http"),
 )
 _CHUNK_BYTES: Final = 1024 * 1024
+# Nobody waits for a backup, and its bucket may be far away: each part has a minute.
+_PATIENCE: Final = 15.0
 _AHEAD_SECONDS: Final = 86_400.0  # how far the storage's clock may be ahead
 
 
@@ -33,6 +35,10 @@ class BackupError(ServiceError):
 
 class DamagedError(BackupError):
     """An object of a backup is missing, or isn't what was stored."""
+
+
+class _UndecryptableError(BackupError):
+    """The encryption failed, and not because of a file."""
 
 
 class Content(NamedTuple):
@@ -92,6 +98,10 @@ class Repository:
                 pyrage.decrypt_io(source, hashed, [self._identity])
         except BlobNotFoundError as error:
             raise DamagedError(f"{name} is missing") from error
+        except _UndecryptableError as error:
+            raise DamagedError(
+                f"{name} can't be decrypted: it is damaged, or BACKUP_KEY is a different key"
+            ) from error
         return hashed.content
 
     def name_of(self, sha256: str) -> str:
@@ -123,7 +133,7 @@ def open_store(url: str, environment: Mapping[str, str]) -> BlobStore:
     given = {name: environment.get(f"BACKUP_{name.upper()}", "") for name in _S3_OPTIONS}
     own = {name: value for name, value in given.items() if value}
     try:
-        return BlobStore.from_url(url, s3_options=own)
+        return BlobStore.from_url(url, s3_options=own, patience=_PATIENCE)
     except ValueError as error:
         raise ConfigError("BACKUP_URL must start with file:// or s3://") from error
 
@@ -223,6 +233,4 @@ def _as_raised_in(*files: _Kept) -> Iterator[None]:
     except (pyrage.DecryptError, pyrage.EncryptError, OSError) as error:
         for own in (file.error for file in files if file.error is not None):
             raise own from None
-        raise DamagedError(
-            "an object can't be decrypted: it is damaged, or BACKUP_KEY is a different key"
-        ) from error
+        raise _UndecryptableError from error

@@ -26,8 +26,7 @@ from service.operations.backup.creating import THREADS
 from service.operations.backup.manifests import (
     Manifest,
     StoredBlob,
-    list_backups,
-    read_manifest,
+    read_manifests,
 )
 from service.operations.backup.programs import RESTORE, find_program
 from service.operations.backup.repository import (
@@ -114,10 +113,10 @@ def restore_missing_blobs(
     engine.dispose()
     missing = {key for key in named if not blobs.exists(key)}
     count = len(missing)
-    for backup_id in list_backups(repository):
+    for manifest in read_manifests(repository, skip=lambda _damaged: None):
         if not missing:
             break
-        for blob in read_manifest(repository, backup_id).blobs:
+        for blob in manifest.blobs:
             if blob.key in missing:
                 with suppress(DamagedError):  # the others are still of use
                     _restore_blob(repository, blobs, blob)

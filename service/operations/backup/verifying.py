@@ -66,9 +66,10 @@ def _check_database(repository: Repository, manifest: Manifest) -> Iterator[str]
 
 def read_database(repository: Repository, manifest: Manifest, target: Writable) -> None:
     """Decrypt the dump into a file; raise `DamagedError` if it isn't what was stored."""
-    content = repository.read(database_name(manifest.id), target)
+    name = database_name(manifest.id)
+    content = repository.read(name, target)
     if Content(*content) != manifest.database:
-        raise DamagedError("it was changed")
+        raise DamagedError(f"{name} isn't what this backup stored: it was changed, or swapped")
 
 
 def rehearse(repository: Repository, manifest: Manifest) -> list[str]:

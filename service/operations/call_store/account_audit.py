@@ -65,7 +65,7 @@ def audit_account(
     )
     keys, calls = [file.blob_key for file in files], sum(file.calls for file in files)
     if calls <= auditors.most_in_memory:
-        with blobs.local_files(keys) as paths:
+        with blobs.local_files(keys, sum(file.bytes for file in files)) as paths:
             return auditors.in_memory(paths, window)
     if auditors.on_spark is None:
         raise TooManyCallsError(days, calls, auditors.most_in_memory)

@@ -1,6 +1,7 @@
 """The whole service on one machine: servers, migrations, web, workers and sweeper."""
 
 import http.client
+import json
 import os
 import secrets
 import sys
@@ -26,6 +27,8 @@ READY_SECONDS = 60.0
 GIVE_UP_AFTER_CRASHES = 3
 # Extra time for a program to exit after its grace period.
 _STOP_MARGIN_SECONDS = 5.0
+# How long readiness may take: a probe of a component that does not answer has two seconds.
+_READINESS_SECONDS = 5.0
 _PROGRAMS_STAGE = 1  # Programs stop before the servers they use.
 
 
@@ -222,25 +225,33 @@ class Stack:
 
     def _wait_until_ready(self) -> None:
         deadline, before = time.monotonic() + READY_SECONDS, self._count_crashes()
-        while not _is_ready(self.port, self._instance_id):
+        while (down := _find_down(self.port, self._instance_id)) or down is None:
             crashes = self._count_crashes() - before
             if crashes >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
-                raise ServerStartError("the web process", self._servers.log_file("web"))
+                what = f"the web process ({', '.join(down)}: down)" if down else "the web process"
+                raise ServerStartError(what, self._servers.log_file("web"))
             time.sleep(0.05)
 
     def _count_crashes(self) -> int:
         return self.supervisor.programs()["web"].crashes
 
 
-def _is_ready(port: int, instance_id: str) -> bool:
-    """Check that the server on the port is ready, and is the one started here."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+def _find_down(port: int, instance_id: str) -> list[str] | None:
+    """Return what the server on the port lacks to be ready; None if it isn't the one started here.
+
+    What it lacks is named in its log, with the reason.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_READINESS_SECONDS)
     try:
-        connection.request("GET", "/readyz")
+        connection.request("GET", "/readyz", headers={"Accept": "application/json"})
         response = connection.getresponse()
-        is_ours = response.headers["X-Instance"] == instance_id
-        return is_ours and response.status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
+        if response.headers["X-Instance"] != instance_id:
+            return None
+        if response.status == http.client.OK:
+            return []
+        states = json.loads(response.read())["components"]
+        return [name for name, state in states.items() if state != "ok"] or ["draining"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError):
+        return None
     finally:
         connection.close()

@@ -6,7 +6,6 @@ A round takes several turns of a few batches each, so that the sweeper gets back
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from sqlalchemy import Connection
@@ -158,9 +157,9 @@ class Housekeeping:
             keys = purge_old_raws(
                 connection, config.raw_retention_days, config.failed_raw_retention_days
             )
-        for key in keys:
-            # A blob that can't be deleted now will be removed as an orphan.
-            with suppress(OSError):
+        # From the first that can't be deleted now, they will be removed as orphans.
+        with storage_failure_logged():
+            for key in keys:
                 self._blobs.delete(key)
         return len(keys)
 

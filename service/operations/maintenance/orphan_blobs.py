@@ -34,7 +34,7 @@ def storage_failure_logged() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _log.warning("storage_unavailable", error_type=type(error).__name__)
+        _log.warning("storage_unavailable", error_type=type(error).__name__, reason=error.strerror)
 
 
 class OrphanBlobs:

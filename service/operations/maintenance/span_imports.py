@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert
 
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
+from service.jobs.outages import find_outage
 from service.models.audits.audits import INGEST, Audit
 from service.models.audits.blob_keys import raw_key
 from service.models.base import new_id
@@ -29,6 +30,8 @@ from service.models.imports.span_keys import KEY, LINK, find_counted, read_keys
 _ACCOUNTS_AT_ONCE: Final = 20
 _MOST_CARRIED: Final = 20_000
 _FAILED_SECONDS: Final = 60.0
+# The pause of all imports after an outage, which doubles while it lasts.
+_FIRST_PAUSE_SECONDS: Final = 2.0
 _NEWLINE: Final = b"\n"
 
 _log = get_logger(__name__)
@@ -43,24 +46,40 @@ class SpanImports:
     def __init__(self, blobs: BlobStore) -> None:
         self._blobs = blobs
         self._try_again_at: dict[str, float] = {}
+        self._outages, self._resume_at = 0, 0.0
 
     def close(self, connection: Connection) -> list[str]:
         """Cut the imports that are due; return the IDs of the audits to enqueue."""
         now = time.monotonic()
+        if now < self._resume_at:
+            return []
         failed = {name: at for name, at in self._try_again_at.items() if at > now}
         self._try_again_at = failed
         with connection.begin():
             delete_carried(connection)
             account_ids = list_accounts_due(connection, _ACCOUNTS_AT_ONCE, failed.keys())
-        return [each for name in account_ids for each in self._close(connection, name)]
+        audit_ids = list[str]()
+        for account_id in account_ids:
+            audit_ids += self._close(connection, account_id)
+            if self._resume_at > now:
+                break
+        return audit_ids
 
     def _close(self, connection: Connection, account_id: str) -> list[str]:
         try:
             with connection.begin():
-                return close_import(connection, self._blobs, account_id)
+                audit_ids = close_import(connection, self._blobs, account_id)
+            self._outages = 0
+            return audit_ids
         except Exception as error:
             if connection.invalidated:
                 raise
+            outage = find_outage(error)
+            if outage is not None and outage.is_certain:
+                outage.report("span_import")
+                pause = min(_FIRST_PAUSE_SECONDS * 2.0**self._outages, _FAILED_SECONDS)
+                self._outages, self._resume_at = self._outages + 1, time.monotonic() + pause
+                return []
             # Of any kind: what an account has sent must not stop the imports of the others.
             self._try_again_at[account_id] = time.monotonic() + _FAILED_SECONDS
             failure = type(error).__name__

@@ -21,7 +21,13 @@ from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
 from service.models.audits.audits import ACCOUNT, INGEST
 from service.models.audits.capacity import add_failed_seconds
-from service.models.audits.leases import fail_exhausted, list_queued, mark_enqueued, requeue_expired
+from service.models.audits.leases import (
+    extend_leases,
+    fail_exhausted,
+    list_queued,
+    mark_enqueued,
+    requeue_expired,
+)
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
     list_due_accounts,
@@ -62,6 +68,7 @@ class Sweeper:
         self._span_imports = SpanImports(blobs)
         self._due_accounts = DueAccounts()
         self._taken_before: set[str] = set()
+        self._was_away = False
         self._tasks: Mapping[str, Callable[[Connection], None]] = {
             "audits": self._sweep_audits,
             "mails": partial(sweep_mails, queues=queues),
@@ -81,6 +88,7 @@ class Sweeper:
                     self._sweep_while_leading(connection, stopping)
             except SQLAlchemyError as error:
                 _log.warning("database_unavailable", error_type=type(error).__name__)
+                self._was_away = True
                 stopping.wait(min(1.0, self._config.sweep_seconds))
 
     def sweep(self, connection: Connection) -> None:
@@ -92,10 +100,13 @@ class Sweeper:
     def _sweep_audits(self, connection: Connection) -> None:
         max_attempts = self._config.max_starts
         with connection.begin():
+            if self._was_away:  # nobody could renew a lease
+                extend_leases(connection, self._config.lease_seconds)
             failed = fail_exhausted(connection, max_attempts)
             expired = requeue_expired(connection)
             for audit_id, seconds in expired:
                 add_failed_seconds(connection, audit_id, seconds)
+        self._was_away = False
         try:
             sent = self._send_lost(connection)
         except (RedisError, OSError) as error:

@@ -31,6 +31,7 @@ from detectors.errors import (
     TooManyRecordsError,
     UnreadableLogError,
 )
+from service.core.blobs import BlobError, BlobNotFoundError
 from service.core.logs import get_logger
 from service.errors import (
     MESSAGES,
@@ -80,6 +81,7 @@ def register_error_handlers(app: Flask) -> None:
     app.register_error_handler(DBAPIError, _on_database_error)
     app.register_error_handler(PoolTimeoutError, _on_database_error)
     app.register_error_handler(PendingRollbackError, _on_database_error)
+    app.register_error_handler(BlobError, _on_storage_error)
     app.register_error_handler(HTTPException, on_http_exception)
     app.register_error_handler(Exception, _on_unexpected_error)
 
@@ -128,9 +130,13 @@ def storage_needed() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _log.error("storage_failed", error_type=type(error).__name__, errno=error.errno)
-        message = "Storage is temporarily unavailable. Try again shortly."
-        raise UnavailableError(message) from error
+        raise _unavailable(error) from error
+
+
+def _unavailable(error: OSError) -> UnavailableError:
+    names = {"error_type": type(error).__name__, "errno": error.errno, "reason": error.strerror}
+    _log.error("storage_failed", **names)
+    return UnavailableError("Storage is temporarily unavailable. Try again shortly.")
 
 
 def _respond(described: Described) -> Response:
@@ -163,6 +169,12 @@ def _on_service_error(error: ServiceError) -> Response:
 def _on_detector_error(error: DetectorError) -> Response:
     described = describe_error(error)
     return _on_unexpected_error(error) if described is None else _respond(described)
+
+
+def _on_storage_error(error: BlobError) -> Response:
+    if isinstance(error, BlobNotFoundError):
+        return _on_unexpected_error(error)
+    return _on_service_error(_unavailable(error))
 
 
 def _on_database_error(error: Exception) -> Response:

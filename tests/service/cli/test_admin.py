@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -25,6 +26,7 @@ from service.models import (
     ReportRow,
     WebSession,
 )
+from service.models.base import utc_now
 from service.models.identity.passkeys import replace_recovery_codes
 from tests.databases import make_database
 from tests.service.support.documents import make_report
@@ -99,6 +101,40 @@ def test_rerun(run: Run, committed: Session, audit: Audit) -> None:
     assert (again.exit_code, again.stderr.count("\n")) == (2, 1)
     assert "This audit is queued" in again.stderr
     assert _acts(committed, audit.id) == [("rerun", "command")]
+
+
+def test_rerun_takes_all_that_failed_since_a_time(
+    run: Run, committed: Session, audit: Audit, blobs: Path
+) -> None:
+    """Not older ones, not those of accounts, and not those whose records are gone."""
+    own = {"account_id": audit.account_id, "status": "failed", "attempts": 3, "error": "gave up"}
+
+    def add(minutes: int, source: str = "ingest", *, has_blob: bool = True) -> Audit:
+        audit_id, at = uuid4().hex, utc_now() - timedelta(minutes=minutes)
+        if has_blob:
+            (blobs / f"raw/{audit_id}.jsonl").write_bytes(b"{}\n")
+        key = f"raw/{audit_id}.jsonl"
+        row = Audit(id=audit_id, source=source, blob_key=key, finished_at=at, **own)
+        committed.add(row)
+        return row
+
+    failed = [add(minutes) for minutes in range(30)]
+    kept = [add(95), add(5, "account"), add(5, has_blob=False)]
+    committed.commit()
+    result = run("rerun", "--failed-since", "90m", "--json")
+    assert json.loads(result.stdout) == {"queued": 30, "purged": 1}
+    committed.expire_all()
+    assert {row.status for row in failed} == {"queued"}
+    assert {row.attempts - row.uncounted_attempts for row in failed} == {0}
+    assert {row.status for row in kept} == {"failed"}
+    assert _acts(committed, failed[0].id) == [("rerun", "command")]
+    again = f"{utc_now() - timedelta(days=1):%Y-%m-%dT%H:%M}"
+    assert run("rerun", "--failed-since", again).stdout.split() == ["queued", "1", "purged", "1"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["x", "--failed-since", "1h"], ["--failed-since", "1"]])
+def test_rerun_needs_an_id_or_a_time(run: Run, arguments: list[str]) -> None:
+    assert run("rerun", *arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("act", ["purge", "rerun", "report"])

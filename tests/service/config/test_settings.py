@@ -135,3 +135,33 @@ def test_periods_that_would_lose_what_audits_need_are_rejected(
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
         Config.from_environment({**REQUIRED, **settings})
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"AWS_ENDPOINT_URL": "http://minio"}, "AWS_ENDPOINT_URL starts with http://; set AWS_A"),
+        ({"AWS_ENDPOINT_URL": "http://minio", "AWS_ALLOW_HTTP": "false"}, "AWS_ENDPOINT_URL st"),
+        ({"AWS_ENDPOINT": "http://minio"}, "AWS_ENDPOINT starts with http://"),
+        ({"AWS_ENDPOINT_URL": "http://minio", "AWS_ALLOW_HTTP": "TRUE"}, ""),
+        ({"AWS_ENDPOINT_URL": "https://minio"}, ""),
+        ({"AWS_ENDPOINT_URL": "http://minio", "STORAGE_URL": "file:///blobs"}, ""),
+        (
+            {
+                "STORAGE_URL": "file:///blobs",
+                "BACKUP_URL": "s3://backups",
+                "BACKUP_AWS_ENDPOINT_URL": "http://minio",
+            },
+            "BACKUP_AWS_ENDPOINT_URL starts with http://; set BACKUP_AWS_ALLOW_HTTP=true",
+        ),
+    ],
+)
+def test_an_endpoint_that_the_storage_would_refuse_stops_the_start(
+    given: dict[str, str], problem: str
+) -> None:
+    environment = {**REQUIRED, "STORAGE_URL": "s3://blobs", **given}
+    if not problem:
+        Config.from_environment(environment)
+        return
+    with pytest.raises(ConfigError, match=problem):
+        Config.from_environment(environment)

@@ -242,6 +242,17 @@ def test_workers_and_eviction_are_checked(config: Config, redis: "Redis") -> Non
         redis.config_set("maxmemory-policy", "noeviction")
 
 
+def test_workers_are_found_whatever_the_clock_says(
+    config: Config, redis: "Redis", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for queues in (["uploads", "ingest"], ["mail"], ["notices"]):
+        QueueWorker(redis, queues).register_birth()  # type: ignore[no-untyped-call]
+    fast = SimpleNamespace(time=lambda: time.time() + 2.5 * 3600)
+    monkeypatch.setattr("service.operations.maintenance.doctor.broker.time", fast)
+    (problem,) = _problems(check_redis(config))
+    assert "clock" in problem[1]
+
+
 # Storage, disks, permissions
 
 
@@ -251,6 +262,22 @@ def test_storage_that_does_not_work_is_found(config: Config, tmp_path: Path) -> 
     (tmp_path / "file").write_text("")
     broken = replace(config, storage_url=f"file://{tmp_path}/file/blobs")
     assert _only(check_storage(broken)) == ("fail", "can't write a blob (Not a directory)")
+
+
+def test_a_bucket_that_does_not_work_has_a_reason(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1/CANARY",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "CANARY",
+        "AWS_SECRET_ACCESS_KEY": "CANARY",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    bucket = replace(config, storage_url="s3://CANARY")
+    reason = "can't write a blob (the S3 endpoint refused the connection)"
+    assert _only(check_storage(bucket)) == ("fail", reason)
 
 
 def test_a_folder_of_an_ordinary_user_is_left_alone_by_root(

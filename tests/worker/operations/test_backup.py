@@ -24,6 +24,8 @@ from service.operations.backup.creating import create_backup
 from service.operations.backup.manifests import (
     database_name,
     find_backup,
+    list_backups,
+    manifest_name,
     new_id,
     write_manifest,
 )
@@ -168,6 +170,57 @@ def test_verify_reports_what_is_damaged(
     backup("verify")
     monkeypatch.setenv("BACKUP_KEY", new_key())
     assert "BACKUP_KEY is a different key" in backup("verify", status=2).stderr
+
+
+def test_one_backup_that_cannot_be_read_leaves_the_others_usable(
+    backup: Run,
+    folder: Path,
+    repository: Repository,
+    new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A damaged manifest, and one that another installation has stored there: the newest."""
+    new_audit()
+    for _ in range(2):
+        backup("create", "--no-prune")
+    older, newer = list_backups(repository)[::-1]
+    foreign = new_id(find_backup(repository, newer).finished_at)
+    with monkeypatch.context() as other:
+        other.setenv("BACKUP_KEY", new_key())
+        another = Repository.from_environment(os.environ)
+        write_manifest(another, replace(find_backup(repository, newer), id=foreign))
+    _swap(folder / manifest_name(newer))
+    listed = backup("list", status=2)
+    assert older in listed.stdout
+    assert newer not in listed.stdout
+    for unread in (newer, foreign):
+        assert f"{manifest_name(unread)} can't be decrypted: it is damaged" in listed.stderr
+        assert f"{manifest_name(unread)} can't" in backup("verify", unread, status=2).stderr
+    assert "2 backups can't be read" in listed.stderr
+    made = backup("create", "--no-prune").stdout
+    assert "Backup " in made
+    backup("verify", older)
+
+
+def test_a_swapped_database_is_named(
+    backup: Run, folder: Path, repository: Repository, new_audit: Callable[[], str]
+) -> None:
+    backup("create", "--no-prune")
+    new_audit()
+    backup("create", "--no-prune")
+    newer, older = (folder / database_name(each) for each in list_backups(repository))
+    newer.write_bytes(older.read_bytes())
+    problems = backup("verify", status=2).stderr
+    assert f"the database: databases/{newer.name} isn't what this backup stored" in problems
+
+
+def test_list_and_verify_take_the_data_folder_as_every_command_does(
+    backup: Run, folder: Path, new_audit: Callable[[], str], tmp_path: Path
+) -> None:
+    new_audit()
+    backup("create")
+    backup("verify", "--data", str(tmp_path))
+    assert backup("list", "--data", str(tmp_path)).stdout == backup("list").stdout
 
 
 def _swap(path: Path) -> None:

@@ -93,7 +93,8 @@ def check_backups(environment: Mapping[str, str]) -> Iterator[Finding]:
     try:
         ids = list_backups(Repository.from_environment(environment))
     except (ConfigError, BackupError, OSError) as error:
-        words = str(error) if isinstance(error, ConfigError) else type(error).__name__
+        words = getattr(error, "strerror", None) or type(error).__name__
+        words = str(error) if isinstance(error, ConfigError) else words
         yield _BACKUPS.fail(f"the backups can't be listed: {words}", "check BACKUP_URL")
         return
     if not ids:

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, Final, cast
 
 from flask import Flask, current_app, request
@@ -15,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_probe_engine
+from service.core.logs import get_logger
 from service.core.redis import connect
 from service.errors import RETRY_SECONDS
 from service.web.auth.admin_gate import may_administer
@@ -26,17 +28,25 @@ OK, DOWN = "ok", "down"
 # Ingest works without Redis: queued audits wait in PostgreSQL for the sweeper.
 _NEEDED_FOR_TRAFFIC: Final = ("database", "storage")
 _FRESH_SECONDS: Final = 1.0
+# A component that takes longer is down. Those who ask whether the process is alive wait no longer.
+_PROBE_SECONDS: Final = 2.0
 # Proxies add these, so a request with one of them comes from another machine.
 _ADDED_BY_PROXIES: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
+
+_log = get_logger(__name__)
 
 blueprint = Blueprint("health", __name__, description="Liveness and readiness.")
 
 
 @dataclass
 class Health:
-    """Cache the components' states for one second."""
+    """Cache the components' states for one second.
+
+    Each probe has a thread, which goes on after the deadline; until it ends, no other begins.
+    """
 
     probes: dict[str, Callable[[], bool]]
+    _running: dict[str, Future[bool]] = field(default_factory=dict)
     _states: dict[str, str] = field(default_factory=dict)
     _checked_at: float = -_FRESH_SECONDS
     _lock: Lock = field(default_factory=Lock)
@@ -44,11 +54,32 @@ class Health:
     def states(self) -> dict[str, str]:
         with self._lock:
             if time.monotonic() - self._checked_at >= _FRESH_SECONDS:
-                self._states = {
-                    name: OK if probe() else DOWN for name, probe in self.probes.items()
-                }
+                self._states = self._check()
                 self._checked_at = time.monotonic()
             return self._states
+
+    def _check(self) -> dict[str, str]:
+        for name, probe in self.probes.items():
+            if name not in self._running or self._running[name].done():
+                self._running[name] = _start(probe)
+        wait(self._running.values(), _PROBE_SECONDS)
+        return {
+            name: OK if probe.done() and probe.result() else DOWN
+            for name, probe in self._running.items()
+        }
+
+
+def _start(probe: Callable[[], bool]) -> Future[bool]:
+    found: Future[bool] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(probe())
+        except Exception as error:
+            found.set_exception(error)
+
+    Thread(target=run, name="probe", daemon=True).start()
+    return found
 
 
 def init_health(app: Flask, config: Config) -> None:
@@ -134,5 +165,6 @@ def _is_redis_up(redis: Redis) -> bool:
 def _is_storage_up(blobs: BlobStore) -> bool:
     try:
         return blobs.is_usable()
-    except OSError:
+    except OSError as error:
+        _log.warning("storage_unusable", error_type=type(error).__name__, reason=error.strerror)
         return False

@@ -1,6 +1,7 @@
 """Imports that the sweeper cuts from spans: when, into which audits, and each call once."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.cli.account import create_account
 from service.config import Config
-from service.core.blobs import BlobStore
+from service.core.blobs import BlobError, BlobStore
 from service.core.db import make_engine
 from service.models import Audit, SpanBatch
 from service.models.audits.capacity import sum_stored_bytes
@@ -385,3 +386,37 @@ def _add_old(connection: Connection, calls: Calls, lines: bytes) -> str:
         row.links, row.received_at = b"", utc_now() - 2 * IMPORT_AGE
         session.add(row)
         return account.id
+
+
+class _Away:
+    """A storage that is away, and counts how often it was tried."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    def put(self, _key: str, _content: bytes) -> None:
+        self.tries += 1
+        raise BlobError("S3 didn't respond in time")
+
+
+def test_an_outage_is_tried_once_for_all_accounts_after_growing_pauses(
+    database_url: str, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try may take ten seconds, which the sweeper doesn't have."""
+    away, now = _Away(), [1000.0]
+    monkeypatch.setattr(span_imports.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(span_imports, "delete_carried", lambda _connection: None)
+    monkeypatch.setattr(span_imports, "list_accounts_due", lambda *_: ["a", "b", "c"])
+    monkeypatch.setattr(span_imports, "close_import", lambda *_: away.put("", b""))
+    imports = SpanImports(away)  # type: ignore[arg-type]
+    engine = make_engine(replace(config, database_url=database_url))
+    tries = []
+    with engine.connect() as connection:
+        for pause in (2, 4, 8, 16, 32, 60, 60):
+            assert imports.close(connection) == []
+            now[0] += pause - 0.5
+            assert imports.close(connection) == []
+            now[0] += 0.5
+            tries.append(away.tries)
+    engine.dispose()
+    assert tries == [1, 2, 3, 4, 5, 6, 7]

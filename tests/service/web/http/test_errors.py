@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from detectors.errors import DetectorError
 from service.app import create_app
 from service.config import Config
+from service.core.blobs import BlobError, BlobNotFoundError
 from service.errors import ConfigError, NotFoundError, UnavailableError
 from service.web.http.current import get_session
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, batch, error_of
@@ -39,6 +40,21 @@ def _breaking_app(make_app: Callable[..., Flask], error: Exception) -> Flask:
     app.add_url_rule("/api/v1/fail", view_func=fail)
     app.add_url_rule("/fail", "fail_page", view_func=fail)
     return app
+
+
+@pytest.mark.parametrize("path", ["/api/v1/fail", "/fail"])
+def test_a_storage_that_fails_is_worth_a_retry(
+    make_app: Callable[..., Flask], path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On every route: not only where batches and files are stored."""
+    client = _breaking_app(make_app, BlobError("S3 didn't respond in time")).test_client()
+    response = client.get(path)
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "2")
+    if path.startswith("/api"):
+        assert error_of(response)["message"].startswith("Storage is temporarily unavailable.")
+    assert "S3 didn't respond in time" in caplog.text
+    missing = _breaking_app(make_app, BlobNotFoundError("raw/x.jsonl")).test_client()
+    assert missing.get(path).status_code == 500
 
 
 @pytest.mark.parametrize(

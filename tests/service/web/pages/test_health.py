@@ -1,12 +1,15 @@
 """/healthz and /readyz."""
 
+import resource
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from tests.embedded.processes import wait_until
 from tests.service.support.scenes import ADMIN_TOKEN
 
 NO_DATABASE = "postgresql+psycopg2://nobody@/none?host=/nowhere"
@@ -102,6 +105,45 @@ def test_a_component_that_is_down_decides_whether_traffic_should_come(
     assert ready.status_code == readiness
     assert ready.get_json()["components"] == alive.get_json()["components"]
     assert ("Retry-After" in ready.headers) == (readiness == 503)
+
+
+def test_a_full_disk_is_not_ready(share_app: Callable[..., Flask]) -> None:
+    """A limit on the size of files stands for the disk."""
+    client = share_app().test_client()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512 * 1024, hard))
+    try:
+        full = client.get("/readyz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (full.status_code, full.get_json()["components"]["storage"]) == (503, "down")
+    assert wait_until(lambda: client.get("/readyz").status_code == 200)
+
+
+def test_a_component_that_hangs_holds_nobody(
+    app: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each probe goes on in its thread, once; others are asked meanwhile."""
+    monkeypatch.setattr("service.web.pages.public.health._PROBE_SECONDS", 0.1)
+    health, answers, asked = app.extensions["health"], Event(), list[str]()
+
+    def hang() -> bool:
+        asked.append("storage")
+        return answers.wait(30)
+
+    health.probes = {**health.probes, "storage": hang}
+    for _ in range(3):
+        health._checked_at = -1.0
+        states = client.get("/healthz").get_json()["components"]
+        assert states == {"database": "ok", "redis": "ok", "storage": "down"}
+    assert asked == ["storage"]
+    answers.set()
+
+    def is_ready() -> bool:
+        health._checked_at = -1.0
+        return client.get("/readyz").status_code == 200
+
+    assert wait_until(is_ready)
 
 
 def test_the_components_are_asked_once_a_second_however_many_ask(app: Flask) -> None:

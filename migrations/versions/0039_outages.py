@@ -1,0 +1,23 @@
+"""How many attempts at an audit an outage has ended in a row, and when the next may begin.
+
+Revision ID: 0039
+Revises: 0034
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0039"
+down_revision = "0034"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("audits", sa.Column("outages", sa.Integer, nullable=False, server_default="0"))
+    op.add_column("audits", sa.Column("resume_at", sa.DateTime(timezone=True)))
+
+
+def downgrade() -> None:
+    op.drop_column("audits", "resume_at")
+    op.drop_column("audits", "outages")

@@ -1,0 +1,117 @@
+"""Distinguish an outage of storage, database or network from an error of the job's own.
+
+An outage is no attempt at an audit: the next one has nothing to do with this one's data.
+"""
+
+import errno
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from redis import RedisError
+from rq.timeouts import BaseTimeoutException
+from sqlalchemy.exc import DBAPIError, PendingRollbackError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from service.core.blobs import BlobError, ScratchTooSmallError
+from service.core.logs import get_logger
+from service.core.telemetry.counters import OUTAGES
+
+STORAGE, DATABASE, NETWORK = "storage", "database", "network"
+
+_DISK_ERRORS: Final = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENODEV, errno.ENXIO)
+    + (errno.ESTALE, errno.EACCES, errno.EPERM, errno.EBUSY)
+)
+_NETWORK_ERRORS: Final = frozenset(
+    (errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ETIMEDOUT)
+    + (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ENOTCONN)
+)
+# PostgreSQL's classes and codes: connections, resources such as a full disk, an operator's stop,
+# the system; a server that only reads, locks, and files that it may not open.
+_SERVER_STATES: Final = re.compile(r"08...|53...|57P0.|58...|25006|40001|40P01|55P03|42501")
+_STATEMENT_TIMEOUT: Final = "57014"
+_LOST_IN_TRANSACTION: Final = "8s2b"  # SQLAlchemy's code
+_RUST_ERROR: Final = re.compile(r"\(os error (\d+)\)")  # how Polars words the system's errors
+_SPARK_IS_AWAY: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+# What may also be an audit's own error counts as one after so many outages in a row: 6 minutes.
+_MOST_IN_DOUBT: Final = 10
+
+_log = get_logger(__name__)
+
+
+class Outage(NamedTuple):
+    """What failed, how, and whether that can't be the job's own error."""
+
+    cause: str
+    reason: str
+    is_certain: bool = True
+
+    def excuses(self, earlier: int) -> bool:
+        """Check whether an attempt after so many outages in a row still doesn't count."""
+        return self.is_certain or earlier < _MOST_IN_DOUBT
+
+    def report(self, kind: str, **names: Any) -> None:
+        """Count and log the outage, with the kind of job that it ended."""
+        OUTAGES.labels(kind, self.cause).inc()
+        _log.error("outage", job_kind=kind, cause=self.cause, reason=self.reason, **names)
+
+
+def find_outage(error: BaseException) -> Outage | None:
+    """Return the outage that an error comes from, or None for every other error."""
+    chain = list(_chain(error))
+    if any(isinstance(each, BaseTimeoutException | ScratchTooSmallError) for each in chain):
+        return None
+    return next(filter(None, map(_find, chain)), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
+
+
+def _find(error: BaseException) -> Outage | None:
+    name = type(error).__name__
+    if isinstance(error, RedisError):
+        return Outage(NETWORK, name)
+    if isinstance(error, PoolTimeoutError):
+        return Outage(DATABASE, name)
+    if isinstance(error, PendingRollbackError):
+        return Outage(DATABASE, name) if error.code == _LOST_IN_TRANSACTION else None
+    if isinstance(error, DBAPIError):
+        return _find_in_database(error)
+    if isinstance(error, FileNotFoundError):  # all are missing if a disk isn't mounted
+        return Outage(STORAGE, "a blob is missing", is_certain=False)
+    if isinstance(error, BlobError):
+        return Outage(STORAGE, error.strerror or name)
+    if type(error).__module__.startswith("grpc"):
+        code = getattr(getattr(error, "code", lambda: None)(), "name", "")
+        return (
+            Outage(NETWORK, f"Spark: {code}", is_certain=False) if code in _SPARK_IS_AWAY else None
+        )
+    return _find_in_system(error)
+
+
+def _find_in_database(error: DBAPIError) -> Outage | None:
+    state = getattr(error.orig, "pgcode", None) or ""
+    reason = f"{type(error.orig).__name__} {state}".rstrip()
+    if _SERVER_STATES.fullmatch(state):
+        return Outage(DATABASE, reason)
+    # A query may be too slow because of its data, or even end its server.
+    if state == _STATEMENT_TIMEOUT or error.connection_invalidated:
+        return Outage(DATABASE, reason, is_certain=False)
+    return None if state else Outage(DATABASE, reason)
+
+
+def _find_in_system(error: BaseException) -> Outage | None:
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None and (found := _RUST_ERROR.search(str(error))):
+        number = int(found[1])
+    if isinstance(error, ConnectionError | TimeoutError) or number in _NETWORK_ERRORS:
+        return Outage(NETWORK, type(error).__name__)
+    if number in _DISK_ERRORS:
+        # The job's own temporary files may have filled the disk.
+        return Outage(STORAGE, errno.errorcode[number], is_certain=number != errno.ENOSPC)
+    return None

@@ -1,0 +1,48 @@
+"""`tallystick up` says which component keeps it from being ready."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from service.operations.local.stack import _find_down
+
+
+class _Web(HTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.status, self.states = 200, {"database": "ok", "storage": "ok"}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Web
+
+    def do_GET(self) -> None:
+        self.send_response(self.server.status)
+        self.send_header("X-Instance", "ours")
+        self.end_headers()
+        self.wfile.write(json.dumps({"components": self.server.states}).encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture
+def web() -> Iterator[_Web]:
+    with _Web() as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def test_what_keeps_the_service_from_being_ready_is_named(web: _Web) -> None:
+    assert _find_down(web.server_port, "ours") == []
+    assert _find_down(web.server_port, "another's") is None
+    assert _find_down(1, "ours") is None
+    web.status, web.states = 503, {"database": "ok", "storage": "down"}
+    assert _find_down(web.server_port, "ours") == ["storage"]
+    web.states = {"database": "ok", "storage": "ok"}
+    assert _find_down(web.server_port, "ours") == ["draining"]
