@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, INGEST, UPLOAD, Audit
 from service.models.audits.report_links import issue_link
-from service.models.base import utc_now
+from service.models.base import Lock, take_lock, utc_now
 from service.models.identity.accounts import DAILY, EACH, Account
 from service.models.mail.outbox import Mail
 
@@ -54,6 +54,7 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
         return None
     if row.source == UPLOAD:
         return ReportReader(row.id, row.email, is_uploader=True, is_last=False)
+    take_lock(connection, Lock.REPORT_MAILS, row.id)
     earlier = _count_recent(connection, row.id)
     if earlier >= MAILS_A_DAY:
         return None
