@@ -66,7 +66,7 @@ def link_parameters(
     connection: Connection, account_id: str, audit_id: str
 ) -> dict[str, Any] | None:
     """Issue the audit's report link for a mail; return what it is signed from, None if revoked."""
-    link = issue_link(connection, account_id, audit_id, lasting_after=utc_now())
+    link = issue_link(connection, account_id, audit_id)
     if link.is_revoked:
         return None
     return {"generation": link.generation, "issued_at": link.issued_at.isoformat()}
