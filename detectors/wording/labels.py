@@ -8,9 +8,13 @@ from typing import Final
 _ACTIVE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
 
-# What mail programs and PDF viewers make a link of: a scheme, an address, or a domain name.
+# What mail programs and chats make a link of: a scheme, a network share, an address, or a name or
+# number of a host. Any dot before letters may be that of a domain, because there are domains in all
+# scripts, of any length, with a dot at their end, and written with the dots of other scripts.
 _LINK: Final = re.compile(
-    r"://|(?:mailto|tel|data|javascript):|\bwww\.|\w@\w|[\w-]\.[a-z]{2,12}(?![\w.-])", re.IGNORECASE
+    r"://|\\\\|(?:mailto|tel|sms|callto|data|file|javascript):|\bwww\.|\S@\S"
+    r"|[^\s/.][.。．｡](?:[a-z]{2}|[^\x00-\x7f])|\d{1,3}(?:\.\d{1,3}){3}",
+    re.IGNORECASE,
 )
 _LINK_START: Final = re.compile(r"://|\bwww\.|(?<=\w)@(?=\w)", re.IGNORECASE)
 
@@ -28,7 +32,7 @@ def inert(label: str) -> str:
 
 
 def may_be_link(label: str) -> bool:
-    """Check for text that a mail program would make a link of."""
+    """Check for text that a mail program or a chat could make a link of."""
     return _LINK.search(label) is not None
 
 

@@ -26,8 +26,9 @@ from service.cli.sample.log import SAMPLE, read_sample
 from service.cli.up import INTERRUPTED, port_option, running
 from service.config import Config
 from service.core.tokens import sign_report
-from service.models import IngestKey, ReadToken, ReportRow
+from service.models import Audit, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import DONE, FAILED
+from service.models.audits.report_links import issue_link
 from service.models.identity.accounts import find_account
 from service.operations.local.stack import Stack
 from service.web.auth.scopes import SCOPES
@@ -75,7 +76,7 @@ def show(
         print_report(report, report_console(), SHOWN_FINDINGS)
         click.echo(f"\nReport: {_save(data_dir, audit_id, report)}")
         if is_serving:
-            click.echo(f"Online: {_link(config, audit_id)}")
+            click.echo(f"Online: {_share(config, audit_id)}")
 
 
 def _mint_credentials(session: Session) -> tuple[str, str]:
@@ -130,5 +131,10 @@ def _save(data_dir: Path, audit_id: str, report: Report) -> Path:
     return file
 
 
-def _link(config: Config, audit_id: str) -> str:
-    return f"{config.base_url.rstrip('/')}/r/{sign_report(config.secret_key, audit_id)}"
+def _share(config: Config, audit_id: str) -> str:
+    """Issue a link to the report, which the account lists and can revoke."""
+    with session_of(config) as session:
+        link = issue_link(session, session.get_one(Audit, audit_id).account_id, audit_id)
+        session.commit()
+    token = sign_report(config.secret_key, audit_id, link.generation, link.issued_at)
+    return f"{config.base_url.rstrip('/')}/r/{token}"

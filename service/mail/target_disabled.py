@@ -6,6 +6,7 @@ It names the host of the target only, because the rest of the URL may be a secre
 from collections.abc import Mapping
 from typing import Any, Final
 
+from detectors.wording.labels import inert, may_be_link
 from service.config import Config
 from service.models.notices.targets import FAILING, GONE, WEBHOOK
 
@@ -21,7 +22,8 @@ def write_target_disabled(
 ) -> tuple[str, dict[str, Any]]:
     """Return the subject and the template variables."""
     name, label = _NAMES.get(parameters["kind"], "Slack channel"), parameters["label"]
-    name = f"{name} “{label}”" if label else name
+    # Whoever has stolen a session may have chosen the label.
+    name = f"{name} “{inert(label)}”" if label and not may_be_link(label) else name
     words = {
         "name": name,
         "host": parameters["host"],

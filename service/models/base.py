@@ -1,9 +1,10 @@
 """The declarative base and the types that all tables share."""
 
 from datetime import UTC, datetime
+from enum import IntEnum
 from uuid import uuid4
 
-from sqlalchemy import Connection, DateTime, ForeignKey, MetaData
+from sqlalchemy import Connection, DateTime, ForeignKey, MetaData, func, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 # Predictable names, so that migrations can refer to constraints.
@@ -23,6 +24,23 @@ class Base(DeclarativeBase):
 
 # What runs statements that load no objects.
 Executor = Session | Connection
+
+
+class Lock(IntEnum):
+    """What transactions wait for each other to do. The numbers are arbitrary, and never reused."""
+
+    UPLOAD_COPIES = 725_503  # of an account
+    SIGN_IN_LINKS = 725_504  # of an address
+    REPORT_MAILS = 725_505  # of an account
+    QUEUED_AUDITS = 725_506  # of an account
+
+
+def take_lock(connection: Executor, lock: Lock, name: str) -> None:
+    """Wait until no other transaction has the lock of this name, and keep it until this one ends.
+
+    Whoever counts rows before adding one needs it: two that count at once would both find room.
+    """
+    connection.execute(select(func.pg_advisory_xact_lock(lock, func.hashtext(name))))
 
 
 def new_id() -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from detectors.wording.labels import may_be_link
 from service.models.notices.attempts import Dispatch
 from service.models.notices.events import heading_of
 from service.models.notices.targets import SLACK
@@ -48,23 +49,28 @@ def _add_url(payload: Mapping[str, Any], base_url: str) -> dict[str, Any]:
 
 
 def _write_slack(event_type: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a heading, the summary and a link; the text is what a notification shows."""
-    heading = heading_of(event_type)
-    summary = _escape(str(data.get("summary", "")))[:_MAX_TEXT]
-    text = f"*{heading}*\n{summary}".rstrip()
-    blocks: list[dict[str, Any]] = [_section(text)]
+    """Return a heading, the summary and a link; the text is what a notification shows.
+
+    Slack makes no links, mentions or formatting of plain text, but it does of a notification's.
+    """
+    heading, summary = heading_of(event_type), str(data.get("summary", ""))[:_MAX_TEXT]
+    blocks: list[dict[str, Any]] = [_section("mrkdwn", f"*{heading}*")]
+    if summary:
+        blocks.append(_section("plain_text", summary, emoji=False))
     if _URL in data:
         link = f"<{data[_URL]}|View in Tallystick>"
-        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": link}]})
-    return {"text": f"{heading}: {summary}" if summary else heading, "blocks": blocks}
+        element = {"type": "mrkdwn", "text": link, "verbatim": True}
+        blocks.append({"type": "context", "elements": [element]})
+    is_shown = summary and not may_be_link(summary)
+    return {"text": f"{heading}: {_escape(summary)}" if is_shown else heading, "blocks": blocks}
 
 
-def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+def _section(kind: str, text: str, **options: bool) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": kind, "text": text, **options}}
 
 
 def _escape(text: str) -> str:
-    """Keep labels from being mentions or links of Slack's, as Slack prescribes."""
+    """Keep labels from being mentions of Slack's, as Slack prescribes."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

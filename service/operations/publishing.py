@@ -40,7 +40,8 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
             _follow(connection, result.claim, result.window)
     note_imports(connection, [each.account_id for each in imports if each.calls])
     posted: dict[str, Posted] = {}
-    for result in results:
+    # In the order of accounts, whose locks another process may be taking at the same time.
+    for result in sorted(results, key=lambda each: each.claim.account_id):
         audit_id = result.claim.audit_id
         if result.claim in held:
             posted[audit_id] = post_report_ready(connection, audit_id, result.report)

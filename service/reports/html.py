@@ -73,9 +73,9 @@ class ReportLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLink:
-    """The link to a report that its owner may share; `url` is empty while it is revoked."""
+    """The state of the links to a report, for its owner, and when the latest of them ends."""
 
-    url: str
+    state: str
     expires_at: datetime
     opens: int
 

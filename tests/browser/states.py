@@ -53,6 +53,11 @@ def mistype_webhook(page: Page) -> None:
     _press(page, "Add")
 
 
+def share_report(page: Page) -> None:
+    page.get_by_text("Share this report").click()
+    _press(page, "Create link")
+
+
 def renew_codes(page: Page) -> None:
     _press(page, "Create new recovery codes")
 
@@ -119,6 +124,7 @@ STATES: Final[Mapping[str, tuple[str, str, Act]]] = {
     "consent-to-nothing": ("/oauth/authorize?{asked}", "rich", allow_nothing),
     "new-recovery-codes": ("/settings/passkeys", "rich", renew_codes),
     "wrong-recovery-code": ("/sign-in/passkey", "pending", mistype_code),
+    "new-report-link": ("/audits/{done}", "rich", share_report),
     "new-webhook": ("/settings/notices/add", "leaving", add_webhook),
     "webhook-mistyped": ("/settings/notices/add", "rich", mistype_webhook),
     "delete-mistyped": ("/settings/delete", "rich", mistype_address),

@@ -162,6 +162,7 @@ class Walk:
         page = self.page
         headline = page.get_by_role("heading", level=1).inner_text()
         page.get_by_text("Share this report").click()
+        page.get_by_role("button", name="Create link").click()
         link = page.locator(".copyable code").first.inner_text()
         assert link.startswith(f"{self.site.system.base_url}/r/")
         page.goto(link)

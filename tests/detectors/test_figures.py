@@ -18,7 +18,8 @@ from detectors.wording.figures import (
     usd,
     whole_usd,
 )
-from detectors.wording.labels import inert, is_right_to_left, shortened
+from detectors.wording.labels import inert, is_right_to_left, may_be_link, shortened
+from tests.detectors.hostile_links import LINKS
 
 
 @pytest.mark.parametrize(
@@ -83,6 +84,17 @@ def test_labels_cannot_affect_the_text_around_them() -> None:
     assert shortened("short", 5) == "short"
     assert is_right_to_left("שלום")
     assert not is_right_to_left("hello")
+
+
+@pytest.mark.parametrize("label", LINKS)
+def test_whatever_could_become_a_link_is_noticed(label: str) -> None:
+    assert may_be_link(label)
+    assert may_be_link(f"see {label} now")
+
+
+def test_names_of_models_and_versions_are_no_links() -> None:
+    labels = ("gpt-4.1-mini", "claude-3.5-sonnet", "v1.5", "svc.v2", "e.g. this", "$1,991.50. You")
+    assert [label for label in labels if may_be_link(label)] == []
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,7 @@ DECISIONS = {
     ("GET", "/settings/report-links"): PAGE,
     ("POST", "/settings/report-links/<audit_id>/revoke"): FORM,
     ("POST", "/settings/report-links/<audit_id>/renew"): FORM,
+    ("POST", "/settings/report-links/<audit_id>/share"): FORM,
     ("POST", "/settings/report-links/revoke-all"): FORM,
     ("GET", "/sign-in/confirm"): PAGE,
     ("GET", "/settings/applications"): PAGE,

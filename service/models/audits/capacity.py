@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import QUEUED, UPLOAD, Audit
-from service.models.base import Base, utc_now
+from service.models.base import Base, Executor, utc_now
 from service.models.calls.call_files import IMPORT, CallFile
 from service.models.imports.span_batches import SpanBatch
 
@@ -47,9 +47,9 @@ _SOME: Final = select(_AUDIT.id).where(*_QUEUED).limit(bindparam("at_most", type
 _COUNT_QUEUED: Final = select(func.count()).select_from(_SOME.subquery())
 
 
-def count_queued(session: Session, account_id: str, at_most: int) -> int:
+def count_queued(connection: Executor, account_id: str, at_most: int) -> int:
     """Count the account's queued audits, but stop at a number."""
-    return session.scalar(_COUNT_QUEUED, {"account_id": account_id, "at_most": at_most}) or 0
+    return connection.scalar(_COUNT_QUEUED, {"account_id": account_id, "at_most": at_most}) or 0
 
 
 def sum_stored_bytes(session: Session, account_id: str) -> int:

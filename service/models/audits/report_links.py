@@ -1,7 +1,8 @@
 """The report link of each audit: its generation, when it was issued, and how often it was opened.
 
-An audit has one link at a time. Its signature covers the generation, so renewing a link ends the
-one before. Links that the previous release issued are of generation 0, without a row.
+A link's signature covers the generation and the time of issue. Each mail and each press of Share
+issues one of the same generation, so revoking ends them all, and so does renewing, which begins the
+next generation. Links that earlier releases issued are of generation 0, without a row.
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,9 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
-    Connection,
     ForeignKey,
     Index,
-    Select,
+    case,
     func,
     select,
     tuple_,
@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import Audit, Cursor
-from service.models.base import Base, utc_now
+from service.models.base import Base, Executor, utc_now
 
 SHOWN_LINKS: Final = 200
 ACTIVE, EXPIRED, REVOKED = STATES = ("active", "expired", "revoked")
@@ -51,48 +51,31 @@ class ReportLink(Base):
 
 
 class IssuedLink(NamedTuple):
-    """What a link's token is signed from, and what its owner is shown."""
+    """What a link's token is signed from."""
 
-    audit_id: str
     generation: int
     issued_at: datetime
     is_revoked: bool
-    opens: int
 
 
-def issue_link(
-    connection: Session | Connection, account_id: str, audit_id: str, lasting_after: datetime
-) -> IssuedLink:
-    """Return the audit's link; issue it if there is none, or if it was issued too long ago.
+def issue_link(connection: Executor, account_id: str, audit_id: str) -> IssuedLink:
+    """Issue a link to the audit's report that lasts from now; links issued before keep their end.
 
-    A revoked link stays revoked until its owner renews it. Callers commit.
+    While they are revoked, so is this one, until its owner renews it. Callers commit.
     """
-    link = _find(connection, audit_id)
-    if link is None:
-        row = {"audit_id": audit_id, "account_id": account_id, "issued_at": utc_now()}
-        once = insert(ReportLink).values(row).on_conflict_do_nothing(index_elements=["audit_id"])
-        connection.execute(once)
-    elif link.issued_at <= lasting_after and not link.is_revoked:
-        named = (ReportLink.audit_id == audit_id, ReportLink.revoked_at.is_(None))
-        connection.execute(update(ReportLink).where(*named).values(issued_at=utc_now()))
-    else:
-        return link
-    return IssuedLink(*connection.execute(_query(audit_id)).one())
+    row = {"audit_id": audit_id, "account_id": account_id, "issued_at": utc_now()}
+    added = insert(ReportLink).values(row)
+    again = case(
+        (ReportLink.revoked_at.is_(None), added.excluded.issued_at), else_=ReportLink.issued_at
+    )
+    issued = added.on_conflict_do_update(index_elements=["audit_id"], set_={"issued_at": again})
+    columns = (ReportLink.generation, ReportLink.issued_at, ReportLink.revoked_at.is_not(None))
+    return IssuedLink(*connection.execute(issued.returning(*columns)).one())
 
 
-def _find(connection: Session | Connection, audit_id: str) -> IssuedLink | None:
-    row = connection.execute(_query(audit_id)).one_or_none()
-    return None if row is None else IssuedLink(*row)
-
-
-def _query(audit_id: str) -> Select[str, int, datetime, bool, int]:
-    return select(
-        ReportLink.audit_id,
-        ReportLink.generation,
-        ReportLink.issued_at,
-        ReportLink.revoked_at.is_not(None),
-        ReportLink.opens,
-    ).where(ReportLink.audit_id == audit_id)
+def find_link(session: Session, audit_id: str) -> ReportLink | None:
+    """Return the audit's link, if one was ever issued."""
+    return session.get(ReportLink, audit_id, populate_existing=True)
 
 
 def is_live_generation(session: Session, audit_id: str, generation: int) -> bool:

@@ -48,6 +48,7 @@ class EventKind(StrEnum):
     TARGET_ADDED = "target_added"
     TARGET_ENABLED = "target_enabled"
     TARGET_REMOVED = "target_removed"
+    LINK_CREATED = "link_created"
     LINK_REVOKED = "link_revoked"
     LINK_RENEWED = "link_renewed"
     FUTURE_CALLS_DELETED = "future_calls_deleted"

@@ -12,7 +12,7 @@ from sqlalchemy.types import LargeBinary
 
 from service.core import tokens
 from service.core.sealing import SealedText
-from service.models.base import Base, Owned, new_id, utc_now
+from service.models.base import Base, Lock, Owned, new_id, take_lock, utc_now
 from service.models.identity.accounts import Account, has_active_subscription
 
 
@@ -97,7 +97,8 @@ def add_magic_link(
 
 
 def count_open_links(session: Session, email: str) -> int:
-    """Return how many links of this address could still be used."""
+    """Return how many links of this address could still be used, after those being added now."""
+    take_lock(session, Lock.SIGN_IN_LINKS, email)
     is_open = (MagicLink.ended_at.is_(None), MagicLink.expires_at > utc_now())
     query = select(func.count()).where(MagicLink.email == email, *is_open)
     return session.scalar(query) or 0

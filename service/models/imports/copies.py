@@ -6,16 +6,14 @@ come, so a file whose records are among the account's calls already must not bri
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, func, select, tuple_
+from sqlalchemy import Connection, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import FAILED, Audit
+from service.models.base import Lock, take_lock
 from service.models.calls.call_files import CallImport, NewImport
-
-# An arbitrary number: every lock of an account's files takes it along.
-_NUMBER: Final = 725_503
 
 
 class EarlierUpload(NamedTuple):
@@ -35,8 +33,7 @@ def drop_copies(connection: Connection, imports: Sequence[NewImport]) -> Sequenc
     if not accounts:
         return imports
     for account_id in accounts:
-        lock = func.pg_advisory_xact_lock(_NUMBER, func.hashtext(account_id))
-        connection.execute(select(lock))
+        take_lock(connection, Lock.UPLOAD_COPIES, account_id)
     hashes = [each.file_hash for each in imports if each.file_hash is not None]
     query = select(CallImport.account_id, CallImport.file_hash, CallImport.audit_id).where(
         CallImport.account_id.in_(accounts), CallImport.file_hash.in_(hashes)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, INGEST, UPLOAD, Audit
 from service.models.audits.report_links import issue_link
-from service.models.base import utc_now
+from service.models.base import Lock, take_lock, utc_now
 from service.models.identity.accounts import DAILY, EACH, Account
 from service.models.mail.outbox import Mail
 
@@ -54,6 +54,7 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
         return None
     if row.source == UPLOAD:
         return ReportReader(row.id, row.email, is_uploader=True, is_last=False)
+    take_lock(connection, Lock.REPORT_MAILS, row.id)
     earlier = _count_recent(connection, row.id)
     if earlier >= MAILS_A_DAY:
         return None
@@ -65,7 +66,7 @@ def link_parameters(
     connection: Connection, account_id: str, audit_id: str
 ) -> dict[str, Any] | None:
     """Issue the audit's report link for a mail; return what it is signed from, None if revoked."""
-    link = issue_link(connection, account_id, audit_id, lasting_after=utc_now())
+    link = issue_link(connection, account_id, audit_id)
     if link.is_revoked:
         return None
     return {"generation": link.generation, "issued_at": link.issued_at.isoformat()}

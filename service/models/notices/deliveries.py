@@ -97,6 +97,7 @@ def post_notice(
 
 def post_test(session: Session, target: NoticeTarget, payload: Mapping[str, Any]) -> Sequence[str]:
     """Post a test to one target, unless one is still waiting there."""
+    session.execute(select(NoticeTarget.id).where(NoticeTarget.id == target.id).with_for_update())
     theirs = (NoticeDelivery.target_id == target.id, NoticeDelivery.event_type == TEST)
     if session.scalar(select(exists().where(*theirs, IS_UNSENT))):
         return []

@@ -17,7 +17,7 @@ _COMPARED: Final = timedelta(days=27)
 
 
 def name_label(scope: str, name: str) -> str:
-    """Name a route or a model for Slack, which would make a link of some labels."""
+    """Name a route or a model, unless a program that shows it could make a link of its name."""
     return f"a {scope}" if may_be_link(name) else f"{scope} “{inert(name)}”"
 
 

@@ -16,7 +16,7 @@ from service.web.auth.callers import (
     require_key,
     require_subscription,
 )
-from service.web.auth.caps import capped
+from service.web.auth.caps import capped, count_stored
 from service.web.http.bodies import bounded_body, plain_body
 from service.web.http.current import get_session
 from service.web.http.limits import SharedLimit, client_address, limit_at_once
@@ -146,4 +146,5 @@ def _store(calls: Calls) -> None:
     }
     session.execute(insert(SpanBatch).values(row))
     session.commit()
+    count_stored(caller.account_id, row["size"])
     ACCEPTED_RECORDS.labels("otlp").inc(calls.calls)

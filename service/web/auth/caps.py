@@ -1,6 +1,8 @@
 """Caps of an account, by its plan: queued audits, stored bytes, and failed work a day.
 
-They are read before the body, so requests that arrive at once may exceed a cap by their number.
+They are checked before the body is read. If a queue is almost full, its cap is checked again, one
+request at a time, in the transaction that adds the audit. Stored bytes may exceed their cap by the
+bodies that are being read.
 """
 
 import time
@@ -8,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from flask import current_app
+from flask import current_app, g
 from sqlalchemy.orm import Session
 
 from service.config import Config
@@ -19,7 +21,7 @@ from service.models.audits.capacity import (
     seconds_until_tomorrow,
     sum_stored_bytes,
 )
-from service.models.base import utc_now
+from service.models.base import Executor, Lock, take_lock, utc_now
 from service.models.identity.accounts import get_account
 from service.payments.links import purchase_links
 from service.web.auth.callers import current_caller
@@ -57,12 +59,33 @@ def check_capacity(account_id: str, plan: str | None = None) -> None:
     """Raise an error if the account's queue or its storage is full; look up a plan not given."""
     config = current_config()
     plan = plan or get_account(get_session(), account_id).plan
-    _check_queue(config, plan, QueuedAudits.of_app().find(account_id, plan))
-    _check_storage(config, plan, StoredBytes.of_app().find(account_id))
+    queued = QueuedAudits.of_app().find(account_id, plan)
+    _check_queue(config, plan, queued)
+    _check_storage(config, plan, StoredBytes.of_app().find(account_id, plan))
+    if queued + _WEB_PROCESSES > config.queued_audits(plan):
+        g.almost_full_queue = plan
+
+
+def check_place(connection: Executor, account_id: str) -> None:
+    """Raise an error if the audit that was added here is one too many in its account's queue."""
+    plan = g.get("almost_full_queue")
+    if plan is not None:
+        take_lock(connection, Lock.QUEUED_AUDITS, account_id)
+        most = current_config().queued_audits(plan) + 1
+        _check_queue(current_config(), plan, count_queued(connection, account_id, most) - 1)
+
+
+def count_stored(account_id: str, size: int) -> None:
+    """Count the bytes that a request has added to its account."""
+    StoredBytes.of_app().add(account_id, size)
 
 
 def count_recalculations_allowed(session: Session, account_id: str) -> int:
-    """Count the audits that the account may queue again: half of its queue is left to new calls."""
+    """Count the audits that the account may queue again: half of its queue is left to new calls.
+
+    The number stays right until the transaction ends.
+    """
+    take_lock(session, Lock.QUEUED_AUDITS, account_id)
     most = current_config().queued_audits(get_account(session, account_id).plan) // 2
     return max(0, most - count_queued(session, account_id, most))
 
@@ -124,23 +147,34 @@ class QueuedAudits:
 
 
 class StoredBytes:
-    """The bytes that accounts store, each summed again after some seconds."""
+    """The bytes that accounts store, each summed again after some seconds.
+
+    What was added since counts as if each of the web processes had added as much.
+    """
 
     _EXTENSION: Final = "tallystick_stored_bytes"
 
     def __init__(self) -> None:
-        self._sums: dict[str, tuple[float, int]] = {}
+        self._sums: dict[str, tuple[float, int, int]] = {}
 
     @classmethod
     def of_app(cls) -> "StoredBytes":
         found: StoredBytes = current_app.extensions.setdefault(cls._EXTENSION, cls())
         return found
 
-    def find(self, account_id: str) -> int:
-        summed_at, stored = self._sums.get(account_id, (0.0, 0))
-        if not summed_at or time.monotonic() > summed_at + _SUM_SECONDS:
+    def find(self, account_id: str, plan: str) -> int:
+        """Return the bytes, summed now if the storage may have been filled since."""
+        most, now = current_config().stored_bytes(plan), time.monotonic()
+        summed_at, stored, added = self._sums.get(account_id, (-_SUM_SECONDS, 0, 0))
+        may_be_full = stored < most <= stored + _WEB_PROCESSES * added
+        if now > summed_at + _SUM_SECONDS or may_be_full:
             if len(self._sums) >= _MOST_ACCOUNTS:
                 self._sums.clear()
             stored = sum_stored_bytes(get_session(), account_id)
-            self._sums[account_id] = (time.monotonic(), stored)
+            self._sums[account_id] = (now, stored, 0)
         return stored
+
+    def add(self, account_id: str, size: int) -> None:
+        if account_id in self._sums:
+            summed_at, stored, added = self._sums[account_id]
+            self._sums[account_id] = (summed_at, stored, added + size)

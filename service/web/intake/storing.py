@@ -27,6 +27,7 @@ from service.models.audits.idempotency import KeyTakenError, add_audit
 from service.models.base import Executor, new_id
 from service.models.billing.credits import NoCreditError, claim_credit
 from service.web.auth.callers import current_caller
+from service.web.auth.caps import check_place, count_stored
 from service.web.http.current import (
     connect,
     current_blobs,
@@ -63,7 +64,7 @@ def stored_batch(
         current_blobs().put(audit.blob_key, encoded)
     with _added(audit, key) as connection:
         yield audit, connection
-    ACCEPTED_RECORDS.labels(INGEST).inc(audit.records)
+    _count(audit)
 
 
 @contextmanager
@@ -76,7 +77,12 @@ def stored_upload(admission: Admission, check_token: TokenCheck | None = None) -
     audit = _receive(admission, check_token)
     with _delete_blob_unless_committed(audit):
         yield audit
-    ACCEPTED_RECORDS.labels(UPLOAD).inc(audit.records)
+    _count(audit)
+
+
+def _count(audit: Audit) -> None:
+    ACCEPTED_RECORDS.labels(audit.source).inc(audit.records)
+    count_stored(audit.account_id, audit.raw_bytes or 0)
 
 
 def _receive(admission: Admission, check_token: TokenCheck | None) -> Audit:
@@ -144,6 +150,7 @@ def _added(audit: Audit, key: str | None) -> Iterator[Executor]:
         with _delete_blob_on_error(audit.blob_key):
             connection = stack.enter_context(connect())
             add_audit(connection, audit, KEY_NAMESPACES[INGEST], key)
+            check_place(connection, audit.account_id)
         with _delete_blob_unless_committed(audit):
             yield connection
 
@@ -153,6 +160,7 @@ def _add(audit: Audit, key: str | None, body_hash: bytes) -> Audit:
     session = get_session()
     with _delete_blob_on_error(audit.blob_key):
         add_audit(session, audit, KEY_NAMESPACES[UPLOAD], key, body_hash=body_hash)
+        check_place(session, audit.account_id)
         try:
             claim_credit(session, audit.account_id, audit.id)
         except NoCreditError:

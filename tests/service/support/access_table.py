@@ -184,7 +184,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/sign-in/passkey"): Row(403, {SESSION: Cell(303, 303)}, {"form": {}}),
     ("GET", "/settings/report-links"): _page(),
     ("POST", "/settings/report-links/<audit_id>/revoke"): _form(303, 404),
-    ("POST", "/settings/report-links/<audit_id>/renew"): _form(303, 404),
+    ("POST", "/settings/report-links/<audit_id>/renew"): _form(200, 404),
+    ("POST", "/settings/report-links/<audit_id>/share"): _form(200, 404),
     ("POST", "/settings/report-links/revoke-all"): _form(),
     ("GET", "/sign-in/confirm"): Row(303, {SESSION: Cell(303, 303)}),  # signed in just now
     ("GET", "/settings/applications"): _page(),

@@ -45,6 +45,7 @@ _WORDS: Final[Mapping[str, str]] = {
     EventKind.ADMIN_SIGNED_OUT: "An administrator signed out all sessions",
     EventKind.ADMIN_RESET_PASSKEYS: "An administrator removed all passkeys",
     EventKind.LINK_REVOKED: "Report link revoked",
+    EventKind.LINK_CREATED: "Report link created",
     EventKind.LINK_RENEWED: "Report link renewed",
     EventKind.FUTURE_CALLS_DELETED: "Calls dated after today deleted",
 }

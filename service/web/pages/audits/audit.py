@@ -1,6 +1,7 @@
 """/audits/<audit_id>: the progress of an audit, and its report once it is done."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
@@ -16,12 +17,14 @@ from service.models.audits.audits import (
     Audit,
     find_audit,
 )
+from service.models.audits.report_links import find_link
 from service.models.audits.turns import count_ahead
+from service.models.base import utc_now
 from service.models.imports.copies import find_earlier_upload
 from service.operations.outdated_reports import compare_today
 from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings
-from service.reports.html import ReportLinks, Terms, print_finding, print_report
+from service.reports.html import ReportLinks, SharedLink, Terms, print_finding, print_report
 from service.reports.kept import get_pdf
 from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import require_visitor
@@ -30,7 +33,6 @@ from service.web.http.error_responses import storage_needed
 from service.web.http.headers import keep_private
 from service.web.http.paths import check_audit_id
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
-from service.web.pages.audits.sharing import share
 
 # The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
@@ -145,10 +147,20 @@ def _owned_links(audit: Audit, changes: Sequence[str]) -> ReportLinks:
             has_pages=audit.source == ACCOUNT,
         ),
         owned=audit,
-        shared=share(audit),
+        shared=_find_shared(audit),
         earlier=find_earlier_upload(get_session(), audit),
         changes=changes,
     )
+
+
+def _find_shared(audit: Audit) -> SharedLink | None:
+    """Return what the page says of the audit's links; it never has a link itself."""
+    link = find_link(get_session(), audit.id)
+    if link is None:
+        return None
+    days = timedelta(days=current_config().report_link_days)
+    state = link.state(utc_now() - days)
+    return SharedLink(state=state, expires_at=link.issued_at + days, opens=link.opens)
 
 
 def _calls_url(audit: Audit) -> str:

@@ -1,17 +1,22 @@
-"""/settings/report-links: the report links of an account, to revoke and renew."""
+"""/settings/report-links: the report links of an account, to create, revoke and renew.
+
+A link may outlast a session by weeks. So the only pages with a link are the answers to Share and
+Renew, which need a recent sign-in.
+"""
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.core.tokens import sign_report
 from service.errors import NotFoundError
-from service.models.audits.audits import Audit
+from service.models.audits.audits import find_audit
 from service.models.audits.report_links import (
     SHOWN_LINKS,
     ReportLink,
+    find_link,
     issue_link,
     list_links,
     renew_link,
@@ -20,13 +25,15 @@ from service.models.audits.report_links import (
 )
 from service.models.base import utc_now
 from service.models.identity.security_events import EventKind
-from service.reports.html import SharedLink
 from service.web.auth.callers import current_caller
+from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
 from service.web.http.paths import check_audit_id
+
+_NO_AUDIT: Final = "Audit not found."
 
 blueprint = Blueprint("sharing", __name__, url_prefix="/settings/report-links")
 blueprint.after_request(keep_private)
@@ -51,18 +58,42 @@ def home() -> str:
     )
 
 
-@blueprint.post("/<audit_id>/revoke")
+@blueprint.post("/<audit_id>/share")
 @require_visitor
-def revoke(audit_id: str) -> Response:
-    """Let every link to this report stop working."""
-    return _change(revoke_link, audit_id, EventKind.LINK_REVOKED)
+@require_recent_sign_in("audit_pages.show", anchor="share")
+def share(audit_id: str) -> str:
+    """Issue a link and show it; earlier ones work on, unless they are revoked."""
+    session, account_id = get_session(), current_caller().account_id
+    if find_audit(session, account_id, check_audit_id(audit_id)) is None:
+        raise NotFoundError(_NO_AUDIT)
+    link = find_link(session, audit_id)
+    if link is not None and link.revoked_at is not None:
+        renew_link(session, account_id, audit_id)
+    return _show(audit_id, EventKind.LINK_CREATED)
 
 
 @blueprint.post("/<audit_id>/renew")
 @require_visitor
-def renew(audit_id: str) -> Response:
-    """Issue a new link; every earlier link to this report stops working."""
-    return _change(renew_link, audit_id, EventKind.LINK_RENEWED)
+@require_recent_sign_in("sharing.home")
+def renew(audit_id: str) -> str:
+    """Issue a new link and show it; every earlier link to this report stops working."""
+    if not renew_link(get_session(), current_caller().account_id, check_audit_id(audit_id)):
+        raise NotFoundError(_NO_AUDIT)
+    return _show(audit_id, EventKind.LINK_RENEWED)
+
+
+@blueprint.post("/<audit_id>/revoke")
+@require_visitor
+def revoke(audit_id: str) -> Response:
+    """Let every link to this report stop working."""
+    account_id = current_caller().account_id
+    if not revoke_link(get_session(), account_id, check_audit_id(audit_id)):
+        raise NotFoundError(_NO_AUDIT)
+    record_event(EventKind.LINK_REVOKED, account_id, audit_id=audit_id)
+    get_session().commit()
+    if request.form.get("back") == "audit":
+        return redirect(url_for("audit_pages.show", audit_id=audit_id, _anchor="share"), 303)
+    return redirect(url_for("sharing.home"), 303)
 
 
 @blueprint.post("/revoke-all")
@@ -75,32 +106,21 @@ def revoke_all() -> Response:
     return redirect(url_for("sharing.home"), 303)
 
 
-def share(audit: Audit) -> SharedLink:
-    """Return the audit's link for its owner's page; issue it on the first visit."""
-    config, session = current_config(), get_session()
-    days = timedelta(days=config.report_link_days)
-    issued = issue_link(session, audit.account_id, audit.id, lasting_after=utc_now() - days)
+def _show(audit_id: str, kind: EventKind) -> str:
+    """Issue a link, and return the page that shows it."""
+    config, session, account_id = current_config(), get_session(), current_caller().account_id
+    issued = issue_link(session, account_id, audit_id)
+    record_event(kind, account_id, audit_id=audit_id)
     session.commit()
-    token = sign_report(config.secret_key, audit.id, issued.generation, issued.issued_at)
-    url = f"{config.base_url}{url_for('reports.report', token=token)}"
-    return SharedLink(
-        url="" if issued.is_revoked else url,
-        expires_at=issued.issued_at + days,
-        opens=issued.opens,
+    token = sign_report(config.secret_key, audit_id, issued.generation, issued.issued_at)
+    return render_template(
+        "pages/audits/shared_link.html",
+        url=f"{config.base_url}{url_for('reports.report', token=token)}",
+        audit_id=audit_id,
+        expires_at=issued.issued_at + timedelta(days=config.report_link_days),
     )
 
 
 def _describe(link: ReportLink, created_at: datetime, source: str) -> Row:
     days = timedelta(days=current_config().report_link_days)
     return Row(link, created_at, source, link.issued_at + days, link.state(utc_now() - days))
-
-
-def _change(change: Any, audit_id: str, kind: EventKind) -> Response:
-    account_id = current_caller().account_id
-    if not change(get_session(), account_id, check_audit_id(audit_id)):
-        raise NotFoundError("Audit not found.")
-    record_event(kind, account_id, audit_id=audit_id)
-    get_session().commit()
-    if request.form.get("back") == "audit":
-        return redirect(url_for("audit_pages.show", audit_id=audit_id, _anchor="share"), 303)
-    return redirect(url_for("sharing.home"), 303)
