@@ -19,20 +19,22 @@ def input_usd(prefix: str, optional: Optional) -> nw.Expr:
     """Return the cost of the prompt.
 
     As in the book's own calculation, tokens read from or written to the cache are subtracted from
-    the prompt only if they have a rate. If they exceed the prompt, that calculation fails: then no
-    token is billed at the input rate, and every cached token at its cache rate.
+    the prompt only if they have a rate. If they exceed the prompt, no token is uncached, and each
+    costs its cache rate, which is the input rate if the model has none.
     """
     read, written = nw.col("cached_tokens"), nw.col("cache_write_tokens")
-    own_read = read * nw.col(prefix + "has_cache_read")
-    own_written = written * nw.col(prefix + "has_cache_write")
-    uncached = nw.col("prompt_tokens") - own_read - own_written
-    fits = uncached >= 0
-    total = (
-        nw.when(fits).then(uncached).otherwise(0) * nw.col(prefix + "input")
-        + nw.when(fits).then(own_read).otherwise(read) * nw.col(prefix + "cache_read")
-        + nw.when(fits).then(own_written).otherwise(written) * nw.col(prefix + "cache_write")
+    fits = nw.col("prompt_tokens") >= read + written
+    own_read = nw.when(fits).then(read * nw.col(prefix + "has_cache_read")).otherwise(read)
+    own_written = (
+        nw.when(fits).then(written * nw.col(prefix + "has_cache_write")).otherwise(written)
     )
-    for cost in _surcharges(prefix, optional, "input", uncached.clip(lower_bound=0)):
+    uncached = (nw.col("prompt_tokens") - own_read - own_written).clip(lower_bound=0)
+    total = (
+        uncached * nw.col(prefix + "input")
+        + own_read * nw.col(prefix + "cache_read")
+        + own_written * nw.col(prefix + "cache_write")
+    )
+    for cost in _surcharges(prefix, optional, "input", uncached):
         total = total + cost
     for name, unit in optional.items():
         if (

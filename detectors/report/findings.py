@@ -13,6 +13,7 @@ from detectors.report.evidence import Detail
 from detectors.report.fixes import describe, write_formula
 from detectors.report.impacts import Impact
 from detectors.report.result.document import Finding
+from detectors.wording.impact import severity
 
 # Findings with all of their evidence; it would take most of a document with hundreds of findings.
 _FULL_EVIDENCE: Final = 50
@@ -40,7 +41,7 @@ def write_findings(
             provider=impact.group.provider,
             model=impact.group.model,
             calls=impact.calls,
-            severity=_severity(impact.monthly_usd, thresholds),
+            severity=severity(impact.monthly_usd, thresholds),
             confidence=impact.kind.confidence,
             monthly_cost_impact_usd=impact.monthly_usd,
             observed_cost_impact_usd=impact.observed_usd,
@@ -61,9 +62,3 @@ def write_findings(
 
 def _shorten(finding: Finding) -> Finding:
     return replace(finding, evidence=finding.evidence[:_SHORT_EVIDENCE])
-
-
-def _severity(monthly_usd: Decimal, thresholds: Thresholds) -> str:
-    if float(monthly_usd) >= thresholds.high_severity_usd:
-        return "high"
-    return "medium" if float(monthly_usd) >= thresholds.medium_severity_usd else "low"

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from detectors.contract import Finding, Report
+from detectors.wording.projection import IMPORT
 
 # The start of a formula, after white space and invisible marks, which a program may skip.
 _FORMULA: Final = re.compile(
     r"[\s\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]"
 )
+_MONTHLY: Final = "monthly_cost_impact_usd"
 _COLUMNS: Final = (
     "id",
     "detector",
@@ -22,7 +24,7 @@ _COLUMNS: Final = (
     "calls",
     "severity",
     "confidence",
-    "monthly_cost_impact_usd",
+    _MONTHLY,
     "impact_low",
     "impact_high",
     "observed_cost_impact_usd",
@@ -35,8 +37,13 @@ _COLUMNS: Final = (
 
 
 def print_findings(report: Report) -> str:
-    """Return every finding of the report as CSV, ranked by impact."""
-    return write_csv(_COLUMNS, map(_cells, report.findings))
+    """Return every finding of the report as CSV, ranked by impact.
+
+    A batch's report with its own dollars has no column of monthly dollars.
+    """
+    is_import = report.audit.projection == IMPORT
+    columns = [name for name in _COLUMNS if name != _MONTHLY or not is_import]
+    return write_csv(columns, (_cells(finding, columns) for finding in report.findings))
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -51,8 +58,8 @@ def write_rows(rows: Iterable[Sequence[str]]) -> str:
     return table.getvalue()
 
 
-def _cells(finding: Finding) -> list[str]:
-    values = (getattr(finding, name) for name in _COLUMNS)
+def _cells(finding: Finding, columns: Iterable[str]) -> list[str]:
+    values = (getattr(finding, name) for name in columns)
     return ["" if value is None else str(value) for value in values]
 
 

@@ -1,6 +1,8 @@
 """What a finding is worth, how sure that is, and when its calls were seen."""
 
-from detectors.contract import AuditSummary, Finding, PastFinding
+from decimal import Decimal
+
+from detectors.contract import AuditSummary, Finding, PastFinding, Thresholds
 from detectors.wording.figures import day, usd
 from detectors.wording.names import CONFIDENCE_NAMES, CONFIDENCE_WORDS
 from detectors.wording.projection import per_month
@@ -8,6 +10,13 @@ from detectors.wording.projection import per_month
 ESTIMATED = "ESTIMATED"
 CONDITIONAL = "CONDITIONAL"
 INFORMATIONAL = "INFORMATIONAL"
+
+
+def severity(dollars: Decimal, thresholds: Thresholds) -> str:
+    """Return how severe a finding of so many dollars is: high, medium or low."""
+    if float(dollars) >= thresholds.high_severity_usd:
+        return "high"
+    return "medium" if float(dollars) >= thresholds.medium_severity_usd else "low"
 
 
 def is_priced(finding: Finding) -> bool:
@@ -34,7 +43,7 @@ def impact_alone(finding: Finding) -> str:
     """Return the same of a finding without its report."""
     if not is_priced(finding):
         return "no savings claimed"
-    return f"{amount(finding)}{_unit(finding)}"
+    return f"{amount(finding)}{'/month' if finding.is_monthly else ' in this period'}"
 
 
 def impact_range(finding: Finding) -> str:
@@ -42,8 +51,8 @@ def impact_range(finding: Finding) -> str:
     low, high = finding.impact_low, finding.impact_high
     if low is None or high is None or not is_priced(finding):
         return ""
-    ends = usd(low), usd(high)
-    return "" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}{_unit(finding)}"
+    ends, unit = (usd(low), usd(high)), "/month" if finding.is_monthly else ""
+    return "" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}{unit}"
 
 
 def how_sure(finding: Finding) -> str:
@@ -52,10 +61,6 @@ def how_sure(finding: Finding) -> str:
     between = impact_range(finding) if finding.confidence == ESTIMATED else ""
     words = between or CONFIDENCE_WORDS.get(finding.confidence, "")
     return f"{name}: {words}" if words else name
-
-
-def _unit(finding: Finding) -> str:
-    return "/month" if finding.is_monthly else " in this period"
 
 
 def seen(finding: Finding | PastFinding) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from detectors.contract import AuditSummary, Report
+from detectors.wording.impact import severity
 from detectors.wording.projection import IMPORT, is_monthly
 
 LEAST_DAYS: Final = 7
@@ -20,34 +21,50 @@ _SUMS: Final = (
     *("conditional_savings_usd", "conditional_savings_low_usd", "conditional_savings_high_usd"),
 )
 _IMPACTS: Final = ("monthly_cost_impact_usd", "impact_low", "impact_high")
+_BY_DETECTOR: Final = ("alone_usd", "composed_usd")
+_NANO_USD: Final = Decimal("1e-9")
 
 AnyReport = TypeVar("AnyReport", bound=Report)
+
+
+def has_own_dollars(audit: AuditSummary) -> bool:
+    """Check whether a batch with this summary shows its own dollars: its calls cover no week."""
+    return audit.observed_days < LEAST_DAYS and bool(audit.projection)
 
 
 def as_import(report: AnyReport) -> AnyReport:
     """Return a batch's report without projections, unless its calls cover a week."""
     audit = report.audit
-    if audit.observed_days >= LEAST_DAYS or not audit.projection:
+    if not has_own_dollars(audit):
         return report
     factor = _factor(audit)
-    findings = [
-        replace(
-            finding,
-            **_divided(finding, _IMPACTS, factor),
-            formula=_without_projection(finding.formula),
-            is_monthly=False,
-        )
-        for finding in report.findings
-    ]
     return replace(
         report,
         audit=replace(
             audit, **_divided(audit, _SUMS, factor), projection=IMPORT, monthly_factor=1.0
         ),
-        findings=tuple(findings),
+        findings=tuple(_own(finding, report, factor) for finding in report.findings),
+        savings_by_detector=tuple(
+            replace(each, **_divided(each, _BY_DETECTOR, factor))
+            for each in report.savings_by_detector
+        ),
         remainders=tuple(
             replace(each, **_divided(each, _IMPACTS[:1], factor)) for each in report.remainders
         ),
+        wider_limits=tuple(
+            replace(each, **_divided(each, _IMPACTS[:1], factor)) for each in report.wider_limits
+        ),
+    )
+
+
+def _own(finding: Any, report: Report, factor: Decimal) -> Any:
+    values = _divided(finding, _IMPACTS, factor)
+    return replace(
+        finding,
+        **values,
+        severity=severity(values[_IMPACTS[0]], report.thresholds),
+        formula=_without_projection(finding.formula),
+        is_monthly=False,
     )
 
 
@@ -57,7 +74,10 @@ def _factor(audit: AuditSummary) -> Decimal:
 
 def _divided(source: Any, names: tuple[str, ...], factor: Decimal) -> dict[str, Any]:
     values = {name: getattr(source, name) for name in names}
-    return {name: value if value is None else value / factor for name, value in values.items()}
+    return {
+        name: None if value is None else (value / factor).quantize(_NANO_USD)
+        for name, value in values.items()
+    }
 
 
 def _without_projection(formula: str) -> str:

@@ -22,8 +22,9 @@ from detectors.contract import (
 )
 from detectors.wording.comparison import describe_lengths, describe_reports
 from detectors.wording.figures import day
+from detectors.wording.imports import as_import, has_own_dollars
 from service.errors import InvalidRequestError, NotFoundError
-from service.models.audits.audits import Audit, find_audit
+from service.models.audits.audits import INGEST, find_audit
 from service.models.base import utc_now
 from service.models.usage.periods import (
     MODEL,
@@ -87,16 +88,29 @@ class Compared:
 
 
 def compare_audits(
-    session: Session, account_id: str, before_id: str, after_id: str, *, limit: int
+    session: Session,
+    account_id: str,
+    before_id: str,
+    after_id: str,
+    *,
+    limit: int,
+    as_shown: bool = False,
 ) -> Compared:
     """Compare the reports of two audits of the account.
+
+    With `as_shown`, two batches have their own dollars, as on the pages of their reports.
 
     Raise `NotFoundError` for an audit that isn't the account's, and `InvalidRequestError` for one
     without a report or the same audit twice.
     """
     if before_id == after_id:
         raise InvalidRequestError(SAME_AUDIT)
-    before, after = (_read(session, account_id, each) for each in (before_id, after_id))
+    (before, after), are_batches = zip(
+        *(_read(session, account_id, each) for each in (before_id, after_id)), strict=True
+    )
+    # A month is compared with a month, and a batch with a batch.
+    if as_shown and all(are_batches) and has_own_dollars(before.audit) and has_own_dollars(after.audit):
+        before, after = as_import(before), as_import(after)
     spans = span_of(before), span_of(after)
     routes = compare_spend(spend_by_route(before), spend_by_route(after), spans)
     models = compare_spend(spend_by_model(before), spend_by_model(after), spans)
@@ -111,14 +125,15 @@ def compare_audits(
     )
 
 
-def _read(session: Session, account_id: str, audit_id: str) -> ListedReport:
-    audit: Audit | None = find_audit(session, account_id, audit_id)
+def _read(session: Session, account_id: str, audit_id: str) -> tuple[ListedReport, bool]:
+    """Return the report of an audit, and whether it is a batch."""
+    audit = find_audit(session, account_id, audit_id)
     if audit is None:
         raise NotFoundError("Audit not found.")
     document = find_published(session, audit.id)
     if document is None:
         raise InvalidRequestError(NO_REPORT)
-    return read_listed(document.load())
+    return read_listed(document.load()), audit.source == INGEST
 
 
 def _describe(change: Change) -> ComparedFinding:

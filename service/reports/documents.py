@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Evidence, Finding, Report
 from detectors.wording import findings_csv
+from detectors.wording.imports import as_import
 from service.errors import NotFoundError
 from service.models.audits.audits import ReportRow
 
@@ -64,6 +65,7 @@ def with_evidence(finding: ListedFinding) -> Finding:
     return Finding(**(fields | {"evidence": calls}))
 
 
-def print_findings(document: bytes) -> str:
+def print_findings(document: bytes, *, is_batch: bool = False) -> str:
     """Return every finding of a report document as CSV, by rank."""
-    return findings_csv.print_findings(Report.from_json(document))
+    report = Report.from_json(document)
+    return findings_csv.print_findings(as_import(report) if is_batch else report)

@@ -9,6 +9,8 @@ from typing import Final
 
 RAW, FRAMES, PDFS, CALLS, STORE = BLOB_FOLDERS = ("raw", "frames", "pdf", "calls", "store")
 _FRAME_PREFIX: Final = f"{FRAMES}/"
+# Another number makes every PDF print again; the sweeper deletes those that no key names.
+_PDF_LAYOUT: Final = 2
 
 
 def raw_key(audit_id: str) -> str:
@@ -23,7 +25,7 @@ def frame_key(audit_id: str, attempt: int) -> str:
 
 def pdf_key(frame_key: str) -> str:
     """Return the key of the report's PDF; each attempt of an audit has its own."""
-    return f"{PDFS}/{PurePosixPath(frame_key).stem}.pdf"
+    return f"{PDFS}/{PurePosixPath(frame_key).stem}-{_PDF_LAYOUT}.pdf"
 
 
 def calls_key(frame_key: str, finding_id: str, ending: str = "csv") -> str:

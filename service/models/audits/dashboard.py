@@ -71,17 +71,19 @@ class AuditPage(NamedTuple):
 
 
 class TopFinding(NamedTuple):
-    """The largest instance of a finding in recent audits, and the number of those audits."""
+    """The largest instance of a finding in recent imports, and the number of those imports.
+
+    Its dollars are those of the import's calls, as in the list of imports: one is projected to a
+    month and another isn't.
+    """
 
     audit_id: str
     id: str
     detector: str
     route: str
     model: str
-    severity: str
     confidence: str
-    monthly_cost_impact_usd: Decimal
-    projection: str | None
+    observed_usd: Decimal
     audits: int
 
 
@@ -118,29 +120,29 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
 def _top_findings() -> Select[*tuple[Any, ...]]:
     """Return the query of an account's top findings; building it takes longer than running it."""
     recent = (
-        select(Audit.id, Audit.projection)
+        select(Audit.id)
         .where(Audit.account_id == bindparam("account_id"), _HAS_REPORT, of_source(None))
         .order_by(Audit.created_at.desc(), Audit.id.desc())
         .limit(RECENT_AUDITS)
         .subquery()
     )
     same = (FindingRow.detector, FindingRow.provider, FindingRow.model, FindingRow.route)
-    largest = (FindingRow.monthly_cost_impact_usd.desc(), FindingRow.audit_id)
+    largest = (FindingRow.observed_cost_impact_usd.desc(), FindingRow.audit_id)
     ranked = (
         select(
             *(FindingRow.audit_id, FindingRow.id, FindingRow.detector, FindingRow.route),
-            *(FindingRow.model, FindingRow.severity, FindingRow.confidence),
-            *(FindingRow.monthly_cost_impact_usd, recent.c.projection),
+            *(FindingRow.model, FindingRow.confidence),
+            FindingRow.observed_cost_impact_usd.label("observed_usd"),
             func.count().over(partition_by=same).label("audits"),
             func.row_number().over(partition_by=same, order_by=largest).label("position"),
         )
         .join(recent, recent.c.id == FindingRow.audit_id)
-        .where(FindingRow.rank <= _RANKS_PER_AUDIT, FindingRow.monthly_cost_impact_usd > 0)
+        .where(FindingRow.rank <= _RANKS_PER_AUDIT, FindingRow.observed_cost_impact_usd > 0)
         .subquery()
     )
     columns = [column for column in ranked.c if column.name != "position"]
     query = select(*columns).where(ranked.c.position == 1)
-    ordered = query.order_by(ranked.c.monthly_cost_impact_usd.desc(), ranked.c.id)
+    ordered = query.order_by(ranked.c.observed_usd.desc(), ranked.c.id)
     return ordered.limit(_TOP_FINDINGS)
 
 

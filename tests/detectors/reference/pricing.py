@@ -57,12 +57,10 @@ def price(record: UsageRecord, model: str | None = None) -> Price | None:
     if found is None:
         return None
     answer, book = found
-    length = record.prompt_tokens
-    try:
-        sums = book.calc_price(usage(record, length))
-    except ValueError:  # more cached tokens than the prompt has leave no uncached part
-        length = (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
-        sums = book.calc_price(usage(record, length))
+    # More cached tokens than the prompt has leave no uncached part.
+    cached = (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
+    length = max(record.prompt_tokens, cached)
+    sums = book.calc_price(usage(record, length))
     plain = rate(book.input_mtok, length, 0.0)
     written = rate(book.cache_write_mtok, length, plain)
     return Price(

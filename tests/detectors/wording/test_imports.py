@@ -1,16 +1,24 @@
 """The report of a batch has the batch's own dollars, and nothing monthly."""
 
+import csv
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from io import StringIO
+from itertools import chain
 
 import pytest
 
 import detectors
+from detectors.charts.ranked import findings_ranked
+from detectors.charts.waterfall import savings_waterfall
 from detectors.contract import Report
-from detectors.wording.headline import sentence, tiles
-from detectors.wording.impact import impact
+from detectors.wording.findings_csv import print_findings
+from detectors.wording.headline import sentence, tiles, title
+from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.imports import as_import
 from detectors.wording.projection import caution
+from detectors.wording.tail import footnotes
 
 
 def batch(hours: float) -> Report:
@@ -50,3 +58,65 @@ def test_a_batch_with_calls_of_a_week_is_projected_as_any_log() -> None:
     report = batch(24 * 7)
     assert as_import(report) == report
     assert "/month" in sentence(report)
+
+
+def waste() -> Report:
+    """Return the report of 40 calls in 80 minutes, all but one of them avoidable."""
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    calls = [
+        {
+            # Bursts of five equal calls, ten minutes apart.
+            "ts": (start + timedelta(minutes=11 * (number // 5), seconds=number % 5)).isoformat(),
+            "provider": "openai",
+            "model": "gpt-4o",
+            "prompt_tokens": 25_000,
+            "completion_tokens": 40,
+            "tag": "retry",
+            "prefix_hash": f"{number % 5 // 3:064x}",
+        }
+        for number in range(40)
+    ]
+    return Report.from_json(detectors.audit(calls).to_json())
+
+
+def test_no_amount_of_a_batch_is_more_than_its_calls_cost() -> None:
+    report = waste()
+    assert report.audit.projection == "very rough"
+    assert max(_dollars(report)) > 100 * report.audit.total_spend_usd
+    assert max(_dollars(as_import(report))) == Decimal("2.52")  # the spend, in cents
+
+
+def _dollars(report: Report) -> list[Decimal]:
+    """Return every amount that the report's charts, texts and tables show, and its steps."""
+    shown = [
+        *chain.from_iterable(savings_waterfall(report).rows),
+        *chain.from_iterable(findings_ranked(report).rows),
+        *footnotes(report),
+        sentence(report),
+        title(report.audit),
+        *chain.from_iterable(tiles(report.audit)),
+        *(text for each in report.findings for text in (amount(each), how_sure(each))),
+    ]
+    amounts = re.findall(r"\$([\d,]+(?:\.\d+)?)", " ".join(shown))
+    table = list(csv.DictReader(StringIO(print_findings(report))))
+    columns = ("monthly_cost_impact_usd", "impact_low", "impact_high", "observed_cost_impact_usd")
+    cells = [row[name] for row in table for name in columns if row.get(name)]
+    return [Decimal(each.replace(",", "")) for each in (*amounts, *cells)]
+
+
+def test_the_steps_of_a_batch_add_up_to_what_remains() -> None:
+    rows = savings_waterfall(as_import(waste())).rows
+    amounts = [Decimal(row[2].replace("−", "-").replace("$", "")) for row in rows]
+    assert abs(sum(amounts[:-1]) - amounts[-1]) <= Decimal("0.02")
+
+
+def test_a_batch_has_the_severity_of_its_own_dollars() -> None:
+    report = waste()
+    assert {each.severity for each in report.findings if each.monthly_cost_impact_usd > 500}
+    assert {each.severity for each in as_import(report).findings} == {"low"}
+
+
+def test_the_table_of_a_batch_has_no_monthly_column() -> None:
+    report = waste()
+    assert "monthly_cost_impact_usd" in print_findings(report).splitlines()[0]
+    assert "monthly" not in print_findings(as_import(report)).splitlines()[0]

@@ -216,7 +216,7 @@ def _audit(start: int) -> Audit:
 def test_it_is_printed_once_and_kept_until_a_rerun(blobs: BlobStore) -> None:
     document = make_scaled_report(findings=1).to_json()
     first = get_pdf(blobs, _audit(1), document)
-    assert blobs.get(f"pdf/{'a' * 32}-1.pdf") == first
+    assert blobs.get(pdf_key(_audit(1).frame_key or "")) == first
     blobs.put(pdf_key(_audit(1).frame_key or ""), b"what is kept")
     assert get_pdf(blobs, _audit(1), document) == b"what is kept"
     assert get_pdf(blobs, _audit(2), document) == first

@@ -93,8 +93,8 @@ def json(audit_id: str) -> Response:
 @blueprint.get("/<audit_id>/findings.csv")
 @require_visitor
 def findings_csv(audit_id: str) -> Response:
-    _, document = _get_report(audit_id)
-    return answer_csv(print_findings(document.load()))
+    audit, document = _get_report(audit_id)
+    return answer_csv(print_findings(document.load(), is_batch=audit.source == INGEST))
 
 
 @blueprint.get("/<audit_id>/progress")

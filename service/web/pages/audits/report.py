@@ -96,12 +96,18 @@ def json(token: str) -> Response:
 @blueprint.route("/r/<token>/findings.csv", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])
 @blueprint.documented(operation="download_findings", media_type=JSON_OR_PAGE, errors=_FORM_ERRORS)
 @blueprint.response(
-    200, {"type": "string"}, content_type="text/csv", description="All findings as a table."
+    200,
+    {"type": "string"},
+    content_type="text/csv",
+    description=(
+        "All findings as a table. That of a batch with calls of less than a week has the batch's own "
+        "dollars and no monthly_cost_impact_usd."
+    ),
 )
 def findings_csv(token: str) -> Response:
     """Download the findings as a table."""
-    _, document = _get(token)
-    return answer_csv(print_findings(document.load()))
+    audit, document = _get(token)
+    return answer_csv(print_findings(document.load(), is_batch=audit.source == INGEST))
 
 
 def _find(token: str) -> tuple[Audit, Document | None]:

@@ -131,7 +131,8 @@ def _compare(wanted: AuditPair | Periods) -> Compared | None:
     if isinstance(wanted, AuditPair):
         if not wanted.before or not wanted.after:
             return None
-        return compare_audits(session, account_id, wanted.before, wanted.after, limit=SHOWN)
+        ids = wanted.before, wanted.after
+        return compare_audits(session, account_id, *ids, limit=SHOWN, as_shown=True)
     return compare_periods(session, account_id, wanted, limit=SHOWN)
 
 

@@ -1,8 +1,10 @@
 """/audits/<audit_id>: the progress of an audit and its owner's report, visible to nobody else."""
 
+import csv
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from io import BytesIO, StringIO
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ import detectors
 from detectors.contract import Report
 from service.core.tokens import sign_report
 from service.models.base import utc_now
+from tests.lazily import pypdf
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import SECRET_KEY, record
 from tests.service.support.uploads import Person, add_person
@@ -253,3 +256,34 @@ def test_the_report_of_a_batch_projects_no_month_and_its_document_stays(
     stored = client.get(f"/audits/{audit_id}/json", headers=person.headers).data
     assert Report.from_json(stored).audit.projection != "import"
     assert Report.from_json(stored) == Report.from_json(report.to_json())
+
+
+def test_no_surface_of_a_batch_has_an_amount_that_its_calls_did_not_cost(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    # Eight bursts of five equal calls in 80 minutes, which cost $2.52.
+    calls = [record(ts=f"2026-03-01T{12 + minute // 60}:{minute % 60:02d}:0{second}Z", tag="retry",
+                    model="gpt-4o", prompt_tokens=25_000, completion_tokens=40)
+             for minute in range(0, 88, 11) for second in range(5)]  # fmt: skip
+    report = detectors.audit(calls)
+    assert report.audit.projected_spend_usd > 500
+    audit_id = add_run(sessions, person.account_id, report, source="ingest")
+    table = client.get(f"/audits/{audit_id}/findings.csv", headers=person.headers).text
+    pdf = client.get(f"/audits/{audit_id}/pdf", headers=person.headers).data
+    pages = pypdf.PdfReader(BytesIO(pdf)).pages
+    for text in (
+        words(show(client, person, audit_id)),
+        words(show(client, person, audit_id, f"?finding={report.findings[0].id}")),
+        " ".join(page.extract_text() for page in pages),
+    ):
+        own = re.split(r"Prices List prices|How the detectors work", text)[0]
+        own = re.sub(r"A million\s+tokens.*?\$[\d.]+ and \$[\d.]+\.", "", own, flags=re.DOTALL)
+        amounts = re.findall(r"\$([\d,]+\.\d\d)", own)
+        assert len(amounts) >= 2
+        largest = max(Decimal(each.replace(",", "")) for each in amounts)
+        assert largest <= Decimal("3.00"), own  # an axis ends at $3
+        assert not re.search("high severity|per month|/month", own, re.IGNORECASE), own
+    rows = list(csv.DictReader(StringIO(table)))
+    assert rows[0]["severity"] == "low"
+    assert all(Decimal(row["impact_high"] or 0) <= Decimal("2.52") for row in rows)
+    assert "monthly_cost_impact_usd" not in rows[0]

@@ -6,14 +6,17 @@ from decimal import Decimal
 from html import unescape
 
 import pytest
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
+import detectors
 from detectors.contract import SpendByRoute
 from service.models import Audit, ReportRow
 from service.models.base import utc_now
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
+from tests.service.support.scenes import record
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+from tests.service.web.pages.scenes import add_run
 
 TODAY = utc_now().date()
 MONTHS = "before_from=2026-02-01&before_to=2026-02-28&from=2026-03-01&to=2026-03-28"
@@ -123,6 +126,36 @@ def test_an_audit_is_compared_with_the_one_before_it(
     assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25%"]]
     assert f'<option value="{before}" selected>' in page
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
+
+
+def test_two_batches_are_compared_by_their_own_dollars(
+    ada: Browser, account_id: str, sessions: sessionmaker[Session]
+) -> None:
+    before, after = (
+        detectors.audit(
+            record(
+                ts=f"2026-03-01T{12 + number // 60}:{number % 60:02d}:00Z",
+                tag="short",
+                model="gpt-4o",
+                prompt_tokens=prompt_tokens,
+            )
+            for number in range(80)
+        )
+        for prompt_tokens in (20_000, 40_000)
+    )
+    assert before.audit.projected_spend_usd > 100 * before.audit.total_spend_usd
+    ids = [
+        add_run(sessions, account_id, each, source="ingest", created_at=utc_now())
+        for each in (before, after)
+    ]
+    amounts = [
+        Decimal(cell.removeprefix("$").replace(",", ""))
+        for row in _rows(ada.get(f"/compare?before={ids[0]}&after={ids[1]}"), "findings")
+        for cell in row
+        if cell.startswith("$")
+    ]
+    assert amounts
+    assert max(amounts) <= after.audit.total_spend_usd
 
 
 def test_an_audit_whose_report_was_deleted_is_not_the_one_before(

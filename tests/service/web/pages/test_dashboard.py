@@ -123,10 +123,10 @@ def test_the_largest_findings_of_recent_audits_are_shown_once_each(
         add_finding(sessions, audit_id, 2, usd // 10, detector="d2_missed_caching")
         add_finding(sessions, audit_id, 3, 0, detector="d5_max_tokens_misfit")
     page = words(show(client, person))
-    assert "Oversized model $300.00 /month" in page
+    assert "Oversized model $300.00 in one import" in page
     assert "in 3 audits" in page
     assert page.count("Oversized model") == 1
-    assert "Missed prompt caching $30.00 /month" in page
+    assert "Missed prompt caching $30.00 in one import" in page
     assert "max_tokens misfit" not in page
 
 

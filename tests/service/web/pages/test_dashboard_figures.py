@@ -213,6 +213,7 @@ def test_before_the_first_audit_of_the_account_its_imports_have_findings(
     assert f'href="/audits/{audit_id}?finding=d1-001"' in page
     assert "Oversized model in support-bot , so far." in _answer(page, "What to fix first")
     assert "Findings of your imports" in page
+    assert "$300.00 in one import" in words_of(page)
     _add_audit(db_session, account_id)
     assert "Findings of your imports" not in ada.get("/dashboard")
 
