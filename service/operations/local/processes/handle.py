@@ -17,6 +17,8 @@ from service.operations.local.processes.program import (
     Stop,
 )
 
+_MODULE = "service.operations.local.processes.supervisor"
+
 _decode_answer = msgspec.json.Decoder(Answer).decode
 _encode_order = msgspec.json.Encoder().encode
 
@@ -36,7 +38,7 @@ class Supervisor:
         with log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 # -P: never import a folder named `service` in the current directory.
-                [sys.executable, "-P", "-m", "service.operations.local.processes.supervisor"],
+                [sys.executable, "-P", "-m", _MODULE, str(log_file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
