@@ -109,7 +109,7 @@ def test_programs_print_while_another_one_takes_long_to_stop(
     assert (tmp_path / "stubborn.log").read_text().splitlines()[-1] == "stopped"
 
 
-# Prints more than a pipe has room for when it is asked to stop, once another program has printed all.
+# When it is asked to stop, it waits for another program and prints more than a pipe has room for.
 _STUBBORN = """
 import pathlib, signal, sys, time
 def stop(*_):

@@ -36,7 +36,7 @@ class Supervisor:
 
     def __init__(self, log_file: Path, kept_open: tuple[int, ...] = ()) -> None:
         with log_file.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
                 # -P: never import a folder named `service` in the current directory.
                 [sys.executable, "-P", "-m", _MODULE, str(log_file)],
                 stdin=subprocess.PIPE,

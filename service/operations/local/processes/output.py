@@ -10,8 +10,8 @@ from typing import Final
 
 LONGEST_LOG_BYTES: Final = 10_000_000
 OLDER_LOGS: Final = 9
-# Room for what is printed while the supervisor does something else. A write of more than 4,096 bytes
-# may be mixed with those of other processes, but only when there is no room.
+# Room for what is printed while the supervisor does something else. When there is none, a write of
+# more than 4,096 bytes may be mixed with those of other processes.
 _PIPE_BYTES: Final = 1024 * 1024
 
 
