@@ -2,9 +2,9 @@
 
 `python -P -m service.operations.local.processes.supervisor LOG_FILE`
 
-It writes what the programs print to their log files. It exits with its owner, however that dies: its
-pipe closes or its parent changes. It must stay small and single-threaded, because it has to outlive
-everything else.
+It writes what the programs print to their log files. It exits with its owner, however that dies:
+its pipe closes or its parent changes. It must stay small and single-threaded, because it has to
+outlive everything else.
 """
 
 import itertools
