@@ -19,7 +19,6 @@ from service.operations.local.users import OrdinaryUser
 START_SECONDS = 60.0
 # A server that crashes this often during startup will not start at all.
 GIVE_UP_AFTER_CRASHES = 5
-_LONGEST_LOG_BYTES = 5_000_000
 
 
 class EmbeddedServers:
@@ -126,11 +125,8 @@ class EmbeddedServers:
         self._wait_for(valkey.NAME, valkey.answers)
 
     def log_file(self, name: str) -> Path:
-        """Return the log file of a program; rotate it if it has grown too long."""
-        path = self.data_dir / "log" / f"{name}.log"
-        if path.exists() and path.stat().st_size > _LONGEST_LOG_BYTES:
-            path.replace(path.with_suffix(".log.old"))
-        return path
+        """Return the log file of a program."""
+        return self.data_dir / "log" / f"{name}.log"
 
     @property
     def _placed(self) -> Placement:

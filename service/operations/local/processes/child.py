@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from service.operations.local.processes.orphans import kill_orphans
+from service.operations.local.processes.output import Output
 from service.operations.local.processes.probing import Prober
 from service.operations.local.processes.program import Program, Status
 
@@ -29,6 +30,7 @@ class Child:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.output = Output(Path(program.log_file))
         self.crashes = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._failures = 0
@@ -47,7 +49,7 @@ class Child:
         self._restart_at = None
         for pid_file in self.program.pid_files:
             _disown(Path(pid_file))
-        self._process = _spawn(self.program)
+        self._process = _spawn(self.program, self.output.writer)
         self._started_at = time.monotonic()
         if self._prober is not None:
             self._prober.begin(self._started_at)
@@ -55,7 +57,7 @@ class Child:
     def check(self) -> str | None:
         """Detect a crash or a hang and restart when it is time; return a message to log."""
         if self._process is not None and (code := self._process.poll()) is not None:
-            self._process = None
+            self._end()
             if self.program.orphans:
                 kill_orphans(self.program.orphans)
             return f"{self.program.name} exited with code {code}; {self._plan_restart()}"
@@ -72,19 +74,29 @@ class Child:
         if self._process is not None:
             self._process.send_signal(stop_signal or self.program.stop_signal)
 
-    def wait_stopped(self) -> None:
-        """Wait until the process has exited; kill it with its group if it takes too long."""
+    def wait_stopped(self, pause: Callable[[], None]) -> None:
+        """Wait until the process has exited; kill it with its group if it takes too long.
+
+        `pause` is called meanwhile, and must save what the programs print: a full pipe would keep
+        the process from exiting.
+        """
         if self._process is None:
             return
-        try:
-            self._process.wait(self.program.stop_seconds)
-        except subprocess.TimeoutExpired:
+        ends_at = time.monotonic() + self.program.stop_seconds
+        while self._process.poll() is None and time.monotonic() < ends_at:
+            pause()
+        if self._process.poll() is None:
             # The process isn't reaped yet, so the group ID can't have been reused.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.kill()
             self._process.wait()
+        self._end()
+
+    def _end(self) -> None:
         self._process = None
+        self.output.save()
+        self.output.finish()
 
     def _kill_if_hanging(self) -> str | None:
         """Kill the process if its probe has failed for too long; the next check restarts it."""
@@ -124,23 +136,22 @@ def _disown(pid_file: Path) -> None:
         file.write("".join([f"{os.getpid()}\n", *lines[1:]]))
 
 
-def _spawn(program: Program) -> subprocess.Popen[bytes]:
-    with Path(program.log_file).open("ab") as log:
-        return subprocess.Popen(  # noqa: S603 - the owner of the data folder names the command
-            program.command,
-            cwd=program.folder,
-            env=program.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            # Ctrl-C must reach only the owner, which stops the children in order.
-            start_new_session=True,
-            user=program.user,
-            group=program.group,
-            extra_groups=None if program.user is None else [],
-            pass_fds=program.descriptors,
-            preexec_fn=_die_with_parent(program.stop_signal),
-        )
+def _spawn(program: Program, output: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - the owner of the data folder names the command
+        program.command,
+        cwd=program.folder,
+        env=program.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        # Ctrl-C must reach only the owner, which stops the children in order.
+        start_new_session=True,
+        user=program.user,
+        group=program.group,
+        extra_groups=None if program.user is None else [],
+        pass_fds=program.descriptors,
+        preexec_fn=_die_with_parent(program.stop_signal),
+    )
 
 
 def _die_with_parent(death_signal: int) -> Callable[[], None] | None:

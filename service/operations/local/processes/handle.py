@@ -17,6 +17,8 @@ from service.operations.local.processes.program import (
     Stop,
 )
 
+_MODULE = "service.operations.local.processes.supervisor"
+
 _decode_answer = msgspec.json.Decoder(Answer).decode
 _encode_order = msgspec.json.Encoder().encode
 
@@ -34,9 +36,9 @@ class Supervisor:
 
     def __init__(self, log_file: Path, kept_open: tuple[int, ...] = ()) -> None:
         with log_file.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
                 # -P: never import a folder named `service` in the current directory.
-                [sys.executable, "-P", "-m", "service.operations.local.processes.supervisor"],
+                [sys.executable, "-P", "-m", _MODULE, str(log_file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -23,7 +23,8 @@ class Program(Struct, frozen=True, kw_only=True):
     """One process to keep running.
 
     Programs of a higher `stage` stop before those of a lower stage. Output is appended to
-    `log_file`. `user` and `group` are IDs; None means those of the supervisor.
+    `log_file`, which is renamed when it is too long. `user` and `group` are IDs; None means those
+    of the supervisor.
 
     A killed predecessor may leave `pid_files` with a process ID that was reused since; before every
     start, it is replaced by the supervisor's own. `orphans` names processes that may outlive a

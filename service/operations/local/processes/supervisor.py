@@ -1,9 +1,10 @@
 """The supervisor process, which reads orders from its stdin.
 
-`python -P -m service.operations.local.processes.supervisor`
+`python -P -m service.operations.local.processes.supervisor LOG_FILE`
 
-It exits with its owner, however that dies: its pipe closes or its parent changes. It must stay
-small and single-threaded, because it has to outlive everything else.
+It writes what the programs print to their log files. It exits with its owner, however that dies:
+its pipe closes or its parent changes. It must stay small and single-threaded, because it has to
+outlive everything else.
 """
 
 import itertools
@@ -12,12 +13,15 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 import msgspec
 
 from service.operations.local.processes.child import START_ERRORS, Child
 from service.operations.local.processes.orphans import adopt_orphans, kill_orphans, reap_orphans
+from service.operations.local.processes.output import LogFile
 from service.operations.local.processes.program import Answer, Ask, Order, Start, Stop
 
 POLL_SECONDS = 0.1
@@ -29,9 +33,10 @@ _encode_answer = msgspec.json.Encoder().encode
 class SupervisingProcess:
     """Run the programs that the owner orders, until the owner exits or closes the pipe."""
 
-    def __init__(self, orders: int, answers: int) -> None:
+    def __init__(self, orders: int, answers: int, log: LogFile) -> None:
         self._orders = orders
         self._answers = answers
+        self._log = log
         self._owner = os.getppid()
         self._children: dict[str, Child] = {}
         self._ending = False
@@ -52,9 +57,20 @@ class SupervisingProcess:
     def _end(self, _signal: int, _frame: FrameType | None) -> None:
         self._ending = True
 
+    def _pause(self, awaited: Sequence[int] = ()) -> bool:
+        """Save what the programs print; return True as soon as an awaited descriptor is ready."""
+        outputs = {child.output.reader: child.output for child in self._children.values()}
+        ends_at = time.monotonic() + POLL_SECONDS
+        while (left := ends_at - time.monotonic()) > 0:
+            ready, _, _ = select.select([*awaited, *outputs], [], [], left)
+            for descriptor in outputs.keys() & set(ready):
+                outputs[descriptor].save()
+            if set(awaited) & set(ready):
+                return True
+        return False
+
     def _read_orders(self) -> None:
-        readable, _, _ = select.select([self._orders], [], [], POLL_SECONDS)
-        if not readable:
+        if not self._pause([self._orders]):
             return
         received = os.read(self._orders, 65536)
         if not received:
@@ -67,11 +83,12 @@ class SupervisingProcess:
         try:
             match order:
                 case Start(program):
-                    child = self._children.setdefault(program.name, Child(program))
-                    child.start()
+                    if program.name not in self._children:
+                        self._children[program.name] = Child(program)
+                    self._children[program.name].start()
                 case Stop(name, stop_signal) if name in self._children:
                     self._children[name].signal_stop(stop_signal)
-                    self._children[name].wait_stopped()
+                    self._children[name].wait_stopped(self._pause)
                 case Stop(name):
                     return Answer(error=f"there is no program named {name}")
                 case Ask():
@@ -83,7 +100,8 @@ class SupervisingProcess:
     def _check_children(self) -> None:
         for child in self._children.values():
             if event := child.check():
-                _log(event)
+                now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                self._log.write(f"{now} {event}")
 
     def _stop_all(self) -> None:
         ordered = sorted(self._children.values(), key=_stage, reverse=True)
@@ -92,9 +110,12 @@ class SupervisingProcess:
             for child in stopping:
                 child.signal_stop()
             for child in stopping:
-                child.wait_stopped()
+                child.wait_stopped(self._pause)
             # Orphans of a killed program must not keep using servers that are about to stop.
             kill_orphans(spared=self._own_pids())
+        for child in self._children.values():
+            child.output.save()
+            child.output.finish()
 
     def _own_pids(self) -> frozenset[int]:
         return frozenset(child.status.pid or 0 for child in self._children.values())
@@ -104,10 +125,6 @@ def _stage(child: Child) -> int:
     return child.program.stage
 
 
-def _log(event: str) -> None:
-    sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {event}\n")
-    sys.stderr.flush()
-
-
 if __name__ == "__main__":
-    SupervisingProcess(sys.stdin.fileno(), sys.stdout.fileno()).run()
+    log = LogFile(Path(sys.argv[1]))
+    SupervisingProcess(sys.stdin.fileno(), sys.stdout.fileno(), log).run()
