@@ -25,6 +25,7 @@ from service.cli.sample.calls import SEEDED_DAYS, UNUSUAL_ROUTE, make_calls
 from service.cli.sign_in_link import make_sign_in_link
 from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import ACCOUNT, DONE, FAILED
+from service.models.audits.idempotency import hash_key
 from service.models.base import utc_now
 from service.models.calls.spend_by_day import sum_routes
 from service.models.identity.accounts import COMP, NEVER, find_account
@@ -133,8 +134,8 @@ def _send(
 ) -> None:
     """Send each item that an earlier seeding has not sent, and audit the account in between."""
     mine = IdempotencyKey.account_id == account.id
-    known = set(session.scalars(select(IdempotencyKey.key).where(mine)))
-    unsent = [item for item in items if item.key not in known]
+    known = set(session.scalars(select(IdempotencyKey.key_hash).where(mine)))
+    unsent = [item for item in items if hash_key(item.key) not in known]
     cookie = _sign_in(service, session) if unsent else ""
     for item in unsent:
         headers = {"Idempotency-Key": item.key, "Content-Type": "application/json"}
@@ -206,9 +207,9 @@ def _wait_until_audited(session: Session, account: Account) -> None:
 def _date_back(session: Session, account: Account, items: Sequence[Item]) -> None:
     """Let each audit have happened when its calls had; those of the account, after their week."""
     mine = IdempotencyKey.account_id == account.id
-    query = select(IdempotencyKey.key, IdempotencyKey.audit_id).where(mine)
-    audits = {row.key: row.audit_id for row in session.execute(query)}
-    moments = [(audits[item.key], item.arrived_at) for item in items]
+    query = select(IdempotencyKey.key_hash, IdempotencyKey.audit_id).where(mine)
+    audits = {row.key_hash: row.audit_id for row in session.execute(query)}
+    moments = [(audits[hash_key(item.key)], item.arrived_at) for item in items]
     arrived = {item.key: item.arrived_at for item in items}
     own = select(Audit.id).where(Audit.account_id == account.id, Audit.source == ACCOUNT)
     ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()

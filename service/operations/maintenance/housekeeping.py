@@ -15,6 +15,7 @@ from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.core.telemetry.counters import HOUSEKEEPING
 from service.models.audits.capacity import delete_old_days
+from service.models.audits.idempotency import hash_old_keys
 from service.models.audits.report_packing import BATCH as PACKED
 from service.models.audits.report_packing import PACKED_AFTER, pack_reports
 from service.models.base import utc_now
@@ -115,6 +116,7 @@ class Housekeeping:
                 lambda connection: delete_old_deliveries(connection, config.mail_retention_days)
             ),
             "failed_work": _committed(delete_old_days),
+            "idempotency_keys": _committed(lambda connection: hash_old_keys(connection, BATCH)),
             **self._data_chores(),
             "security_events": _committed(
                 lambda connection: delete_old_events(connection, config.activity_retention_days)

@@ -13,8 +13,14 @@ from service.core.logs import get_logger
 from service.core.telemetry.log_bounds import Share
 
 HEADER: Final = "X-Request-Id"
-# A caller's own ID is used only if it can't break a log line.
-_SHAPE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,63}")
+# Proxies send UUIDs, with or without hyphens. Anything else could be text, which logs would keep.
+_SHAPE: Final = re.compile(
+    r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
+)
+# Methods are whatever a caller writes.
+_METHODS: Final = frozenset(
+    {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+)
 
 _FIRST_ERROR: Final = 400
 _SLOW_MS: Final = 1_000.0
@@ -28,6 +34,11 @@ def log_requests(app: Flask, share: float = 1.0) -> None:
     app.before_request(_begin)
     app.after_request(partial(_finish, Share(share)))
     app.teardown_request(_forget)
+
+
+def known_method() -> str:
+    """Return the request's method, or `other` for what a caller may have made up."""
+    return request.method if request.method in _METHODS else "other"
 
 
 def _begin() -> None:
@@ -51,7 +62,7 @@ def _log_request(response: Response, duration_ms: float) -> None:
     rule = request.url_rule.rule if request.url_rule is not None else None
     _log.info(
         "request",
-        method=request.method if request.method.isalpha() else "?",
+        method=known_method(),
         route=rule,
         status=response.status_code,
         duration_ms=duration_ms,

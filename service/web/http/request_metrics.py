@@ -8,8 +8,8 @@ from flask import Flask, Response, g, request
 from service.core.telemetry.counters import REQUEST_SECONDS, REQUESTS, WEBHOOKS
 from service.core.telemetry.traces import begin_request, end_request, is_traced
 from service.web.http.paths import API_PREFIX
+from service.web.http.request_log import known_method
 
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _WEBHOOKS: Final = f"{API_PREFIX}/webhooks/"
 _NO_ROUTE: Final = "none"
 _FAILED: Final = 500
@@ -28,7 +28,7 @@ def trace_requests(app: Flask) -> None:
 
 
 def _begin_trace() -> None:
-    begin_request(_method(), _route())
+    begin_request(known_method(), _route())
 
 
 def _end_trace(response: Response) -> Response:
@@ -42,7 +42,7 @@ def _forget_trace(_error: BaseException | None) -> None:
 
 
 def _count(response: Response) -> Response:
-    rule, method = _route(), _method()
+    rule, method = _route(), known_method()
     REQUESTS.labels(rule, method, response.status_code).inc()
     REQUEST_SECONDS.labels(rule, method).observe(time.perf_counter() - g.started)
     if rule.startswith(_WEBHOOKS):
@@ -52,11 +52,6 @@ def _count(response: Response) -> Response:
 
 def _route() -> str:
     return request.url_rule.rule if request.url_rule is not None else _NO_ROUTE
-
-
-def _method() -> str:
-    """Return the request's method, or `other` for what a caller may have made up."""
-    return request.method if request.method in _METHODS else "other"
 
 
 def _outcome(status: int) -> str:

@@ -152,4 +152,4 @@ def request_for(
         options["data"] = {**options.pop("form"), "csrf_token": caller.csrf_token}
     elif route == ("POST", "/upload"):
         options["data"] = {"file": (b"", "x"), "csrf_token": caller.csrf_token}
-    return path, options | {"headers": {**caller.headers, "X-Request-Id": "same-id-always"}}
+    return path, options | {"headers": {**caller.headers, "X-Request-Id": "5a" * 16}}

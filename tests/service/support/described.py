@@ -42,6 +42,7 @@ PAGES = frozenset(
         *("/settings/activity", "/settings/report-links", "/settings/report-links/revoke-all"),
         "/settings/report-links/<audit_id>/revoke",
         "/settings/report-links/<audit_id>/renew",
+        "/settings/report-links/<audit_id>/share",
         *("/sign-in/confirm", "/audits/<audit_id>/pdf", "/audits/<audit_id>/json"),
         *("/audits/<audit_id>/findings.csv", "/audits/<audit_id>/calls/<finding_id>.csv"),
         "/audits/<audit_id>/calls/<finding_id>.xlsx",

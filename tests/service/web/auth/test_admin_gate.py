@@ -74,7 +74,7 @@ class Asker:
     ) -> Answer:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=20)
         connection.putrequest(method, path)
-        connection.putheader("X-Request-Id", "the-same-request-id")
+        connection.putheader("X-Request-Id", "5a" * 16)
         connection.putheader("Sec-Fetch-Site", "cross-site")
         if token is not None:
             connection.putheader("X-Admin-Token", token)

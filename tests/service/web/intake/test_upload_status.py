@@ -133,7 +133,7 @@ def test_anothers_audit_looks_like_a_missing_one(
     client: FlaskClient, sessions: Sessions, headers: dict[str, str]
 ) -> None:
     others = _add_audit(sessions, email="other@example.org")
-    with_id = {**headers, "X-Request-Id": "the-same-for-both"}
+    with_id = {**headers, "X-Request-Id": "5a" * 16}
     answers = [
         client.get(f"{AUDITS}/{one}/status", headers=with_id) for one in (others, uuid4().hex, "x")
     ]

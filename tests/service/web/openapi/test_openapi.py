@@ -182,7 +182,7 @@ def test_the_document_of_the_administration_is_hidden_without_the_token(
 ) -> None:
     client = share_app(admin_token=ADMIN_TOKEN).test_client()
     headers = {
-        "X-Request-Id": "the-same-request-id",
+        "X-Request-Id": "5a" * 16,
         **({} if token is None else {"X-Admin-Token": token}),
     }
     hidden = client.get("/admin/openapi.json", headers=headers)

@@ -25,7 +25,7 @@ from tests.service.web.pages.words import words
 
 Sessions = sessionmaker[Session]
 
-REQUEST_ID = {"X-Request-Id": "one-id-for-both"}
+REQUEST_ID = {"X-Request-Id": "5a" * 16}
 
 
 def show(client: FlaskClient, person: Person, audit_id: str, query: str = "") -> TestResponse:
