@@ -47,9 +47,8 @@ from service.models.usage.periods import Periods
 from service.operations.comparing import compare_periods
 from service.web.auth.scopes import SCOPES
 from service.web.schemas.comparison import ComparisonSchema, ImpossibleError, choose, describe
-from service.web.schemas.future_calls import FutureCallsSchema
 from service.web.schemas.labels import read_label
-from service.web.schemas.spend import find_day
+from service.web.schemas.spend import FutureCallsSchema, find_day
 
 _MOST_ROWS: Final = 200
 _SHOWN: Final = 20

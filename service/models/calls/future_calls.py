@@ -42,11 +42,11 @@ class FutureLine(NamedTuple):
 
 def sum_future_calls(session: Session, account_id: str, today: date) -> FutureCalls:
     """Return the sums of all calls after today."""
-    sums = (func.coalesce(func.sum(column), 0) for column in (SpendDay.calls, SpendDay.cost_usd))
-    query = select(*sums, func.max(SpendDay.day))
+    calls, cost = func.sum(SpendDay.calls), func.sum(SpendDay.cost_usd)
+    query = select(calls, cost, func.max(SpendDay.day))
     own = (SpendDay.account_id == account_id, SpendDay.day > today)
-    calls, cost, last = session.execute(query.where(*own)).one()
-    return FutureCalls(int(calls), Decimal(cost), last)
+    row = session.execute(query.where(*own)).one()
+    return FutureCalls(int(row[0] or 0), row[1] or Decimal(0), row[2])
 
 
 def list_future_calls(session: Session, account_id: str, today: date) -> Sequence[FutureLine]:

@@ -23,7 +23,7 @@ from service.web.http.conditional import LIMIT_HEADERS
 from service.web.http.current import current_queues, get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.openapi.reading import SESSION_ERRORS, ReadBlueprint
-from service.web.schemas.future_calls import (
+from service.web.schemas.spend import (
     DeletedFutureCallsSchema,
     FutureCallsQuerySchema,
     FutureCallsSchema,

@@ -1,10 +1,10 @@
-"""Schemas of spend: the query with its range and its keys, and the response."""
+"""Schemas of spend: the query with its range and its keys, the response, and calls after today."""
 
 import re
 from datetime import date, timedelta
 from typing import Any, Final
 
-from marshmallow import Schema, ValidationError, fields, post_load
+from marshmallow import Schema, ValidationError, fields, post_load, validates_schema
 from marshmallow.validate import OneOf, Range
 
 from service.models.base import utc_now
@@ -190,4 +190,45 @@ class SpendSchema(Schema):
     )
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
+    )
+
+
+class FutureCallsQuerySchema(Schema):
+    first = day_field("from", "The first day (UTC). By default, tomorrow.", "2034-01-01")
+    last = day_field("to", "The last day (UTC), inclusive. By default, the last one.", "2034-01-31")
+
+    @validates_schema
+    def check(self, query: dict[str, Any], **_: Any) -> None:
+        if "first" in query and "last" in query and query["first"] > query["last"]:
+            raise ValidationError("must not be after to", "from")
+
+
+class FutureLineSchema(FutureSumsSchema):
+    """The calls of one day, route and model."""
+
+    day = fields.Date(required=True, metadata=described("Day of the calls (UTC)."))
+    route = fields.String(
+        required=True,
+        metadata=described("The `tag`, or else the `endpoint`; empty for calls without either."),
+    )
+    provider = fields.String(required=True, metadata=described("The model provider."))
+    model = fields.String(required=True, metadata=described("The model ID as billed."))
+
+
+class FutureCallsSchema(FutureSumsSchema):
+    is_deleting = fields.Boolean(
+        required=True, metadata=described("Whether calls that you deleted are still listed.")
+    )
+    lines = fields.List(
+        fields.Nested(FutureLineSchema),
+        required=True,
+        metadata=described("Sorted by day, at most 200."),
+    )
+
+
+class DeletedFutureCallsSchema(Schema):
+    calls = fields.Integer(
+        required=True,
+        validate=Range(min=0),
+        metadata=described("Number of calls that are being deleted."),
     )

@@ -1,10 +1,13 @@
 """Windows, spans and factors, worked out by hand from the days with calls."""
 
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
+import detectors
 from detectors import Thresholds
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
@@ -135,6 +138,32 @@ def test_the_kind_may_depend_on_the_day_that_the_window_cuts(
     assert projection.may_have_few(THRESHOLDS) == depends
     assert projection.with_calls(30, THRESHOLDS) == projection
     assert projection.with_calls(29, THRESHOLDS).kind == "none"
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_calls_of_the_day_that_the_window_cuts_are_counted_alone_and_together(
+    engine: str, tmp_path: Path
+) -> None:
+    """The window begins at noon of the 20th day, before 12 or 16 of that day's calls."""
+    logs, kinds = [], []
+    for after in (12, 16):
+        hours = [*range(0, 40), *range(468, 480), *(480 + 12 + at / 8 for at in range(after))]
+        newest = 480 + 12 - 0.01 + 30 * 24
+        records = [_call(at) for at in (*hours, *(newest - at / 60 for at in range(14)))]
+        logs.append(detectors.read(records))
+        logs[-1].frame.write_parquet(tmp_path / f"{after}.parquet")
+        report = detectors.audit(tmp_path / f"{after}.parquet", engine=engine)
+        kinds.append(report.audit.projection)
+    assert kinds == ["none", "good"]
+    together = detectors.report.audit_many(logs, keep_calls=False)
+    assert [report.audit.projection for report in together] == kinds
+    assert [report.audit.monthly_factor for report in together] == [1, 1]
+
+
+def _call(hours: float) -> dict[str, object]:
+    at = datetime(2026, 5, 1, tzinfo=UTC) + timedelta(hours=hours)
+    counts = {"prompt_tokens": 10, "completion_tokens": 1}
+    return {"ts": at.isoformat(), "provider": "openai", "model": "gpt-4o", **counts}
 
 
 def test_a_log_without_calls_has_an_empty_window() -> None:
