@@ -7,9 +7,8 @@ import resource
 import sys
 from pathlib import Path
 
-from tests.adversarial.bodies import BODIES
 from tests.adversarial.files import FILES
-from tests.adversarial.reading import read_body, read_file
+from tests.adversarial.reading import ATTACKS
 
 _MOST_SECONDS = 60  # as a request; some attacks take longer only because they are so long
 
@@ -34,11 +33,12 @@ def main() -> None:
 
 
 def _measure(name: str, size: int) -> None:
-    text = {**FILES, **BODIES}[name](size)
+    read, attack = ATTACKS[name]
+    text = attack(size)
     resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS + 5))
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
     before = _status("VmRSS")
-    (read_file if name in FILES else read_body)(text)
+    read(text)
     body = 0 if name in FILES else len(text) / 1_000_000
     sys.stdout.write(f"{(_status('VmHWM') - before) / 1000 + body}\n")
 

@@ -12,7 +12,7 @@ from service.errors import ServiceError
 from service.web.http.bodies import BLOCK_BYTES
 from service.web.intake.receiving import FileSink, copy_file
 from service.web.intake.storing import CHUNK_BYTES
-from tests.adversarial.bodies import BODIES, BOUNDARY, MULTIPARTS
+from tests.adversarial.bodies import BOUNDARY, MULTIPARTS
 from tests.adversarial.files import FILES
 from tests.adversarial.growth import (
     MOST_PER_DOUBLING,
@@ -20,11 +20,12 @@ from tests.adversarial.growth import (
     growth,
     is_linear,
 )
-from tests.adversarial.reading import READ_BYTES, read_body, read_file
+from tests.adversarial.reading import ATTACKS, READ_BYTES, SPANS, is_read, read_file
 from tests.worker.support.promises import Note
 
 SMALL: Final = 1 << 18
 FULL: Final = 2 << 20  # four times this is the longest line
+LARGEST_SPANS: Final = 16 << 20
 # The attacks that took more than linear time, and one of each other kind.
 CHOSEN: Final = {
     "gzip members of one byte in an open array",
@@ -47,6 +48,14 @@ CHOSEN: Final = {
     "escaped quotes in a record",
     "keys beside the records",
     "a file of boundaries that are not",
+    "x-protobuf: calls along a chain",
+    "x-protobuf: calls below a ring",
+    "x-protobuf: a chain of calls",
+    "x-protobuf: events with attributes, spans",
+    "x-protobuf: arrays in arrays, one span",
+    "x-protobuf: messages of arrays",
+    "json: calls below a chain",
+    "json: an array of texts, spans",
 }
 
 
@@ -60,8 +69,7 @@ def _blocks(text: bytes) -> Iterator[bytes]:
 
 
 READERS: Final = {
-    **{name: (read_file, attack) for name, attack in FILES.items()},
-    **{name: (read_body, attack) for name, attack in BODIES.items()},
+    **ATTACKS,
     **{name: (read_multipart, attack) for name, attack in MULTIPARTS.items()},
 }
 
@@ -86,6 +94,28 @@ def test_twice_the_bytes_take_at_most_twice_the_time(name: str, size: int, note:
             break
     assert is_linear(seconds, most), [round(each, 3) for each in seconds]
     note(f"35 linear time: {name}", 3, 0)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("name", SPANS)
+def test_a_request_of_spans_takes_a_second_at_most(name: str, note: Note) -> None:
+    """Both the largest request and the largest that is accepted, within two percent."""
+    kind, attack = SPANS[name]
+    most, rejected, accepted = 0.0, LARGEST_SPANS, 0
+    size = LARGEST_SPANS
+    while rejected - accepted > LARGEST_SPANS // 50:
+        text, spent = attack(size), list[float]()
+        for _ in range(2):  # a busy machine only adds time
+            started_at = time.process_time()
+            is_accepted = is_read(text, kind)
+            spent.append(time.process_time() - started_at)
+        most = max(most, min(spent))
+        if size == LARGEST_SPANS and is_accepted:
+            break
+        accepted, rejected = (size, rejected) if is_accepted else (accepted, size)
+        size = (accepted + rejected) // 2
+    assert most <= 1
+    note("35 a request of spans takes at most a second", 1, int(most > 1))
 
 
 def test_files_are_read_in_the_chunks_of_the_service() -> None:

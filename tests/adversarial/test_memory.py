@@ -10,6 +10,7 @@ import pytest
 
 from tests.adversarial.bodies import BODIES
 from tests.adversarial.files import FILES
+from tests.adversarial.reading import SPANS
 from tests.worker.support.promises import Note
 
 ROOT: Final = Path(__file__).parents[2]
@@ -17,6 +18,7 @@ MOST_MEGABYTES: Final = 150
 FILE_BYTES: Final = 8_200_000  # the longest line
 BODY_BYTES: Final = 16_000_000
 LARGEST_BODY_BYTES: Final = 89_000_000  # nearly the largest of version 2
+LARGEST_SPANS_BYTES: Final = 16_000_000
 CHOSEN: Final = (
     "a line of empty arrays",
     "a line of iterations without a value",
@@ -27,6 +29,9 @@ CHOSEN: Final = (
     "arrays in a record",
     "keys in a record",
     "a long key beside the records",
+    "x-protobuf: an array, one span",
+    "x-protobuf: arrays in arrays, an event",
+    "json: an unread array, one span",
 )
 
 
@@ -35,6 +40,7 @@ CHOSEN: Final = (
     [
         pytest.param(CHOSEN, BODY_BYTES, id="chosen"),
         pytest.param((*FILES, *BODIES), LARGEST_BODY_BYTES, id="in_full", marks=pytest.mark.stress),
+        pytest.param(SPANS, LARGEST_SPANS_BYTES, id="in_full, spans", marks=pytest.mark.stress),
     ],
 )
 def test_an_attack_takes_little_memory(names: tuple[str, ...], body_bytes: int, note: Note) -> None:

@@ -14,6 +14,7 @@ from service.web.otlp.content import has_text, published_event_name, published_n
 from service.web.otlp.spans import (
     ERROR,
     EVENT_COST,
+    FIELD_COST,
     SPAN_COST,
     Reading,
     Span,
@@ -142,7 +143,7 @@ def _read_event(event: str, attributes: Sequence[KeyValue], reading: Reading) ->
 def _read_large(message: memoryview, values: dict[str, Value], reading: Reading) -> ProtobufSpan:
     """Return a large span, whose attributes and events are read one at a time."""
     kept = bytearray()
-    for number, own, field in wire.cut(message, reading, 1):
+    for number, own, field in wire.cut(message, reading, FIELD_COST):
         if number == _ATTRIBUTE:
             if len(own) <= wire.LARGE:
                 _read_attributes((KeyValue.FromString(bytes(own)),), values, reading)
@@ -159,7 +160,7 @@ def _read_large(message: memoryview, values: dict[str, Value], reading: Reading)
 
 
 def _read_large_event(message: memoryview, reading: Reading) -> None:
-    parts = list(wire.cut(message, reading, 1))
+    parts = list(wire.cut(message, reading, FIELD_COST))
     name = "".join(_decode_name(own) for number, own, _ in parts if number == _EVENT_NAME)
     for number, own, _ in parts:
         if number == _EVENT_ATTRIBUTE and len(own) <= wire.LARGE:
@@ -170,7 +171,7 @@ def _read_large_event(message: memoryview, reading: Reading) -> None:
 
 def _check_name(event: str, attribute: memoryview, reading: Reading) -> None:
     """Note an attribute that is too large to be decoded, if its name is one of content."""
-    for number, own, _ in wire.cut(attribute, reading, 1):
+    for number, own, _ in wire.cut(attribute, reading, FIELD_COST):
         if number == _KEY:
             name = published_event_name(event, _decode_name(own))
             if name is not None:

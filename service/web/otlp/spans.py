@@ -17,6 +17,7 @@ SPAN_COST: Final = (
     25  # also of a scope and a resource; an attribute, and each of its values, costs 1
 )
 EVENT_COST: Final = 3
+FIELD_COST: Final = 3  # of a large span, which is cut into its fields
 _TOO_MANY: Final = "The request has too many spans or attributes: lower the exporter's batch size."
 # Nothing longer is a label. Each span of a scope or resource is read with what these say.
 _LONGEST_SHARED: Final = 256
