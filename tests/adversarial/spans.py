@@ -167,7 +167,7 @@ def _names(template: bytes, value: bytes = b"") -> dict[str, Attack]:
 _SKELETONS: Final = {
     "numbers": b"[" + b"0," * 29_000 + b"0]",
     "arrays": b"[" + b"[]," * 19_000 + b"[]]",
-    "texts": b"[" + b'"",' * 19_000 + b'""]',
+    "texts": b"[" + b'"",' * 14_000 + b'""]',
     "roles": b"[" + b'{"role":"user"},' * 3_600 + b"{}]",
     "spaces": b"[" + b" " * 58_000 + b"]",
     "an open text": b'["' + b"a" * 58_000,
