@@ -173,6 +173,7 @@ def describe(
         negotiated=book.negotiated,
         as_of=book.as_of,
         aliases=book.aliases,
+        left_out=book.left_out,
         fingerprint=_digest(book, (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS]), first, last),
     )
 

@@ -97,6 +97,14 @@ def _rows(report: Report) -> Iterator[str]:
 
 
 def _prices(report: Report) -> Iterator[str]:
+    left_out = report.prices.left_out
+    if left_out:
+        is_ = "is" if len(left_out) == 1 else "are"
+        yield (
+            f"{number(len(left_out))} of your prices {is_} left out, because we couldn't apply "
+            f"{'it' if len(left_out) == 1 else 'them'}. {inert(left_out[0]).capitalize()}. Correct "
+            "your prices in the settings, then recalculate this report."
+        )
     if report.audit.equiv_spend:
         yield equivalent_spend(report)
     if report.unpriced:
