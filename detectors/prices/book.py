@@ -26,6 +26,8 @@ from detectors.prices.lookup.installed import installed, installed_version
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
+    from detectors.prices.lookup.records import AnyModel
+
 
 class PriceBook:
     """The rates of every model in the installed version of genai-prices.
@@ -93,7 +95,7 @@ class PriceBook:
     ) -> None:
         self.version = version or installed_version()
         self.as_of = as_of
-        self.left_out: tuple[str, ...] = ()
+        self.excluded: tuple[str, ...] = ()
         self._catalog = Catalog(snapshot or installed())
         self._apply(PriceTerms.read(discounts, overrides, aliases), raise_error)
 
@@ -116,12 +118,12 @@ class PriceBook:
     def with_stored_toml(self, text: str) -> Self:
         """Return the same prices with those terms of a TOML file that still can be applied.
 
-        `left_out` says why the others can't: of a model that is no longer in the price book, for
+        `excluded` says why the others can't: of a model that is no longer in the price book, for
         instance.
         """
         errors: list[PriceTermsError] = []
         other = self._with(read_toml(text, errors.append), Locator(text).wrap(errors.append))
-        other.left_out = tuple(map(str, errors))
+        other.excluded = tuple(map(str, errors))
         return other
 
     def _with(self, terms: PriceTerms, refuse: Refuse) -> Self:
@@ -162,7 +164,7 @@ class PriceBook:
         """Use these terms, without those of models that the book doesn't have."""
         self._listings: dict[tuple[str, str], Listing | None] = {}
         self._discounts: dict[str, list[Discount]] = {}
-        self._overrides: dict[int, list[Override]] = {}  # by the record of the model
+        self._overrides: dict[str, list[tuple[AnyModel, Override]]] = {}  # by the model's ID
         self._private: dict[tuple[str, ...], list[Override]] = {}
         self._aliases = Aliases(())
         discounts, overrides, aliases = [], [], []
@@ -177,7 +179,8 @@ class PriceBook:
         for override in terms.overrides:
             listing = self._catalog.find(*override.concerns)
             if listing is not None:
-                self._overrides.setdefault(id(listing.info), []).append(override)
+                own = self._overrides.setdefault(listing.info.id, [])
+                own.append((listing.info, override))
             elif override.is_whole:
                 self._private.setdefault(override.concerns, []).append(override)
             else:
@@ -230,9 +233,12 @@ class PriceBook:
         """Add the terms negotiated with the listing's provider, or for this label."""
         overrides = tuple(
             each
-            for each in self._overrides.get(id(listing.info), ())
-            if self._catalog.host(each.provider) == listing.provider
-            or each.provider == label.lower()
+            for info, each in self._overrides.get(listing.info.id, ())
+            if info is listing.info
+            and (
+                self._catalog.host(each.provider) == listing.provider
+                or each.provider == label.lower()
+            )
         )
         discounts = tuple(self._discounts.get(listing.provider, ()))
         return replace(listing, terms=Terms(discounts, overrides))

@@ -97,12 +97,12 @@ def _rows(report: Report) -> Iterator[str]:
 
 
 def _prices(report: Report) -> Iterator[str]:
-    left_out = report.prices.left_out
-    if left_out:
-        is_ = "is" if len(left_out) == 1 else "are"
+    excluded = report.prices.excluded
+    if excluded:
+        is_ = "is" if len(excluded) == 1 else "are"
         yield (
-            f"{number(len(left_out))} of your prices {is_} left out, because we couldn't apply "
-            f"{'it' if len(left_out) == 1 else 'them'}. {inert(left_out[0]).capitalize()}. Correct "
+            f"{number(len(excluded))} of your prices {is_} excluded, because we couldn't apply "
+            f"{'it' if len(excluded) == 1 else 'them'}. {inert(excluded[0]).capitalize()}. Correct "
             "your prices in the settings, then recalculate this report."
         )
     if report.audit.equiv_spend:

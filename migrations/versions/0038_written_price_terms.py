@@ -18,10 +18,10 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("audit_settings", sa.Column("terms_md5", sa.String(), nullable=True))
-    left_out = sa.Column("terms_left_out", sa.Integer(), nullable=False, server_default="0")
-    op.add_column("audit_settings", left_out)
+    excluded = sa.Column("terms_excluded", sa.Integer(), nullable=False, server_default="0")
+    op.add_column("audit_settings", excluded)
 
 
 def downgrade() -> None:
-    op.drop_column("audit_settings", "terms_left_out")
+    op.drop_column("audit_settings", "terms_excluded")
     op.drop_column("audit_settings", "terms_md5")

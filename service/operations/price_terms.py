@@ -36,7 +36,7 @@ __all__ = [
     "find_changes",
     "find_own_prices",
     "find_terms",
-    "list_left_out",
+    "list_excluded",
     "rewrite_typed_terms",
     "write_terms",
 ]
@@ -85,9 +85,9 @@ def rewrite_typed_terms(connection: Connection) -> int:
     return len(rows)
 
 
-def list_left_out(connection: Connection, toml: str) -> Sequence[str]:
+def list_excluded(connection: Connection, toml: str) -> Sequence[str]:
     """Return which of an account's prices can't be applied today, and why."""
-    return load_prices(connection).with_stored_toml(toml).left_out if toml else ()
+    return load_prices(connection).with_stored_toml(toml).excluded if toml else ()
 
 
 def find_terms(

@@ -1,7 +1,7 @@
 """Reads and checks the negotiated rates that a caller passes.
 
 Everything is checked when the price book is created, so that a mistake is an error and not a wrong
-dollar figure. `refuse` takes the error of a term that is then left out; by default, it raises it.
+dollar figure. `refuse` takes the error of a term that is then excluded; by default, it raises it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

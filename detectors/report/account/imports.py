@@ -30,7 +30,7 @@ class Terms(msgspec.Struct, frozen=True, eq=False):
     def of(cls, book: PriceBook, price_terms: str, assumptions: Mapping[str, float]) -> Self:
         """Return the terms of an account: its price terms as TOML, and its assumptions.
 
-        Prices that can't be applied are left out, and its reports say so.
+        Prices that can't be applied are excluded, and its reports say so.
         """
         has_terms = bool(price_terms.strip())
         return cls(

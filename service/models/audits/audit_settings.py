@@ -25,7 +25,7 @@ class AuditSettings(Base):
     price_terms: Mapped[str] = mapped_column(default="", server_default="")  # TOML
     # Of the terms as this release writes them; those of an earlier one are as they were typed.
     terms_md5: Mapped[str | None]
-    terms_left_out: Mapped[int] = mapped_column(default=0, server_default="0")
+    terms_excluded: Mapped[int] = mapped_column(default=0, server_default="0")
     changed_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
@@ -59,7 +59,7 @@ def save_assumptions(session: Session, account_id: str, values: Mapping[str, flo
 
 def save_price_terms(session: Session, account_id: str, toml: str) -> None:
     """Replace the account's aliases and negotiated rates by a file that we have written."""
-    written = {"price_terms": toml, "terms_md5": func.md5(toml), "terms_left_out": 0}
+    written = {"price_terms": toml, "terms_md5": func.md5(toml), "terms_excluded": 0}
     _save(session, account_id, written)
 
 
@@ -73,17 +73,17 @@ def list_typed_terms(connection: Connection, limit: int) -> Sequence[Row[str, st
 
 
 def rewrite_terms(
-    connection: Connection, account_id: str, typed: str, written: str, left_out: int
+    connection: Connection, account_id: str, typed: str, written: str, excluded: int
 ) -> None:
     """Replace terms as they were typed by the same as we write them, unless they have changed."""
     same = (AuditSettings.account_id == account_id, AuditSettings.price_terms == typed)
-    values = {"price_terms": written, "terms_md5": func.md5(written), "terms_left_out": left_out}
+    values = {"price_terms": written, "terms_md5": func.md5(written), "terms_excluded": excluded}
     connection.execute(update(AuditSettings).where(*same).values(values))
 
 
-def count_left_out(session: Session, account_id: str) -> int:
+def count_excluded(session: Session, account_id: str) -> int:
     """Return how many of the account's prices couldn't be read when they were rewritten."""
-    query = select(AuditSettings.terms_left_out).where(AuditSettings.account_id == account_id)
+    query = select(AuditSettings.terms_excluded).where(AuditSettings.account_id == account_id)
     return session.scalar(query) or 0
 
 

@@ -71,7 +71,7 @@ _WORDS: Final = {
         "format": "`limit` is a count of which 0 means that none was set.",
     },
     "PriceSource": {
-        "left_out": "Prices of the account that could not be applied, with the reason.",
+        "excluded": "Prices of the account that could not be applied, with the reason.",
     },
     "Report": {
         "findings": "Ranked by monthly impact. Potential savings overlap and don't add up.",

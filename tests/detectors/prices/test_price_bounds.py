@@ -135,10 +135,8 @@ def test_wildcards_mean_what_they_mean_one_by_one() -> None:
     rng, letters = Random(31), "aab***?[]!-"
     matched = 0
     for _ in range(800):
-        aliases = [
-            Alias(*("".join(rng.choices(letters, k=rng.randint(1, 4))) for _ in range(2)), "x", "y")
-            for _ in range(4)
-        ]
+        patterns = ["".join(rng.choices(letters, k=rng.randint(1, 4))) for _ in range(8)]
+        aliases = [Alias(patterns[each], patterns[-each], "x", "y") for each in range(1, 5)]
         label = "".join(rng.choices("aAb.-", k=rng.randint(1, 3)))
         model = "".join(rng.choices("abB.-]", k=rng.randint(1, 3)))
         matching = (
@@ -152,7 +150,7 @@ def test_wildcards_mean_what_they_mean_one_by_one() -> None:
     assert matched > 40
 
 
-def test_what_a_stored_file_no_longer_gives_is_left_out_and_the_report_says_so() -> None:
+def test_what_a_stored_file_no_longer_gives_is_excluded_and_the_report_says_so() -> None:
     text = """\
 [discounts]
 openai = "1e-300000000"
@@ -166,7 +164,7 @@ chat = ["azure", "gpt-4o"]
     book = PriceBook().with_stored_toml(text)
     assert book.negotiated == ("anthropic: 50% off",)
     assert book.aliases == ("azure chat priced as azure gpt-4o",)
-    assert [each.partition(":")[0] for each in book.left_out] == ["line 2", "line 4", "line 7"]
+    assert [each.partition(":")[0] for each in book.excluded] == ["line 2", "line 4", "line 7"]
     call = {
         "ts": "2026-01-01T00:00:00Z",
         "provider": "anthropic",
@@ -176,9 +174,9 @@ chat = ["azure", "gpt-4o"]
     }
     report = detectors.audit([call], prices=book)
     assert float(report.audit.total_spend_usd) == 0.0025
-    assert any(each.startswith("3 of your prices are left out") for each in warnings(report))
+    assert any(each.startswith("3 of your prices are excluded") for each in warnings(report))
     for bad in ("not toml", "[" * 50_000, _dated(_days(MAX_TERMS + 1))):
-        assert len(PriceBook().with_stored_toml(bad).left_out) == 1
+        assert len(PriceBook().with_stored_toml(bad).excluded) == 1
 
 
 def test_equal_terms_are_written_alike_without_comments() -> None:

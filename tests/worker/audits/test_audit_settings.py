@@ -105,15 +105,15 @@ def test_prices_that_an_earlier_release_accepted_fail_no_audit_and_are_written_a
     run_audit(audit_id)
     prices = report_of(engine, audit_id).prices
     assert prices.negotiated == ("anthropic: 50% off",)
-    assert [each.partition(":")[0] for each in prices.left_out] == ["line 3", "line 7"]
+    assert [each.partition(":")[0] for each in prices.excluded] == ["line 3", "line 7"]
     settings = _keep_house(engine, config, blobs, audit_id)
-    assert (settings.price_terms, settings.terms_left_out) == (WRITTEN, 2)
+    assert (settings.price_terms, settings.terms_excluded) == (WRITTEN, 2)
     changed_at = settings.changed_at
     assert _keep_house(engine, config, blobs, audit_id).changed_at == changed_at
     # A process of the earlier release may still store what was typed.
     _store(engine, audit_id, "# again\n" + WRITTEN)
     settings = _keep_house(engine, config, blobs, audit_id)
-    assert (settings.price_terms, settings.terms_left_out) == (WRITTEN, 0)
+    assert (settings.price_terms, settings.terms_excluded) == (WRITTEN, 0)
 
 
 def test_terms_that_change_while_they_are_written_again_stay(
@@ -133,8 +133,10 @@ def _store(engine: Engine, audit_id: str, typed: str) -> None:
     with engine.begin() as connection:
         values = {"account_id": load(engine, audit_id).account_id, "price_terms": typed}
         statement = insert(AuditSettings).values({**values, "changed_at": utc_now()})
-        same = {"index_elements": ["account_id"], "set_": {"price_terms": typed}}
-        connection.execute(statement.on_conflict_do_update(**same))
+        own = statement.on_conflict_do_update(
+            index_elements=["account_id"], set_={"price_terms": typed}
+        )
+        connection.execute(own)
 
 
 def _keep_house(engine: Engine, config: Config, blobs: BlobStore, audit_id: str) -> AuditSettings:

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, redirect, render_template, request, url_f
 
 from detectors.errors import PriceTermsError
 from service.models.audits.audit_settings import (
-    count_left_out,
+    count_excluded,
     find_settings,
     save_price_terms,
 )
@@ -17,7 +17,7 @@ from service.operations.price_terms import (
     Named,
     add_price,
     decode,
-    list_left_out,
+    list_excluded,
     write_terms,
 )
 from service.web.auth.callers import current_caller
@@ -40,8 +40,8 @@ def home() -> str:
         _stored(),
         _named(request.args),
         is_saved="saved" in request.args,
-        lost=count_left_out(session, account_id),
-        left_out=list_left_out(session.connection(), _stored()),
+        lost=count_excluded(session, account_id),
+        excluded=list_excluded(session.connection(), _stored()),
     )
 
 

@@ -109,15 +109,15 @@ def test_prices_that_no_longer_apply_are_named_on_the_page(
     typed = '[discounts]\nopenai = 0.1\n[aliases.azure]\nprod = ["azure", "gpt-gone"]\n'
     with sessions() as session:
         session.add(
-            AuditSettings(account_id=person.account_id, price_terms=typed, terms_left_out=2)
+            AuditSettings(account_id=person.account_id, price_terms=typed, terms_excluded=2)
         )
         session.commit()
     page = words(client.get(PATH, headers=person.headers))
-    assert "Audits leave out this price: Line 4: aliases.azure.prod:" in page
+    assert "Audits exclude this price: Line 4: aliases.azure.prod:" in page
     assert "We removed 2 prices that we couldn’t read any more" in page
     send(client, person, "terms-form", terms="[discounts]\nopenai = 0.1")
     page = words(client.get(PATH, headers=person.headers))
-    assert "leave out" not in page
+    assert "exclude" not in page
     assert "We removed" not in page
 
 
