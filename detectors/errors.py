@@ -94,7 +94,17 @@ class TooFewValidRowsError(DetectorError):
 
 
 class PriceTermsError(DetectorError, ValueError):
-    """An invalid discount or override; the message names it and the reason."""
+    """An invalid discount, override or alias; the message names it and what was expected.
+
+    Attributes
+    ----------
+    where : tuple of str or int
+        The keys of a price file that lead to it; empty for the file as a whole.
+    """
+
+    def __init__(self, message: str, where: tuple[str | int, ...] = ()) -> None:
+        super().__init__(message)
+        self.where = where
 
 
 class PriceUpdateError(DetectorError):

@@ -20,11 +20,13 @@ def find_update() -> "PriceBook | None":
 
 def read_prices(file: Path) -> "PriceBook":
     """Return the latest prices that are stored here, with the terms of the file."""
-    from detectors.prices.agreed.price_file import read_toml
+    from detectors.prices.agreed.bounds import MAX_BYTES, decode
     from detectors.prices.updates import load
 
     try:
-        return load().with_terms(read_toml(file.read_text(encoding="utf-8")))
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+        return load().with_toml(decode(content))
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror}") from error
     except UnicodeDecodeError as error:

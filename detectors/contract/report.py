@@ -114,7 +114,8 @@ class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     released with. `aliases` lists the names that are priced as another model. `fingerprint` is a
     digest of the standard tier's rates in the report's period, of its 100 most expensive models and
     its 100 most used ones without a price: another one means that the report would have other
-    dollars today. A change of another tier's rates alone is not seen.
+    dollars today. A change of another tier's rates alone is not seen. `excluded` says which of an
+    account's prices could not be applied, and why.
     """
 
     source: str
@@ -123,6 +124,7 @@ class PriceSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     as_of: str = ""
     aliases: tuple[str, ...] = ()
     fingerprint: str = ""
+    excluded: tuple[str, ...] = ()
 
 
 class EvidenceColumn(Struct, frozen=True, kw_only=True):

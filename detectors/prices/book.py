@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from detectors.contract import LAST_INSTANT
 from detectors.errors import PriceTermsError
 from detectors.prices import units
-from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
+from detectors.prices.agreed.agreements import Refuse, raise_error, wrong
+from detectors.prices.agreed.aliases import Aliases
+from detectors.prices.agreed.price_file import Locator, PriceTerms, read_toml, write_toml
 from detectors.prices.agreed.private import private_model
 from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
 from detectors.prices.listing import Listing
@@ -23,6 +25,8 @@ from detectors.prices.lookup.installed import installed, installed_version
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
+
+    from detectors.prices.lookup.records import AnyModel
 
 
 class PriceBook:
@@ -91,21 +95,40 @@ class PriceBook:
     ) -> None:
         self.version = version or installed_version()
         self.as_of = as_of
-        self.terms = PriceTerms.read(discounts, overrides, aliases)
+        self.excluded: tuple[str, ...] = ()
         self._catalog = Catalog(snapshot or installed())
-        self._listings: dict[tuple[str, str], Listing | None] = {}
-        self._check_terms()
+        self._apply(PriceTerms.read(discounts, overrides, aliases), raise_error)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """Create a price book with the terms of a TOML file, as `to_toml` writes it."""
-        return cls().with_terms(read_toml(text))
+        return cls().with_toml(text)
 
     def with_terms(self, terms: PriceTerms) -> Self:
         """Return the same prices with other terms."""
+        return self._with(terms, raise_error)
+
+    def with_toml(self, text: str) -> Self:
+        """Return the same prices with the terms of a TOML file.
+
+        An error names the line and what was expected.
+        """
+        return self._with(read_toml(text), Locator(text).wrap(raise_error))
+
+    def with_stored_toml(self, text: str) -> Self:
+        """Return the same prices with those terms of a TOML file that still can be applied.
+
+        `excluded` says why the others can't: of a model that is no longer in the price book, for
+        instance.
+        """
+        errors: list[PriceTermsError] = []
+        other = self._with(read_toml(text, errors.append), Locator(text).wrap(errors.append))
+        other.excluded = tuple(map(str, errors))
+        return other
+
+    def _with(self, terms: PriceTerms, refuse: Refuse) -> Self:
         other = copy(self)
-        other.terms, other._listings = terms, {}
-        other._check_terms()
+        other._apply(terms, refuse)
         return other
 
     def to_toml(self) -> str:
@@ -137,20 +160,45 @@ class PriceBook:
         implied = cache_rates(listed.own) - override.usd.keys()
         return "; cache rates scaled in proportion to input" if implied else ""
 
-    def _check_terms(self) -> None:
-        for discount in self.terms.discounts:
-            if self._catalog.host(discount.provider) is None:
-                raise PriceTermsError(f"{discount}: {self._unknown(discount.provider)}")
-        for override in self.terms.overrides:
-            if self._catalog.find(override.provider, override.model) or override.is_whole:
+    def _apply(self, terms: PriceTerms, refuse: Refuse) -> None:
+        """Use these terms, without those of models that the book doesn't have."""
+        self._listings: dict[tuple[str, str], Listing | None] = {}
+        self._discounts: dict[str, list[Discount]] = {}
+        self._overrides: dict[str, list[tuple[AnyModel, Override]]] = {}  # by the model's ID
+        self._private: dict[tuple[str, ...], list[Override]] = {}
+        self._aliases = Aliases(())
+        discounts, overrides, aliases = [], [], []
+        for discount in terms.discounts:
+            host = self._catalog.host(discount.provider)
+            if host is None:
+                unknown = self._unknown(discount.provider)
+                refuse(wrong(("discounts", discount.provider), unknown))
+            else:
+                self._discounts.setdefault(host, []).append(discount)
+                discounts.append(discount)
+        for override in terms.overrides:
+            listing = self._catalog.find(*override.concerns)
+            if listing is not None:
+                own = self._overrides.setdefault(listing.info.id, [])
+                own.append((listing.info, override))
+            elif override.is_whole:
+                self._private.setdefault(override.concerns, []).append(override)
+            else:
+                unknown = (
+                    "this model is not in the price book; a model of your own needs input_mtok "
+                    "and output_mtok"
+                )
+                refuse(wrong(("overrides", *override.concerns), unknown))
                 continue
-            raise PriceTermsError(
-                f"{override}: this model is not in the price book; a model of your own needs "
-                "input_mtok and output_mtok"
-            )
-        for alias in self.terms.aliases:
+            overrides.append(override)
+        for alias in terms.aliases:
             if self._find_listing(alias.target_provider, alias.target_model) is None:
-                raise PriceTermsError(f"{alias}: that model is not in the price book")
+                unknown = f"{alias}: that model is not in the price book"
+                refuse(wrong(("aliases", alias.provider, alias.model), unknown))
+            else:
+                aliases.append(alias)
+        self.terms = PriceTerms(tuple(discounts), tuple(overrides), tuple(aliases))
+        self._aliases = Aliases(aliases)
 
     def _unknown(self, provider: str) -> str:
         near = self._catalog.suggest_provider(provider)
@@ -161,7 +209,7 @@ class PriceBook:
         """Return the listing for a call's provider and model; None if it is not in the book."""
         key = (provider, model)
         if key not in self._listings:
-            alias = next((each for each in self.terms.aliases if each.matches(*key)), None)
+            alias = self._aliases.find(*key)
             target = (alias.target_provider, alias.target_model) if alias else key
             self._listings[key] = self._find_listing(*target)
         return self._listings[key]
@@ -175,28 +223,22 @@ class PriceBook:
 
     def _find_private(self, provider: str, model: str) -> Listing | None:
         """Return the listing of a model that is in the overrides only."""
-        names = (provider.lower(), model.lower())
-        overrides = [
-            override
-            for override in self.terms.overrides
-            if (override.provider, override.model) == names and override.is_whole
-        ]
-        if not overrides:
+        overrides = self._private.get((provider.lower(), model.lower()))
+        if overrides is None:
             return None
         info = private_model(model, overrides)
         return Listing(provider=provider, model=model, info=info, is_equivalent=False)
 
     def _with_terms(self, listing: Listing, label: str) -> Listing:
         """Add the terms negotiated with the listing's provider, or for this label."""
-        discounts = tuple(each for each in self.terms.discounts if self._is_of(each, listing))
         overrides = tuple(
             each
-            for each in self.terms.overrides
-            if (listed := self._catalog.find(each.provider, each.model))
-            and listed.info is listing.info
-            and (self._is_of(each, listing) or each.provider == label.lower())
+            for info, each in self._overrides.get(listing.info.id, ())
+            if info is listing.info
+            and (
+                self._catalog.host(each.provider) == listing.provider
+                or each.provider == label.lower()
+            )
         )
+        discounts = tuple(self._discounts.get(listing.provider, ()))
         return replace(listing, terms=Terms(discounts, overrides))
-
-    def _is_of(self, term: Discount | Override, listing: Listing) -> bool:
-        return self._catalog.host(term.provider) == listing.provider

@@ -173,6 +173,7 @@ def describe(
         negotiated=book.negotiated,
         as_of=book.as_of,
         aliases=book.aliases,
+        excluded=book.excluded,
         fingerprint=_digest(book, (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS]), first, last),
     )
 

@@ -1,7 +1,6 @@
 """Writes the findings of the report, in order, with their evidence and fix."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Final
 
 from msgspec.structs import replace

@@ -105,11 +105,9 @@ def compare_audits(
     """
     if before_id == after_id:
         raise InvalidRequestError(SAME_AUDIT)
-    (before, after), are_batches = zip(
-        *(_read(session, account_id, each) for each in (before_id, after_id)), strict=True
-    )
-    # A month is compared with a month, and a batch with a batch.
-    if as_shown and all(are_batches) and has_own_dollars(before.audit) and has_own_dollars(after.audit):
+    before, is_own = _read(session, account_id, before_id)
+    after, is_own_too = _read(session, account_id, after_id)
+    if as_shown and is_own and is_own_too:  # otherwise, as a month
         before, after = as_import(before), as_import(after)
     spans = span_of(before), span_of(after)
     routes = compare_spend(spend_by_route(before), spend_by_route(after), spans)
@@ -126,14 +124,15 @@ def compare_audits(
 
 
 def _read(session: Session, account_id: str, audit_id: str) -> tuple[ListedReport, bool]:
-    """Return the report of an audit, and whether it is a batch."""
+    """Return the report of an audit, and whether its page has the dollars of a batch alone."""
     audit = find_audit(session, account_id, audit_id)
     if audit is None:
         raise NotFoundError("Audit not found.")
     document = find_published(session, audit.id)
     if document is None:
         raise InvalidRequestError(NO_REPORT)
-    return read_listed(document.load()), audit.source == INGEST
+    report = read_listed(document.load())
+    return report, audit.source == INGEST and has_own_dollars(report.audit)
 
 
 def _describe(change: Change) -> ComparedFinding:

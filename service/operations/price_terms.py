@@ -1,22 +1,49 @@
 """An account's aliases and negotiated rates: check them, add to them, and find outdated reports.
 
-The modules of prices are imported where they are used, as in `price_book`.
+The modules of prices are imported where they are used, as in `price_book`; that of the bounds
+imports no prices.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from detectors.contract import Report, changed_assumptions
 from detectors.errors import PriceTermsError
-from service.models.audits.audit_settings import Chosen, find_chosen, list_chosen
+from detectors.prices.agreed.bounds import MAX_BYTES, decode
+from service.models.audits.audit_settings import (
+    Chosen,
+    find_chosen,
+    list_chosen,
+    list_typed_terms,
+    rewrite_terms,
+)
 from service.operations.price_book import load_prices
 
 if TYPE_CHECKING:
     from detectors.prices.book import PriceBook
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_CHARACTERS",
+    "Named",
+    "add_price",
+    "decode",
+    "find_account_terms",
+    "find_changes",
+    "find_own_prices",
+    "find_terms",
+    "list_excluded",
+    "rewrite_typed_terms",
+    "write_terms",
+]
+
+
+MAX_CHARACTERS: Final = 40_000  # a form has 64 KiB
+BATCH: Final = 10  # texts that are rewritten in one transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +58,36 @@ class Named:
     output_mtok: str = ""
 
 
-def add_terms(book: "PriceBook", toml: str) -> "PriceBook":
-    """Return the prices with the terms of a TOML file.
+def write_terms(book: "PriceBook", toml: str) -> str:
+    """Return the terms of a TOML file as we store and export them, without what else it has.
 
-    `PriceTermsError` says what was expected and where.
+    `PriceTermsError` says what was expected, and on which line.
     """
-    from detectors.prices.agreed.price_file import read_toml
+    most = f"{MAX_CHARACTERS:,} characters"
+    if len(toml) > MAX_CHARACTERS:
+        raise PriceTermsError(f"the file has over {most}")
+    written = book.with_toml(toml).to_toml()
+    if len(written) > MAX_CHARACTERS:
+        raise PriceTermsError(f"as we store them, these prices have over {most}")
+    return written
 
-    return book.with_terms(read_toml(toml)) if toml.strip() else book
+
+def rewrite_typed_terms(connection: Connection) -> int:
+    """Write some of the terms that an earlier release has stored as they were typed."""
+    rows = list_typed_terms(connection, BATCH)
+    if rows:
+        from detectors.prices.agreed.price_file import read_toml, write_toml
+    for row in rows:
+        account_id, typed = row[0], row[1]
+        errors: list[PriceTermsError] = []
+        written = write_toml(read_toml(typed, errors.append))
+        rewrite_terms(connection, account_id, typed, written, len(errors))
+    return len(rows)
+
+
+def list_excluded(connection: Connection, toml: str) -> Sequence[str]:
+    """Return which of an account's prices can't be applied today, and why."""
+    return load_prices(connection).with_stored_toml(toml).excluded if toml else ()
 
 
 def find_terms(
@@ -53,12 +102,10 @@ def find_account_terms(connection: Connection, account_id: str) -> "tuple[Chosen
     return find_chosen(connection, account_id), load_prices(connection)
 
 
-def find_own_prices(connection: Connection, toml: str) -> "PriceBook | None":
-    """Return the prices in force with an account's terms; None if these no longer fit."""
-    try:
-        return add_terms(load_prices(connection), toml)
-    except PriceTermsError:  # of a model that is no longer in the price book
-        return None
+def find_own_prices(connection: Connection, toml: str) -> "PriceBook":
+    """Return the prices in force with those of an account's terms that can be applied."""
+    book = load_prices(connection)
+    return book.with_stored_toml(toml) if toml else book
 
 
 def add_price(book: "PriceBook", toml: str, named: Named) -> str:
@@ -78,17 +125,15 @@ def add_price(book: "PriceBook", toml: str, named: Named) -> str:
         aliases=(*aliases, *new.aliases),
         overrides=(*overrides, *new.overrides),
     )
-    written = write_toml(added)
-    add_terms(book, written)
-    return written
+    return write_terms(book, write_toml(added))
 
 
 def find_changes(
-    report: Report, assumptions: Mapping[str, float], book: "PriceBook | None"
+    report: Report, assumptions: Mapping[str, float], book: "PriceBook"
 ) -> Sequence[str]:
     """Return which of "prices" and "assumptions" would give the report other figures today.
 
-    The book has the account's terms; without a book, prices are not compared.
+    The book has the account's terms.
     """
     from detectors.prices.updates import is_outdated
 
@@ -96,8 +141,7 @@ def find_changes(
         each.name: value for each, value in changed_assumptions(report.thresholds)
     }
     changes = ["assumptions"] if used != assumptions else []
-    has_other_prices = book is not None and is_outdated(report, book)
-    return ["prices", *changes] if has_other_prices else changes
+    return ["prices", *changes] if is_outdated(report, book) else changes
 
 
 def _number(text: str) -> float | str:

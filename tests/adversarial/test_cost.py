@@ -21,10 +21,20 @@ from tests.adversarial.growth import (
     is_linear,
 )
 from tests.adversarial.reading import ATTACKS, READ_BYTES, SPANS, is_read, read_file
+from tests.adversarial.terms import TERMS, read_terms
 from tests.worker.support.promises import Note
 
 SMALL: Final = 1 << 18
 SMALL_SPANS: Final = 1 << 16
+LARGEST_TERMS: Final = 98_000  # and a unit more
+# The attacks on price terms that took more than linear time, or gigabytes.
+COSTLY_TERMS: Final = {
+    "a dotted key",
+    "open arrays",
+    "exponents",
+    "overlaps",
+    "wildcards",
+}
 FULL: Final = 2 << 20  # four times this is the longest line
 LARGEST_SPANS: Final = 16 << 20
 # The attacks that took more than linear time, and one of each other kind.
@@ -116,6 +126,23 @@ def test_a_request_of_spans_takes_a_second_at_most(name: str, note: Note) -> Non
         size = (accepted + rejected) // 2
     assert most <= 1
     note("35 a request of spans takes at most a second", 1, int(most > 1))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in COSTLY_TERMS else pytest.mark.stress)
+        for name in TERMS
+    ],
+)
+def test_twice_the_price_terms_take_at_most_twice_the_time(name: str, note: Note) -> None:
+    for _attempt in range(3):
+        seconds = growth(read_terms, TERMS[name], LARGEST_TERMS // 4)
+        if is_linear(seconds):
+            break
+    assert is_linear(seconds), [round(each, 3) for each in seconds]
+    assert max(seconds) < 5, "a promise of one second, on any machine"
+    note(f"35 linear time: price terms, {name}", 3, 0)
 
 
 def test_files_are_read_in_the_chunks_of_the_service() -> None:

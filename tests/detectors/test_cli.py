@@ -404,8 +404,8 @@ def test_it_audits_at_negotiated_rates(calls: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("discounts = 1\n", "discounts must be a table"),
-        ("[overrides]\nopenai = 1\n", "overrides.openai must be a table"),
+        ("discounts = 1\n", "line 1: discounts: must be a table"),
+        ("[overrides]\nopenai = 1\n", "line 2: overrides.openai: must be a table"),
         ("[discount]\nopenai = 0.5\n", "unknown 'discount'"),
         ("[discounts]\nopenia = 0.5\n", "openai"),
         ("nonsense", "is not TOML"),

@@ -1,123 +1,155 @@
 """Reads and checks the negotiated rates that a caller passes.
 
 Everything is checked when the price book is created, so that a mistake is an error and not a wrong
-dollar figure.
+dollar figure. `refuse` takes the error of a term that is then excluded; by default, it raises it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any, Final, TypeVar
+from decimal import Decimal
+from typing import Any, Final, NoReturn, TypeVar
 
 from detectors.contract import FIRST_INSTANT, LAST_INSTANT
 from detectors.errors import PriceTermsError
+from detectors.prices.agreed.bounds import MAX_DECIMALS, MAX_NAME, MAX_USD, read_number
 from detectors.prices.agreed.terms import RATES, Discount, Override, Period
+from detectors.wording.labels import shortened
 
 Term = TypeVar("Term", Discount, Override)
+Where = tuple[str | int, ...]
+Refuse = Callable[[PriceTermsError], Any]
 
 _DATES: Final = ("from", "until")
 
 
-def read_discounts(given: Mapping[str, Any]) -> tuple[Discount, ...]:
+def raise_error(error: PriceTermsError) -> NoReturn:
+    raise error
+
+
+def read_discounts(given: Mapping[str, Any], refuse: Refuse = raise_error) -> tuple[Discount, ...]:
     """Read the discounts by provider: a share, a share with dates, or a list of these."""
-    return _without_overlap(
-        Discount(_label(provider, path), _share(entry["share"], path), _period(entry, path))
-        for provider, value in given.items()
-        for path, entry in _entries(f"discounts[{provider!r}]", value, ("share",))
-    )
+    found: list[tuple[Where, Discount]] = []
+    for provider, value in given.items():
+        where = ("discounts", str(provider))
+        for at, entry in _entries(where, value):
+            try:
+                checked = _check_entry(at, entry, ("share",))
+                if "share" not in checked:
+                    raise wrong(at, "a discount needs its share")
+                share, period = _share(checked["share"], at), _period(checked, at)
+                found.append((at, Discount(read_name(provider, at), share, period)))
+            except PriceTermsError as error:
+                refuse(error)
+    return _without_overlap(found, refuse)
 
 
-def read_overrides(given: Mapping[tuple[str, str], Any]) -> tuple[Override, ...]:
+def read_overrides(
+    given: Mapping[tuple[str, str], Any], refuse: Refuse = raise_error
+) -> tuple[Override, ...]:
     """Read the overrides by provider and model: rates, with or without dates, or a list."""
-    found: list[Override] = []
+    found: list[tuple[Where, Override]] = []
     for key, value in given.items():
-        name = f"overrides[{key!r}]"
-        if not isinstance(key, tuple) or len(key) != 2:
-            raise PriceTermsError(f"{name}: expected a (provider, model) as key")
-        for path, entry in _entries(name, value, tuple(RATES)):
-            provider, model = (_label(label, path) for label in key)
-            rates = {rate: _usd(entry[rate], path, rate) for rate in RATES if rate in entry}
-            if not rates:
-                raise PriceTermsError(f"{path}: expected at least one of {', '.join(RATES)}")
-            found.append(Override(provider, model, rates, _period(entry, path)))
-    return _without_overlap(found)
+        where: Where = ("overrides", *(map(str, key) if isinstance(key, tuple) else [str(key)]))
+        for at, entry in _entries(where, value):
+            try:
+                provider, model = read_names(key, at)
+                checked = _check_entry(at, entry, tuple(RATES))
+                rates = {rate: _usd(checked[rate], at, rate) for rate in RATES if rate in checked}
+                if not rates:
+                    raise wrong(at, f"expected at least one of {', '.join(RATES)}")
+                found.append((at, Override(provider, model, rates, _period(checked, at))))
+            except PriceTermsError as error:
+                refuse(error)
+    return _without_overlap(found, refuse)
 
 
-def _entries(
-    path: str, value: Any, names: tuple[str, ...]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each entry with its path, for messages."""
-    is_several = isinstance(value, Sequence) and not isinstance(value, str)
-    for number, entry in enumerate(value if is_several else [value]):
-        where = f"{path}[{number}]" if is_several else path
-        if not isinstance(entry, Mapping):
-            if names != ("share",):
-                raise PriceTermsError(f"{where}: expected a mapping of {', '.join(names)}")
-            entry = {"share": entry}
-        unknown = [name for name in entry if name not in (*names, *_DATES)]
-        if unknown:
-            allowed = ", ".join((*names, *_DATES))
-            raise PriceTermsError(f"{where}: unknown {unknown[0]!r}; expected some of {allowed}")
-        if names == ("share",) and "share" not in entry:
-            raise PriceTermsError(f"{where}: a discount needs its share")
-        yield where, entry
+def wrong(where: Where, expected: str) -> PriceTermsError:
+    """Return the error of a term, whose message names the term and what was expected."""
+    table, *keys = where
+    named = "".join(
+        f"[{key}]" if isinstance(key, int) else f".{shortened(key, 60)}" for key in keys
+    )
+    return PriceTermsError(f"{table}{named}: {expected}", where)
 
 
-def _label(label: object, path: str) -> str:
-    if not isinstance(label, str) or not label:
-        raise PriceTermsError(f"{path}: expected the names of a provider and a model as text")
-    return label.lower()
+def read_names(key: object, where: Where) -> tuple[str, str]:
+    """Return the provider and the model of a key, in lower case."""
+    if not isinstance(key, tuple) or len(key) != 2:
+        raise wrong(where, "expected a (provider, model) as key")
+    return read_name(key[0], where), read_name(key[1], where)
 
 
-def _share(value: object, path: str) -> Decimal:
-    share = _number(value)
-    if share is None or not 0 <= share < 1:
-        raise PriceTermsError(f"{path}: expected a share from 0 to under 1, such as 0.12 for 12%")
+def read_name(name: object, where: Where) -> str:
+    """Return the name of a provider or a model in lower case."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+        raise wrong(where, f"expected provider and model as text of 1 to {MAX_NAME} characters")
+    return name.lower()
+
+
+def _entries(where: Where, value: Any) -> Iterator[tuple[Where, Any]]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        yield from (((*where, number), entry) for number, entry in enumerate(value))
+    else:
+        yield where, value
+
+
+def _check_entry(where: Where, entry: Any, names: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(entry, Mapping):
+        if names != ("share",):
+            raise wrong(where, f"expected a mapping of {', '.join(names)}")
+        return {"share": entry}
+    unknown = [name for name in entry if name not in (*names, *_DATES)]
+    if unknown:
+        allowed, name = ", ".join((*names, *_DATES)), shortened(str(unknown[0]), 60)
+        raise wrong((*where, str(unknown[0])), f"unknown {name!r}; expected some of {allowed}")
+    return entry
+
+
+def _share(value: object, where: Where) -> Decimal:
+    share = read_number(value)
+    if share is None or not share < 1:
+        raise wrong(where, "expected a share from 0 to under 1, such as 0.12 for 12%")
     return share
 
 
-def _usd(value: object, path: str, name: str) -> Decimal:
-    rate = _number(value)
-    if rate is None or rate < 0:
-        raise PriceTermsError(f"{path}: expected {name} as US dollars, 0 or more")
+def _usd(value: object, where: Where, name: str) -> Decimal:
+    rate = read_number(value)
+    if rate is None:
+        raise wrong(
+            (*where, name),
+            f"expected US dollars from 0 to {MAX_USD:,} with at most {MAX_DECIMALS} decimals",
+        )
     return rate
 
 
-def _number(value: object) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        return None
-    try:
-        number = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
-
-
-def _period(entry: Mapping[str, Any], path: str) -> Period:
-    first, last = (_day(entry.get(name), path, name) for name in _DATES)
+def _period(entry: Mapping[str, Any], where: Where) -> Period:
+    first, last = (_day(entry.get(name), where, name) for name in _DATES)
     if first and last and last < first:
-        raise PriceTermsError(f"{path}: until {last} is before from {first}")
+        raise wrong(where, f"until {last} is before from {first}")
     return Period(first, last)
 
 
-def _day(value: object, path: str, name: str) -> date | None:
+def _day(value: object, where: Where, name: str) -> date | None:
     if isinstance(value, str):
         with suppress(ValueError):
             value = date.fromisoformat(value)
     if value is not None and (isinstance(value, datetime) or not isinstance(value, date)):
-        raise PriceTermsError(f"{path}: expected {name} as a date, such as 2026-01-31")
+        raise wrong((*where, name), "expected a date, such as 2026-01-31")
     if value and not FIRST_INSTANT.date() <= value < LAST_INSTANT.date():
-        raise PriceTermsError(f"{path}: expected {name} as a date from 2000 to 2100")
+        raise wrong((*where, name), "expected a date from 2000 to 2100")
     return value
 
 
-def _without_overlap(found: Iterable[Term]) -> tuple[Term, ...]:
-    """Raise an error if two terms apply to the same provider or model on the same day."""
-    kept: list[Term] = []
-    for term in found:
-        for other in kept:
-            if term.concerns == other.concerns and term.period.overlaps(other.period):
-                raise PriceTermsError(f"two terms apply on the same day: {other}; {term}")
-        kept.append(term)
-    return tuple(kept)
+def _without_overlap(found: Sequence[tuple[Where, Term]], refuse: Refuse) -> tuple[Term, ...]:
+    """Refuse the later of two terms that apply to the same provider or model on the same day."""
+    last: dict[tuple[str, ...], Term] = {}
+    refused: set[Where] = set()
+    for where, term in sorted(found, key=lambda each: each[1].period.first or date.min):
+        before = last.get(term.concerns)
+        if before is not None and before.period.overlaps(term.period):
+            refuse(wrong(where, f"two terms apply on the same day: {before}; {term}"))
+            refused.add(where)
+        else:
+            last[term.concerns] = term
+    return tuple(term for where, term in found if where not in refused)

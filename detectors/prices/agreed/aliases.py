@@ -1,12 +1,17 @@
 """Names of a customer's own, such as Azure deployments, and the models that they are priced as."""
 
-from collections.abc import Mapping
-from fnmatch import fnmatchcase
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from functools import cached_property
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
 
 from detectors.errors import PriceTermsError
+from detectors.prices.agreed.agreements import Refuse, Where, raise_error, read_names, wrong
+from detectors.prices.agreed.bounds import MAX_NAME
 from detectors.wording.labels import inert
 
 _TARGET: Final = ("provider", "model")
@@ -21,12 +26,6 @@ class Alias(msgspec.Struct, frozen=True):
     target_provider: str
     target_model: str
 
-    def matches(self, provider: str, model: str) -> bool:
-        """Check whether the labels of a call mean this alias; case does not matter."""
-        return fnmatchcase(provider.lower(), self.provider) and fnmatchcase(
-            model.lower(), self.model
-        )
-
     @property
     def is_exact(self) -> bool:
         return _WILDCARDS.isdisjoint(self.provider + self.model)
@@ -36,25 +35,75 @@ class Alias(msgspec.Struct, frozen=True):
         return f"{own} priced as {inert(self.target_provider)} {inert(self.target_model)}"
 
 
-def read_aliases(given: Mapping[tuple[str, str], Any]) -> tuple[Alias, ...]:
+class Aliases:
+    """Finds the alias of a call, those without wildcards first; case does not matter."""
+
+    def __init__(self, aliases: Iterable[Alias]) -> None:
+        named = list(aliases)
+        # Of equal names, the first stands.
+        self._exact = {(each.provider, each.model): each for each in named[::-1] if each.is_exact}
+        self._others = [each for each in named if not each.is_exact]
+
+    def find(self, provider: str, model: str) -> Alias | None:
+        """Return the alias that the labels of a call mean; None if there is none."""
+        provider, model = provider.lower(), model.lower()
+        exact = self._exact.get((provider, model))
+        if exact is not None or not self._others:
+            return exact
+        found = self._pattern.match(f"{provider}\n{model}")
+        return self._others[found.lastindex - 1] if found and found.lastindex else None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """Return one alternation of all wildcards, so that labels are read once for all of them.
+
+        An empty group ends each, which says what has matched: before it, the engine would not skip
+        those that begin with another character. A line break separates provider and model, and
+        the pattern of a provider can't match it, because without DOTALL a dot doesn't.
+        """
+        by_provider = groupby(self._others, lambda alias: _body(alias.provider))
+        alternatives = (
+            rf"{provider}\n(?s:{'|'.join(f'{_body(each.model)}()' for each in some)})"
+            for provider, some in by_provider
+        )
+        compiled = re.compile(rf"(?:{'|'.join(alternatives)})\Z")
+        # The module keeps the last 512 patterns, which are as long as callers make them.
+        re.purge()
+        return compiled
+
+
+def _body(wildcards: str) -> str:
+    """Return wildcards as a regular expression, without the flags and the end around it."""
+    return translate(wildcards).removeprefix("(?s:").rpartition(")")[0]
+
+
+def read_aliases(
+    given: Mapping[tuple[str, str], Any], refuse: Refuse = raise_error
+) -> tuple[Alias, ...]:
     """Read the aliases by provider and model; those without wildcards come first."""
-    found = [_read(key, value) for key, value in given.items()]
+    found: list[Alias] = []
+    for key, value in given.items():
+        where: Where = ("aliases", *(map(str, key) if isinstance(key, tuple) else [str(key)]))
+        try:
+            found.append(_read(key, value, where))
+        except PriceTermsError as error:
+            refuse(error)
     return tuple(sorted(found, key=lambda alias: not alias.is_exact))
 
 
-def _read(key: object, value: object) -> Alias:
-    path = f"aliases[{key!r}]"
-    if not isinstance(key, tuple) or len(key) != 2 or not all(map(_is_text, key)):
-        raise PriceTermsError(f"{path}: expected a (provider, model) as key")
+def _read(key: object, value: object, where: Where) -> Alias:
+    provider, model = read_names(key, where)
     if isinstance(value, Mapping):
         if set(value) != set(_TARGET):
-            raise PriceTermsError(f"{path}: expected provider and model")
+            raise wrong(where, "expected provider and model")
         value = tuple(value[name] for name in _TARGET)
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_is_text, value)):
-        raise PriceTermsError(f"{path}: expected the provider and model that it is priced as")
-    provider, model = (str(name).lower() for name in key)
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_is_name, value)):
+        raise wrong(
+            where,
+            f"expected the provider and model that it is priced as, of 1 to {MAX_NAME} characters",
+        )
     return Alias(provider, model, *map(str, value))
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_NAME

@@ -12,22 +12,38 @@
     "prod-chat-*" = { provider = "azure", model = "gpt-5.4" }
 
 Several terms of one provider or model, with dates, are an array: `[[overrides.openai."gpt-5.5"]]`.
+Module `bounds` has what a file may have at most.
 """
 
 import json
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
 
 import msgspec
 
 from detectors.errors import PriceTermsError
-from detectors.prices.agreed.agreements import read_discounts, read_overrides
+from detectors.prices.agreed.agreements import (
+    Refuse,
+    Where,
+    raise_error,
+    read_discounts,
+    read_overrides,
+    wrong,
+)
 from detectors.prices.agreed.aliases import Alias, read_aliases
+from detectors.prices.agreed.bounds import MAX_DATES, MAX_TERMS, blank, check_text
 from detectors.prices.agreed.terms import Discount, Override, Period
+from detectors.wording.labels import shortened
 
 _TABLES: Final = ("discounts", "overrides", "aliases")
+_ByModel = dict[tuple[str, str], Any]
+_BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class PriceTerms(msgspec.Struct, frozen=True):
@@ -43,48 +59,144 @@ class PriceTerms(msgspec.Struct, frozen=True):
         discounts: Mapping[str, Any] | None = None,
         overrides: Mapping[tuple[str, str], Any] | None = None,
         aliases: Mapping[tuple[str, str], Any] | None = None,
+        refuse: Refuse = raise_error,
     ) -> "PriceTerms":
         """Check the arguments of a price book."""
-        return cls(
-            read_discounts(discounts or {}),
-            read_overrides(overrides or {}),
-            read_aliases(aliases or {}),
+        given = (discounts or {}, overrides or {}, aliases or {})
+        count = sum(
+            len(value) if isinstance(value, list | tuple) and table is not given[2] else 1
+            for table in given
+            for value in table.values()
         )
+        if count > MAX_TERMS:
+            refuse(PriceTermsError(f"expected at most {MAX_TERMS:,} prices and aliases"))
+            return cls()
+        terms = cls(
+            read_discounts(given[0], refuse),
+            read_overrides(given[1], refuse),
+            read_aliases(given[2], refuse),
+        )
+        periods = [term.period for term in terms.discounts]
+        periods += [term.period for term in terms.overrides]
+        if len({moment for period in periods for moment in period.moments}) > MAX_DATES:
+            refuse(PriceTermsError(f"expected at most {MAX_DATES} different dates"))
+            return cls(aliases=terms.aliases)
+        return terms
 
     def __bool__(self) -> bool:
         return bool(self.discounts or self.overrides or self.aliases)
 
 
-def read_toml(text: str) -> PriceTerms:
-    """Read a file; anything else than the format raises `PriceTermsError`."""
+def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
+    """Read a file; anything else than the format raises `PriceTermsError`, with its line.
+
+    With `refuse`, it reads what it can, and gives the errors to `refuse`.
+    """
+    refuse = Locator(text).wrap(refuse)
     try:
-        tables = tomllib.loads(text)
+        discounts, overrides, aliases = _parse(text)
+    except PriceTermsError as error:
+        refuse(error)
+        return PriceTerms()
+    return PriceTerms.read(discounts, overrides, aliases, refuse)
+
+
+def _parse(text: str) -> tuple[dict[str, Any], _ByModel, _ByModel]:
+    """Return the discounts, overrides and aliases of a file as `PriceTerms.read` takes them."""
+    check_text(text)
+    try:
+        tables = tomllib.loads(text, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         raise PriceTermsError(f"this is not TOML: {error}") from error
-    unknown = [name for name in tables if name not in _TABLES]
-    if unknown:
-        raise PriceTermsError(f"unknown {unknown[0]!r}; use {', '.join(_TABLES)}")
-    return PriceTerms.read(
-        _require_table("discounts", tables.get("discounts", {})),
-        dict(_by_model("overrides", tables)),
-        dict(_by_model("aliases", tables)),
+    for name in tables:
+        if name not in _TABLES:
+            expected = f"unknown {shortened(name, 60)!r}; use {', '.join(_TABLES)}"
+            raise PriceTermsError(expected, (name,))
+    discounts, *by_model = (_require_table((name,), tables.get(name, {})) for name in _TABLES)
+    overrides, aliases = (
+        dict(_by_model(name, models)) for name, models in zip(_TABLES[1:], by_model, strict=True)
     )
+    return discounts, overrides, aliases
 
 
 def _by_model(name: str, tables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    for provider, models in _require_table(name, tables.get(name, {})).items():
-        for model, value in _require_table(f"{name}.{provider}", models).items():
+    for provider, models in tables.items():
+        for model, value in _require_table((name, provider), models).items():
             yield (provider, model), value
 
 
-def _require_table(name: str, value: Any) -> dict[str, Any]:
+def _require_table(where: Where, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise PriceTermsError(f"{name} must be a table")
+        raise wrong(where, "must be a table")
     return value
 
 
+class Locator:
+    """Adds the line of a file to errors that say which of its keys they are about."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.replace("\r\n", "\n")
+
+    def wrap(self, refuse: Refuse) -> Refuse:
+        """Return a function that refuses an error with its line."""
+        return lambda error: refuse(self._locate(error))
+
+    def _locate(self, error: PriceTermsError) -> PriceTermsError:
+        where = tuple(key.lower() if isinstance(key, str) else key for key in error.where)
+        for length in range(len(where), 0, -1):
+            if where[:length] in self._lines:
+                return PriceTermsError(f"line {self._lines[where[:length]]:,}: {error}")
+        return error
+
+    @cached_property
+    def _lines(self) -> dict[Where, int]:
+        """Return the line on which each key of the file begins, in lower case."""
+        lines: dict[Where, int] = {}
+        entries: Counter[Where] = Counter()
+        table: Where = ()
+        for line, statement in _statements(self._text):
+            paths = list(_paths(tomllib.loads(statement)))
+            if not statement.lstrip().startswith("["):
+                paths = [(*table, *path) for path in paths]
+            else:
+                table = paths[-1]
+                if table[-1] == 0:  # an entry of an array of tables
+                    array = table[:-1]
+                    table = (*array, entries[array])
+                    entries[array] += 1
+                paths = [table]
+            for path in paths:
+                lines.setdefault(path, line)
+        return lines
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the headers and the assignments of a file with their first lines."""
+    lines, code = text.split("\n"), blank(text).split("\n")
+    start, depth = 0, 0
+    for number, each in enumerate(code):
+        depth += sum((char in "[{") - (char in "]}") for char in each)
+        if depth <= 0:
+            statement = "\n".join(lines[start : number + 1])
+            if "".join(code[start : number + 1]).strip():
+                yield start + 1, statement
+            start, depth = number + 1, 0
+
+
+def _paths(value: Any) -> Iterator[Where]:
+    """Yield the keys that lead to each value, the outer ones first."""
+    entries: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(value, dict):
+        entries = ((key.lower(), each) for key, each in value.items())
+    elif isinstance(value, list):
+        entries = enumerate(value)
+    for key, each in entries:
+        yield (key,)
+        yield from ((key, *rest) for rest in _paths(each))
+
+
 def write_toml(terms: PriceTerms) -> str:
-    """Write a file that `read_toml` reads as these terms."""
+    """Write a file that `read_toml` reads as these terms; equal terms give the same file."""
     return "\n".join(
         [
             *_section("discounts", _discounts(terms.discounts)),
@@ -102,16 +214,25 @@ def _section(name: str, lines: Iterable[str]) -> list[str]:
 def _discounts(discounts: Iterable[Discount]) -> Iterator[str]:
     by_provider = groupby(sorted(discounts, key=lambda each: each.provider), lambda e: e.provider)
     for provider, some in by_provider:
-        entries = [_inline({"share": f"{each.share:f}", **_dates(each.period)}) for each in some]
-        yield f"{_key(provider)} = [{', '.join(entries)}]"
+        entries = [_discount(each) for each in some]
+        value = entries[0] if len(entries) == 1 else f"[{', '.join(entries)}]"
+        yield f"{_key(provider)} = {value}"
+
+
+def _discount(discount: Discount) -> str:
+    share, dates = _number(discount.share), _dates(discount.period)
+    return _inline({"share": share, **dates}) if dates else share
 
 
 def _overrides(overrides: Iterable[Override]) -> Iterator[str]:
-    for each in sorted(overrides, key=lambda each: (each.provider, each.model)):
-        rates = {name: f"{rate:f}" for name, rate in each.rates.items()}
-        yield f"[[overrides.{_key(each.provider)}.{_key(each.model)}]]"
-        yield from (f"{name} = {value}" for name, value in (rates | _dates(each.period)).items())
-        yield ""
+    in_order = sorted(overrides, key=lambda each: each.concerns)
+    for concerns, some in groupby(in_order, lambda each: each.concerns):
+        entries, name = list(some), ".".join(["overrides", *map(_key, concerns)])
+        for each in entries:
+            rates = {name: _number(rate) for name, rate in each.rates.items()}
+            yield f"[[{name}]]" if len(entries) > 1 else f"[{name}]"
+            yield from (f"{key} = {value}" for key, value in (rates | _dates(each.period)).items())
+            yield ""
 
 
 def _aliases(aliases: Iterable[Alias]) -> Iterator[str]:
@@ -119,7 +240,7 @@ def _aliases(aliases: Iterable[Alias]) -> Iterator[str]:
     for provider, some in by_provider:
         lines = [
             f"{_key(each.model)} = "
-            + _inline({"provider": _key(each.target_provider), "model": _key(each.target_model)})
+            + _inline({"provider": _text(each.target_provider), "model": _text(each.target_model)})
             for each in some
         ]
         yield from _section(f"aliases.{_key(provider)}", lines)
@@ -134,6 +255,15 @@ def _inline(values: Mapping[str, str]) -> str:
     return "{ " + ", ".join(f"{name} = {value}" for name, value in values.items()) + " }"
 
 
+def _number(number: Decimal) -> str:
+    digits = f"{number:f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
 def _key(text: str) -> str:
+    return text if _BARE_KEY.fullmatch(text) else _text(text)
+
+
+def _text(text: str) -> str:
     """Quote a text; JSON's quoting is valid in TOML once control characters are escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -10,7 +10,6 @@ import msgspec
 
 from detectors.contract import DailySpend, name_prices, read_assumptions
 from detectors.frames import UsageLog
-from detectors.prices.agreed.price_file import read_toml
 from detectors.prices.book import PriceBook
 from detectors.prices.updates import digest_rates
 from detectors.report import audit_many
@@ -29,10 +28,13 @@ class Terms(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, book: PriceBook, price_terms: str, assumptions: Mapping[str, float]) -> Self:
-        """Return the terms of an account: its price terms as TOML, and its assumptions."""
+        """Return the terms of an account: its price terms as TOML, and its assumptions.
+
+        Prices that can't be applied are excluded, and its reports say so.
+        """
         has_terms = bool(price_terms.strip())
         return cls(
-            prices=book.with_terms(read_toml(price_terms)) if has_terms else book,
+            prices=book.with_stored_toml(price_terms) if has_terms else book,
             list_prices=book if has_terms else None,
             thresholds=Thresholds(**read_assumptions(assumptions)),
             key=name_prices(book.version, price_terms),

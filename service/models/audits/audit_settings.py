@@ -6,7 +6,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, ForeignKey, select
+from sqlalchemy import Connection, ForeignKey, Row, func, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -24,6 +24,9 @@ class AuditSettings(Base):
     )
     assumptions: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
     price_terms: Mapped[str] = mapped_column(default="", server_default="")  # TOML
+    # Of the terms as this release writes them; those of an earlier one are as they were typed.
+    terms_md5: Mapped[str | None]
+    terms_excluded: Mapped[int] = mapped_column(default=0, server_default="0")
     changed_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
@@ -56,8 +59,33 @@ def save_assumptions(session: Session, account_id: str, values: Mapping[str, flo
 
 
 def save_price_terms(session: Session, account_id: str, toml: str) -> None:
-    """Replace the account's aliases and negotiated rates."""
-    _save(session, account_id, {"price_terms": toml})
+    """Replace the account's aliases and negotiated rates by a file that we have written."""
+    written = {"price_terms": toml, "terms_md5": func.md5(toml), "terms_excluded": 0}
+    _save(session, account_id, written)
+
+
+def list_typed_terms(connection: Connection, limit: int) -> Sequence[Row[str, str]]:
+    """Return accounts and their terms as they were typed, which an earlier release has stored."""
+    is_other = AuditSettings.terms_md5.is_distinct_from(func.md5(AuditSettings.price_terms))
+    query = select(AuditSettings.account_id, AuditSettings.price_terms)
+    return connection.execute(
+        query.where(AuditSettings.price_terms != "", is_other).limit(limit)
+    ).all()
+
+
+def rewrite_terms(
+    connection: Connection, account_id: str, typed: str, written: str, excluded: int
+) -> None:
+    """Replace terms as they were typed by the same as we write them, unless they have changed."""
+    same = (AuditSettings.account_id == account_id, AuditSettings.price_terms == typed)
+    values = {"price_terms": written, "terms_md5": func.md5(written), "terms_excluded": excluded}
+    connection.execute(update(AuditSettings).where(*same).values(values))
+
+
+def count_excluded(session: Session, account_id: str) -> int:
+    """Return how many of the account's prices couldn't be read when they were rewritten."""
+    query = select(AuditSettings.terms_excluded).where(AuditSettings.account_id == account_id)
+    return session.scalar(query) or 0
 
 
 def list_chosen(connection: Connection, audit_ids: Sequence[str]) -> dict[str, Chosen]:

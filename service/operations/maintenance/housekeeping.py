@@ -44,6 +44,8 @@ from service.models.operations.retention import (
 from service.models.operations.stored_data import BATCH as MEASURED
 from service.models.operations.stored_data import measure_accounts
 from service.operations.maintenance.orphan_blobs import storage_failure_logged
+from service.operations.price_terms import BATCH as REWRITTEN
+from service.operations.price_terms import rewrite_typed_terms
 from service.operations.watching.daily_watch import BATCH as WATCHED
 from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.weekly_digest import BATCH as DIGESTED
@@ -59,6 +61,7 @@ _BATCHES: Final = {
     "checked_budgets": WATCHED,
     "packed_reports": PACKED,
     "measured_accounts": MEASURED,
+    "price_terms": REWRITTEN,
 }
 
 _log = get_logger(__name__)
@@ -127,6 +130,7 @@ class Housekeeping:
             "unfinished_blobs": self._delete_unfinished,
             "packed_reports": self._pack_reports,
             "measured_accounts": _committed(measure_accounts),
+            "price_terms": _committed(rewrite_typed_terms),
             "report_digests": _committed(_post_digests),
             "weekly_digests": _post_weekly_digests,
             "watched_accounts": _watch_days,

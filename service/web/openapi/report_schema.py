@@ -72,6 +72,9 @@ _WORDS: Final = {
         "label": "The heading of the column.",
         "format": "`limit` is a count of which 0 means that none was set.",
     },
+    "PriceSource": {
+        "excluded": "Prices of the account that could not be applied, with the reason.",
+    },
     "Report": {
         "findings": "Ranked by monthly impact. Potential savings overlap and don't add up.",
         "spend_by_model": "Most expensive first.",

@@ -26,7 +26,8 @@ _WITHOUT_WRITES = (("openai", "gpt-5.4"), ("google", "gemini-2.5-pro"))
 def _expected(provider: str, model: str, prompt: int, read: int, written: int) -> float | None:
     """Work out the cost of a prompt by the definition, from the rates of a single call."""
     listing = PriceBook().find_listing(provider, model)
-    rates = listing and listing.find_rates(_NOON, max(prompt, read + written))
+    assert listing is not None
+    rates = listing.find_rates(_NOON, max(prompt, read + written))
     if rates is None:
         return None
     return (

@@ -195,12 +195,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"discounts": {"openai": "much"}}, "expected a share"),
     ({"discounts": {"openai": float("nan")}}, "expected a share"),
     ({"discounts": {"opnai": 0.1}}, "not in the price book; did you mean openai?"),
-    ({"discounts": {"": 0.1}}, "expected the names"),
+    ({"discounts": {"": 0.1}}, "expected provider and model as text"),
     ({"discounts": {"openai": {"off": 0.1}}}, "unknown 'off'; expected some of share, from, until"),
     ({"discounts": {"openai": {"from": "2026-01-01"}}}, "a discount needs its share"),
-    ({"discounts": {"openai": {"share": 0.1, "from": "soon"}}}, "expected from as a date"),
-    ({"discounts": {"openai": {"share": 0.1, "from": NOON}}}, "expected from as a date"),
-    ({"discounts": {"openai": {"share": 0.1, "until": 2026}}}, "expected until as a date"),
+    ({"discounts": {"openai": {"share": 0.1, "from": "soon"}}}, "from: expected a date"),
+    ({"discounts": {"openai": {"share": 0.1, "from": NOON}}}, "from: expected a date"),
+    ({"discounts": {"openai": {"share": 0.1, "until": 2026}}}, "until: expected a date"),
     ({"discounts": {"openai": {"share": 0.1, "until": date.max}}}, "from 2000 to 2100"),
     (
         {"discounts": {"openai": {"share": 0.1, "from": "2026-02-01", "until": "2026-01-31"}}},
@@ -211,15 +211,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "two terms apply on the same day",
     ),
     ({"overrides": {"gpt-5.4": {"input_mtok": 1}}}, r"expected a \(provider, model\) as key"),
-    ({"overrides": {("openai", 5): {"input_mtok": 1}}}, "expected the names"),
+    ({"overrides": {("openai", 5): {"input_mtok": 1}}}, "expected provider and model as text"),
     ({"overrides": {("openai", "gpt-5.4"): 1}}, "expected a mapping of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {}}}, "expected at least one of input_mtok"),
     ({"overrides": {("openai", "gpt-5.4"): {"input": 1}}}, "unknown 'input'"),
     (
         {"overrides": {("openai", "gpt-5.4"): {"input_mtok": -1}}},
-        "expected input_mtok as US dollars",
+        "input_mtok: expected US dollars",
     ),
-    ({"overrides": {("openai", "gpt-5.4"): {"input_mtok": None}}}, "expected input_mtok"),
+    (
+        {"overrides": {("openai", "gpt-5.4"): {"input_mtok": None}}},
+        "input_mtok: expected US dollars",
+    ),
     ({"overrides": {("openai", "gpt-5.44"): {"input_mtok": 1}}}, "is not in the price book"),
 ]
 

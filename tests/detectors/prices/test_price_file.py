@@ -72,8 +72,8 @@ def test_without_terms_the_file_is_empty() -> None:
     [
         ("nonsense", "not TOML"),
         ("[discount]\n", "unknown 'discount'"),
-        ("aliases = 1", "aliases must be a table"),
-        ("[aliases]\nazure = 1", "aliases.azure must be a table"),
+        ("aliases = 1", "line 1: aliases: must be a table"),
+        ("[aliases]\nazure = 1", "line 2: aliases.azure: must be a table"),
         ("[aliases.azure]\nprod = 1", "provider and model"),
         ('[aliases.azure]\nprod = ["azure", "none"]', "not in the price book"),
     ],

@@ -5,11 +5,21 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from detectors.contract import Report
-from service.models import Account, Audit
-from service.models.audits.audit_settings import save_assumptions, save_price_terms
+from service.config import Config
+from service.core.blobs import BlobStore
+from service.models import Account, Audit, AuditSettings
+from service.models.audits.audit_settings import (
+    find_settings,
+    rewrite_terms,
+    save_assumptions,
+    save_price_terms,
+)
+from service.models.base import utc_now
+from service.operations.maintenance.housekeeping import Housekeeping
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
@@ -72,3 +82,67 @@ def test_an_audit_uses_the_prices_of_its_account(engine: Engine, new_audit: NewA
     after = report_of(engine, discounted)
     assert len(after.prices.negotiated) == len(providers)
     assert after.audit.total_spend_usd == pytest.approx(before.audit.total_spend_usd / 2)
+
+
+STORED = """\
+# rates of the contract, confidential
+[discounts]
+openai = "1e-300000000"
+anthropic = 0.5
+
+[overrides.openai."gpt-5.4"]
+input_mtok = "1e999999"
+output_mtok = 1
+"""
+WRITTEN = "[discounts]\nanthropic = 0.5\n"
+
+
+def test_prices_that_an_earlier_release_accepted_fail_no_audit_and_are_written_again(
+    engine: Engine, new_audit: NewAudit, config: Config, blobs: BlobStore
+) -> None:
+    audit_id = new_audit()
+    _store(engine, audit_id, STORED)
+    run_audit(audit_id)
+    prices = report_of(engine, audit_id).prices
+    assert prices.negotiated == ("anthropic: 50% off",)
+    assert [each.partition(":")[0] for each in prices.excluded] == ["line 3", "line 7"]
+    settings = _keep_house(engine, config, blobs, audit_id)
+    assert (settings.price_terms, settings.terms_excluded) == (WRITTEN, 2)
+    changed_at = settings.changed_at
+    assert _keep_house(engine, config, blobs, audit_id).changed_at == changed_at
+    # A process of the earlier release may still store what was typed.
+    _store(engine, audit_id, "# again\n" + WRITTEN)
+    settings = _keep_house(engine, config, blobs, audit_id)
+    assert (settings.price_terms, settings.terms_excluded) == (WRITTEN, 0)
+
+
+def test_terms_that_change_while_they_are_written_again_stay(
+    engine: Engine, new_audit: NewAudit
+) -> None:
+    audit_id = new_audit()
+    account_id = load(engine, audit_id).account_id
+    _store(engine, audit_id, STORED)
+    with engine.begin() as connection:
+        rewrite_terms(connection, account_id, "what was read before", WRITTEN, 0)
+    with Session(engine) as session:
+        assert find_settings(session, account_id).price_terms == STORED
+
+
+def _store(engine: Engine, audit_id: str, typed: str) -> None:
+    """Store terms as the previous release does."""
+    with engine.begin() as connection:
+        values = {"account_id": load(engine, audit_id).account_id, "price_terms": typed}
+        statement = insert(AuditSettings).values({**values, "changed_at": utc_now()})
+        own = statement.on_conflict_do_update(
+            index_elements=["account_id"], set_={"price_terms": typed}
+        )
+        connection.execute(own)
+
+
+def _keep_house(engine: Engine, config: Config, blobs: BlobStore, audit_id: str) -> AuditSettings:
+    housekeeping = Housekeeping(config, blobs)
+    with engine.connect() as connection:
+        for _ in range(20):
+            housekeeping.take_turn(connection)
+    with Session(engine) as session:
+        return session.get_one(AuditSettings, load(engine, audit_id).account_id)

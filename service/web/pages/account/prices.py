@@ -5,16 +5,26 @@ from typing import Any, Final
 from flask import Blueprint, Response, redirect, render_template, request, url_for
 
 from detectors.errors import PriceTermsError
-from service.errors import InvalidRequestError
-from service.models.audits.audit_settings import find_settings, save_price_terms
+from service.models.audits.audit_settings import (
+    count_excluded,
+    find_settings,
+    save_price_terms,
+)
 from service.operations.price_book import load_prices
-from service.operations.price_terms import Named, add_price, add_terms
+from service.operations.price_terms import (
+    MAX_BYTES,
+    MAX_CHARACTERS,
+    Named,
+    add_price,
+    decode,
+    list_excluded,
+    write_terms,
+)
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import keep_private
 
-MAX_CHARACTERS: Final = 40_000
 _MAX_NAME: Final = 200
 _FIELDS: Final = ("provider", "model", "as_provider", "as_model", "input_mtok", "output_mtok")
 
@@ -25,7 +35,14 @@ blueprint.after_request(keep_private)
 @blueprint.get("")
 @require_visitor
 def home() -> str:
-    return _show(_stored(), _named(request.args), is_saved="saved" in request.args)
+    session, account_id = get_session(), current_caller().account_id
+    return _show(
+        _stored(),
+        _named(request.args),
+        is_saved="saved" in request.args,
+        lost=count_excluded(session, account_id),
+        excluded=list_excluded(session.connection(), _stored()),
+    )
 
 
 @blueprint.post("")
@@ -36,16 +53,13 @@ def save() -> Any:
     terms = request.form.get("terms", "")
     try:
         if file is not None and file.filename:
-            terms = file.stream.read().decode("utf-8-sig")
-        terms = terms.replace("\r\n", "\n")
-        if len(terms) > MAX_CHARACTERS:
-            raise PriceTermsError(f"the file has over {MAX_CHARACTERS:,} characters")
-        add_terms(load_prices(get_session().connection()), terms)
+            terms = decode(file.stream.read(MAX_BYTES + 1))
+        written = write_terms(load_prices(get_session().connection()), terms)
     except UnicodeDecodeError:
         return _show(terms, _named({}), problem="This file isn't UTF-8 text."), 422
     except PriceTermsError as error:
         return _show(terms, _named({}), problem=_sentence(error)), 422
-    return _save(terms)
+    return _save(written)
 
 
 @blueprint.post("/models")
@@ -77,8 +91,6 @@ def export() -> Response:
 
 
 def _save(terms: str) -> Any:
-    if len(terms) > MAX_CHARACTERS:
-        raise InvalidRequestError(f"The file has over {MAX_CHARACTERS:,} characters.")
     save_price_terms(get_session(), current_caller().account_id, terms)
     get_session().commit()
     return redirect(url_for("prices.home", saved=""), 303)
@@ -92,9 +104,8 @@ def _named(given: Any) -> Named:
     return Named(**{name: given.get(name, "").strip()[:_MAX_NAME] for name in _FIELDS})
 
 
-def _show(
-    terms: str, named: Named, *, problem: str = "", model_problem: str = "", is_saved: bool = False
-) -> str:
+def _show(terms: str, named: Named, **said: Any) -> str:
+    """Render the page with what it says of the terms, such as a `problem`."""
     prices = load_prices(get_session().connection()) if named.model else None
     near = prices.suggest(named.provider, named.model) if prices else ()
     return render_template(
@@ -102,10 +113,8 @@ def _show(
         terms=terms,
         named=named,
         near=near,
-        problem=problem,
-        model_problem=model_problem,
-        is_saved=is_saved,
         most=MAX_CHARACTERS,
+        **said,
     )
 
 

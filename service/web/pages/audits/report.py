@@ -100,8 +100,8 @@ def json(token: str) -> Response:
     {"type": "string"},
     content_type="text/csv",
     description=(
-        "All findings as a table. That of a batch with calls of less than a week has the batch's own "
-        "dollars and no monthly_cost_impact_usd."
+        "All findings as a table. That of a batch with calls of less than a week has the batch's "
+        "own dollars and no monthly_cost_impact_usd."
     ),
 )
 def findings_csv(token: str) -> Response:

@@ -27,6 +27,9 @@ anthropic = 0.12
 [aliases.azure]
 "prod-*" = { provider = "azure", model = "gpt-4o" }
 """
+MANY = "".join(f'x{number} = ["azure", "gpt-4o"]\n' for number in range(1_001))
+SHORT = "".join(f'{number:x}=["azure","gpt-4o"]\n' for number in range(1_000))
+WRITTEN = TERMS.partition("\n")[2]
 
 
 def send(client: FlaskClient, person: Person, form_id: str, **fields: Any) -> TestResponse:
@@ -38,16 +41,20 @@ def stored(session: Session) -> str:
     return session.scalars(select(AuditSettings.price_terms)).one()
 
 
-def test_terms_are_saved_as_they_were_typed_and_exported(
+def test_terms_are_saved_as_we_write_them_and_exported(
     client: FlaskClient, person: Person, db_session: Session
 ) -> None:
     answer = send(client, person, "terms-form", terms=TERMS.replace("\n", "\r\n"))
     assert (answer.status_code, answer.location) == (303, f"{PATH}?saved=")
-    assert stored(db_session) == TERMS
-    assert "the contract of 2026" in client.get(PATH, headers=person.headers).text
+    assert stored(db_session) == WRITTEN
+    page = client.get(PATH, headers=person.headers).text
+    assert "the contract of 2026" not in page
+    assert "anthropic = 0.12" in page
     file = client.get(f"{PATH}/export", headers=person.headers)
-    assert file.get_data(as_text=True) == TERMS
+    assert file.get_data(as_text=True) == WRITTEN
     assert "attachment" in file.headers["Content-Disposition"]
+    send(client, person, "terms-form", terms=WRITTEN)
+    assert stored(db_session) == WRITTEN
 
 
 def test_a_file_is_imported_in_place_of_the_text(
@@ -55,17 +62,36 @@ def test_a_file_is_imported_in_place_of_the_text(
 ) -> None:
     file = (BytesIO(TERMS.encode()), "prices.toml")
     assert send(client, person, "terms-form", terms="", file=file).status_code == 303
-    assert stored(db_session) == TERMS
+    assert stored(db_session) == WRITTEN
 
 
 @pytest.mark.parametrize(
     ("terms", "problem"),
     [
         ("[discounts", "This is not TOML"),
-        ("[discount]", "Unknown 'discount'; use discounts, overrides, aliases"),
+        ("[discount]", "Line 1: unknown 'discount'; use discounts, overrides, aliases"),
         ("[discounts]\nopenay = 0.1", "this provider is not in the price book"),
         ('[aliases.azure]\nx = { model = "gpt-4o" }', "expected provider and model"),
         ("#" + "a" * 40_000, "has over 40,000 characters"),
+        ("[aliases.azure]\n" + SHORT, "As we store them, these prices have over 40,000"),
+        ('[discounts]\nopenai = "1e-300000000"', "Line 2: discounts.openai: expected a share"),
+        ("a." * 15_000 + "b = 1", "Line 1: expected a key of at most 8 parts"),
+        (f"[discounts]\nopenai = {'9' * 5_000}", "Line 2: expected a name or a number"),
+        ("x = " + "[" * 10_000, "Line 1: expected at most 8 brackets"),
+        ("[aliases.a]\n" + MANY, "Expected at most 1,000 prices and aliases"),
+    ],
+    ids=[
+        "syntax",
+        "table",
+        "provider",
+        "alias",
+        "long",
+        "short",
+        "tiny",
+        "key",
+        "digits",
+        "depth",
+        "many",
     ],
 )
 def test_a_mistake_is_named_and_nothing_is_saved(
@@ -75,6 +101,24 @@ def test_a_mistake_is_named_and_nothing_is_saved(
     assert answer.status_code == 422
     assert problem in words(answer)
     assert db_session.scalars(select(AuditSettings)).all() == []
+
+
+def test_prices_that_no_longer_apply_are_named_on_the_page(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    typed = '[discounts]\nopenai = 0.1\n[aliases.azure]\nprod = ["azure", "gpt-gone"]\n'
+    with sessions() as session:
+        session.add(
+            AuditSettings(account_id=person.account_id, price_terms=typed, terms_excluded=2)
+        )
+        session.commit()
+    page = words(client.get(PATH, headers=person.headers))
+    assert "Audits exclude this price: Line 4: aliases.azure.prod:" in page
+    assert "We removed 2 prices that we couldn’t read any more" in page
+    send(client, person, "terms-form", terms="[discounts]\nopenai = 0.1")
+    page = words(client.get(PATH, headers=person.headers))
+    assert "exclude" not in page
+    assert "We removed" not in page
 
 
 def test_a_file_that_is_no_text_is_refused(client: FlaskClient, person: Person) -> None:
