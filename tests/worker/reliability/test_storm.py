@@ -361,8 +361,9 @@ def _describe(storage: str, storm: Storm, faults: Sequence[tuple[str, Fault]]) -
     rows = storm.system.rows
     attempts = "sum(starts), sum(starts_before_rerun), max(starts - starts_before_rerun)"
     logs = storm.system.folder.glob("*.log")
-    lines = (line for log in logs for line in log.read_text(errors="replace").splitlines())
-    events = Counter(found[1] for line in lines if (found := _EVENT.search(line)))
+    events = Counter[str]()
+    for log in logs:
+        events.update(_EVENT.findall(log.read_text(errors="replace")))
     found = {
         "storm": f"{storage}, {MINUTES / 2:.1f} minutes, {', '.join(name for name, _ in faults)}",
         "accepted": {kind: len(ids) for kind, ids in storm.accepted.items()},
