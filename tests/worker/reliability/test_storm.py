@@ -207,7 +207,7 @@ class Storm:
 
     # What is there afterwards
 
-    def settle(self) -> None:
+    def wait_for_all(self) -> None:
         """Wait until nothing waits; nobody helps."""
         waiting = (
             "SELECT 1 FROM span_batches WHERE calls > 0",
@@ -326,7 +326,7 @@ def test_a_storm_of_outages_costs_nothing_but_time(storage: str, note: Note, sha
         storm = Storm(system, receiver)
         storm.blow(faults, MINUTES / 2 * 60 * share)
         try:
-            storm.settle()
+            storm.wait_for_all()
         finally:
             sys.stdout.write(_describe(storage, storm, faults))
 
