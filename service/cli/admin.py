@@ -76,7 +76,7 @@ def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
     print_fields({"audit_id": audit.id, "is_repeat": not is_new}, as_json)
 
 
-class _Since(click.ParamType):
+class _Since(click.ParamType[datetime]):
     """A time in ISO 8601, in UTC unless it says otherwise, or how long ago it was: 90m, 2h, 3d."""
 
     name = "TIME"

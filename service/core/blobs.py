@@ -35,8 +35,9 @@ _S3_PART_BYTES: Final = 4 * 1024 * 1024
 _S3_CONNECT_SECONDS: Final = 2.0
 # A request is begun again only within this time, so that the last one ends within 10 seconds.
 _S3_REQUEST_SECONDS: Final = 4.0
-_S3_RETRY_SECONDS: Final = 4.5
+_S3_RETRY_SECONDS: Final = 4.2
 _S3_RETRIES: Final = 3
+_S3_PAUSE: Final = timedelta(seconds=0.1)
 # What a disk must have room for to be usable.
 _ROOM_BYTES: Final = 1024 * 1024
 # How the S3 library words what failed, and how we do: its own texts contain addresses.
@@ -327,7 +328,7 @@ class S3Blobs(BlobStore):
         retries = {
             "max_retries": _S3_RETRIES,
             "retry_timeout": timedelta(seconds=_S3_RETRY_SECONDS * self._patience),
-            "backoff": {"init_backoff": timedelta(milliseconds=100), "base": 2},
+            "backoff": {"init_backoff": _S3_PAUSE, "max_backoff": 2 * _S3_PAUSE, "base": 2},
         }
         arguments = cast(Any, {"client_options": client, "retry_config": retries})
         return from_url(self._url, config=cast(Any, options), **arguments)

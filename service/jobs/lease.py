@@ -1,6 +1,7 @@
 """Holding audits while they run: a thread that renews their leases until they end."""
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -29,7 +30,7 @@ class HeldLeases:
         self._lease_seconds = lease_seconds
         self._ended = threading.Event()
         self._lost: set[str] = set()
-        self.was_away = False  # the database, when a lease was to be renewed
+        self.was_away = False  # the database, or too slow, when a lease was to be renewed
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
 
     def __enter__(self) -> Self:
@@ -51,6 +52,7 @@ class HeldLeases:
                 self._renew_one(claim)
 
     def _renew_one(self, claim: Claim) -> None:
+        began = time.monotonic()
         try:
             with self._engine.begin() as connection:
                 is_held = renew_lease(connection, claim, self._lease_seconds)
@@ -60,6 +62,7 @@ class HeldLeases:
             LEASE_RENEWALS.labels("failed").inc()
             _log.warning("lease_not_renewed", error_type=type(error).__name__)
             return
+        self.was_away |= time.monotonic() - began > self._lease_seconds / _RENEWALS_PER_LEASE
         LEASE_RENEWALS.labels("renewed" if is_held else "lost").inc()
         if not is_held:
             self._held.remove(claim)

@@ -84,8 +84,8 @@ def queue_failed(
 ) -> Reruns:
     """Queue every batch and file again whose audit has failed since a time, oldest first.
 
-    Each is committed, so an interrupted command can be repeated. The audits of accounts follow by
-    themselves.
+    Each is committed, so an interrupted command can be repeated. The audits of accounts follow
+    with their next import.
     """
     failed = select(Audit.id).where(Audit.status == FAILED, Audit.source != ACCOUNT)
     audit_ids = session.scalars(failed.where(Audit.finished_at >= since).order_by(Audit.created_at))

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from service.jobs import ending
 from service.jobs.outages import DATABASE, NETWORK, STORAGE, Outage, find_outage
 from service.jobs.process import QueueWorker
 from service.jobs.queues import COMPACT_CALLS, AuditQueues
+from service.jobs.transactions import transact as real
 from service.models import Audit
 from service.models.audits.leases import fail_exhausted, list_queued, postpone_audit
 from service.models.base import utc_now
@@ -227,8 +229,7 @@ def test_the_end_of_an_attempt_waits_for_the_database(
         tries.append(1)
         return _unavailable() if len(tries) < 3 else real(*arguments)
 
-    real = ending.transact
-    monkeypatch.setattr(ending, "transact", transact)
+    monkeypatch.setattr("service.jobs.ending.transact", transact)
     monkeypatch.setattr(ending, "_PAUSE_SECONDS", 0.0)
     ending.postpone(engine, [held], CERTAIN)
     assert (load(engine, held.audit_id).status, _counted(engine, held.audit_id)) == ("queued", 2)
@@ -360,8 +361,7 @@ def test_a_connection_that_broke_may_be_the_statements_fault(engine: Engine) -> 
 
 
 def test_a_cluster_that_is_away_may_be_an_outage() -> None:
-    import grpc
-
+    grpc = import_module("grpc")
     channel = grpc.insecure_channel("127.0.0.1:1")
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/x")(b"", timeout=5)

@@ -207,7 +207,7 @@ class Storm:
 
     # What is there afterwards
 
-    def settle(self) -> None:
+    def wait_for_all(self) -> None:
         """Wait until nothing waits; nobody helps."""
         waiting = (
             "SELECT 1 FROM span_batches WHERE calls > 0",
@@ -326,7 +326,7 @@ def test_a_storm_of_outages_costs_nothing_but_time(storage: str, note: Note, sha
         storm = Storm(system, receiver)
         storm.blow(faults, MINUTES / 2 * 60 * share)
         try:
-            storm.settle()
+            storm.wait_for_all()
         finally:
             sys.stdout.write(_describe(storage, storm, faults))
 
@@ -361,8 +361,9 @@ def _describe(storage: str, storm: Storm, faults: Sequence[tuple[str, Fault]]) -
     rows = storm.system.rows
     attempts = "sum(starts), sum(starts_before_rerun), max(starts - starts_before_rerun)"
     logs = storm.system.folder.glob("*.log")
-    lines = (line for log in logs for line in log.read_text(errors="replace").splitlines())
-    events = Counter(found[1] for line in lines if (found := _EVENT.search(line)))
+    events = Counter[str]()
+    for log in logs:
+        events.update(_EVENT.findall(log.read_text(errors="replace")))
     found = {
         "storm": f"{storage}, {MINUTES / 2:.1f} minutes, {', '.join(name for name, _ in faults)}",
         "accepted": {kind: len(ids) for kind, ids in storm.accepted.items()},

@@ -63,10 +63,8 @@ class Health:
             if name not in self._running or self._running[name].done():
                 self._running[name] = _start(probe)
         wait(self._running.values(), _PROBE_SECONDS)
-        return {
-            name: OK if probe.done() and probe.result() else DOWN
-            for name, probe in self._running.items()
-        }
+        running = {name: self._running[name] for name in self.probes}
+        return {n: OK if each.done() and each.result() else DOWN for n, each in running.items()}
 
 
 def _start(probe: Callable[[], bool]) -> Future[bool]:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -404,7 +405,8 @@ def test_an_outage_is_tried_once_for_all_accounts_after_growing_pauses(
 ) -> None:
     """Each try may take ten seconds, which the sweeper doesn't have."""
     away, now = _Away(), [1000.0]
-    monkeypatch.setattr(span_imports.time, "monotonic", lambda: now[0])
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("service.operations.maintenance.span_imports.time", clock)
     monkeypatch.setattr(span_imports, "delete_carried", lambda _connection: None)
     monkeypatch.setattr(span_imports, "list_accounts_due", lambda *_: ["a", "b", "c"])
     monkeypatch.setattr(span_imports, "close_import", lambda *_: away.put("", b""))

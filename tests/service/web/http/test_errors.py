@@ -51,7 +51,8 @@ def test_a_storage_that_fails_is_worth_a_retry(
     response = client.get(path)
     assert (response.status_code, response.headers["Retry-After"]) == (503, "2")
     if path.startswith("/api"):
-        assert error_of(response)["message"].startswith("Storage is temporarily unavailable.")
+        message = error_of(response, 503, "unavailable")
+        assert message.startswith("Storage is temporarily unavailable.")
     assert "S3 didn't respond in time" in caplog.text
     missing = _breaking_app(make_app, BlobNotFoundError("raw/x.jsonl")).test_client()
     assert missing.get(path).status_code == 500
