@@ -98,6 +98,13 @@ def test_files_with_calls_of_a_replaced_reading_are_written_again() -> None:
     assert planned(*files, replaced=[(before(2), TODAY)]) == [{files[1].id}, {files[2].id}]
 
 
+def test_new_files_of_a_day_whose_calls_were_deleted_do_not_wait_for_more() -> None:
+    later = TODAY + timedelta(days=9)
+    files = [on(TODAY), on(later), on(later)]
+    assert planned(*files) == []
+    assert planned(*files, replaced=[(later, date.max)]) == [{files[1].id, files[2].id}]
+
+
 def test_more_calls_than_a_worker_can_merge_stay_in_several_files() -> None:
     large = [on(before(1), DAY, calls=plan.MAX_CALLS - 50) for _ in range(2)]
     assert planned(*large) == []
