@@ -73,6 +73,7 @@ from detectors.contract.report import (
     Report,
 )
 from detectors.contract.spend import (
+    SPARSE_CALLS,
     DailySpend,
     KnownModel,
     MergedCalls,
@@ -102,6 +103,7 @@ from detectors.contract.traffic import (
 __all__ = [
     "DailySpend",
     "MergedCalls",
+    "SPARSE_CALLS",
     "StoredImport",
     "name_prices",
     "ASSUMPTIONS",
