@@ -319,7 +319,8 @@ def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compactio
     chosen, book = transact(tools.engine, partial(find_account_terms, account_id=account_id))
     terms = library.Terms.of(book, chosen.price_terms, chosen.assumptions)
     merge = partial(library.merge_stored, terms=terms)
-    return library, terms, Compaction(tools.engine, tools.blobs, account_id, merge)
+    both = (merge, library.find_repeated_calls)
+    return library, terms, Compaction(tools.engine, tools.blobs, account_id, *both)
 
 
 def compact_calls(account_id: str) -> None:

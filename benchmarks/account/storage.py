@@ -55,7 +55,7 @@ def merge_files(engine: Engine) -> None:
     """Wait until the workers have merged all files, as if their calls had come an hour ago."""
     with engine.begin() as connection:
         connection.execute(text("UPDATE call_files SET created_at = now() - interval '1 hour'"))
-    unmerged = text("SELECT count(*) FROM call_files WHERE replaced_at IS NULL AND level < 100")
+    unmerged = text("SELECT count(*) FROM call_files WHERE replaced_at IS NULL AND level < 50")
     ends_at = time.monotonic() + _MERGING_SECONDS
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         while connection.scalar(unmerged):

@@ -74,6 +74,7 @@ from detectors.contract.report import (
     Report,
 )
 from detectors.contract.spend import (
+    SPARSE_CALLS,
     DailySpend,
     KnownModel,
     MergedCalls,
@@ -104,6 +105,7 @@ from detectors.contract.traffic import (
 __all__ = [
     "DailySpend",
     "MergedCalls",
+    "SPARSE_CALLS",
     "StoredImport",
     "name_prices",
     "ASSUMPTIONS",

@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from hashlib import md5
+from typing import Final
 
 from msgspec import Struct
+
+# Days with so few calls together share a stored file: a file of its own for each would cost more.
+SPARSE_CALLS: Final = 10_000
 
 
 class SpendByModel(Struct, frozen=True, kw_only=True):

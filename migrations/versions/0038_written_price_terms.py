@@ -4,14 +4,14 @@ Housekeeping rewrites those that an earlier release has stored as they were type
 stores until it has stopped. It reads both forms.
 
 Revision ID: 0038
-Revises: 0034
+Revises: 0036
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0038"
-down_revision = "0034"
+down_revision = "0036"
 branch_labels = None
 depends_on = None
 

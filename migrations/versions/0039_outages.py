@@ -1,14 +1,14 @@
 """How many attempts at an audit an outage has ended in a row, and when the next may begin.
 
 Revision ID: 0039
-Revises: 0034
+Revises: 0038
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0039"
-down_revision = "0034"
+down_revision = "0038"
 branch_labels = None
 depends_on = None
 

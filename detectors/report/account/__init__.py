@@ -3,7 +3,12 @@
 from detectors.report.account.call_files import CallFile, merge_files, read_calls, write_calls
 from detectors.report.account.daily_spend import sum_spend
 from detectors.report.account.imports import Import, Terms, audit_imports
-from detectors.report.account.merging import merge_stored, read_import, sum_stored
+from detectors.report.account.merging import (
+    find_repeated_calls,
+    merge_stored,
+    read_import,
+    sum_stored,
+)
 from detectors.report.account.spark_windows import SparkWindows
 from detectors.report.account.windows import audit_window
 
@@ -14,6 +19,7 @@ __all__ = [
     "Terms",
     "audit_imports",
     "audit_window",
+    "find_repeated_calls",
     "merge_files",
     "merge_stored",
     "read_import",

@@ -1,5 +1,7 @@
 """Files of an account's calls: merged, each call once, one file per day or month.
 
+Days with few calls share a file with others of their month.
+
 A stored file has the columns of a frame of calls, the import that brought each call as
 `import_id`, and its calls in order of time. The frame of a single import has no such column yet.
 """
@@ -13,6 +15,7 @@ from typing import IO, BinaryIO, Final
 import msgspec
 import polars as pl
 
+from detectors.contract import SPARSE_CALLS
 from detectors.formats.columns import ASSUMED
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 from detectors.report.account.file_counts import FileCounts
@@ -91,10 +94,13 @@ def merge_files(
     frames: Iterable[pl.DataFrame],
     *,
     months_before: date,
+    today: date | None = None,
     without: Collection[str] = (),
     deleted: Sequence[Deleted] = (),
 ) -> Iterator[CallFile]:
     """Merge calls into one file per day, or per month for months that end before a day.
+
+    Consecutive days of a month share a file while they have at most `SPARSE_CALLS` calls.
 
     Parameters
     ----------
@@ -102,6 +108,8 @@ def merge_files(
         Calls as `read_calls` returns them.
     months_before : date
         Earlier months, in UTC, become one file each.
+    today : date, optional
+        A day that shares its file with no other, because more of its calls will come.
     without : collection of str
         Imports whose calls are excluded, because a later reading replaces them.
     deleted : sequence of (str, date, date)
@@ -110,8 +118,8 @@ def merge_files(
     Yields
     ------
     CallFile
-        The calls of one day or month in order of time; days without calls have no file. Duplicates
-        are always of the same day, since equal calls have the same time.
+        The calls of the days in order of time; days without calls have no file. Duplicates are
+        always of the same day, since equal calls have the same time.
     """
     merged = _join(list(frames))
     if without:
@@ -123,12 +131,36 @@ def merge_files(
     merged = merged.sort("ts", maintain_order=True)
     # The calls are sorted, so each period is a slice.
     days = merged["ts"].dt.date()
-    starts = _periods(days[0], days[-1], months_before)
-    ends = [days.search_sorted(day, side="left") for day in starts]
-    for begin, stop in pairwise(ends):
-        if begin < stop:
-            once, duplicates = _drop_duplicates(merged[begin:stop])
-            yield CallFile(days[begin], days[stop - 1], once, duplicates)
+    for begin, stop in pairwise([*_starts(days, months_before, today), days.len()]):
+        once, duplicates = _drop_duplicates(merged[begin:stop])
+        yield CallFile(days[begin], days[stop - 1], once, duplicates)
+
+
+def find_repeated(new: Sequence[pl.DataFrame], others: Iterable[Path | BinaryIO]) -> list[bool]:
+    """Return for each of the other files whether it has a call that is among the new ones, too.
+
+    Without a request ID among the new calls, no other file is read.
+    """
+    named = pl.concat([frame["request_id"] for frame in new]).unique()
+    named = named.filter(named != "")
+    if named.is_empty():
+        return []
+    calls = _join(new)
+    return [_repeats(calls, named, other) for other in others]
+
+
+def _repeats(calls: pl.DataFrame, named: pl.Series, other: Path | BinaryIO) -> bool:
+    ids = pl.read_parquet(other, columns=["request_id"])["request_id"]
+    if not ids.is_in(named.implode()).any():
+        return False
+    if not isinstance(other, Path):
+        other.seek(0)
+    is_suspect = pl.col("request_id").is_in(named.implode())
+    suspects = read_calls(other).filter(is_suspect)
+    same = calls.filter(pl.col("request_id").is_in(suspects["request_id"].implode()))
+    _, dropped = _drop_duplicates(same)
+    _, dropped_from_both = _drop_duplicates(_join([same, suspects]))
+    return dropped_from_both > dropped
 
 
 def _without_deleted(calls: pl.DataFrame, deleted: Sequence[Deleted]) -> pl.DataFrame:
@@ -146,21 +178,21 @@ def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return concat([frame.drop(IMPORT) for frame in frames]).with_columns(imports)
 
 
-def _periods(first: date, last: date, months_before: date) -> list[date]:
-    """Return the first days of all periods, and the day after the last period."""
-    starts = [_start(first, months_before)]
-    while starts[-1] <= last:
-        starts.append(_next(starts[-1], months_before))
+def _starts(days: pl.Series, months_before: date, today: date | None) -> list[int]:
+    """Return the positions in sorted days where a new file begins."""
+    starts, calls, before = list[int](), 0, date.min
+    for number, day in days.rle().struct.unnest().iter_rows():
+        is_same_month = (day.year, day.month) == (before.year, before.month)
+        is_month = is_same_month and _next_month(day) <= months_before
+        is_sparse = calls + number <= SPARSE_CALLS and today not in (before, day)
+        at = starts[-1] + calls if starts else 0
+        if is_month or (is_same_month and is_sparse):
+            calls += number
+        else:
+            starts.append(at)
+            calls = number
+        before = day
     return starts
-
-
-def _start(day: date, months_before: date) -> date:
-    return day.replace(day=1) if _next_month(day) <= months_before else day
-
-
-def _next(start: date, months_before: date) -> date:
-    following = _next_month(start)
-    return following if start.day == 1 and following <= months_before else start + timedelta(days=1)
 
 
 def _next_month(day: date) -> date:

@@ -53,11 +53,15 @@ class FileCounts(msgspec.Struct, frozen=True):
         return cls(_to_frame(days), _to_frame(models), slots)
 
     @classmethod
-    def add(cls, counted: Sequence[Self]) -> Self:
-        """Add up the counts of files that have no day in common."""
+    def add(cls, counted: Sequence[Self], *, instead: pl.DataFrame | None = None) -> Self:
+        """Add up the counts of files; `instead` has those of the days that they have in common."""
+        days = pl.concat([each.days for each in counted])
+        if instead is not None:
+            own = days.filter(~pl.col("day").is_in(instead["day"].implode()))
+            days = pl.concat([own, instead])
         models = pl.concat([each.models for each in counted])
         return cls(
-            pl.concat([each.days for each in counted]),
+            days,
             models.group_by(_MODEL).agg(pl.col("calls", "tokens").sum()),
             add_slots([each.slots for each in counted]),
         )

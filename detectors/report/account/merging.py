@@ -1,6 +1,6 @@
 """Stored files of calls in, fewer stored files out, each with the spend of its calls."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from io import BytesIO
 from typing import BinaryIO, cast
@@ -11,6 +11,7 @@ from detectors.contract import DailySpend, MergedCalls, StoredImport
 from detectors.report.account.call_files import (
     IMPORT,
     Deleted,
+    find_repeated,
     merge_files,
     read_calls,
     write_calls,
@@ -27,12 +28,15 @@ def merge_stored(
     terms: Terms,
     *,
     months_before: date,
+    today: date,
     without: Collection[str] = (),
     deleted: Sequence[Deleted] = (),
 ) -> Iterator[MergedCalls]:
     """Merge stored files as `merge_files` does, and sum the spend of each new file."""
     frames = [read_calls(file, import_id) for file, import_id in files]
-    merged = merge_files(frames, months_before=months_before, without=without, deleted=deleted)
+    merged = merge_files(
+        frames, months_before=months_before, today=today, without=without, deleted=deleted
+    )
     new = list(merged)
     del frames
     calls = [each.frame.drop("import_id") for each in new]
@@ -51,6 +55,14 @@ def merge_stored(
             priced_with=terms.key,
             rates=digest_models(terms, lines),
         )
+
+
+def find_repeated_calls(new: Sequence[Stored], others: Iterable[BinaryIO]) -> list[bool]:
+    """Return for each of the other stored files whether it has a call of the new ones, too.
+
+    Others are read only as far as needed: not at all if no new call has a request ID.
+    """
+    return find_repeated([read_calls(file, import_id) for file, import_id in new], others)
 
 
 def read_import(content: bytes, terms: Terms) -> StoredImport:

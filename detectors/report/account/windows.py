@@ -48,11 +48,6 @@ class _Part(msgspec.Struct, frozen=True):
     last: datetime
     future_calls: int = 0
 
-    @property
-    def days(self) -> range:
-        """Return the days in UTC from the first call to the last, as days since year 1."""
-        return range(self.first.toordinal(), self.last.toordinal() + 1)
-
     def after(self, since: datetime) -> Self:
         """Return the calls after this moment, which are counted again."""
         left = self.frame.filter(pl.col("ts") > since)
@@ -180,15 +175,17 @@ def _cut(parts: Sequence[_Part], span: timedelta) -> list[_Part]:
 def _count(parts: Sequence[_Part]) -> FileCounts:
     """Add up the counts of whole files, and count the other calls.
 
-    Seconds with a call are counted by day, so files that share a day are counted together.
+    Seconds with a call are counted by day, so the days that files share are counted together.
     """
-    parts_of = Counter(day for part in parts for day in part.days)
-    counted, others = list[FileCounts](), list[pl.DataFrame]()
-    for part in parts:
-        if part.counts is not None and all(parts_of[day] == 1 for day in part.days):
-            counted.append(part.counts)
-        else:
-            others.append(part.frame)
+    counted = [part.counts for part in parts if part.counts is not None]
+    others = [part.frame for part in parts if part.counts is None]
     if others:
         counted.append(FileCounts.of(pl.concat(with_equal_types(others))))
-    return FileCounts.add(counted)
+    days = Counter(day for each in counted for day in each.days["day"])
+    shared = [day for day, files in days.items() if files > 1]
+    if not shared:
+        return FileCounts.add(counted)
+    of_days = pl.col("ts").dt.epoch("d").is_in(shared)
+    frames = [part.frame.filter(of_days) for part in parts]
+    again = FileCounts.of(pl.concat(with_equal_types(frames))).days
+    return FileCounts.add(counted, instead=again)

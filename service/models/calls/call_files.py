@@ -39,8 +39,10 @@ from service.models.calls.deleted_calls import DeletedCalls
 FAN_IN: Final = 6
 # Late calls of a closed day are merged into its file once no more have come for a while.
 QUIET: Final = timedelta(minutes=10)
-# A merged file of an open day is one level above the files that it replaces.
+# A merged file of an open day is one level above the files that it replaces. So is one of late
+# calls, which wait from level `LATE` on.
 IMPORT: Final = 0
+LATE: Final = 50
 DAY: Final = 100
 MONTH: Final = 101
 _LIVE: Final = text("replaced_at IS NULL")
@@ -277,15 +279,16 @@ def drop_replaced_imports(connection: Connection, import_ids: Sequence[str]) -> 
 def list_due(connection: Connection, today: date, limit: int) -> Sequence[str]:
     """Return accounts whose files compaction may merge.
 
-    They have a day that is over and not yet one file, many files of an open day, or calls of a
-    replaced reading or that were deleted.
+    They have calls of a day that is over or has not begun, many imports, or calls of a replaced
+    reading or that were deleted.
     """
     is_quiet = CallFile.created_at < func.now() - QUIET
-    is_over = func.bool_or(and_(CallFile.last_day < today, is_quiet))
+    is_other_day = or_(CallFile.last_day < today, CallFile.first_day > today)
+    is_over = func.bool_or(and_(is_other_day, is_quiet))
     has_many = func.count().filter(CallFile.level == IMPORT) >= FAN_IN
     unmerged = (
         select(CallFile.account_id)
-        .where(CallFile.replaced_at.is_(None), CallFile.level < DAY)
+        .where(CallFile.replaced_at.is_(None), CallFile.level < LATE)
         .group_by(CallFile.account_id)
         .having(or_(is_over, has_many))
     )

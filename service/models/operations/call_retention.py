@@ -6,7 +6,7 @@ from typing import Final
 from sqlalchemy import Connection, and_, delete, func, select, update
 
 from service.models.base import utc_now
-from service.models.calls.call_files import DAY, CallFile
+from service.models.calls.call_files import LATE, CallFile
 
 # Calls that were long past when they were imported stay for a while, too.
 _PURGED_AFTER: Final = timedelta(days=30)
@@ -29,7 +29,7 @@ def purge_old(connection: Connection, days: int, limit: int) -> int:
     last_day = utc_now().date() - timedelta(days=days)
     is_old = and_(
         CallFile.replaced_at.is_(None),
-        CallFile.level >= DAY,
+        CallFile.level >= LATE,
         CallFile.last_day < last_day,
         CallFile.created_at < func.now() - _PURGED_AFTER,
     )

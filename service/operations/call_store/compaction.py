@@ -4,12 +4,12 @@ New blobs are written before the transaction that names them, and old blobs are 
 housekeeping. Killed at any step, it loses and doubles nothing: what it left is an orphan blob.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from sqlalchemy import Connection, Engine, text
 
@@ -30,7 +30,7 @@ from service.models.calls.call_files import (
 )
 from service.models.calls.daily_spend import add_spend
 from service.models.calls.future_calls import finish_deletions, list_pending_deletions
-from service.operations.call_store.plan import Merge, months_before, plan_merges
+from service.operations.call_store.plan import MAX_CALLS, File, Merge, months_before, plan_merges
 
 # An arbitrary number: every compaction takes a lock of its account with it.
 _NUMBER: Final = 725_502
@@ -44,6 +44,8 @@ _log = get_logger(__name__)
 # Merges stored files: the files, each with its import if it is the frame of one, and options. The
 # worker hands it in, because this package loads no dataframe library.
 MergeFiles = Callable[..., Iterator[MergedCalls]]
+# Finds which other stored files have a call that is in these files, too.
+FindRepeated = Callable[[Sequence[tuple[BinaryIO, str | None]], Iterable[BinaryIO]], Sequence[bool]]
 New = tuple[dict[str, Any], Sequence[DailySpend]]
 # A reading of an import, and the first and last day of its calls that were deleted.
 Deleted = tuple[Any, ...]
@@ -61,14 +63,15 @@ class Compaction:
     blobs: BlobStore
     account_id: str
     merge: MergeFiles
+    find_repeated: FindRepeated
     now: Callable[[], datetime] = utc_now
 
     def run(self, *, at_once: bool = False) -> int:
         """Merge until nothing is due; return the number of merges.
 
         While another process compacts the account, do nothing. With `at_once`, wait for that
-        process instead, and do not wait for more calls: afterwards, the calls of each day that
-        were published before are in one file.
+        process instead, and do not wait for more calls: afterwards, each call that was
+        published before is once in the merged files.
 
         Raises
         ------
@@ -83,8 +86,14 @@ class Compaction:
                 files = self._transact(list_live)
                 pending = self._transact(list_pending_deletions)
                 deleted = [tuple(row[1:]) for row in pending]
-                days = [(row.first_day, row.last_day) for row in (*replaced, *pending)]
-                due = list(plan_merges(files, self.now(), replaced=days, at_once=at_once))
+                plan = plan_merges(
+                    files,
+                    self.now(),
+                    replaced=[(row.first_day, row.last_day) for row in replaced],
+                    deleted=[(row.first_day, row.last_day) for row in pending],
+                    at_once=at_once,
+                )
+                due = list(plan)
                 done = [
                     (at_once or not is_stop_requested()) and self._run(each, without, deleted)
                     for each in due
@@ -121,10 +130,14 @@ class Compaction:
                 if is_only:
                     connection.execute(_UNLOCK, key)
 
-    def _run(self, due: Merge, without: Sequence[str], deleted: Sequence[Deleted]) -> bool:
+    def _run(self, planned: Merge, without: Sequence[str], deleted: Sequence[Deleted]) -> bool:
         """Write the new files and put them in place of the old; False if these have changed."""
+        live = self._transact(list_live)
+        if not {file.id for file in planned.files} <= {file.id for file in live}:
+            return False  # an earlier merge has taken one of them, and another is planned next
         try:
-            new = self._write(due, without, deleted)
+            due, others = self._find_others(planned, live)
+            new = self._write(due, others, without=without, deleted=deleted)
         except BlobNotFoundError:
             # An audit that was published again has replaced its frame.
             return self._has_changed()
@@ -136,26 +149,50 @@ class Compaction:
             return self._has_changed()
         return True
 
+    def _find_others(self, planned: Merge, live: Iterable[File]) -> tuple[Merge, Sequence[File]]:
+        """Return the merge, with all files that have one of its calls, and others of its days."""
+        others = planned.find_others(live)
+        if not planned.has_new or not others:
+            return planned, others
+        if planned.is_many_for(others):
+            return Merge([*planned.files, *others]), ()
+        with ExitStack() as stack:
+            repeated = self.find_repeated(self._open(planned, stack), self._open_each(others))
+        calls, more = sum(file.calls for file in planned.files), list[File]()
+        for file, is_repeated in zip(others, repeated, strict=False):
+            if is_repeated and calls + file.calls <= MAX_CALLS:
+                more.append(file)
+                calls += file.calls
+        return Merge([*planned.files, *more]), [file for file in others if file not in more]
+
+    def _open(self, due: Merge, stack: ExitStack) -> list[tuple[BinaryIO, str | None]]:
+        return [
+            (stack.enter_context(self.blobs.open(file.blob_key)), file.import_id)
+            for file in due.files
+        ]
+
+    def _open_each(self, files: Iterable[File]) -> Iterator[BinaryIO]:
+        for file in files:
+            with self.blobs.open(file.blob_key) as stored:
+                yield stored
+
     def _has_changed(self) -> bool:
         _log.warning("call_files_changed", account_id=self.account_id)
         return False
 
-    def _write(self, due: Merge, without: Sequence[str], deleted: Sequence[Deleted]) -> list[New]:
+    def _write(self, due: Merge, others: Sequence[File], **excluded: Sequence[Any]) -> list[New]:
         new: list[New] = []
         now = self.now()
+        options = {"months_before": months_before(now), "today": now.date(), **excluded}
         with ExitStack() as stack:
-            files = [
-                (stack.enter_context(self.blobs.open(file.blob_key)), file.import_id)
-                for file in due.files
-            ]
-            options = {"without": without, "deleted": deleted}
-            for merged in self.merge(files, months_before=months_before(now), **options):
-                row = self._row(merged, due, now)
+            for merged in self.merge(self._open(due, stack), **options):
+                level = due.level_of((merged.first_day, merged.last_day), others, now)
+                row = self._row(merged, due, level)
                 self.blobs.put(row["blob_key"], merged.content)
                 new.append((row, merged.spend))
         return new
 
-    def _row(self, merged: MergedCalls, due: Merge, now: datetime) -> dict[str, Any]:
+    def _row(self, merged: MergedCalls, due: Merge, level: int) -> dict[str, Any]:
         days = (merged.first_day, merged.last_day)
         file_id = new_id()
         # Earlier duplicates are counted on the days on which they were found.
@@ -164,7 +201,7 @@ class Compaction:
             "id": file_id,
             "account_id": self.account_id,
             "blob_key": store_key(file_id),
-            "level": due.level_of(*days, now),
+            "level": level,
             "import_id": None,
             "first_day": days[0],
             "last_day": days[1],

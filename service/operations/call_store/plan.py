@@ -1,8 +1,12 @@
 """Which files of an account to merge next.
 
-A closed day becomes one file, and after 60 days its calls join the file of their month. The files
-of the open day are merged in tiers, six of a tier into one of the next, so that each call is
-written a few times in all.
+A closed day becomes one file, sparse days share one, and after 60 days the calls join the file of
+their month. The files of the open day are merged in tiers, six of a tier into one of the next, so
+that each call is written a few times in all.
+
+Calls that come later, or from the future, would rewrite these files again and again. They wait in
+tiers of their own, and join the files of their days when they are many or when a call of them is
+there already. So in files that were merged, but for those of the open day, each call is once.
 """
 
 from collections import defaultdict
@@ -11,12 +15,17 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final, Protocol
 
-from service.models.calls.call_files import DAY, FAN_IN, IMPORT, MONTH, QUIET
+from detectors.contract import SPARSE_CALLS
+from service.models.calls.call_files import DAY, FAN_IN, IMPORT, LATE, MONTH, QUIET
 
 # Older days become months.
 MONTHS_AFTER_DAYS: Final = 60
 # More would not fit into the memory of a worker.
 MAX_CALLS: Final = 5_000_000
+# More would not be open at the same time; a day of one-minute batches has 1,440.
+MAX_FILES: Final = 2_000
+# Late calls join the files of their days when these have at most so many times as many.
+LATE_SHARE: Final = 4
 
 Days = tuple[date, date]
 
@@ -41,13 +50,42 @@ class Merge:
 
     files: Sequence[File]
 
-    def level_of(self, first_day: date, last_day: date, now: datetime) -> int:
-        """Return the level of a new file with calls of these days."""
-        if last_day < months_before(now):
-            return MONTH
-        if last_day < now.date():
-            return DAY
-        return 1 + max((file.level for file in self.files if file.level < DAY), default=IMPORT)
+    @property
+    def has_new(self) -> bool:
+        """Check whether calls may be among the merged files of their days already."""
+        return any(file.level < LATE for file in self.files)
+
+    def find_others(self, live: Iterable[File]) -> list[File]:
+        """Return the other files that were merged and may have calls of the same days."""
+        own = {file.id for file in self.files}
+        spans = [(file.first_day, file.last_day) for file in self.files]
+        return [
+            file
+            for file in live
+            if file.level >= LATE
+            and file.id not in own
+            and any(_overlaps(file, span) for span in spans)
+        ]
+
+    def is_many_for(self, others: Iterable[File]) -> bool:
+        """Check whether these calls are worth writing the other files again, which have room."""
+        calls, of_others = (sum(file.calls for file in each) for each in (self.files, others))
+        return calls * LATE_SHARE >= of_others and calls + of_others <= MAX_CALLS
+
+    def level_of(self, days: Days, others: Iterable[File], now: datetime) -> int:
+        """Return the level of a new file with calls of these days, beside the other files."""
+        today = now.date()
+        if days == (today, today):
+            level = max((file.level for file in self.files if file.level < LATE), default=IMPORT)
+            return min(level + 1, LATE - 1)
+        if days[1] > today or any(file.level >= DAY and _overlaps(file, days) for file in others):
+            level = max((file.level for file in self.files if file.level < DAY), default=LATE)
+            return min(max(level + 1, LATE), DAY - 1)
+        return MONTH if days[1] < months_before(now) else DAY
+
+
+def _overlaps(file: File, days: Days) -> bool:
+    return file.first_day <= days[1] and file.last_day >= days[0]
 
 
 def months_before(now: datetime) -> date:
@@ -56,7 +94,12 @@ def months_before(now: datetime) -> date:
 
 
 def plan_merges(
-    files: Sequence[File], now: datetime, *, replaced: Sequence[Days] = (), at_once: bool = False
+    files: Sequence[File],
+    now: datetime,
+    *,
+    replaced: Sequence[Days] = (),
+    deleted: Sequence[Days] = (),
+    at_once: bool = False,
 ) -> Iterator[Merge]:
     """Yield the merges that are due; no file is in two of them.
 
@@ -67,43 +110,67 @@ def plan_merges(
     now : datetime
         In UTC.
     replaced : sequence of (date, date)
-        Days with calls of imports that were replaced, or that were deleted: their files are
-        written again.
+        Days with calls of imports that were replaced: their merged files are written again.
+    deleted : sequence of (date, date)
+        Days with calls that were deleted: their new files don't wait for more, either.
     at_once : bool
         Merge all that can be merged, without waiting for more.
     """
-    spread = [file for file in files if file.first_day != file.last_day and file.level != MONTH]
-    yield from map(Merge, _by_size(spread))
-    others = [file for file in files if file not in spread]
-    periods: dict[date, list[File]] = defaultdict(list)
-    for file in others:
-        periods[_period(file.first_day, now)].append(file)
-    for period, own in periods.items():
-        is_replaced = any(_overlaps(file, days) for file in own for days in replaced)
-        if is_replaced:
-            yield from map(Merge, _by_size(own))
-        elif period >= now.date():
-            yield from _merge_open_day(own, at_once=at_once)
-        elif at_once or _is_quiet(own, now):
-            level = MONTH if period < months_before(now) else DAY
+    today = now.date()
+    again = {
+        file.id
+        for file in files
+        if file.level > IMPORT and any(_overlaps(file, days) for days in (*replaced, *deleted))
+    }
+    yield from (Merge([file]) for file in files if file.id in again)
+    others = [file for file in files if file.id not in again]
+    merged = [file for file in others if file.level >= LATE]
+    new = [file for file in others if file.level < LATE]
+    open_day = [file for file in new if file.first_day == file.last_day == today]
+    if open_day:
+        yield from _merge_open_day(open_day, at_once=at_once)
+    for some in _by_days(file for file in new if (file.first_day, file.last_day) != (today, today)):
+        is_deleted = any(_overlaps(file, days) for file in some for days in deleted)
+        if at_once or is_deleted or _is_due(some, now):
+            yield Merge(some)
+    for month, own in _by_month(merged).items():
+        if month < months_before(now) and any(file.level == DAY for file in own):
             parts = _by_size(own)
-            yield from (Merge(part) for part in parts if len(part) > 1 or part[0].level < level)
+            yield from (Merge(part) for part in parts if len(part) > 1 or part[0].level == DAY)
+        else:
+            yield from _merge_month(own, today)
 
 
-def _period(day: date, now: datetime) -> date:
-    """Return the first day of the month or day whose calls belong in one file."""
-    month = day.replace(day=1)
-    return month if month < months_before(now) else day
+def _by_days(files: Iterable[File]) -> Iterator[list[File]]:
+    """Yield lists of new files that a worker can merge, in order of days; sparse days together."""
+    some, calls, last_day = list[File](), 0, date.min
+    for file in sorted(files, key=lambda file: (file.first_day, file.last_day, file.calls)):
+        calls += file.calls
+        is_full = calls > MAX_CALLS or len(some) == MAX_FILES
+        if some and (is_full or (file.first_day > last_day and calls > SPARSE_CALLS)):
+            yield some
+            some, calls = [], file.calls
+        some.append(file)
+        last_day = max(last_day, file.last_day)
+    if some:
+        yield some
 
 
-def _overlaps(file: File, days: Days) -> bool:
-    return file.first_day <= days[1] and file.last_day >= days[0]
+def _by_month(files: Iterable[File]) -> dict[date, list[File]]:
+    months: dict[date, list[File]] = defaultdict(list)
+    for file in files:
+        months[file.first_day.replace(day=1)].append(file)
+    return months
 
 
-def _is_quiet(files: Sequence[File], now: datetime) -> bool:
-    """Check whether no more calls of a closed period came for a while, or very many did."""
+def _is_due(files: Sequence[File], now: datetime) -> bool:
+    """Check whether calls are not those of the open day, and no more came for a while, or many."""
     new = [file for file in files if file.level == IMPORT]
-    return len(new) >= FAN_IN or all(file.created_at < now - QUIET for file in new)
+    return (
+        len(new) >= FAN_IN
+        or any(file.first_day <= now.date() <= file.last_day for file in files)
+        or all(file.created_at < now - QUIET for file in new)
+    )
 
 
 def _merge_open_day(files: Sequence[File], *, at_once: bool) -> Iterator[Merge]:
@@ -111,12 +178,65 @@ def _merge_open_day(files: Sequence[File], *, at_once: bool) -> Iterator[Merge]:
         if len(files) > 1 or files[0].level == IMPORT:
             yield from map(Merge, _by_size(files))
         return
-    tiers: dict[int, list[File]] = defaultdict(list)
-    for file in files:
-        tiers[file.level].append(file)
-    for own in tiers.values():
+    for own in _by_level(files).values():
         if len(own) >= FAN_IN:
             yield from map(Merge, _by_size(own))
+
+
+def _merge_month(files: Sequence[File], today: date) -> Iterator[Merge]:
+    """Yield merges of files with the same days, of late calls that are many, and of small files."""
+    used = set[str]()
+
+    def merge(some: Sequence[File]) -> Merge:
+        used.update(file.id for file in some)
+        return Merge(some)
+
+    finals = [file for file in files if file.level >= DAY]
+    for same in _overlapping(finals):  # as earlier releases have left them
+        yield from (merge(part) for part in _by_size(same) if len(part) > 1)
+    for late in (file for file in files if file.level < DAY and file.last_day < today):
+        same = [file for file in finals if _overlaps(file, (late.first_day, late.last_day))]
+        is_free = not used.intersection(file.id for file in same)
+        if is_free and Merge([late]).is_many_for(same):
+            yield merge([late, *same])
+    rest = (file for file in files if file.id not in used)
+    for alike in _by_level(rest, small=SPARSE_CALLS // FAN_IN).values():
+        yield from (Merge(some) for some in _together(alike) if len(some) >= FAN_IN)
+
+
+def _overlapping(files: Iterable[File]) -> Iterator[list[File]]:
+    """Yield lists of files that have days in common."""
+    some, last_day = list[File](), date.min
+    for file in sorted(files, key=lambda file: file.first_day):
+        if file.first_day > last_day and some:
+            yield some
+            some = []
+        some.append(file)
+        last_day = max(last_day, file.last_day)
+    if some:
+        yield some
+
+
+def _by_level(files: Iterable[File], small: int = 0) -> dict[int, list[File]]:
+    """Group by level; small files of late calls are one group, whatever their level is."""
+    levels: dict[int, list[File]] = defaultdict(list)
+    for file in files:
+        levels[LATE if LATE < file.level < DAY and file.calls <= small else file.level].append(file)
+    return levels
+
+
+def _together(files: Iterable[File]) -> Iterator[list[File]]:
+    """Yield lists of files of the same days, and of files that are sparse together."""
+    some, calls = list[File](), 0
+    for file in sorted(files, key=lambda file: (file.first_day, file.last_day)):
+        calls += file.calls
+        is_same = bool(some) and _overlaps(file, (some[0].first_day, some[0].last_day))
+        if some and (calls > MAX_CALLS or not (is_same or calls <= SPARSE_CALLS)):
+            yield some
+            some, calls = [], file.calls
+        some.append(file)
+    if some:
+        yield some
 
 
 def _by_size(files: Iterable[File]) -> Iterator[list[File]]:

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 from msgspec.structs import astuple
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.orm import Session
 
 from detectors.contract import DailySpend
@@ -61,6 +61,25 @@ def test_lines_that_are_added_changed_and_deleted_change_the_days(
     assert _check(db_session) == 3
     db_session.execute(delete(SpendRow).where(SpendRow.day == NEXT))
     assert _check(db_session) == 2
+
+
+def test_the_sums_of_a_dropped_file_are_deleted_without_an_update(
+    ada: Browser, db_session: Session
+) -> None:
+    """An update to zero before would leave a second dead row in each index."""
+    for cost in ("2", "3"):
+        add_spend(db_session, ada.account_id, spend_line(FIRST, cost), spend_line(NEXT, cost))
+    dropped, kept = db_session.scalars(select(CallFile.id)).all()
+    daily_spend.drop_spend(db_session.connection(), [dropped])
+    left = {row.file_id for row in db_session.scalars(select(SpendGroup))}
+    assert left == {kept}
+    assert _check(db_session) == 2
+    counts = text(
+        "SELECT sum(n_tup_upd), sum(n_tup_del) FROM pg_stat_xact_user_tables"
+        " WHERE relname IN ('spend_days', 'spend_groups')"
+    )
+    updated, deleted = db_session.execute(counts).one()
+    assert (updated, deleted) == (0, 2 + 2 * len(LABELS))
 
 
 def test_the_days_go_with_their_file_and_with_their_account(

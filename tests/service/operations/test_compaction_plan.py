@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from service.models.calls.call_files import DAY, IMPORT, MONTH
+from detectors.contract import SPARSE_CALLS
+from service.models.calls.call_files import DAY, IMPORT, LATE, MONTH
 from service.operations.call_store import plan
 from service.operations.call_store.plan import Merge, months_before, plan_merges
 
@@ -42,14 +43,19 @@ def planned(*files: File, **options: Any) -> list[set[str]]:
     return [{file.id for file in merge.files} for merge in merges]
 
 
+def level_of(merge: Merge, first: date, last: date, *others: File) -> int:
+    return merge.level_of((first, last), others, NOW)
+
+
 def ids(files: Sequence[File]) -> set[str]:
     return {file.id for file in files}
 
 
 def test_a_closed_day_becomes_one_file() -> None:
-    day = [on(before(1)), on(before(1)), on(before(1), 2)]
-    other = [on(before(2)), on(before(2), DAY)]
-    assert planned(*day, *other) == [ids(day), ids(other)]
+    day = [on(before(1)), on(before(1)), on(before(1), 2, calls=SPARSE_CALLS)]
+    other = [on(before(2)), on(before(2), calls=SPARSE_CALLS)]
+    assert planned(*day, *other) == [ids(other), ids(day)]
+    assert level_of(Merge(day), before(1), before(1)) == DAY
 
 
 def test_the_single_import_of_a_closed_day_is_stored_as_its_file() -> None:
@@ -59,22 +65,78 @@ def test_the_single_import_of_a_closed_day_is_stored_as_its_file() -> None:
 
 def test_late_calls_wait_for_more() -> None:
     late = [on(before(1), created_at=NOW) for _ in range(5)]
-    assert planned(on(before(1), DAY), *late) == []
-    assert len(planned(on(before(1), DAY), *late, on(before(1), created_at=NOW))) == 1
-    assert len(planned(on(before(1), DAY), *late, at_once=True)) == 1
+    final = on(before(1), DAY, calls=SPARSE_CALLS)
+    assert planned(final, *late) == []
+    six = [*late, on(before(1), created_at=NOW)]
+    assert planned(final, *six) == [ids(six)]
+    assert planned(final, *late, at_once=True) == [ids(late)]
+    assert level_of(Merge(six), before(1), before(1), final) == LATE
 
 
-def test_files_of_several_days_are_split_first() -> None:
-    long = File(before(5), before(1), id="long")
-    assert planned(long, on(before(3), DAY)) == [{"long"}]
+def test_late_calls_join_their_day_when_they_are_many() -> None:
+    final = on(before(1), DAY, calls=SPARSE_CALLS)
+    few = [on(before(1), LATE, calls=SPARSE_CALLS // 4 - 1)]
+    assert planned(final, *few) == []
+    many = [on(before(1), LATE, calls=SPARSE_CALLS // 4)]
+    assert planned(final, *many) == [ids([final, *many])]
+    assert level_of(Merge([final, *many]), before(1), before(1)) == DAY
+
+
+def test_late_calls_that_are_there_already_are_looked_for_in_files_of_their_days() -> None:
+    late = Merge([File(before(5), before(3), id="late")])
+    day, same, other = on(before(4), DAY), on(before(3), LATE), on(before(2), DAY)
+    waiting, month = on(before(4)), File(before(90), before(70), MONTH, id="month")
+    assert late.has_new
+    assert late.find_others([day, same, other, waiting, month, *late.files]) == [day, same]
+    assert not Merge([day, same]).has_new
+
+
+def test_six_files_of_late_calls_become_one() -> None:
+    finals = [on(before(days), DAY, calls=SPARSE_CALLS) for days in (1, 2, 3)]
+    late = [on(before(1 + number % 3), LATE) for number in range(6)]
+    assert planned(*finals, *late[:5]) == []
+    assert planned(*finals, *late) == [ids(late)]
+    assert level_of(Merge(late), before(3), before(1), *finals) == LATE + 1
+
+
+def test_calls_of_the_future_wait_in_one_file_until_their_day() -> None:
+    future = [on(TODAY + timedelta(days=days)) for days in range(1, 100)]
+    assert planned(*future) == [ids(future)]
+    first, last = future[0].first_day, future[-1].last_day
+    assert level_of(Merge(future), first, last) == LATE
+    waiting = File(first, last, LATE, id="waiting")
+    assert planned(waiting) == planned(waiting, at_once=True) == []
+    passed = File(before(3), before(2), LATE, id="passed")
+    assert planned(passed) == [{"passed"}]
+    assert level_of(Merge([passed]), before(3), before(2)) == DAY
+
+
+def test_sparse_days_share_a_file() -> None:
+    days = [on(before(days), DAY) for days in (6, 5, 4, 3, 2, 1)]
+    assert planned(*days[:5]) == []
+    assert planned(*days) == [ids(days)]
+    dense = [on(before(days), DAY, calls=SPARSE_CALLS // 5) for days in (6, 5, 4, 3, 2, 1)]
+    assert planned(*dense) == []
+
+
+def test_days_in_several_files_of_an_earlier_release_become_one() -> None:
+    day = [on(before(1), DAY, calls=SPARSE_CALLS) for _ in range(2)]
+    assert planned(*day, on(before(2), DAY, calls=SPARSE_CALLS)) == [ids(day)]
+
+
+def test_files_of_several_days_are_merged_at_once_if_they_have_calls_of_today() -> None:
+    long = File(before(5), TODAY, id="long", created_at=NOW)
+    other = on(before(3), created_at=NOW)
+    assert planned(other) == []
+    assert planned(long, other) == [{long.id, other.id}]
 
 
 def test_six_files_of_a_tier_of_an_open_day_become_one() -> None:
     assert planned(*(on(TODAY) for _ in range(5)), *(on(TODAY, 1) for _ in range(5))) == []
     six = [on(TODAY) for _ in range(6)]
     assert planned(*six, on(TODAY, 1)) == [ids(six)]
-    assert Merge(six).level_of(TODAY, TODAY, NOW) == 1
-    assert Merge([*six, on(TODAY, 3)]).level_of(TODAY, TODAY, NOW) == 4
+    assert level_of(Merge(six), TODAY, TODAY) == 1
+    assert level_of(Merge([*six, on(TODAY, 3)]), TODAY, TODAY) == 4
 
 
 def test_at_once_an_open_day_is_one_file_too() -> None:
@@ -90,7 +152,7 @@ def test_old_days_become_months() -> None:
     assert planned(*august, *september) == [ids(august)]
     month = File(date(2026, 8, 1), date(2026, 8, 31), MONTH, id="month")
     assert planned(month, *september) == []
-    assert Merge(august).level_of(date(2026, 8, 1), date(2026, 8, 31), NOW) == MONTH
+    assert level_of(Merge(august), date(2026, 8, 1), date(2026, 8, 31)) == MONTH
 
 
 def test_files_with_calls_of_a_replaced_reading_are_written_again() -> None:
@@ -100,16 +162,18 @@ def test_files_with_calls_of_a_replaced_reading_are_written_again() -> None:
 
 def test_new_files_of_a_day_whose_calls_were_deleted_do_not_wait_for_more() -> None:
     later = TODAY + timedelta(days=9)
-    files = [on(TODAY), on(later), on(later)]
+    files = [on(TODAY), on(later, created_at=NOW), on(later, created_at=NOW)]
     assert planned(*files) == []
-    assert planned(*files, replaced=[(later, date.max)]) == [{files[1].id, files[2].id}]
+    assert planned(*files, deleted=[(later, date.max)]) == [{files[1].id, files[2].id}]
 
 
 def test_more_calls_than_a_worker_can_merge_stay_in_several_files() -> None:
     large = [on(before(1), DAY, calls=plan.MAX_CALLS - 50) for _ in range(2)]
     assert planned(*large) == []
     small = on(before(1), calls=20)
-    assert planned(*large, small) == [{small.id, large[0].id}]
+    assert planned(*large, small) == [{small.id}]
+    days = [on(before(days), calls=plan.MAX_CALLS) for days in (1, 2)]
+    assert planned(*days) == [{days[1].id}, {days[0].id}]
 
 
 def test_a_day_of_one_minute_batches_never_has_more_than_twenty_four_files() -> None:
@@ -119,7 +183,7 @@ def test_a_day_of_one_minute_batches_never_has_more_than_twenty_four_files() -> 
         files.append(on(TODAY))
         while merges := list(plan_merges(files, NOW)):
             for merge in merges:
-                level = merge.level_of(TODAY, TODAY, NOW)
+                level = level_of(merge, TODAY, TODAY)
                 files = [file for file in files if file not in merge.files]
                 calls = sum(file.calls for file in merge.files)
                 files.append(on(TODAY, level, calls=calls))

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from service.jobs.queues import AuditQueues
 from service.models import Audit, CallFile, CallImport, ReplacedImport, SpendRow
 from service.models.base import utc_now
 from service.models.calls.account_audits import queue_account_audit
-from service.models.calls.call_files import IMPORT, list_due
+from service.models.calls.call_files import DAY, IMPORT, LATE, list_due
 from service.operations.call_store import compaction
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.account_deletion import erase_account
@@ -109,7 +110,7 @@ def test_a_published_audit_adds_its_calls_and_their_spend(
     assert len({line.day for line in lines}) == DAYS
 
 
-def test_compaction_leaves_one_file_a_day_with_each_call_once(
+def test_compaction_leaves_each_call_once_in_one_file_of_sparse_days(
     engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
 ) -> None:
     bodies = [batch(30, seed) for seed in range(4)]
@@ -117,16 +118,104 @@ def test_compaction_leaves_one_file_a_day_with_each_call_once(
         publish(body)
     assert spend(engine, account_id)[0] == 150
     compact(engine, account_id)
-    files = live(engine, account_id)
-    assert [file.first_day for file in files] == [file.last_day for file in files]
-    assert len({file.first_day for file in files}) == len(files) == DAYS
-    assert sum(file.duplicates for file in files) == 30
+    (file,) = live(engine, account_id)
+    assert (file.last_day - file.first_day).days == DAYS - 1
+    assert file.duplicates == 30
     expected = sorted(f"{seed}-{number}" for seed in range(4) for number in range(30))
     assert stored_ids(engine, blobs, account_id) == expected
     assert spend(engine, account_id) == (120, cost_of(*bodies))
-    before = [file.id for file in files]
     compact_calls(account_id)
-    assert [file.id for file in live(engine, account_id)] == before
+    assert [each.id for each in live(engine, account_id)] == [file.id]
+
+
+def test_late_calls_wait_beside_the_files_of_their_days_each_once(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    """The file of their days, its spend too, stays as it is until they are many or repeated."""
+    first = batch(90)
+    publish(first)
+    compact(engine, account_id)
+    (day,) = live(engine, account_id)
+    lines = spend_ids(engine, day.id)
+    late = batch(15, 1)
+    publish(late)
+    compact(engine, account_id)
+    assert {file.level for file in live(engine, account_id)} == {DAY, LATE}
+    assert spend_ids(engine, day.id) == lines
+    assert spend(engine, account_id) == (105, cost_of(first, late))
+    assert audit_account(engine, account_id) == (105, cost_of(first, late))
+    # The same calls again, one of both files: only the files that have them are written again.
+    publish(late)
+    publish(batch(1))
+    assert spend(engine, account_id)[0] == 121
+    assert audit_account(engine, account_id) == (105, cost_of(first, late))
+    assert spend(engine, account_id) == (105, cost_of(first, late))
+    publish(batch(30, 2))
+    compact(engine, account_id)
+    (merged,) = live(engine, account_id)
+    assert merged.duplicates == 16
+    expected = [
+        f"{seed}-{number}" for seed, most in enumerate((90, 15, 30)) for number in range(most)
+    ]
+    assert stored_ids(engine, blobs, account_id) == sorted(expected)
+    assert spend(engine, account_id) == (135, cost_of(first, late, batch(30, 2)))
+    assert audit_account(engine, account_id) == (135, cost_of(first, late, batch(30, 2)))
+
+
+def spend_ids(engine: Engine, file_id: str) -> Sequence[int]:
+    with Session(engine) as session:
+        return session.scalars(select(SpendRow.id).where(SpendRow.file_id == file_id)).all()
+
+
+def audit_account(engine: Engine, account_id: str) -> tuple[int, Decimal]:
+    """Audit all days of the account; return its calls and its spend."""
+    with engine.begin() as connection:
+        audit_id = queue_account_audit(connection, account_id, 90)
+    assert audit_id is not None
+    run_audit(audit_id)
+    with Session(engine) as session:
+        audit = session.get_one(Audit, audit_id)
+    assert audit.total_spend_usd is not None
+    return audit.records, audit.total_spend_usd
+
+
+@pytest.mark.parametrize("sign", [-1, 1], ids=["past", "future"])
+def test_a_batch_of_many_days_is_few_files(
+    sign: int, engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    """5,000 days are 165 files: tests/detectors/report/account/test_call_files.py."""
+    now = utc_now()
+    days = [now + sign * timedelta(days=days) for days in range(5, 205)]
+    call = msgspec.json.decode(batch(1))["records"][0]
+    calls = [
+        {**call, "request_id": str(number), "ts": day.isoformat()}
+        for number, day in enumerate(days)
+    ]
+    publish(msgspec.json.encode({"records": calls[:150]}))
+    compact(engine, account_id)
+    publish(msgspec.json.encode({"records": calls[50:]}))
+    compact(engine, account_id)
+    months = {(day.year, day.month) for day in days}
+    assert len(live(engine, account_id)) <= 2 * len(months)
+    assert stored_ids(engine, blobs, account_id) == sorted(map(str, range(200)))
+    assert spend(engine, account_id)[0] == 200
+
+
+def test_files_of_an_earlier_release_are_merged_as_they_are(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    """It left two files of one day, and one file for each future day."""
+    publish(batch(30))
+    publish(batch(30, 1))
+    publish(batch(10))
+    with engine.begin() as connection:
+        ids = connection.scalars(select(CallFile.id).order_by(CallFile.created_at)).all()
+        older = update(CallFile).where(CallFile.id.in_(ids[:2])).values(level=DAY)
+        connection.execute(older)
+    compact_calls(account_id)
+    compact(engine, account_id)
+    (file,) = live(engine, account_id)
+    assert (file.calls, file.duplicates) == (60, 10)
 
 
 def test_a_call_of_the_client_a_trace_and_a_gateway_is_stored_once(
@@ -230,7 +319,7 @@ def test_replaced_files_become_orphans_and_live_ones_do_not(
     compact(engine, account_id)
     publish(batch(30, 2))
     compact(engine, account_id)
-    assert len(orphans(engine, blobs)) == DAYS * 2
+    assert len(orphans(engine, blobs)) == 1
     with engine.begin() as connection:  # as retention deletes old reports
         connection.execute(delete(Audit).where(Audit.account_id == account_id))
     monkeypatch.setattr(orphan_blobs, "_OLD_SECONDS", 0)
@@ -330,7 +419,7 @@ def test_compaction_killed_at_any_moment_loses_and_doubles_nothing(
     bodies.append(batch(20, len(bodies)))
     publish(bodies[-1])
     compact(engine, account_id)
-    losses += len(live(engine, account_id)) != DAYS
+    losses += sum(file.level == DAY for file in live(engine, account_id)) != 1
     losses += spend(engine, account_id) != (20 * len(bodies), cost_of(*bodies))
     note("15 compaction killed at any moment loses and doubles nothing", kills, losses)
 

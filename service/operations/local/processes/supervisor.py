@@ -25,6 +25,7 @@ from service.operations.local.processes.output import LogFile
 from service.operations.local.processes.program import Answer, Ask, Order, Start, Stop
 
 POLL_SECONDS = 0.1
+STOPPING_POLL_SECONDS = 0.02
 
 _decode_order = msgspec.json.Decoder(Order).decode
 _encode_answer = msgspec.json.Encoder().encode
@@ -57,10 +58,10 @@ class SupervisingProcess:
     def _end(self, _signal: int, _frame: FrameType | None) -> None:
         self._ending = True
 
-    def _pause(self, awaited: Sequence[int] = ()) -> bool:
+    def _pause(self, awaited: Sequence[int] = (), seconds: float = POLL_SECONDS) -> bool:
         """Save what the programs print; return True as soon as an awaited descriptor is ready."""
         outputs = {child.output.reader: child.output for child in self._children.values()}
-        ends_at = time.monotonic() + POLL_SECONDS
+        ends_at = time.monotonic() + seconds
         while (left := ends_at - time.monotonic()) > 0:
             ready, _, _ = select.select([*awaited, *outputs], [], [], left)
             for descriptor in outputs.keys() & set(ready):
@@ -68,6 +69,9 @@ class SupervisingProcess:
             if set(awaited) & set(ready):
                 return True
         return False
+
+    def _pause_stopping(self) -> None:
+        self._pause(seconds=STOPPING_POLL_SECONDS)
 
     def _read_orders(self) -> None:
         if not self._pause([self._orders]):
@@ -88,7 +92,7 @@ class SupervisingProcess:
                     self._children[program.name].start()
                 case Stop(name, stop_signal) if name in self._children:
                     self._children[name].signal_stop(stop_signal)
-                    self._children[name].wait_stopped(self._pause)
+                    self._children[name].wait_stopped(self._pause_stopping)
                 case Stop(name):
                     return Answer(error=f"there is no program named {name}")
                 case Ask():
@@ -110,7 +114,7 @@ class SupervisingProcess:
             for child in stopping:
                 child.signal_stop()
             for child in stopping:
-                child.wait_stopped(self._pause)
+                child.wait_stopped(self._pause_stopping)
             # Orphans of a killed program must not keep using servers that are about to stop.
             kill_orphans(spared=self._own_pids())
         for child in self._children.values():

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import detectors
-from detectors.report.account import merge_files, read_calls, write_calls
-from detectors.report.account.call_files import CallFile
+from detectors.report.account import call_files, merge_files, read_calls, write_calls
+from detectors.report.account.call_files import CallFile, find_repeated
 
 NEVER = date(2000, 1, 1)
 NOON = datetime(2026, 10, 5, 12, tzinfo=UTC)
@@ -37,10 +37,16 @@ def merge(*frames: pl.DataFrame, **options: Any) -> list[CallFile]:
     return list(merge_files(frames, **({"months_before": NEVER} | options)))
 
 
+@pytest.fixture
+def without_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_files, "SPARSE_CALLS", 0)
+
+
 def rows(files: Sequence[CallFile]) -> int:
     return sum(file.frame.height for file in files)
 
 
+@pytest.mark.usefixtures("without_sharing")
 def test_each_day_is_a_file_of_its_own_in_order_of_time() -> None:
     files = merge(frame(at(hours=13), at(hours=1), at(days=3)), frame(at(hours=-12), import_id="b"))
     days = [(file.first_day, file.last_day, file.imports) for file in files]
@@ -52,6 +58,7 @@ def test_each_day_is_a_file_of_its_own_in_order_of_time() -> None:
     assert all(file.frame["ts"].is_sorted() for file in files)
 
 
+@pytest.mark.usefixtures("without_sharing")
 def test_months_that_are_over_long_enough_are_a_file_each() -> None:
     log = frame(*(at(days=days, hours=hours) for days in range(-70, 10) for hours in (0, 3)))
     files = merge(log, months_before=date(2026, 10, 2))
@@ -64,6 +71,59 @@ def test_months_that_are_over_long_enough_are_a_file_each() -> None:
     ]
     assert all(first == last for first, last in spans[3:])
     assert rows(files) == 160
+
+
+def test_sparse_days_of_a_month_share_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Today has its own, and so has a day with many calls."""
+    monkeypatch.setattr(call_files, "SPARSE_CALLS", 4)
+    many = [at(days=6, hours=hours) for hours in range(5)]
+    log = frame(*(at(days=days) for days in (-5, -4, 0, 1, 2, 3, 4, 8, 9, 10, 11)), *many)
+    files = merge(log, today=date(2026, 10, 15))
+    assert [(file.first_day.day, file.last_day.day, file.frame.height) for file in files] == [
+        (30, 30, 1),
+        (1, 7, 4),
+        (8, 9, 2),
+        (11, 11, 5),
+        (13, 14, 2),
+        (15, 15, 1),
+        (16, 16, 1),
+    ]
+
+
+def test_one_batch_of_5000_days_is_as_many_files_as_months() -> None:
+    first = datetime(2026, 12, 1, tzinfo=UTC)
+    days = [{"ts": (first + timedelta(days=days)).isoformat()} for days in range(5_000)]
+    files = merge(frame(*days), today=date(2026, 11, 28))
+    assert len(files) == 165  # 5,000 before days shared files
+    assert rows(files) == 5_000
+
+
+@pytest.mark.parametrize(
+    ("other", "is_repeated"),
+    [
+        ({}, True),
+        ({"tag": "named"}, True),
+        ({"request_id": "r2"}, False),
+        ({"request_id": ""}, False),
+        (at(microseconds=1), False),
+        ({"request_id": "chatcmpl-9aQ"} | at(seconds=59), True),
+        ({"request_id": "chatcmpl-9aQ"} | at(seconds=61), False),
+    ],
+)
+def test_calls_that_merging_would_drop_are_found_in_other_files(
+    other: dict[str, Any], is_repeated: bool
+) -> None:
+    file, without = BytesIO(), BytesIO()
+    write_calls(frame({}, {"request_id": "chatcmpl-9aQ"}, at(hours=1)), file)
+    write_calls(frame({"request_id": "r3"}), without)
+    file.seek(0)
+    without.seek(0)
+    new = [frame({"request_id": "r9"}, {"request_id": "r9"}), frame(other, import_id="b")]
+    assert find_repeated(new, [without, file]) == [False, is_repeated]
+
+
+def test_without_request_ids_no_other_file_is_read() -> None:
+    assert find_repeated([frame({"request_id": ""})], [BytesIO(b"no Parquet")]) == []
 
 
 def test_a_call_that_several_imports_brought_counts_once() -> None:

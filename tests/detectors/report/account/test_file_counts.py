@@ -1,6 +1,6 @@
 """Counts in the metadata of stored files, and audits that add them up."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -39,8 +39,7 @@ def _store(frames: list[pl.DataFrame], folder: Path, few: int) -> list[Path]:
 
 
 def _by_day(calls: pl.DataFrame) -> list[pl.DataFrame]:
-    merged = call_files.merge_files([calls], months_before=date.min)
-    return [each.frame for each in merged]
+    return [day for _, day in calls.group_by(pl.col("ts").dt.date(), maintain_order=True)]
 
 
 def _last(days: int) -> CallWindow:
@@ -103,6 +102,28 @@ def test_seconds_of_a_day_in_several_files_count_once(calls: pl.DataFrame, tmp_p
     assert {row["day"]: row["seconds"] for row in counted.days} == {
         row["day"]: row["seconds"] for row in expected.days.iter_rows(named=True)
     }
+
+
+def test_files_that_share_some_days_are_counted_again_on_these_days_only(
+    calls: pl.DataFrame, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As late calls do: here every hundredth call is in one file of its own."""
+    late = calls.gather_every(100)
+    days = [day.join(late, on=day.columns, how="anti", nulls_equal=True) for day in _by_day(calls)]
+    shared = _store([day for day in days if day.height] + [late], tmp_path, few=0)
+    audited = windows.audit_window(shared, DAYS, TERMS)
+    assert _results(audited) == _results(windows.audit_window(files, DAYS, TERMS))
+    of, found = FileCounts.of, list[int]()
+
+    def count(frame: pl.DataFrame) -> FileCounts:
+        found.append(frame["ts"].dt.date().n_unique())
+        return of(frame)
+
+    monkeypatch.setattr(FileCounts, "of", count)
+    windows.read_window(shared, DAYS, 0)
+    of_late, of_all = late["ts"].dt.date().n_unique(), len(days)
+    assert found == [of_late]
+    assert of_late < of_all
 
 
 def test_equal_calls_give_equal_bytes(calls: pl.DataFrame, tmp_path: Path) -> None:
