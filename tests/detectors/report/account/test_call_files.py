@@ -71,7 +71,7 @@ def test_a_call_that_several_imports_brought_counts_once() -> None:
     assert [(file.frame.height, file.duplicates) for file in files] == [(2, 2)]
 
 
-def test_deleted_days_of_an_import_are_left_out() -> None:
+def test_deleted_days_of_an_import_are_excluded() -> None:
     """The same days of other imports stay, and so do other days of the import."""
     own = frame(at(hours=1), at(days=3), at(days=4), at(days=5))
     other = frame(at(days=3, hours=1), import_id="b")
