@@ -39,7 +39,7 @@ _Span = tuple[datetime, datetime]
 class _Part(msgspec.Struct, frozen=True):
     """The calls of a file up to now, their counts if the file has some, and both ends.
 
-    `future_calls` of the file are left out.
+    `future_calls` of the file are excluded.
     """
 
     frame: pl.DataFrame

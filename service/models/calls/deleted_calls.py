@@ -1,6 +1,6 @@
 """Calls that an account has deleted: what some imports have brought on some days.
 
-A row stays after compaction has left out the calls, because a later reading of its import would
+A row stays after compaction has excluded the calls, because a later reading of its import would
 bring them again. What arrives after the deletion is not part of it.
 """
 

@@ -86,7 +86,7 @@ def delete_future_calls(
 
 
 def is_deleting(session: Session, account_id: str) -> bool:
-    """Check whether deleted calls are still to be left out of the account's files."""
+    """Check whether deleted calls are still in the account's files."""
     pending = (DeletedCalls.account_id == account_id, DeletedCalls.applied_at.is_(None))
     return bool(session.scalar(select(exists().where(*pending))))
 

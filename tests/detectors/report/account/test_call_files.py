@@ -131,6 +131,22 @@ def test_a_call_that_several_imports_brought_counts_once() -> None:
     assert [(file.frame.height, file.duplicates) for file in files] == [(2, 2)]
 
 
+def test_deleted_days_of_an_import_are_excluded() -> None:
+    """The same days of other imports stay, and so do other days of the import."""
+    own = frame(at(hours=1), at(days=3), at(days=4), at(days=5))
+    other = frame(at(days=3, hours=1), import_id="b")
+    days = [NOON.date() + timedelta(days=day) for day in range(6)]
+    deleted = [("a", days[3], days[4]), ("a", days[3], days[3]), ("c", days[0], days[5])]
+    files = merge(own, other, deleted=deleted)
+    assert [(file.first_day, file.imports) for file in files] == [
+        (days[0], ["a"]),
+        (days[3], ["b"]),
+        (days[5], ["a"]),
+    ]
+    assert [file.frame["ts"].is_sorted() for file in files] == [True] * 3
+    assert merge(own, deleted=[("a", days[0], date.max)]) == []
+
+
 def test_calls_without_a_request_id_count_as_they_came() -> None:
     unnamed = frame({"request_id": ""}, {"request_id": ""})
     assert [(file.frame.height, file.duplicates) for file in merge(unnamed, unnamed)] == [(4, 0)]
