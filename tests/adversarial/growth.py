@@ -2,9 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
-
-from tests.adversarial.files import Attack
+from typing import Final, TypeVar
 
 MOST_PER_DOUBLING: Final = 2.2
 # For sizes that take milliseconds, of which a busy machine adds some to one and not to another.
@@ -14,9 +12,14 @@ MOST_PER_SMALL_DOUBLING: Final = 3.0
 _NOISE_SECONDS: Final = 0.03
 _ROUNDS: Final = 6
 
+_Text = TypeVar("_Text")
+
 
 def growth(
-    read: Callable[[bytes], None], attack: Attack, size: int, most: float = MOST_PER_DOUBLING
+    read: Callable[[_Text], object],
+    attack: Callable[[int], _Text],
+    size: int,
+    most: float = MOST_PER_DOUBLING,
 ) -> list[float]:
     """Return the least processor seconds of several rounds at one, two and four times the size.
 
@@ -37,7 +40,7 @@ def is_linear(seconds: Sequence[float], most: float = MOST_PER_DOUBLING) -> bool
     return all(after <= max(_NOISE_SECONDS, before * most) for before, after in pairs)
 
 
-def _seconds(read: Callable[[bytes], None], text: bytes) -> float:
+def _seconds(read: Callable[[_Text], object], text: _Text) -> float:
     started_at = time.process_time()
     read(text)
     return time.process_time() - started_at

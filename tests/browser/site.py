@@ -48,6 +48,7 @@ from service.models.calls.account_findings import (
 from service.models.identity.passkeys import add_pending_sign_in, replace_recovery_codes
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.identity.sign_in import add_magic_link, open_account
+from service.models.imports.span_batches import SpanBatch
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import SLACK, WEBHOOK, NewTarget, add_target
 from service.models.usage.traffic import replace_traffic
@@ -178,7 +179,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
 
 
 def _add_imports(sessions: "sessionmaker[Session]", account_id: str) -> None:
-    """Batches of two clients, a file that was uploaded twice, and an audit of the account."""
+    """Batches of two clients, a file uploaded twice, an audit of the account, and waiting spans."""
     noon = datetime(2026, 10, 3, 12, tzinfo=UTC)
     done: dict[str, Any] = {"records": 50, "total_spend_usd": Decimal("1.25"), "source": "ingest"}
     clients = [("production", "eu"), ("production", "eu"), ("production", "us"), (None, None)]
@@ -197,6 +198,11 @@ def _add_imports(sessions: "sessionmaker[Session]", account_id: str) -> None:
     add_run(sessions, account_id, created_at=noon + timedelta(days=1), **file)
     window: dict[str, Any] = {"window_days": 30, "records": 10_116}
     add_run(sessions, account_id, created_at=noon, source="account", **window)
+    with sessions() as session:
+        row = SpanBatch(account_id=account_id, calls=1_200, size=1, lines=b"x", keys=b"", links=b"")
+        row.received_at = utc_now() + timedelta(days=1)  # so that no sweeper imports them
+        session.add(row)
+        session.commit()
 
 
 def _add_audit_of_findings(system: System, account_id: str, report: Report) -> str:

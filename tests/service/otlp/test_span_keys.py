@@ -1,5 +1,6 @@
 """Which spans are the same call: every arrangement of repeats, wrappers and doubles."""
 
+from collections.abc import Callable
 from itertools import permutations
 
 import pytest
@@ -13,6 +14,7 @@ from service.models.imports.span_keys import (
     find_counted,
     read_keys,
 )
+from tests.adversarial.growth import MOST_PER_SMALL_DOUBLING, growth, is_linear
 
 TRACE, OTHER_TRACE = b"t" * 16, b"u" * 16
 SECOND = 1_000_000_000
@@ -153,3 +155,31 @@ def test_what_an_earlier_import_counted_never_counts_again() -> None:
 def test_made_up_scopes_are_not_compared(scopes: int, counted: int) -> None:
     keys = [_key(f"{at}", scope=f"scope {at}", response="chatcmpl-1") for at in range(scopes)]
     assert len(find_counted(keys, b"")) == counted
+
+
+def _chain(count: int) -> tuple[list[Key], bytes]:
+    return [_key(f"{at}", f"{at - 1}") for at in range(count)], b""
+
+
+def _ring(count: int) -> tuple[list[Key], bytes]:
+    return [_key(f"{at}", f"{(at + 1) % count}") for at in range(count)], b""
+
+
+def _below_a_ring_of_links(count: int) -> tuple[list[Key], bytes]:
+    links = _links(*((f"l{at}", f"l{(at + 1) % count}") for at in range(count)))
+    return [_key(f"{at}", f"l{at}") for at in range(count)], links
+
+
+def _of_several_scopes(count: int) -> tuple[list[Key], bytes]:
+    return [_key(f"{at}", scope=f"{at % 20}", start=at / 1e6) for at in range(count)], b""
+
+
+@pytest.mark.parametrize("arrange", [_chain, _ring, _below_a_ring_of_links, _of_several_scopes])
+def test_twice_the_spans_take_at_most_twice_the_time(
+    arrange: Callable[[int], tuple[list[Key], bytes]],
+) -> None:
+    for _attempt in range(3):
+        seconds = growth(lambda made: find_counted(*made), arrange, 2_000, MOST_PER_SMALL_DOUBLING)
+        if is_linear(seconds, MOST_PER_SMALL_DOUBLING):
+            break
+    assert is_linear(seconds, MOST_PER_SMALL_DOUBLING)
