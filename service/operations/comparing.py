@@ -107,7 +107,7 @@ def compare_audits(
         raise InvalidRequestError(SAME_AUDIT)
     before, is_own = _read(session, account_id, before_id)
     after, is_own_too = _read(session, account_id, after_id)
-    if as_shown and is_own and is_own_too:  # otherwise, as a month
+    if as_shown and is_own and is_own_too:  # otherwise, by the month
         before, after = as_import(before), as_import(after)
     spans = span_of(before), span_of(after)
     routes = compare_spend(spend_by_route(before), spend_by_route(after), spans)

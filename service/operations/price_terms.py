@@ -1,7 +1,6 @@
 """An account's aliases and negotiated rates: check them, add to them, and find outdated reports.
 
-The modules of prices are imported where they are used, as in `price_book`; that of the bounds
-imports no prices.
+The modules of prices are imported where they are used, as in `price_book`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,6 @@ from sqlalchemy import Connection
 
 from detectors.contract import Report, changed_assumptions
 from detectors.errors import PriceTermsError
-from detectors.prices.agreed.bounds import MAX_BYTES, decode
 from service.models.audits.audit_settings import (
     Chosen,
     find_chosen,
@@ -25,21 +23,6 @@ from service.operations.price_book import load_prices
 
 if TYPE_CHECKING:
     from detectors.prices.book import PriceBook
-
-__all__ = [
-    "MAX_BYTES",
-    "MAX_CHARACTERS",
-    "Named",
-    "add_price",
-    "decode",
-    "find_account_terms",
-    "find_changes",
-    "find_own_prices",
-    "find_terms",
-    "list_excluded",
-    "rewrite_typed_terms",
-    "write_terms",
-]
 
 
 MAX_CHARACTERS: Final = 40_000  # a form has 64 KiB

@@ -7,6 +7,8 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
 
+from arabic_reshaper import ArabicReshaper
+from bidi import get_display
 from reportlab.graphics.shapes import STATE_DEFAULTS
 from reportlab.lib.fonts import addMapping
 from reportlab.pdfbase.pdfmetrics import getFont, stringWidth
@@ -24,8 +26,14 @@ _FILES: Final = {
 _FLAG: Final = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
 _BEFORE_FLAG_LETTERS: Final = 0x1F1E6 - ord("A")
 _MOST_NAMED: Final = 12  # unprintable characters in a row
-# Hebrew and Arabic words: reportlab draws from the left, so their letters are reversed.
-_REVERSED: Final = re.compile(r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff]+(?: [\u0590-\u08ff]+)*")
+# Hebrew and Arabic words, with the joiners in them.
+_RIGHT_TO_LEFT: Final = re.compile(
+    r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff][\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\u200c\u200d]*"
+    r"(?: [\u0590-\u08ff][\u0590-\u08ff\u200c\u200d]*)*"
+)
+# Joiners that have no effect without the letters or pictures that the fonts lack.
+_LOOSE_JOINER: Final = re.compile(r"(?<![\u0590-\u08ff])[\u200c\u200d]")
+_JOINER: Final = re.compile(r"[\u200c\u200d]")
 
 
 @cache
@@ -50,8 +58,29 @@ class _Kind(Enum):
 
 def printable(text: str) -> str:
     """Return the text with printable characters only, in drawing order."""
-    shown = named(text)
-    return _REVERSED.sub(lambda run: run[0][::-1], shown) if is_right_to_left(shown) else shown
+    return _arranged(named(text))
+
+
+def _arranged(shown: str) -> str:
+    return _RIGHT_TO_LEFT.sub(_arrange, shown) if is_right_to_left(shown) else shown
+
+
+def _arrange(words: re.Match[str]) -> str:
+    """Join the letters of right-to-left words, and put them into the order in which they are drawn.
+
+    reportlab draws each character as it is, from the left.
+    """
+    joined = (
+        form if _is_drawn(form) else unicodedata.normalize("NFKC", form)
+        for form in _reshaper().reshape(words[0])
+    )
+    drawn: str = get_display(_JOINER.sub("", "".join(joined)), base_dir="R")
+    return drawn
+
+
+@cache
+def _reshaper() -> ArabicReshaper:
+    return ArabicReshaper({"delete_harakat": False})
 
 
 def named(text: str) -> str:
@@ -62,6 +91,7 @@ def named(text: str) -> str:
     shown = unlinked(inert(text))
     if shown.isascii():
         return shown
+    shown = _LOOSE_JOINER.sub("", shown)
     runs = groupby(_FLAG.sub(_name_flag, shown), _kind)
     return "".join(_name(kind, "".join(run)) for kind, run in runs)
 
@@ -99,12 +129,13 @@ def _is_drawn(character: str) -> bool:
 
 def fitted(text: str, width: float, size: float) -> str:
     """Shorten the text to the width, with an ellipsis."""
-    text = printable(text)
-    if stringWidth(text, PLAIN, size) <= width:
-        return text
+    text = named(text)
+    whole = _arranged(text)
+    if stringWidth(whole, PLAIN, size) <= width:
+        return whole
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        wide = stringWidth(f"{text[:middle].rstrip()}…", PLAIN, size)
+        wide = stringWidth(f"{_arranged(text[:middle].rstrip())}…", PLAIN, size)
         low, high = (middle, high) if wide <= width else (low, middle - 1)
-    return f"{text[:low].rstrip()}…"
+    return f"{_arranged(text[:low].rstrip())}…"

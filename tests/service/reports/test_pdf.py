@@ -1,6 +1,7 @@
 """The PDF of a report: its numbers, labels and limits, and that it is stored."""
 
 import re
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -106,7 +107,8 @@ def test_no_dollars_are_printed_that_the_document_does_not_hold() -> None:
 
 def test_every_label_is_readable_and_none_is_markup() -> None:
     report = make_hostile_report()
-    text = _flat(_read(report.to_json())[1])
+    # A search finds joined letters by the letters that they are forms of.
+    text = unicodedata.normalize("NFKC", _flat(_read(report.to_json())[1]))
     for label in HOSTILE_LABELS:
         # Drawn from the left; a reader of the file may turn right-to-left words back.
         shown = {_flat(printable(label))[:40], _flat(label)[:40]}
@@ -119,13 +121,18 @@ def test_every_label_is_readable_and_none_is_markup() -> None:
     [
         ("Ünïcödé Ωμέγα Привет ⚡", "Ünïcödé Ωμέγα Привет ⚡"),
         ("bot 😀", "bot [grinning face]"),
-        ("😀👩‍💻", "[grinning face, woman]\\u200d[personal computer]"),
+        ("😀👩‍💻", "[grinning face, woman, personal computer]"),
         ("team 🇨🇭🇫🇷", "team [flag CH][flag FR]"),
         ("漢字 カナ ok 한국 บริการที่", "漢字 カナ ok 한국 บริการที่"),
         ("ok कख", "ok [U+0915 U+0916]"),
         ("क" * 190, f"[{' '.join(['U+0915'] * 12)} … 190 characters]"),
         ("a\u202eb", "a\\u202eb"),
         ("x שלום y", "x םולש y"),
+        ("مسار الدعم", "ﻢﻋﺪﻟﺍ ﺭﺎﺴﻣ"),
+        ("می‌خواهم ۱۲", "۱۲ ﻢﻫﺍﻮﺧﯽﻣ"),
+        ("لا چت", "ﺖﭼ ﻻ"),
+        ("ක්‍ෂ", "[U+0D9A U+0DCA U+0DC2]"),
+        ("ad\u200cmin", "ad\\u200cmin"),
         ("verify: https://evil.example", "verify: https:// evil.example"),
         ("WWW.evil.example, eve@evil.example", "WWW. evil.example, eve@ evil.example"),
     ],

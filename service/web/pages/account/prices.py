@@ -12,11 +12,9 @@ from service.models.audits.audit_settings import (
 )
 from service.operations.price_book import load_prices
 from service.operations.price_terms import (
-    MAX_BYTES,
     MAX_CHARACTERS,
     Named,
     add_price,
-    decode,
     list_excluded,
     write_terms,
 )
@@ -53,7 +51,7 @@ def save() -> Any:
     terms = request.form.get("terms", "")
     try:
         if file is not None and file.filename:
-            terms = decode(file.stream.read(MAX_BYTES + 1))
+            terms = file.stream.read().decode("utf-8-sig")
         written = write_terms(load_prices(get_session().connection()), terms)
     except UnicodeDecodeError:
         return _show(terms, _named({}), problem="This file isn't UTF-8 text."), 422
