@@ -18,7 +18,7 @@ from service.models.audits.turns import count_ahead
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS, READ_FINDINGS, SCOPES
 from service.web.http.current import current_config, get_session
-from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.http.paths import AUDIT_ID_DOCUMENT
 from service.web.openapi.reading import NO_AUDIT, READ_ERRORS, SESSION_ERRORS, ReadBlueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.schemas.audits import (
@@ -89,7 +89,7 @@ def show(audit_id: str) -> Audit:
 def findings(audit_id: str) -> dict[str, Any]:
     """List an audit's findings."""
     account_id = current_caller().account_id
-    found = find_findings(get_session(), account_id, check_audit_id(audit_id))
+    found = find_findings(get_session(), account_id, audit_id)
     if found is None:
         raise NotFoundError(NO_AUDIT)
     return {"audit_id": audit_id, "findings": found}
@@ -106,7 +106,7 @@ def findings(audit_id: str) -> dict[str, Any]:
 def report(audit_id: str) -> Response:
     """Get an audit's full report."""
     account_id = current_caller().account_id
-    is_found, document = find_document(get_session(), account_id, check_audit_id(audit_id))
+    is_found, document = find_document(get_session(), account_id, audit_id)
     if not is_found:
         raise NotFoundError(NO_AUDIT)
     if document is None:
@@ -143,7 +143,7 @@ def _say_why(audit: Audit) -> str:
 
 
 def _get_audit(audit_id: str) -> Audit:
-    audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
+    audit = find_audit(get_session(), current_caller().account_id, audit_id)
     if audit is None:
         raise NotFoundError(NO_AUDIT)
     return audit

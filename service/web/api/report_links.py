@@ -24,7 +24,7 @@ from service.web.auth.security_events import record_event
 from service.web.http.conditional import LIMIT_HEADERS
 from service.web.http.current import current_config, get_session
 from service.web.http.limits import limiter, per_minute
-from service.web.http.paths import AUDIT_ID_DOCUMENT, check_audit_id
+from service.web.http.paths import AUDIT_ID_DOCUMENT
 from service.web.openapi.reading import NO_AUDIT, SESSION_ERRORS, ReadBlueprint
 from service.web.schemas.cursors import make_cursor
 from service.web.schemas.report_links import (
@@ -74,7 +74,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
 def revoke(audit_id: str) -> dict[str, Any]:
     """Revoke every link to an audit's report."""
     session, account_id = get_session(), current_caller().account_id
-    if not revoke_link(session, account_id, check_audit_id(audit_id)):
+    if not revoke_link(session, account_id, audit_id):
         raise NotFoundError(NO_AUDIT)
     record_event(EventKind.LINK_REVOKED, account_id, audit_id=audit_id)
     session.commit()

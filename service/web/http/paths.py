@@ -1,7 +1,9 @@
-"""Path prefixes that change how we respond, and the audit ID in paths."""
+"""Path prefixes that change how we respond, and the values in paths."""
 
 import re
 from typing import Final
+
+from flask import Flask, request
 
 from service.errors import InvalidRequestError
 
@@ -32,6 +34,7 @@ REPORT_TOKEN_DOCUMENT: Final = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 _MAX_ID_LENGTH: Final = 200
+_NAMES: Final = {"token": "report link", "filename": "path"}
 _POSSIBLE_ID: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")
 
 
@@ -43,30 +46,18 @@ def is_otlp_path(path: str) -> bool:
     return path.startswith(f"{OTLP_PREFIX}/")
 
 
-def check_audit_id(audit_id: str) -> str:
-    """Return the ID; raise `InvalidRequestError` for control characters or an impossible length."""
-    return _check_id(audit_id, "audit")
+def check_path_values(app: Flask) -> None:
+    """Answer 422 to each path with a value that can't be an ID, before its view looks for it."""
+    app.before_request(_check_path_values)
 
 
-def check_account_id(account_id: str) -> str:
-    return _check_id(account_id, "account")
-
-
-def check_report_token(token: str) -> str:
-    return _check_possible(token, "Invalid report link.")
+def _check_path_values() -> None:
+    for name, value in (request.view_args or {}).items():
+        if _POSSIBLE_ID.fullmatch(value) is None:
+            raise InvalidRequestError(f"Invalid {_NAMES.get(name) or name.replace('_id', ' ID')}.")
 
 
 def read_id(text: str) -> str:
     """Return the ID of a query or a form; "" if it can't be one."""
     is_possible = text.isascii() and text.isalnum() and len(text) <= _MAX_ID_LENGTH
     return text if is_possible else ""
-
-
-def _check_id(row_id: str, what: str) -> str:
-    return _check_possible(row_id, f"Invalid {what} ID.")
-
-
-def _check_possible(text: str, message: str) -> str:
-    if _POSSIBLE_ID.fullmatch(text) is None:
-        raise InvalidRequestError(message)
-    return text

@@ -27,8 +27,6 @@ from service.web.http.json_fields import decode_fields
 from service.web.http.paths import (
     ACCOUNT_ID_DOCUMENT,
     AUDIT_ID_DOCUMENT,
-    check_account_id,
-    check_audit_id,
 )
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
 from service.web.schemas.admin import (
@@ -124,7 +122,7 @@ def home(pages: dict[str, int]) -> Any:
 @blueprint.response(200, PurgedSchema, description="The raw upload was deleted.")
 def purge(audit_id: str) -> Any:
     """Delete an audit's raw upload and keep its report."""
-    audit, is_new = mark_purged(get_session(), check_audit_id(audit_id), _via())
+    audit, is_new = mark_purged(get_session(), audit_id, _via())
     get_session().commit()
     with storage_needed():
         current_blobs().delete(audit.blob_key)
@@ -140,7 +138,7 @@ def rerun(audit_id: str) -> Any:
     """Rerun an audit from its raw upload or, if that was deleted, from its stored records."""
     session = get_session()
     with storage_needed():
-        audit = queue_rerun(session, current_blobs(), check_audit_id(audit_id), _via())
+        audit = queue_rerun(session, current_blobs(), audit_id, _via())
     session.commit()
     current_queues().enqueue_audit(audit.id, audit.source, audit.attempts + 1)
     done = {"audit_id": audit.id, "status": audit.status}
@@ -158,7 +156,7 @@ def rerun(audit_id: str) -> Any:
 def report(audit_id: str) -> Response:
     """Download an audit's report as PDF without creating a link."""
     with storage_needed():
-        content = get_any_pdf(get_session(), current_blobs(), check_audit_id(audit_id), _via())
+        content = get_any_pdf(get_session(), current_blobs(), audit_id, _via())
     get_session().commit()
     headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
     return Response(content, mimetype="application/pdf", headers=headers)
@@ -173,7 +171,7 @@ def report(audit_id: str) -> Response:
 def end_sessions(account_id: str) -> Any:
     """Sign an account out in every browser."""
     session = get_session()
-    account = get_any_account(session, check_account_id(account_id))
+    account = get_any_account(session, account_id)
     ended = sign_out(session, account, _via())
     session.commit()
     done = {"account_id": account.id, "sessions": ended}

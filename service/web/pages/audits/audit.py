@@ -31,7 +31,6 @@ from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_config, current_queues, get_session
 from service.web.http.error_responses import storage_needed
 from service.web.http.headers import keep_private
-from service.web.http.paths import check_audit_id
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 # The steps shown to the visitor.
@@ -69,7 +68,7 @@ def recalculate_own(audit_id: str) -> Any:
     """Audit the stored records again, at today's prices and the account's settings."""
     session, account_id = get_session(), current_caller().account_id
     with storage_needed():
-        audit = recalculate(session, current_blobs(), account_id, check_audit_id(audit_id))
+        audit = recalculate(session, current_blobs(), account_id, audit_id)
     session.commit()
     current_queues().enqueue_audit(audit.id, audit.source, audit.attempts + 1)
     return redirect(url_for("audit_pages.show", audit_id=audit.id), 303)
@@ -109,7 +108,7 @@ def progress(audit_id: str) -> Response:
 
 
 def _get_audit(audit_id: str) -> Audit:
-    audit = find_audit(get_session(), current_caller().account_id, check_audit_id(audit_id))
+    audit = find_audit(get_session(), current_caller().account_id, audit_id)
     if audit is None:
         raise NotFoundError("Audit not found.")
     return audit

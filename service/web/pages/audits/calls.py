@@ -14,7 +14,6 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_blobs, current_queues, get_session
 from service.web.http.headers import keep_private
-from service.web.http.paths import check_audit_id
 from service.web.http.tables import XLSX
 
 _RELOAD_SECONDS: Final = "2"
@@ -43,7 +42,6 @@ blueprint.after_request(keep_private)
 @require_visitor
 def show(audit_id: str, finding_id: str) -> Response:
     """Download the calls, or wait for a worker that computes them."""
-    audit_id = check_audit_id(audit_id)
     return _download(audit_id, _find(audit_id, finding_id), "csv")
 
 
@@ -51,7 +49,6 @@ def show(audit_id: str, finding_id: str) -> Response:
 @require_visitor
 def workbook(audit_id: str, finding_id: str) -> Response:
     """Download the same as a workbook, if they fit into its sheet."""
-    audit_id = check_audit_id(audit_id)
     found = _find(audit_id, finding_id)
     if found.calls > MOST_CALLS:
         raise InvalidRequestError(_TOO_MANY)

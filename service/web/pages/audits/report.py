@@ -15,7 +15,7 @@ from service.web.auth.browsers import is_prefetch
 from service.web.auth.visitors import find_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.http.headers import keep_unlisted
-from service.web.http.paths import REPORT_TOKEN_DOCUMENT, check_report_token
+from service.web.http.paths import REPORT_TOKEN_DOCUMENT
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
@@ -121,7 +121,7 @@ def _find(token: str) -> tuple[Audit, Document | None]:
 
 def _verify(token: str) -> SignedReport:
     config = current_config()
-    return verify_report(config.secret_keys, check_report_token(token), config.report_link_days)
+    return verify_report(config.secret_keys, token, config.report_link_days)
 
 
 def _count_open(audit: Audit, token: str) -> None:

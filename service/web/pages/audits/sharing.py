@@ -31,7 +31,6 @@ from service.web.auth.security_events import record_event
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_private
-from service.web.http.paths import check_audit_id
 
 _NO_AUDIT: Final = "Audit not found."
 
@@ -64,7 +63,7 @@ def home() -> str:
 def share(audit_id: str) -> str:
     """Issue a link and show it; earlier ones work on, unless they are revoked."""
     session, account_id = get_session(), current_caller().account_id
-    if find_audit(session, account_id, check_audit_id(audit_id)) is None:
+    if find_audit(session, account_id, audit_id) is None:
         raise NotFoundError(_NO_AUDIT)
     link = find_link(session, audit_id)
     if link is not None and link.revoked_at is not None:
@@ -77,7 +76,7 @@ def share(audit_id: str) -> str:
 @require_recent_sign_in("sharing.home")
 def renew(audit_id: str) -> str:
     """Issue a new link and show it; every earlier link to this report stops working."""
-    if not renew_link(get_session(), current_caller().account_id, check_audit_id(audit_id)):
+    if not renew_link(get_session(), current_caller().account_id, audit_id):
         raise NotFoundError(_NO_AUDIT)
     return _show(audit_id, EventKind.LINK_RENEWED)
 
@@ -87,7 +86,7 @@ def renew(audit_id: str) -> str:
 def revoke(audit_id: str) -> Response:
     """Let every link to this report stop working."""
     account_id = current_caller().account_id
-    if not revoke_link(get_session(), account_id, check_audit_id(audit_id)):
+    if not revoke_link(get_session(), account_id, audit_id):
         raise NotFoundError(_NO_AUDIT)
     record_event(EventKind.LINK_REVOKED, account_id, audit_id=audit_id)
     get_session().commit()

@@ -22,7 +22,6 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
 from service.web.http.headers import keep_private
-from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_note
 from service.web.pages.findings.home import STATE_WORDS
 
@@ -56,7 +55,7 @@ def edit(finding_id: str) -> Any:
 
 def _find(finding_id: str) -> AccountFinding:
     account_id = current_caller().account_id
-    found = find_account_finding(get_session(), account_id, read_id(finding_id))
+    found = find_account_finding(get_session(), account_id, finding_id)
     if found is None:
         raise NotFoundError(_NO_FINDING)
     return found
