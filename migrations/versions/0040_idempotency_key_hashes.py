@@ -5,7 +5,7 @@ release finds it, and replaces the text only from a day after the migration of a
 Housekeeping then replaces the text of older keys. A downgrade keeps the keys that have a text.
 
 Revision ID: 0040
-Revises: 0034
+Revises: 0039
 """
 
 import sqlalchemy as sa
