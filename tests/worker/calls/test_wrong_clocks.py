@@ -405,3 +405,32 @@ def test_deleted_calls_count_in_the_next_audit_no_more(
     assert delete_calls(engine, account_id) == 1
     report = audit_account(engine, account_id)
     assert (report.audit.records, future_calls(report)) == (1, 0)
+
+
+def test_a_deletion_that_is_killed_midway_deletes_what_it_was_to_delete(
+    engine: Engine,
+    blobs: BlobStore,
+    account_id: str,
+    publish: NewBatch,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call of the same day that arrives in between is not part of it."""
+    publish(body([call(utc_now(), "usual"), call(FAR, "far")]))
+    delete_calls(engine, account_id)
+
+    def die(*_: object, **__: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("service.operations.call_store.compaction.finish_deletions", die)
+        with pytest.raises(RuntimeError):
+            compact_calls(account_id)
+    assert stored_calls(engine, blobs, account_id) == ["usual"]
+    with Session(engine) as session:
+        assert is_deleting(session, account_id)
+    publish(body([call(FAR, "new")]))
+    compact_calls(account_id)
+    with Session(engine) as session:
+        assert not is_deleting(session, account_id)
+    assert stored_calls(engine, blobs, account_id) == ["new", "usual"]
+    assert spent(engine, account_id)[::2] == (2, [(FAR.date(), "agent", 1)])
