@@ -15,7 +15,7 @@ _IN_MEMORY_BYTES: Final = 1024 * 1024
 _WIDTHS: Final = {"day": 12, "route": 36, "model": 28, "fix": 60, "note": 40, "assignee": 24}
 _OTHER_WIDTH: Final = 16
 _OPTIONS: Final = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-_FULL: Final = f"A spreadsheet has room for {MOST_ROWS:,} rows. Download CSV, or choose fewer days."
+FULL: Final = f"A spreadsheet has room for {MOST_ROWS:,} rows. Download CSV, or choose fewer days."
 _FORMATS: Final = {
     Decimal: "$#,##0.00####",
     int: "#,##0",
@@ -55,7 +55,7 @@ def _fill(
         sheet.write_string(0, at, title, bold)
     for number, row in enumerate(rows, start=1):
         if number > most:
-            raise InvalidRequestError(_FULL)
+            raise InvalidRequestError(FULL)
         for at, value in enumerate(row):
             _write(sheet, number, at, value, styles.get(type(value)))
 

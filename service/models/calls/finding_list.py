@@ -112,6 +112,14 @@ def iter_account_findings(
         session.expunge_all()
 
 
+def has_more_findings(
+    session: Session, account_id: str, wanted: FindingFilter, number: int
+) -> bool:
+    """Check whether the filter shows more findings than this number."""
+    some = select(AccountFinding.id).where(*wanted.matches(account_id)).limit(number + 1)
+    return (session.scalar(select(func.count()).select_from(some.subquery())) or 0) > number
+
+
 def count_by_state(session: Session, account_id: str) -> dict[str, int]:
     """Count the account's findings in each state."""
     query = select(AccountFinding.state, func.count()).where(

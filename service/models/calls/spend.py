@@ -114,6 +114,13 @@ def iter_spend(session: Session, account_id: str, wanted: Selection) -> Iterator
         yield _line(row, len(wanted.keys))
 
 
+def has_more_lines(session: Session, account_id: str, wanted: Selection, number: int) -> bool:
+    """Check whether more stored lines than this number have the spend of the selection."""
+    some = select(SpendRow.id).where(*_matches(wanted.only)).limit(number + 1).subquery()
+    count = session.scalar(select(func.count()).select_from(some), _values(account_id, wanted))
+    return (count or 0) > number
+
+
 def sum_spend(session: Session, account_id: str, wanted: Selection) -> Sums:
     """Return the totals of the range."""
     query = select(*_summed()).where(*_matches(wanted.only))

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import msgspec
 from flask import Response
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import AccountFinding
-from service.models.calls.finding_list import FindingFilter, iter_account_findings
+from service.models.calls.finding_list import (
+    FindingFilter,
+    has_more_findings,
+    iter_account_findings,
+)
 from service.operations.findings.realized import Realized, measure_realized
-from service.web.http.current import current_session_factory
-from service.web.http.tables import send_csv, send_workbook
+from service.web.http.tables import CSV, send_table
 
-_NAME: Final = "findings"
 # Names of the API, and the columns that they come from.
 _COLUMNS: Final = {
     **{name: name for name in ("id", "state", "detector", "kind", "route", "provider", "model")},
@@ -27,24 +30,41 @@ _LAST: Final = ("fix", "audit_id", "finding_id")
 HEADER: Final = (*_COLUMNS, *_MEASURED, *_LAST)
 
 
+class FindingTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The findings that a filter shows."""
+
+    account_id: str
+    wanted: FindingFilter
+    ending: str = CSV
+    mark: str = ""
+
+    @property
+    def name(self) -> str:
+        return "findings"
+
+    @property
+    def header(self) -> Sequence[str]:
+        return HEADER
+
+    def has_more_lines(self, session: Session, number: int) -> bool:
+        return has_more_findings(session, self.account_id, self.wanted, number)
+
+    def rows(self, session: Session) -> Iterator[Sequence[Any]]:
+        for batch in iter_account_findings(session, self.account_id, self.wanted):
+            ids = [each.id for each in batch if each.fixed_at is not None]
+            realized = measure_realized(session.connection(), self.account_id, ids)
+            for each in batch:
+                yield _cells(each, realized.get(each.id))
+
+
 def answer_findings_csv(account_id: str, wanted: FindingFilter, *, mark: str = "") -> Response:
     """Return all findings as CSV, which begins with the mark."""
-    with current_session_factory()() as session:
-        return send_csv(_NAME, HEADER, _rows(session, account_id, wanted), mark=mark)
+    return send_table(FindingTable(account_id=account_id, wanted=wanted, mark=mark))
 
 
 def answer_findings_xlsx(account_id: str, wanted: FindingFilter) -> Response:
     """Return all findings as a workbook."""
-    with current_session_factory()() as session:
-        return send_workbook(_NAME, HEADER, _rows(session, account_id, wanted))
-
-
-def _rows(session: Session, account_id: str, wanted: FindingFilter) -> Iterator[Sequence[Any]]:
-    for batch in iter_account_findings(session, account_id, wanted):
-        ids = [each.id for each in batch if each.fixed_at is not None]
-        realized = measure_realized(session.connection(), account_id, ids)
-        for each in batch:
-            yield _cells(each, realized.get(each.id))
+    return send_table(FindingTable(account_id=account_id, wanted=wanted, ending="xlsx"))
 
 
 def _cells(finding: AccountFinding, saved: Realized | None) -> list[Any]:

@@ -2,45 +2,56 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
+import msgspec
 from flask import Response
 from sqlalchemy.orm import Session
 
-from service.models.calls.spend import Selection, Sums, iter_spend
+from service.models.calls.spend import Selection, Sums, has_more_lines, iter_spend
 from service.reports import focus
-from service.web.http.current import current_session_factory
-from service.web.http.tables import send_csv, send_workbook
+from service.web.http.tables import CSV, send_table
 
-_NAME: Final = "spend"
+
+class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Spend by the keys of a selection or, whatever these are, as rows of FOCUS."""
+
+    account_id: str
+    wanted: Selection
+    ending: str = CSV
+    mark: str = ""
+    is_focus: bool = False
+
+    @property
+    def name(self) -> str:
+        return "spend-focus" if self.is_focus else "spend"
+
+    @property
+    def header(self) -> Sequence[str]:
+        return focus.HEADER if self.is_focus else (*self.wanted.keys, *Sums._fields)
+
+    def has_more_lines(self, session: Session, number: int) -> bool:
+        return has_more_lines(session, self.account_id, self.wanted, number)
+
+    def rows(self, session: Session) -> Iterator[Sequence[Any]]:
+        wanted = replace(self.wanted, keys=focus.KEYS) if self.is_focus else self.wanted
+        for line in iter_spend(session, self.account_id, wanted):
+            if self.is_focus:
+                yield focus.make_row(self.account_id, line)
+            else:
+                yield (*line.key, *line.sums)
 
 
 def answer_spend_csv(account_id: str, wanted: Selection, *, mark: str = "") -> Response:
     """Return all rows as CSV, which begins with the mark."""
-    with current_session_factory()() as session:
-        rows = _rows(session, account_id, wanted)
-        return send_csv(_NAME, _header(wanted), rows, mark=mark)
+    return send_table(SpendTable(account_id=account_id, wanted=wanted, mark=mark))
 
 
-def answer_focus_csv(account_id: str, wanted: Selection, *, mark: str = "") -> Response:
-    """Return rows of FOCUS as CSV, whatever the keys of the selection are."""
-    by_charge = replace(wanted, keys=focus.KEYS)
-    with current_session_factory()() as session:
-        lines = iter_spend(session, account_id, by_charge)
-        rows = (focus.make_row(account_id, line) for line in lines)
-        return send_csv(f"{_NAME}-focus", focus.HEADER, rows, mark=mark)
+def answer_focus_csv(account_id: str, wanted: Selection) -> Response:
+    """Return rows of FOCUS as CSV."""
+    return send_table(SpendTable(account_id=account_id, wanted=wanted, is_focus=True))
 
 
 def answer_spend_xlsx(account_id: str, wanted: Selection) -> Response:
     """Return all rows as a workbook; raise `InvalidRequestError` if they don't fit."""
-    with current_session_factory()() as session:
-        return send_workbook(_NAME, _header(wanted), _rows(session, account_id, wanted))
-
-
-def _header(wanted: Selection) -> Sequence[str]:
-    return (*wanted.keys, *Sums._fields)
-
-
-def _rows(session: Session, account_id: str, wanted: Selection) -> Iterator[Sequence[Any]]:
-    for line in iter_spend(session, account_id, wanted):
-        yield (*line.key, *line.sums)
+    return send_table(SpendTable(account_id=account_id, wanted=wanted, ending="xlsx"))

@@ -2,43 +2,130 @@
 
 A table is complete before its first byte is sent: a failed query is an error, not half a table,
 and a slow client holds no connection.
+
+A large table is written by a process of its own (`large_tables.py`), because Python runs one thread
+at a time: writing it in a thread of the web process would hold up all other requests.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import IO, Any, Final
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from subprocess import PIPE
+from tempfile import TemporaryFile
+from threading import Semaphore
+from typing import IO, Any, Final, Protocol
 
+import msgspec
 from flask import Response, send_file
+from sqlalchemy.orm import Session
 
+from service.core.logs import get_logger
+from service.errors import InvalidRequestError, UnavailableError
 from service.reports.csv_table import spool_csv
+from service.web.http.current import current_config, current_session_factory, without_slot
 
+CSV: Final = "csv"
 XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+# A table with more lines than this is written by another process, which takes a second to start.
+LARGE_LINES: Final = 2_000
+# The exit code of a process that wrote a message for the caller instead of the table.
+REJECTED: Final = 3
+_WRITE_SECONDS: Final = 300
+_WAIT_SECONDS: Final = 30
+# One at a time in each web process, so that the others have processors.
+_TURN: Final = Semaphore()
+
+_log = get_logger(__name__)
 
 
-def send_csv(
-    name: str, header: Sequence[str], rows: Iterable[Sequence[Any]], *, mark: str = ""
-) -> Response:
-    """Return the rows as CSV, which begins with the mark."""
-    file, digest = spool_csv(header, rows, mark=mark)
-    return _send(file, "text/csv", f"tallystick-{name}.csv", digest)
+class Table(Protocol):
+    """A table of an account; msgspec encodes it for the process that writes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ending(self) -> str: ...
+
+    @property
+    def mark(self) -> str: ...
+
+    @property
+    def header(self) -> Sequence[str]: ...
+
+    def has_more_lines(self, session: Session, number: int) -> bool: ...
+
+    def rows(self, session: Session) -> Iterator[Sequence[Any]]: ...
 
 
-def send_workbook(name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
-    """Return the rows as a workbook; raise `InvalidRequestError` if they don't fit."""
-    # It takes a fifth of a second to import, which most processes never need.
-    from service.reports.workbook import spool_workbook
-
-    return _send(spool_workbook(name.capitalize(), header, rows), XLSX, f"tallystick-{name}.xlsx")
-
-
-def _send(file: IO[bytes], media_type: str, file_name: str, etag: str = "") -> Response:
+def send_table(table: Table) -> Response:
+    """Return the table as a file; raise `InvalidRequestError` if it doesn't fit into a sheet."""
+    with current_session_factory()() as session:
+        is_large = table.has_more_lines(session, LARGE_LINES)
+        file = None if is_large else write_table(table, session)
+    file = file or _write_elsewhere(table)
+    is_csv = table.ending == CSV
     response = send_file(
         file,
-        mimetype=media_type,
+        mimetype="text/csv" if is_csv else XLSX,
         as_attachment=True,
-        download_name=file_name,
+        download_name=f"tallystick-{table.name}.{table.ending}",
         conditional=False,  # the API does it for all its responses, without ranges
-        etag=etag or False,
+        etag=_digest(file) if is_csv else False,
     )
     response.content_length = file.seek(0, 2)
     file.seek(0)
     return response
+
+
+def write_table(table: Table, session: Session) -> IO[bytes]:
+    """Return a file with the table, at its start."""
+    if table.ending == CSV:
+        return spool_csv(table.header, table.rows(session), mark=table.mark)
+    # It takes a fifth of a second to import, which most processes never need.
+    from service.reports.workbook import spool_workbook
+
+    return spool_workbook(table.name.capitalize(), table.header, table.rows(session))
+
+
+def _write_elsewhere(table: Table) -> IO[bytes]:
+    """Let another process write the table, while other requests run in this one."""
+    command = [sys.executable, "-P", "-m", "service.web.http.large_tables"]
+    job = msgspec.json.encode((current_config(), table))
+    file = TemporaryFile()  # noqa: SIM115  # the response closes it
+    try:
+        with without_slot():
+            if not _TURN.acquire(timeout=_WAIT_SECONDS):
+                raise UnavailableError
+            try:
+                code = _run(command, job, file)
+            finally:
+                _TURN.release()
+        file.seek(0)
+        if code == REJECTED:
+            raise InvalidRequestError(file.read().decode())
+        if code:
+            _log.error("large_table_failed", table=table.name, code=code)
+            raise UnavailableError
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _run(command: Sequence[str], job: bytes, output: IO[bytes]) -> int:
+    """Run a command of ours; return its exit code."""
+    with subprocess.Popen(command, stdin=PIPE, stdout=output) as process:  # noqa: S603
+        try:
+            process.communicate(job, timeout=_WRITE_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode
+
+
+def _digest(file: IO[bytes]) -> str:
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    file.seek(0)
+    return digest

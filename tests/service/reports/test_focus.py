@@ -56,7 +56,7 @@ LINES: Sequence[Line] = (
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    file, _ = spool_csv(HEADER, (make_row("an-account", each) for each in LINES))
+    file = spool_csv(HEADER, (make_row("an-account", each) for each in LINES))
     with file:
         return list(csv.DictReader(io.StringIO(file.read().decode(), newline="")))
 

@@ -17,6 +17,7 @@ from detectors.formats import decode_batch
 from service.core.blobs import BlobStore
 from service.models.audits.blob_keys import BLOB_FOLDERS
 from service.models.calls.account_audits import queue_account_audit
+from service.models.calls.call_files import LATE
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from tests.worker.conftest import SHORT, started_system
@@ -110,8 +111,8 @@ def _audit_all(system: System, account_id: str) -> tuple[int, Decimal]:
     assert audit_id is not None
     system.wait_done([audit_id], 120)
     system.execute(_IS_QUIET)
-    is_merged = f"SELECT 1 {_LIVE} GROUP BY first_day HAVING count(*) > 1"
-    wait_until(lambda: not system.rows(is_merged), 60)
+    is_waiting = f"SELECT 1 {_LIVE} AND level < {LATE}"
+    wait_until(lambda: not system.rows(is_waiting), 60)
     (spend,) = system.rows("SELECT sum(cost_usd) FROM daily_spend")[0]
     audit = system.audit(audit_id)
     assert spend == audit.total_spend_usd

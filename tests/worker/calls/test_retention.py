@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
+from detectors.report.account import call_files
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.models import (
@@ -217,6 +218,7 @@ def test_old_calls_are_purged_with_their_blobs_and_their_spend_stays(
     publish: NewBatch,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(call_files, "SPARSE_CALLS", 0)  # so that each day has its own file
     publish(batch(60))
     compact(engine, account_id)
     keys, spent = [file.blob_key for file in live(engine, account_id)], spend(engine, account_id)

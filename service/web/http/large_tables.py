@@ -1,0 +1,38 @@
+"""Write one table to stdout: `python -P -m service.web.http.large_tables`, with the job in stdin.
+
+`tables.py` starts it for each large table, with its own settings and a description of the table.
+"""
+
+import os
+import shutil
+import sys
+
+import msgspec
+
+from service.config import Config
+from service.core.db import make_engine, make_session_factory
+from service.errors import InvalidRequestError
+from service.web.http.finding_tables import FindingTable
+from service.web.http.spend_tables import SpendTable
+from service.web.http.tables import REJECTED, write_table
+
+_NICENESS = 10  # below the web processes, whose clients wait for less
+
+
+def main() -> None:
+    os.nice(_NICENESS)
+    config, table = msgspec.json.decode(
+        sys.stdin.buffer.read(), type=tuple[Config, SpendTable | FindingTable]
+    )
+    with make_session_factory(make_engine(config))() as session:
+        try:
+            file = write_table(table, session)
+        except InvalidRequestError as error:  # more rows than a sheet has
+            sys.stdout.write(str(error))
+            sys.exit(REJECTED)
+        with file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Large tables are written by another process: the same bytes, while other requests run."""
+
+import zipfile
+from collections.abc import Iterator
+from datetime import timedelta
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+import pytest
+from flask import Flask, Response
+
+from service.app import create_app
+from service.config import Config
+from service.errors import InvalidRequestError, UnavailableError
+from service.models.calls.finding_list import FindingFilter
+from service.models.calls.spend import Selection
+from service.reports import csv_table, workbook
+from service.web.http import tables
+from service.web.http.finding_tables import FindingTable
+from service.web.http.spend_tables import SpendTable
+from tests.service.support.scenes import add_tenant
+from tests.service.support.spend import FIRST, add_spend, spend_line
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session, sessionmaker
+
+DAYS = 3
+
+
+@pytest.fixture
+def wanted() -> Selection:
+    last = FIRST + timedelta(days=DAYS - 1)
+    return Selection(first=FIRST, last=last, keys=("day", "route"), only={"model": "gpt-5.5"})
+
+
+@pytest.fixture
+def account_id(own_sessions: "sessionmaker[Session]") -> str:
+    account_id = add_tenant(own_sessions).account_id
+    lines = [
+        spend_line(FIRST + timedelta(days=day), "0.123456789", route=f"=route {route} \u00e9")
+        for day in range(DAYS)
+        for route in range(20)
+    ]
+    with own_sessions() as session:
+        add_spend(session, account_id, *lines)
+    return account_id
+
+
+@pytest.fixture
+def app(own_database: Config) -> Iterator[Flask]:
+    app = create_app(own_database)
+    with app.test_request_context():
+        yield app
+
+
+def content(response: Response) -> bytes:
+    response.direct_passthrough = False
+    body = response.get_data()
+    response.close()
+    if response.mimetype == "text/csv":
+        return body
+    with zipfile.ZipFile(BytesIO(body)) as archive:  # with the time at which it was written
+        return archive.read("xl/worksheets/sheet1.xml")
+
+
+@pytest.mark.usefixtures("app")
+def test_another_process_writes_the_same_table(
+    account_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"account_id": account_id, "wanted": wanted}
+    chosen = [
+        SpendTable(**own, mark=csv_table.BYTE_ORDER_MARK),
+        SpendTable(**own, is_focus=True),
+        SpendTable(**own, ending="xlsx"),
+        FindingTable(account_id=account_id, wanted=FindingFilter(only={"model": "gpt-5.5"})),
+    ]
+    small = [tables.send_table(table) for table in chosen]
+    monkeypatch.setattr(tables, "LARGE_LINES", -1)
+    monkeypatch.setattr(tables, "write_table", None)  # this process writes none
+    large = [tables.send_table(table) for table in chosen]
+    assert [list(response.headers) for response in small[:2]] == [
+        list(response.headers) for response in large[:2]
+    ]
+    bodies = [content(response) for response in small]
+    assert bodies == [content(response) for response in large]
+    assert bodies[0].count(b"\n") == DAYS * 20 + 1
+
+
+@pytest.mark.usefixtures("app")
+def test_a_table_is_large_by_its_stored_lines(
+    account_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    monkeypatch.setattr(
+        tables, "_write_elsewhere", lambda table: written.append(table) or BytesIO()
+    )
+    monkeypatch.setattr(tables, "LARGE_LINES", DAYS * 20 - 1)
+    tables.send_table(SpendTable(account_id=account_id, wanted=wanted)).close()
+    monkeypatch.setattr(tables, "LARGE_LINES", DAYS * 20)
+    tables.send_table(SpendTable(account_id=account_id, wanted=wanted)).close()
+    assert len(written) == 1
+
+
+@pytest.mark.usefixtures("app")
+def test_what_another_process_rejects_or_cannot_write_is_an_error(
+    account_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = SpendTable(account_id=account_id, wanted=wanted)
+    monkeypatch.setattr(tables, "LARGE_LINES", -1)
+
+    def end_with(code: int, text: bytes = b"") -> None:
+        def run(_command: object, _job: bytes, output: BytesIO) -> int:
+            output.write(text)
+            return code
+
+        monkeypatch.setattr(tables, "_run", run)
+
+    end_with(tables.REJECTED, workbook.FULL.encode())
+    with pytest.raises(InvalidRequestError, match="room for"):
+        tables.send_table(table)
+    end_with(-9)
+    with pytest.raises(UnavailableError):
+        tables.send_table(table)
+    monkeypatch.setattr(tables, "_WAIT_SECONDS", 0)
+    with tables._TURN, pytest.raises(UnavailableError):
+        tables.send_table(table)
