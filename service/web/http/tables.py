@@ -1,7 +1,7 @@
 """Send tables: CSV for programs and for pages, XLSX for pages.
 
 A table is complete before its first byte is sent: a failed query is an error, not half a table,
-and a slow client holds no connection.
+and a slow client holds no connection. A file's name says that its days and times are in UTC.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ def send_csv(
 ) -> Response:
     """Return the rows as CSV, which begins with the mark."""
     file, digest = spool_csv(header, rows, mark=mark)
-    return _send(file, "text/csv", f"tallystick-{name}.csv", digest)
+    return _send(file, "text/csv", f"tallystick-{name}-utc.csv", digest)
 
 
 def send_workbook(name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Response:
@@ -27,7 +27,9 @@ def send_workbook(name: str, header: Sequence[str], rows: Iterable[Sequence[Any]
     # It takes a fifth of a second to import, which most processes never need.
     from service.reports.workbook import spool_workbook
 
-    return _send(spool_workbook(name.capitalize(), header, rows), XLSX, f"tallystick-{name}.xlsx")
+    return _send(
+        spool_workbook(name.capitalize(), header, rows), XLSX, f"tallystick-{name}-utc.xlsx"
+    )
 
 
 def _send(file: IO[bytes], media_type: str, file_name: str, etag: str = "") -> Response:
