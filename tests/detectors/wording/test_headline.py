@@ -118,8 +118,8 @@ def test_a_rough_projection_states_its_measured_range(kind: str, expected: str) 
 
 def test_the_basis_says_what_was_projected() -> None:
     assert observed(report_of()) == (
-        "Based on 4,210 calls (Oct 1, 2026 to Oct 14, 2026, UTC): $4,666.67 in 14 days, projected to "
-        "30 days."
+        "Based on 4,210 calls (Oct 1, 2026 to Oct 14, 2026, UTC): $4,666.67 in 14 days, projected"
+        " to 30 days."
     )
     assert observed(report_of(span_days=90.0)).endswith(
         "Monthly figures are those of the last 30 days."

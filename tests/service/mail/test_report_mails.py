@@ -284,7 +284,7 @@ def test_days_without_a_sweeper_share_one_digest(
     later = MIDNIGHT + timedelta(days=2)
     assert _post(db_session, later) == 1
     message = _composed(config, _mails(db_session)[0])
-    assert message["Subject"] == "2 reports ready from Mar 1, 2026 to Mar 3, 2026"
+    assert message["Subject"] == "2 reports ready from Mar 1, 2026 to Mar 3, 2026 (UTC)"
     add_audit(finished_at=later + timedelta(hours=1))
     assert _post(db_session, later + timedelta(days=1)) == 1
     assert len(_mails(db_session)) == 2

@@ -52,3 +52,11 @@ def test_a_notice_with_days_says_utc() -> None:
     for scope, name in ((ACCOUNT, ""), ("route", "chat")):
         found = UnusualSpend(scope=scope, name=name, usd=Decimal(9), band=band)
         assert "on Nov 23, 2026 (UTC)." in describe_day(date(2026, 11, 23), [found])["summary"]
+    state = BudgetState(
+        budget_id="b",
+        route=None,
+        month=date(2026, 11, 1),
+        **{"amount_usd": Decimal(10), "spend_usd": Decimal(9), "forecast_usd": Decimal(12)},
+    )
+    for threshold in ("80", FORECAST):
+        assert "for Nov 2026 (UTC)." in describe_budget(state, threshold)["summary"]
