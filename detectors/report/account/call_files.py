@@ -100,7 +100,7 @@ def merge_files(
 ) -> Iterator[CallFile]:
     """Merge calls into one file per day, or per month for months that end before a day.
 
-    Consecutive days of a month share a file while they have at most `SPARSE_CALLS` calls.
+    Consecutive days of one month share a file while they have at most `SPARSE_CALLS` calls.
 
     Parameters
     ----------
