@@ -44,6 +44,9 @@ OPTIONAL_COUNTS: Final = (
 )
 OPTIONAL_HASHES: Final = ("prefix_hash_16k", "prefix_hash_64k")
 OPTIONAL_LABELS: Final = ("environment", "session_id", "status", "region")
+# People write these, on systems that compose accents and on others that don't: they are compared
+# in Unicode's composed form (NFC).
+WRITTEN_LABELS: Final = ("endpoint", "tag", "environment", "session_id")
 ASSUMED: Final = "input_assumed"
 OPTIONAL_COLUMNS: Final = (*OPTIONAL_COUNTS, *OPTIONAL_HASHES, *OPTIONAL_LABELS, ASSUMED)
 OPTIONAL_NUMBERS: Final = (*OPTIONAL_COUNTS, ASSUMED)
