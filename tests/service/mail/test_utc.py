@@ -11,9 +11,11 @@ from service.mail.messages import compose
 from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import REPORT_DIGEST
 from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.watching.budgets import FORECAST
 from service.models.watching.news import SPEND_NOTICE
+from service.operations.watching.budgets import BudgetState
 from service.operations.watching.unusual_days import ACCOUNT, Band, UnusualSpend
-from service.operations.watching.wording import describe_day
+from service.operations.watching.wording import describe_budget, describe_day
 
 BUDGET = {"route": None, "month": "2026-11-01", "amount_usd": "10", "spend_usd": "9"}
 DAY = {"day": "2026-11-23", "routes": 1, "models": 0, "spend_usd": 9.0, "expected_usd": 1.0}
@@ -55,8 +57,10 @@ def test_a_notice_with_days_says_utc() -> None:
     state = BudgetState(
         budget_id="b",
         route=None,
+        amount_usd=Decimal(10),
         month=date(2026, 11, 1),
-        **{"amount_usd": Decimal(10), "spend_usd": Decimal(9), "forecast_usd": Decimal(12)},
+        spend_usd=Decimal(9),
+        forecast_usd=Decimal(12),
     )
     for threshold in ("80", FORECAST):
         assert "for Nov 2026 (UTC)." in describe_budget(state, threshold)["summary"]
