@@ -13,6 +13,7 @@ from service.models.mail.report_mails import REPORT_DIGEST
 from service.models.mail.weekly import WEEKLY_DIGEST
 from service.models.watching.budgets import FORECAST
 from service.models.watching.news import SPEND_NOTICE
+from service.operations.watching.budgets import BudgetState
 from service.operations.watching.unusual_days import ACCOUNT, Band, UnusualSpend
 from service.operations.watching.wording import describe_budget, describe_day
 
@@ -56,8 +57,10 @@ def test_a_notice_with_days_says_utc() -> None:
     state = BudgetState(
         budget_id="b",
         route=None,
+        amount_usd=Decimal(10),
         month=date(2026, 11, 1),
-        **{"amount_usd": Decimal(10), "spend_usd": Decimal(9), "forecast_usd": Decimal(12)},
+        spend_usd=Decimal(9),
+        forecast_usd=Decimal(12),
     )
     for threshold in ("80", FORECAST):
         assert "for Nov 2026 (UTC)." in describe_budget(state, threshold)["summary"]
