@@ -20,7 +20,7 @@ from service.operations.watching.wording import describe_budget, describe_day
 BUDGET = {"route": None, "month": "2026-11-01", "amount_usd": "10", "spend_usd": "9"}
 DAY = {"day": "2026-11-23", "routes": 1, "models": 0, "spend_usd": 9.0, "expected_usd": 1.0}
 WEEK = {"first": "2026-11-16", "last": "2026-11-22", "spend_usd": "5", "previous_usd": "4"}
-COUNTS = {"new": 0, "returned": 0, "fixed": 0, "realized_usd": None, "findings": []}
+COUNTS: dict[str, Any] = {"new": 0, "returned": 0, "fixed": 0, "realized_usd": None, "findings": []}
 PARAMETERS: dict[str, dict[str, Any]] = {
     SPEND_NOTICE: {"days": [DAY], "budgets": [{**BUDGET, "forecast_usd": "12"}]},
     WEEKLY_DIGEST: {**WEEK, **COUNTS, "budgets": [{**BUDGET, "forecast_usd": None}]},
