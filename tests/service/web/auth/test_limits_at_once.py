@@ -1,4 +1,4 @@
-"""Limits hold although requests arrive at once: whoever counts and adds has a lock, too."""
+"""Limits hold for requests that arrive at once: code that counts and adds has a lock."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
