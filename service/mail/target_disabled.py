@@ -22,7 +22,7 @@ def write_target_disabled(
 ) -> tuple[str, dict[str, Any]]:
     """Return the subject and the template variables."""
     name, label = _NAMES.get(parameters["kind"], "Slack channel"), parameters["label"]
-    # Whoever has stolen a session may have chosen the label.
+    # Someone with a stolen session may have chosen the label.
     name = f"{name} “{inert(label)}”" if label and not may_be_link(label) else name
     words = {
         "name": name,

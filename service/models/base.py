@@ -38,7 +38,7 @@ class Lock(IntEnum):
 def take_lock(connection: Executor, lock: Lock, name: str) -> None:
     """Wait until no other transaction has the lock of this name, and keep it until this one ends.
 
-    Whoever counts rows before adding one needs it: two that count at once would both find room.
+    Code that counts rows before it adds one needs it: two that count at once would both find room.
     """
     connection.execute(select(func.pg_advisory_xact_lock(lock, func.hashtext(name))))
 

@@ -1,4 +1,4 @@
-"""Limits hold although requests arrive at once: whoever counts and adds has a lock, too."""
+"""Limits hold for requests that arrive at once: code that counts and adds has a lock."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -194,15 +194,15 @@ def test_storage_that_is_filled_within_a_minute_gets_a_402(
     assert answers == [201] * passed + [402] * (8 - passed)
 
 
-def add_one(session: Session, owner: Account, what: str, number: int) -> object:
+def add_one(session: Session, owner: Account, what: str, number: int) -> None:
     if what == "read token":
-        return add_read_token(session, owner, ["read:audits"])
-    if what == "application":
-        return add_application(session, owner.id, name="x", redirect_uris=[])
-    if what == "target":
-        return add_target(session, owner.id, NewTarget("slack", "https://x.test/a", []))
-    save_budget(session, owner.id, f"route-{number}", Decimal(1))
-    return None
+        add_read_token(session, owner, ["read:audits"])
+    elif what == "application":
+        add_application(session, owner.id, name="x", redirect_uris=[])
+    elif what == "target":
+        add_target(session, owner.id, NewTarget("slack", "https://x.test/a", []))
+    else:
+        save_budget(session, owner.id, f"route-{number}", Decimal(1))
 
 
 @pytest.mark.parametrize(
