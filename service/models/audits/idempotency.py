@@ -1,7 +1,7 @@
 """Idempotency keys: one key of an account is one audit, however often it is sent.
 
 Keys are found by their SHA-256. Their text is kept only while the previous release, which needs it,
-may still run: see `migrations/versions/0040_idempotency_key_hashes.py`.
+may still run: see `migrations/versions/0039_idempotency_key_hashes.py`.
 """
 
 from datetime import datetime

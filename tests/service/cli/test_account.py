@@ -24,10 +24,7 @@ from service.models import (
     SpanBatch,
 )
 from service.models.audits.report_links import issue_link
-<<<<<<< HEAD
 from service.models.imports.span_batches import find_waiting
-=======
->>>>>>> web
 from tests.databases import make_database
 from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import sign_in

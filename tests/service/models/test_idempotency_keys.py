@@ -64,7 +64,7 @@ def used(database_url: str) -> Iterator[Engine]:
             Audit(id=name, account_id="a", source="ingest", blob_key=name) for name in names
         )
         session.commit()
-    downgrade(url, known[known.index("0040") - 1])
+    downgrade(url, known[known.index("0039") - 1])
     with owner.begin() as connection:
         assert old_insert(connection, "before") == "before"
     migrate(url)

@@ -1,14 +1,14 @@
 """How many attempts at an audit an outage has ended in a row, and when the next may begin.
 
-Revision ID: 0039
-Revises: 0038
+Revision ID: 0038
+Revises: 0037
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0039"
-down_revision = "0038"
+revision = "0038"
+down_revision = "0037"
 branch_labels = None
 depends_on = None
 

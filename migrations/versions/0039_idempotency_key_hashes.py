@@ -4,15 +4,15 @@ The previous release finds a key by its text. So a trigger adds a hash to each k
 release finds it, and replaces the text only from a day after the migration of a database in use.
 Housekeeping then replaces the text of older keys. A downgrade keeps the keys that have a text.
 
-Revision ID: 0040
-Revises: 0039
+Revision ID: 0039
+Revises: 0038
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0040"
-down_revision = "0039"
+revision = "0039"
+down_revision = "0038"
 branch_labels = None
 depends_on = None
 

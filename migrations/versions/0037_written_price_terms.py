@@ -3,14 +3,14 @@
 Housekeeping rewrites those that an earlier release has stored as they were typed, and those that it
 stores until it has stopped. It reads both forms.
 
-Revision ID: 0038
+Revision ID: 0037
 Revises: 0036
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0038"
+revision = "0037"
 down_revision = "0036"
 branch_labels = None
 depends_on = None
