@@ -42,7 +42,7 @@ from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
 from service.web.http.limits import init_limits, refuse_when_busy
-from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX, check_path_values
+from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX, init_paths
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests, trace_requests
 from service.web.oauth import init_oauth
@@ -163,7 +163,7 @@ def create_app(config: Config | None = None) -> Flask:
     init_oauth(app)
     init_credential_usage(app)
     init_security_events(app)
-    check_path_values(app)
+    init_paths(app)
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)

@@ -7,7 +7,7 @@ from typing import Final
 # Control and format characters (bidi overrides among them), surrogates, line separators.
 _ACTIVE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
-_JOINERS: Final = "\u200c\u200d"
+JOINERS: Final = "\u200c\u200d"
 _VIRAMA: Final = 9  # the combining class of signs that join consonants
 _LETTERS: Final = frozenset("LM")  # major categories
 
@@ -33,7 +33,7 @@ def inert(label: str) -> str:
         ascii(character)[1:-1]
         if unicodedata.category(character) in _ACTIVE_CATEGORIES
         and not (
-            character in _JOINERS and _joins(label[max(0, at - 16) : at], label[at + 1 : at + 2])
+            character in JOINERS and _joins(label[max(0, at - 16) : at], label[at + 1 : at + 2])
         )
         else character
         for at, character in enumerate(label)

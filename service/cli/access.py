@@ -74,7 +74,7 @@ def _revoke_secret(
 @data_option
 @one_line_errors
 def access(email: str, as_json: bool, data_dir: Path | None) -> None:
-    """List an account's keys, tokens, sessions, applications and links."""
+    """List an account's keys, sessions, apps and links."""
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
@@ -93,7 +93,7 @@ def access(email: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def revoke_access(email: str, kind: str, row_id: str, as_json: bool, data_dir: Path | None) -> None:
-    """End a key, token, session, application or link immediately."""
+    """End a key, token, session, application or link."""
     end, event = _REVOKE[kind]
     with session_of(reach(data_dir)) as session:
         owner = get_account(session, email)

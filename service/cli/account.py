@@ -67,7 +67,7 @@ def account() -> None:
 @data_option
 @one_line_errors
 def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
-    """Create an account, with a subscription if the plan is paid."""
+    """Create an account, with the subscription of its plan."""
     with session_of(reach(data_dir)) as session:
         created = create_account(session, email, plan)
         try:
@@ -99,7 +99,7 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
-    """Create an ingest key or read token, and print it once."""
+    """Create an ingest key or read token; print it once."""
     scopes, label = options["scopes"], _read_label(options["label"])
     if kind == "ingest-key" and (scopes or options["days"] or options["is_lasting"]):
         raise CommandError("--scope and --expires-in-days apply to read tokens only")
@@ -130,7 +130,7 @@ def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options:
 @data_option
 @one_line_errors
 def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> None:
-    """Audit an account's calls over all batches and uploads."""
+    """Audit an account's calls over all of its imports."""
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
@@ -148,7 +148,7 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
 @data_option
 @one_line_errors
 def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
-    """List an account's calls that are dated after today.
+    """List an account's calls dated after today.
 
     They come from wrong clocks, and count once their day has come.
     """
@@ -174,7 +174,7 @@ def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
-    """Delete an account's calls that are dated after today, for good.
+    """Delete an account's calls dated after today.
 
     A worker writes their files again within a minute.
     """
@@ -216,7 +216,7 @@ def flush(email: str, as_json: bool, data_dir: Path | None) -> None:
 @data_option
 @one_line_errors
 def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
-    """Compare the spend and the findings of two periods of an account.
+    """Compare two periods of an account.
 
     Spend is compared by route and model. By default, the periods are the last 30 days and the 30
     days before.

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from detectors.wording.labels import JOINERS
 from service.config import Config
 from service.core import tokens
 from service.mail.addresses import find_address
@@ -60,8 +61,9 @@ def _encoding(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Remove line breaks and control characters."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    """Remove line breaks and control characters; joiners belong to words and emoji."""
+    shown = (char if char.isprintable() or char in JOINERS else " " for char in text)
+    return " ".join("".join(shown).split())
 
 
 def _in_header(text: str) -> str:

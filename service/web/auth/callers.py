@@ -26,6 +26,7 @@ from service.web.auth.security_events import count_event
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import connect, current_session_factory
 from service.web.http.limits import client_address, limiter, per_minute
+from service.web.http.paths import check_path_values
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,8 +105,10 @@ def require_login(view: Callable[P, R]) -> Callable[P, R]:
             has_active_subscription=known.has_active_subscription,
             email=known.email,
         )
+        check_path_values()
         return view(*args, **kwargs)
 
+    checked.checks_path_values = True  # type: ignore[attr-defined]
     return checked
 
 
@@ -178,8 +181,10 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             g.caller = Caller(
                 account_id=known.account_id, credential_id=known.id, scopes=known.scopes
             )
+            check_path_values()
             return view(*args, **kwargs)
 
+        checked.checks_path_values = True  # type: ignore[attr-defined]
         return checked
 
     return decorate

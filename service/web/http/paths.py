@@ -46,12 +46,19 @@ def is_otlp_path(path: str) -> bool:
     return path.startswith(f"{OTLP_PREFIX}/")
 
 
-def check_path_values(app: Flask) -> None:
-    """Answer 422 to each path with a value that can't be an ID, before its view looks for it."""
-    app.before_request(_check_path_values)
+def init_paths(app: Flask) -> None:
+    """Check the values of each path before its view, or once that has authenticated its caller."""
+
+    def check() -> None:
+        view = app.view_functions.get(request.endpoint or "")
+        if not hasattr(view, "checks_path_values"):
+            check_path_values()
+
+    app.before_request(check)
 
 
-def _check_path_values() -> None:
+def check_path_values() -> None:
+    """Raise `InvalidRequestError` for a value that can't be an ID."""
     for name, value in (request.view_args or {}).items():
         if _POSSIBLE_ID.fullmatch(value) is None:
             raise InvalidRequestError(f"Invalid {_NAMES.get(name) or name.replace('_id', ' ID')}.")

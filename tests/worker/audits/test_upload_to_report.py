@@ -8,6 +8,7 @@ import requests
 
 import detectors
 from service.core.db import make_session_factory
+from service.models.base import utc_now
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.service.support.scenes import AUDITS, sign_in
@@ -56,7 +57,7 @@ def test_an_upload_becomes_the_report_of_its_file(
 ) -> None:
     file = tmp_path / "usage.jsonl"
     file.write_bytes(LOG)
-    report = detectors.audit(file)
+    report = detectors.audit(detectors.read(file).received(utc_now()))
     audit_id = _upload(system, person, LOG)
     answer = _wait_for(system, person, audit_id, "done")
     assert answer == {"status": "done", "valid_pct": report.audit.valid_pct}

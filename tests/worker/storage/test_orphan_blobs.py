@@ -13,6 +13,7 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
 from service.models import Audit
+from service.models.audits.blob_keys import pdf_key
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.sweeper import Sweeper
@@ -39,7 +40,7 @@ def test_the_sweeper_removes_old_orphans_and_nothing_else(
     audit_id, other_id = new_audit(), new_audit()
     run_audit(audit_id)
     named = [f"raw/{audit_id}.jsonl", f"frames/{audit_id}-1.parquet", f"raw/{other_id}.jsonl"]
-    named.append(f"pdf/{audit_id}-1.pdf")
+    named.append(pdf_key(named[1]))
     blobs.put(named[-1], b"%PDF")
     for key in named:
         os.utime(folder / key, (0, 0))

@@ -17,6 +17,7 @@ from detectors.report import account
 from service.core.blobs import BlobStore
 from service.models import Account, Audit, Credit
 from service.models.audits.leases import fail_exhausted
+from service.models.base import utc_now
 from service.models.billing.credits import claim_credit, count_free_credits
 from service.operations.recalculation import queue_again
 from tests.detectors.reference import logs
@@ -119,7 +120,7 @@ def test_an_upload_is_reported_on_as_its_file_is_even_after_the_purge(
     records = logs.writable(draw_log(0), write)
     file = tmp_path / "upload.log"
     file.write_bytes(_with_bad_rows(write(records)))
-    report = detectors.audit(file)
+    report = detectors.audit(detectors.read(file).received(utc_now()))
     assert report.invalid_rows.count > 100
     assert len(report.invalid_rows.reasons) > 1
     expected = report.to_json()

@@ -137,13 +137,9 @@ def test_deleted_days_of_an_import_are_excluded() -> None:
     other = frame(at(days=3, hours=1), import_id="b")
     days = [NOON.date() + timedelta(days=day) for day in range(6)]
     deleted = [("a", days[3], days[4]), ("a", days[3], days[3]), ("c", days[0], days[5])]
-    files = merge(own, other, deleted=deleted)
-    assert [(file.first_day, file.imports) for file in files] == [
-        (days[0], ["a"]),
-        (days[3], ["b"]),
-        (days[5], ["a"]),
-    ]
-    assert [file.frame["ts"].is_sorted() for file in files] == [True] * 3
+    [file] = merge(own, other, deleted=deleted)
+    assert (file.first_day, file.last_day, file.imports) == (days[0], days[5], ["a", "b"])
+    assert file.frame["ts"].dt.date().to_list() == [days[0], days[3], days[5]]
     assert merge(own, deleted=[("a", days[0], date.max)]) == []
 
 

@@ -22,7 +22,7 @@ from tests.service.support.uploads import MULTIPART, log_file, one_file
 ROOT: Final = Path(__file__).parents[4]
 INTAKE: Final = "service/web/intake/"
 VIEWS: Final = {"batch": "service/web/api/ingest.py", "file": "service/web/api/uploads.py"}
-MAX_HOPS: Final = 8
+MAX_HOPS: Final = 9
 # Not steps: the caller, the settings, the session, the trace, a new ID, a blob's key, a failed disk
 # as 503, a block of the body, and what bounds a file's cost: its processor time and its account's
 # turn.
@@ -100,7 +100,7 @@ def _send(client: FlaskClient, kind: str, tenant: Tenant) -> Any:
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_an_audit_is_queued_in_eight_hops_without_turning_back(
+def test_an_audit_is_queued_in_nine_hops_without_turning_back(
     kind: str,
     share_app: Callable[..., Flask],
     sessions: "sessionmaker[Session]",
