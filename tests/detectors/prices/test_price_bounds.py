@@ -174,7 +174,11 @@ chat = ["azure", "gpt-4o"]
     }
     report = detectors.audit([call], prices=book)
     assert float(report.audit.total_spend_usd) == 0.0025
-    assert any(each.startswith("3 of your prices are excluded") for each in warnings(report))
+    (warning,) = (each for each in warnings(report) if "of your prices" in each)
+    assert warning.startswith(
+        "3 of your prices are excluded, because we couldn't apply them. Line "
+    )
+    assert report.prices.excluded[0][1:] in warning  # with its capitals
     for bad in ("not toml", "[" * 50_000, _dated(_days(MAX_TERMS + 1))):
         assert len(PriceBook().with_stored_toml(bad).excluded) == 1
 
