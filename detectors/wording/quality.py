@@ -80,7 +80,7 @@ def _future(quality: DataQuality | None) -> Iterator[str]:
         is_, them = ("is", "it") if quality.future_calls == 1 else ("are", "them")
         yield (
             f"{counted(quality.future_calls, 'call')} {is_} dated more than a day in the future. "
-            f"Your account's figures leave {them} out until then. Check the clock of the program "
+            f"Your account's figures exclude {them} until then. Check the clock of the program "
             f"that sent {them}."
         )
 
