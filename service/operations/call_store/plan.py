@@ -55,6 +55,11 @@ class Merge:
         """Check whether calls may be among the merged files of their days already."""
         return any(file.level < LATE for file in self.files)
 
+    @property
+    def is_rewrite(self) -> bool:
+        """Check whether one merged file is written again."""
+        return len(self.files) == 1 and self.files[0].level > IMPORT
+
     def find_others(self, live: Iterable[File]) -> list[File]:
         """Return the other files that were merged and may have calls of the same days."""
         own = {file.id for file in self.files}

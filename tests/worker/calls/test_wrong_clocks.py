@@ -421,6 +421,23 @@ def test_a_deletion_that_is_repeated_adds_no_rows(
     assert spent(engine, account_id)[::2] == (1, [])
 
 
+def test_a_lost_blob_does_not_keep_a_deletion_busy(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    around = [call(FAR + timedelta(days=day), f"far-{day}") for day in range(3)]
+    publish(body(around))
+    audit_account(engine, account_id)  # merges them
+    middle = FAR + timedelta(days=1)
+    lost = publish(body([call(middle, "lost")]))
+    with Session(engine) as session:
+        blobs.delete(session.get_one(Audit, lost).frame_key or "")
+        delete_future_calls(session, account_id, utc_now().date(), (middle.date(),) * 2)
+        session.commit()
+    compact_calls(account_id)  # it would write the other file again and again
+    with Session(engine) as session:
+        assert is_deleting(session, account_id)
+
+
 def test_a_deletion_that_is_killed_midway_deletes_what_it_was_to_delete(
     engine: Engine,
     blobs: BlobStore,
