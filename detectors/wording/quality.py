@@ -80,7 +80,7 @@ def _future(quality: DataQuality | None) -> Iterator[str]:
         is_, them = ("is", "it") if quality.future_calls == 1 else ("are", "them")
         yield (
             f"{counted(quality.future_calls, 'call')} {is_} dated more than a day in the future. "
-            f"Your account's figures leave {them} out until then. Check the clock of the program "
+            f"Your account's figures exclude {them} until then. Check the clock of the program "
             f"that sent {them}."
         )
 
@@ -112,11 +112,11 @@ def _rows(report: Report) -> Iterator[str]:
 def _prices(report: Report) -> Iterator[str]:
     excluded = report.prices.excluded
     if excluded:
-        is_ = "is" if len(excluded) == 1 else "are"
+        is_, reason = "is" if len(excluded) == 1 else "are", inert(excluded[0])
         yield (
             f"{number(len(excluded))} of your prices {is_} excluded, because we couldn't apply "
-            f"{'it' if len(excluded) == 1 else 'them'}. {inert(excluded[0]).capitalize()}. Correct "
-            "your prices in the settings, then recalculate this report."
+            f"{'it' if len(excluded) == 1 else 'them'}. {reason[:1].upper()}{reason[1:]}. "
+            "Correct your prices in the settings, then recalculate this report."
         )
     if report.audit.equiv_spend:
         yield equivalent_spend(report)

@@ -150,7 +150,7 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
 def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
     """List an account's calls dated after today.
 
-    They come from wrong clocks, and count once their day has come.
+    They come from programs with a wrong clock, and count toward spend from their date.
     """
     with session_of(reach(data_dir)) as session:
         owner, today = get_account(session, email), utc_now().date()
@@ -169,14 +169,14 @@ def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
 @account.command("delete-future-calls")
 @click.argument("email")
 @click.option("--from", "first", metavar="DAY", help="The first day (UTC); tomorrow by default.")
-@click.option("--to", "last", metavar="DAY", help="The last day; by default the last one.")
+@click.option("--to", "last", metavar="DAY", help="The last day; by default, all later days.")
 @json_option
 @data_option
 @one_line_errors
 def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
     """Delete an account's calls dated after today.
 
-    A worker writes their files again within a minute.
+    This can't be undone. A worker removes them within a minute.
     """
     chosen, config = _read_days(days), reach(data_dir)
     with session_of(config) as session:

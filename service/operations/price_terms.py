@@ -56,15 +56,21 @@ def write_terms(book: "PriceBook", toml: str) -> str:
 
 
 def rewrite_typed_terms(connection: Connection) -> int:
-    """Write some of the terms that an earlier release has stored as they were typed."""
+    """Write some of the terms that an earlier release has stored as they were typed.
+
+    Those of which nothing can be read stay for their owner to correct. The page of prices says why.
+    """
     rows = list_typed_terms(connection, BATCH)
     if rows:
         from detectors.prices.agreed.price_file import read_toml, write_toml
     for row in rows:
         account_id, typed = row[0], row[1]
         errors: list[PriceTermsError] = []
-        written = write_toml(read_toml(typed, errors.append))
-        rewrite_terms(connection, account_id, typed, written, len(errors))
+        terms = read_toml(typed, errors.append)
+        if errors and not terms:
+            rewrite_terms(connection, account_id, typed, typed, 0)
+        else:
+            rewrite_terms(connection, account_id, typed, write_toml(terms), len(errors))
     return len(rows)
 
 

@@ -66,7 +66,8 @@ def delete_future_calls(
 ) -> int:
     """Have compaction delete the account's calls of those days that are after today.
 
-    Return the number of calls. The caller enqueues a compaction after the commit.
+    Return the number of calls. The caller enqueues a compaction after the commit. Repeating it adds
+    no rows.
     """
     first, last = max(days[0], today + _DAY), days[1]
     own = (SpendDay.account_id == account_id, SpendDay.day.between(first, last))
@@ -79,6 +80,11 @@ def delete_future_calls(
         CallImport.account_id == account_id,
         CallImport.first_day <= last,
         CallImport.last_day >= first,
+        ~exists().where(
+            DeletedCalls.audit_id == CallImport.audit_id,
+            DeletedCalls.first_day <= first,
+            DeletedCalls.last_day >= last,
+        ),
     )
     names = ("account_id", "audit_id", "first_day", "last_day")
     session.execute(insert(DeletedCalls).from_select(names, brought))
@@ -105,12 +111,17 @@ def finish_deletions(connection: Connection, account_id: str, ids: Collection[in
     """Note that no file has the calls any more, but for imports that are not merged yet."""
     if not ids:
         return
+    named = DeletedCalls.id.in_(ids)
+    # A new reading of an import may be just being published; the update must see its file.
+    connection.execute(
+        select(DeletedCalls.id).where(named).order_by(DeletedCalls.id).with_for_update()
+    )
     unmerged = (
         exists()
         .where(CallFile.account_id == account_id, CallFile.replaced_at.is_(None))
         .where(CallFile.level == IMPORT, CallFile.import_id == CallImport.import_id)
         .where(CallImport.audit_id == DeletedCalls.audit_id)
     )
-    done = update(DeletedCalls).where(DeletedCalls.id.in_(ids), ~unmerged)
-    connection.execute(done.values(applied_at=func.now()))
-    note_imports(connection, [account_id])  # the next audit counts fewer calls in the future
+    done = update(DeletedCalls).where(named, ~unmerged).values(applied_at=func.now())
+    if connection.execute(done).rowcount:
+        note_imports(connection, [account_id])  # the next audit counts fewer calls in the future

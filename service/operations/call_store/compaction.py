@@ -78,7 +78,7 @@ class Compaction:
         FilesChangedError
             With `at_once`: files were replaced so often that they are not.
         """
-        merges = 0
+        merges, rewrote = 0, False
         with self._only_one(is_patient=at_once) as is_only:
             while is_only:
                 replaced = self._transact(list_replaced_imports)
@@ -104,9 +104,13 @@ class Compaction:
                     done_ids = [row.id for row in pending]
                     finish = partial(finish_deletions, account_id=self.account_id, ids=done_ids)
                     transact(self.engine, finish)
-                if at_once and due and not any(done):
+                # While a deletion can't end, its files would be written again in every round.
+                rewrites = all(each.is_rewrite for each, ok in zip(due, done, strict=True) if ok)
+                is_stuck = not any(done) or (rewrites and rewrote)
+                rewrote = rewrites
+                if at_once and is_stuck and not all(done):
                     raise FilesChangedError
-                if not any(done):
+                if is_stuck:
                     break
         if merges:
             _log.info("calls_compacted", account_id=self.account_id, merges=merges)

@@ -55,6 +55,11 @@ class Merge:
         """Check whether calls may be among the merged files of their days already."""
         return any(file.level < LATE for file in self.files)
 
+    @property
+    def is_rewrite(self) -> bool:
+        """Check whether one merged file is written again."""
+        return len(self.files) == 1 and self.files[0].level > IMPORT
+
     def find_others(self, live: Iterable[File]) -> list[File]:
         """Return the other files that were merged and may have calls of the same days."""
         own = {file.id for file in self.files}
@@ -112,7 +117,8 @@ def plan_merges(
     replaced : sequence of (date, date)
         Days with calls of imports that were replaced: their merged files are written again.
     deleted : sequence of (date, date)
-        Days with calls that were deleted: their new files don't wait for more, either.
+        Days with calls that were deleted: their new files don't wait for more, either. Until they
+        are merged, the deletion isn't done, and the merged files of its days are written again.
     at_once : bool
         Merge all that can be merged, without waiting for more.
     """
@@ -128,7 +134,8 @@ def plan_merges(
     new = [file for file in others if file.level < LATE]
     open_day = [file for file in new if file.first_day == file.last_day == today]
     if open_day:
-        yield from _merge_open_day(open_day, at_once=at_once)
+        is_deleted = any(_overlaps(open_day[0], days) for days in deleted)
+        yield from _merge_open_day(open_day, at_once=at_once or is_deleted)
     for some in _by_days(file for file in new if (file.first_day, file.last_day) != (today, today)):
         is_deleted = any(_overlaps(file, days) for file in some for days in deleted)
         if at_once or is_deleted or _is_due(some, now):

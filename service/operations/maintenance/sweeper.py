@@ -9,7 +9,7 @@ from typing import Final
 
 from redis import RedisError
 from sqlalchemy import Connection, Engine, Row, text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from service.config import Config
 from service.core.blobs import BlobStore
@@ -17,6 +17,7 @@ from service.core.db import make_engine
 from service.core.logs import get_logger
 from service.core.telemetry.counters import SWEEPER_ACTIONS, timed_task
 from service.core.telemetry.processes import begin_process
+from service.jobs.outages import find_outage
 from service.jobs.queues import AuditQueues, WakeUp
 from service.mail.sweep import sweep_mails
 from service.models.audits.audits import ACCOUNT, INGEST
@@ -88,7 +89,8 @@ class Sweeper:
                     self._sweep_while_leading(connection, stopping)
             except SQLAlchemyError as error:
                 _log.warning("database_unavailable", error_type=type(error).__name__)
-                self._was_away = True
+                # A task that fails in every round must not keep dead workers' leases alive.
+                self._was_away |= _is_away(error)
                 stopping.wait(min(1.0, self._config.sweep_seconds))
 
     def sweep(self, connection: Connection) -> None:
@@ -171,6 +173,13 @@ class Sweeper:
             sent += len(lost)
         self._taken_before = taken
         return sent
+
+
+def _is_away(error: SQLAlchemyError) -> bool:
+    """Check whether the database was away, rather than a statement of ours wrong or slow."""
+    outage = find_outage(error)
+    was_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    return outage is not None and (outage.is_certain or was_lost)
 
 
 def _queued_pages(

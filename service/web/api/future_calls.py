@@ -45,7 +45,7 @@ blueprint = ReadBlueprint(
     READ_AUDITS,
     FutureCallsSchema,
     operation="list_future_calls",
-    description="They are in no sum of your spend until their day has come.",
+    description="They aren't included in your spend until that day.",
 )
 def show() -> dict[str, Any]:
     """List your calls that are dated after today."""
@@ -72,7 +72,7 @@ def show() -> dict[str, Any]:
     202,
     DeletedFutureCallsSchema,
     headers=LIMIT_HEADERS,
-    description="A worker deletes them for good within a minute. Repeating it is safe.",
+    description="The calls are permanently deleted within a minute. Repeating it is safe.",
 )
 def delete(query: dict[str, Any]) -> dict[str, int]:
     """Delete your calls that are dated after today."""

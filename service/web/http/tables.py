@@ -31,6 +31,7 @@ XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet
 LARGE_LINES: Final = 2_000
 # The exit code of a process that wrote a message for the caller instead of the table.
 REJECTED: Final = 3
+_TIMED_OUT: Final = -1
 _WRITE_SECONDS: Final = 300
 _WAIT_SECONDS: Final = 30
 # One at a time in each web process, so that the others have processors.
@@ -100,6 +101,8 @@ def _write_elsewhere(table: Table) -> IO[bytes]:
                 raise UnavailableError
             try:
                 code = _run(command, job, file)
+            except subprocess.TimeoutExpired:
+                code = _TIMED_OUT
             finally:
                 _TURN.release()
         file.seek(0)

@@ -60,8 +60,8 @@ _WORDS: Final = {
     "DataQuality": {
         "assumed_input_calls": "Calls whose source doesn't say whether the input tokens include the"
         " cached ones. Absent if there are none.",
-        "future_calls": "Calls dated in the future by more than a day. Your account's figures leave"
-        " them out until then. Absent if there are none.",
+        "future_calls": "Calls dated in the future by more than a day. Your account's figures"
+        " exclude them until then. Absent if there are none.",
     },
     "Method": {
         "title": "The display name.",

@@ -136,5 +136,6 @@ class AccountAuditSchema(Schema):
 
 class SpanImportSchema(Schema):
     calls = fields.Integer(
-        required=True, metadata=described("The calls in spans that no import has yet.")
+        required=True,
+        metadata=described("Number of calls in spans that were waiting to be imported."),
     )

@@ -195,7 +195,9 @@ class SpendSchema(Schema):
 
 class FutureCallsQuerySchema(Schema):
     first = day_field("from", "The first day (UTC). By default, tomorrow.", "2034-01-01")
-    last = day_field("to", "The last day (UTC), inclusive. By default, the last one.", "2034-01-31")
+    last = day_field(
+        "to", "The last day (UTC), inclusive. By default, all later days.", "2034-01-31"
+    )
 
     @validates_schema
     def check(self, query: dict[str, Any], **_: Any) -> None:

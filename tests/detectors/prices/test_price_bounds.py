@@ -175,6 +175,11 @@ chat = ["azure", "gpt-4o"]
     report = detectors.audit([call], prices=book)
     assert float(report.audit.total_spend_usd) == 0.0025
     assert any(each.startswith("3 of your prices are excluded") for each in warnings(report))
+    rates = '[overrides.openai."gpt-5.4"]\ninput_mtok = "1e999999"'
+    report = detectors.audit([call], prices=PriceBook().with_stored_toml(rates))
+    assert "Line 2: overrides.openai.gpt-5.4.input_mtok: expected US dollars" in str(
+        warnings(report)
+    )
     for bad in ("not toml", "[" * 50_000, _dated(_days(MAX_TERMS + 1))):
         assert len(PriceBook().with_stored_toml(bad).excluded) == 1
 

@@ -167,6 +167,13 @@ def test_new_files_of_a_day_whose_calls_were_deleted_do_not_wait_for_more() -> N
     assert planned(*files, deleted=[(later, date.max)]) == [{files[1].id, files[2].id}]
 
 
+def test_a_deletion_whose_day_has_come_is_done_once() -> None:
+    """While new files of the open day wait, its merged files would be written again and again."""
+    merged, new = on(TODAY, 1), on(TODAY, created_at=NOW)
+    assert planned(merged, new) == []
+    assert planned(merged, new, deleted=[(TODAY, date.max)]) == [{merged.id}, {new.id}]
+
+
 def test_more_calls_than_a_worker_can_merge_stay_in_several_files() -> None:
     large = [on(before(1), DAY, calls=plan.MAX_CALLS - 50) for _ in range(2)]
     assert planned(*large) == []

@@ -14,12 +14,14 @@ from service.core.blobs import BlobStore
 from service.models import Account, Audit, AuditSettings
 from service.models.audits.audit_settings import (
     find_settings,
+    list_typed_terms,
     rewrite_terms,
     save_assumptions,
     save_price_terms,
 )
 from service.models.base import utc_now
 from service.operations.maintenance.housekeeping import Housekeeping
+from service.operations.price_terms import list_excluded
 from tests.worker.support.stored import document, load
 from worker import run_audit
 
@@ -114,6 +116,21 @@ def test_prices_that_an_earlier_release_accepted_fail_no_audit_and_are_written_a
     _store(engine, audit_id, "# again\n" + WRITTEN)
     settings = _keep_house(engine, config, blobs, audit_id)
     assert (settings.price_terms, settings.terms_excluded) == (WRITTEN, 0)
+
+
+def test_prices_of_which_nothing_can_be_read_stay_for_their_owner(
+    engine: Engine, new_audit: NewAudit, config: Config, blobs: BlobStore
+) -> None:
+    """They were valid before there was a limit of terms, and removing all would lose them."""
+    audit_id = new_audit()
+    names = "\n".join(f'm{number} = ["openai", "gpt-5.4"]' for number in range(1_001))
+    typed = f"# ours\n[aliases.azure]\n{names}\n"
+    _store(engine, audit_id, typed)
+    settings = _keep_house(engine, config, blobs, audit_id)
+    assert (settings.price_terms, settings.terms_excluded) == (typed, 0)
+    with engine.connect() as connection:
+        assert list_typed_terms(connection, 10) == []
+        assert list_excluded(connection, typed) == ("expected at most 1,000 prices and aliases",)
 
 
 def test_terms_that_change_while_they_are_written_again_stay(

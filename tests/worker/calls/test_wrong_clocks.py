@@ -407,6 +407,37 @@ def test_deleted_calls_count_in_the_next_audit_no_more(
     assert (report.audit.records, future_calls(report)) == (1, 0)
 
 
+def test_a_deletion_that_is_repeated_adds_no_rows(
+    engine: Engine, account_id: str, publish: NewBatch
+) -> None:
+    publish(body([call(utc_now(), "usual"), call(FAR, "far")]))
+    assert [delete_calls(engine, account_id) for _ in range(3)] == [1, 1, 1]
+    assert delete_calls(engine, account_id, FAR.date()) == 1
+    with Session(engine) as session:
+        assert session.scalar(select(func.count(DeletedCalls.id))) == 1
+    publish(body([call(FAR, "new")]))
+    assert delete_calls(engine, account_id) == 2
+    compact_calls(account_id)
+    assert spent(engine, account_id)[::2] == (1, [])
+
+
+def test_a_lost_blob_does_not_keep_a_deletion_busy(
+    engine: Engine, blobs: BlobStore, account_id: str, publish: NewBatch
+) -> None:
+    around = [call(FAR + timedelta(days=day), f"far-{day}") for day in range(3)]
+    publish(body(around))
+    audit_account(engine, account_id)  # merges them
+    middle = FAR + timedelta(days=1)
+    lost = publish(body([call(middle, "lost")]))
+    with Session(engine) as session:
+        blobs.delete(session.get_one(Audit, lost).frame_key or "")
+        delete_future_calls(session, account_id, utc_now().date(), (middle.date(),) * 2)
+        session.commit()
+    compact_calls(account_id)  # it would write the other file again and again
+    with Session(engine) as session:
+        assert is_deleting(session, account_id)
+
+
 def test_a_deletion_that_is_killed_midway_deletes_what_it_was_to_delete(
     engine: Engine,
     blobs: BlobStore,

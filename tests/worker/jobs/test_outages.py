@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from redis import ConnectionError as RedisConnectionError
 from redis import Redis
 from rq.timeouts import JobTimeoutException
-from sqlalchemy import Engine, create_engine, text, update
+from sqlalchemy import Connection, Engine, create_engine, text, update
 from sqlalchemy.exc import OperationalError
 
 from detectors.errors import UnreadableLogError
@@ -266,6 +267,34 @@ def test_a_sweeper_that_lost_the_database_extends_leases_once(
             connection.execute(update(Audit).values(lease_expires_at=late))
         sweeper._sweep_audits(connection)
     assert load(engine, held.audit_id).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"),
+    [
+        ("SELECT pg_terminate_backend(pg_backend_pid())", "processing"),
+        ("SELECT no_such_column", "failed"),
+    ],
+)
+def test_only_a_database_that_was_away_extends_leases(
+    statement: str,
+    status: str,
+    engine: Engine,
+    held: Any,
+    config: Config,
+    blobs: BlobStore,
+) -> None:
+    sweeper, stopping = Sweeper(config, engine, AuditQueues.from_config(config), blobs), Event()
+
+    def fail(connection: Connection, stopping: Event) -> None:
+        stopping.set()
+        connection.execute(text(statement))
+
+    sweeper._sweep_while_leading = fail  # type: ignore[method-assign]
+    sweeper.run(stopping)
+    with engine.connect() as connection:
+        sweeper._sweep_audits(connection)
+    assert load(engine, held.audit_id).status == status
 
 
 # Jobs without a row: compactions, and files with the calls of a finding.

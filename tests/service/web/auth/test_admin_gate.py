@@ -152,7 +152,7 @@ def test_the_log_contains_no_token_and_no_admin_route_without_the_token(
     before = len(administered.log_file.read_text())
     Asker(administered).ask("GET", "/admin", b"a-wrong-token-that-must-not-be-logged")
     # A request is logged after its response.
-    wait_until(lambda: '"route": null' in administered.log_file.read_text()[before:])
+    wait_until(lambda: '"route": null' in administered.log_file.read_text()[before:], 5)
     log = administered.log_file.read_text()[before:]
     assert "must-not-be-logged" not in log
     assert "/admin" not in log

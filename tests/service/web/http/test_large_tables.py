@@ -4,6 +4,7 @@ import zipfile
 from collections.abc import Iterator
 from datetime import timedelta
 from io import BytesIO
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,6 +123,13 @@ def test_what_another_process_rejects_or_cannot_write_is_an_error(
     with pytest.raises(InvalidRequestError, match="room for"):
         tables.send_table(table)
     end_with(-9)
+    with pytest.raises(UnavailableError):
+        tables.send_table(table)
+
+    def run_too_long(command: list[str], _job: bytes, _output: BytesIO) -> int:
+        raise TimeoutExpired(command, 1)
+
+    monkeypatch.setattr(tables, "_run", run_too_long)
     with pytest.raises(UnavailableError):
         tables.send_table(table)
     monkeypatch.setattr(tables, "_WAIT_SECONDS", 0)

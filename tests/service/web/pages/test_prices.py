@@ -114,7 +114,7 @@ def test_prices_that_no_longer_apply_are_named_on_the_page(
         session.commit()
     page = words(client.get(PATH, headers=person.headers))
     assert "Audits exclude this price: Line 4: aliases.azure.prod:" in page
-    assert "We removed 2 prices that we couldn’t read any more" in page
+    assert "We removed 2 prices that we can no longer read" in page
     send(client, person, "terms-form", terms="[discounts]\nopenai = 0.1")
     page = words(client.get(PATH, headers=person.headers))
     assert "exclude" not in page
