@@ -113,6 +113,7 @@ from detectors.contract.units import (
     FIELDS_OF_UNITS,
     MAX_UNITS,
     SECONDS,
+    SHARES,
     UNITS,
     find_excess,
 )
@@ -153,6 +154,7 @@ __all__ = [
     "MAX_REPORTED_USD",
     "MAX_UNITS",
     "SECONDS",
+    "SHARES",
     "UNITS",
     "find_excess",
     "LONGEST_LIST",

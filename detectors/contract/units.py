@@ -91,17 +91,17 @@ UNITS = (
 SECONDS = ("audio_seconds", "input_audio_seconds", "output_audio_seconds")
 
 
-def find_excess(counts: Mapping[str, float], units: Mapping[str, float]) -> dict[str, str]:
-    """Return the units with which a total is exceeded, and the total of each.
+def find_excess(counts: Mapping[str, float], units: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return each unit with which a total is exceeded, and the total.
 
     `counts` are the record's fields, which are 0 where they are absent; a total that is a unit may
     be unknown.
     """
-    found: dict[str, str] = {}
+    found = []
     for total, parts in SHARES:
         given = [part for part in parts if units.get(part)]
-        if given and (total in units or total not in UNITS):
+        if given and (units.get(total) or total not in UNITS):
             whole = units.get(total) or counts.get(total) or 0
             if sum(units.get(part) or counts.get(part) or 0 for part in parts) > whole:
-                found.setdefault(given[-1], total)
+                found.append((given[-1], total))
     return found
