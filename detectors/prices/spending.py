@@ -73,13 +73,16 @@ def _surcharges(
     """
     overlapping = [name for name, unit in optional.items() if units.overlaps(unit.usage_key)]
     overlap = reduce(or_, (nw.col(name) > 0 for name in overlapping)) if overlapping else None
+    before = nw.lit(0, nw.Int64)
     for name, unit in optional.items():
         if units.purpose(unit.usage_key) != purpose:
             continue
         rate = nw.col(surcharge_column(prefix, name))
         # A part without a rate of its own leaves all tokens to the others.
-        part = nw.min_horizontal(nw.col(name) * (rate != 0).cast(nw.Int64), available)
-        available = available - part
+        own = nw.col(name) * (rate != 0).cast(nw.Int64)
+        # From sums, since the expression of each part would contain those before it twice.
+        part = nw.min_horizontal(own, (available - before).clip(lower_bound=0))
+        before = before + own
         if overlap is not None:
             part = nw.when(overlap).then(nw.col(name)).otherwise(part)
         yield part * rate

@@ -57,15 +57,6 @@ def _uses() -> Iterator[dict[str, float]]:
         yield from (_PLAIN | shape | {name: 700} for name in _COUNTS)
         yield _PLAIN | shape | {"audio_prompt_tokens": 100, "image_prompt_tokens": 200}
         yield _PLAIN | shape | {"reasoning_tokens": 300, "web_searches": 3}
-    yield from (_PLAIN | _unit_use(unit) for unit in UNITS)
-    video = {
-        "input_video_tokens": 600,
-        "cache_video_read_tokens": 200,
-        "input_video_tool_tokens": 9,
-    }
-    yield _PLAIN | _EVERY | video | {"input_tool_tokens": 9}
-    yield _PLAIN | _EVERY | {"output_video_tokens": 60, "output_video_reasoning_tokens": 20}
-    yield _PLAIN | _EVERY | {"audio_seconds": 61.5, "input_audio_seconds": 60.25, "web_searches": 2}
     yield _PLAIN | _SHAPES[1] | dict.fromkeys(("cache_write_1h_tokens", "web_searches"), 90_000)
 
 
@@ -85,6 +76,19 @@ def _unit_use(unit: str) -> dict[str, float]:
     return _EVERY | dict.fromkeys([unit, *wholes], amount)
 
 
+def _unit_uses(info: ModelInfo, number: int) -> Iterator[dict[str, float]]:
+    """The units that the model has rates for, several at once, and some of the others."""
+    priced = _price_keys_of(info)
+    for index, unit in enumerate(UNITS):
+        if unit_data[unit]["price_key"] in priced or (number + index) % 12 == 0:
+            yield _PLAIN | _unit_use(unit)
+    if _is_special(info):
+        video = {"input_video_tokens": 600, "cache_video_read_tokens": 200}
+        yield _PLAIN | _EVERY | video | {"input_tool_tokens": 9, "input_video_tool_tokens": 9}
+        spoken = {"audio_seconds": 61.5, "input_audio_seconds": 60.25, "web_searches": 2}
+        yield _PLAIN | _EVERY | spoken
+
+
 def _prices(info: ModelInfo) -> list[ModelPrice]:
     if isinstance(info.prices, ModelPrice):
         return [info.prices]
@@ -94,8 +98,11 @@ def _prices(info: ModelInfo) -> list[ModelPrice]:
 def _is_special(info: ModelInfo) -> bool:
     usual = {"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok"}
     others = {"cache_write_1h_mtok", "web_searches_kcount"}
-    keys = {key for price in _prices(info) for key, rate in vars(price).items() if rate is not None}
-    return bool(keys - usual - others)
+    return bool(_price_keys_of(info) - usual - others)
+
+
+def _price_keys_of(info: ModelInfo) -> set[str]:
+    return {key for price in _prices(info) for key, rate in vars(price).items() if rate is not None}
 
 
 def _calls(*, every: int) -> list[dict[str, Any]]:
@@ -109,7 +116,7 @@ def _calls(*, every: int) -> list[dict[str, Any]]:
         }
         for number, (provider, info, label) in enumerate(labelled())
         if provider.id not in _PLANS and (number % every == 0 or _is_special(info))
-        for counts in _uses()
+        for counts in (*_uses(), *_unit_uses(info, number))
     ]
 
 
