@@ -82,6 +82,8 @@ from detectors.contract.report import (
     Method,
     PriceSource,
     Report,
+    ReportedCosts,
+    ReportedModel,
 )
 from detectors.contract.spend import (
     DailySpend,
@@ -116,6 +118,7 @@ from detectors.contract.units import (
     SHARES,
     UNITS,
     find_excess,
+    fit_units,
 )
 
 __all__ = [
@@ -157,6 +160,7 @@ __all__ = [
     "SHARES",
     "UNITS",
     "find_excess",
+    "fit_units",
     "LONGEST_LIST",
     "Label",
     "MAX_BATCH_BYTES",
@@ -181,6 +185,8 @@ __all__ = [
     "REQUIRED_FIELDS",
     "Remainder",
     "Report",
+    "ReportedCosts",
+    "ReportedModel",
     "SEVERITIES",
     "STATUSES",
     "STORED_FIELDS",

@@ -60,6 +60,8 @@ _WORDS: Final = {
     "DataQuality": {
         "assumed_input_calls": "Calls whose source doesn't say whether the input tokens include the"
         " cached ones. Absent if there are none.",
+        "reported_costs": "The costs that sources report, and those of the same calls. Absent if no"
+        " source reports any.",
     },
     "Method": {
         "title": "The display name.",
