@@ -71,6 +71,32 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     outlier_times: tuple[str, ...] = ()
 
 
+class ReportedModel(Struct, frozen=True, kw_only=True):
+    """The cost of a model's calls as their source reports it, and as counts and prices give it."""
+
+    provider: str
+    model: str
+    calls: int
+    reported_usd: Decimal
+    spend_usd: Decimal
+
+    @property
+    def difference_usd(self) -> Decimal:
+        return self.spend_usd - self.reported_usd
+
+
+class ReportedCosts(Struct, frozen=True, kw_only=True):
+    """Priced calls whose source reports a cost; the models that differ most come first.
+
+    The sums are of all models, the list has the first thousand.
+    """
+
+    calls: int
+    reported_usd: Decimal
+    spend_usd: Decimal
+    models: tuple[ReportedModel, ...]
+
+
 class DataQuality(Struct, frozen=True, kw_only=True):
     """How far the figures can be trusted; shares are percentages, 0 to 100.
 
@@ -78,6 +104,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
     the cached ones. `future_calls`, if there are any, are dated more than a day after they were
     sent or, in an audit of an account, after the audit, which leaves them out.
+    the cached ones. `reported_costs` compares the costs that sources report, if there are any.
     """
 
     priced_tokens_pct: float = 100.0
@@ -88,6 +115,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     routes_used_once: int = 0
     assumed_input_calls: int | UnsetType = UNSET
     future_calls: int | UnsetType = UNSET
+    reported_costs: ReportedCosts | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

@@ -62,6 +62,8 @@ _WORDS: Final = {
         " cached ones. Absent if there are none.",
         "future_calls": "Calls dated in the future by more than a day. Your account's figures leave"
         " them out until then. Absent if there are none.",
+        "reported_costs": "The costs that sources report, and those of the same calls. Absent if no"
+        " source reports any.",
     },
     "Method": {
         "title": "The display name.",
