@@ -4,7 +4,12 @@ Polars is the default and the fastest; pandas, DuckDB and PySpark frames are aud
 An engine's library is imported only if the calls are on that engine or if the caller names it.
 """
 
-from detectors.engines.categories import categorize, with_equal_types, with_texts
+from detectors.engines.categories import (
+    categorize,
+    compose_labels,
+    with_equal_types,
+    with_texts,
+)
 from detectors.engines.choice import (
     ENGINES,
     MissingEngineError,
@@ -32,6 +37,7 @@ __all__ = [
     "scan_parquet",
     "scanned_on_spark",
     "categorize",
+    "compose_labels",
     "with_equal_types",
     "with_texts",
 ]

@@ -34,6 +34,22 @@ def _to_categories(labels: pl.Series) -> pl.Series:
     return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
 
 
+def compose_labels(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
+    """Write these labels in Unicode's composed form (NFC); most frames have none to change."""
+    composed = [
+        labels.cast(pl.String).str.normalize("NFC")
+        for labels in (frame[name] for name in names if name in frame.columns)
+        if labels.dtype.base_type() in (pl.String, pl.Categorical, pl.Enum) and _is_accented(labels)
+    ]
+    return frame.with_columns(composed) if composed else frame
+
+
+def _is_accented(labels: pl.Series) -> bool:
+    """Check for other characters than ASCII has, by the bytes that they take."""
+    few = labels if labels.dtype == pl.String else labels.unique().cast(pl.String)
+    return bool((few.str.len_bytes() != few.str.len_chars()).any())
+
+
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:
     """Turn all categories back into texts."""
     return frame.with_columns(pl.selectors.by_dtype(pl.Categorical).cast(pl.String))

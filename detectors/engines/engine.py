@@ -5,6 +5,7 @@ Results stay on the engine. Only `fetch` returns rows, for results as small as f
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
+from unicodedata import normalize
 
 import narwhals.stable.v2 as nw
 import polars as pl
@@ -16,6 +17,8 @@ Row = dict[str, Any]
 Plan = Callable[..., Iterable[Calls]]
 
 NO_LEVEL: Final = "-"  # which no check accepts
+_ACCENTED: Final = r"[^\x00-\x7f]"
+_COMPOSED: Final = "composed"
 _MOST_PARTS: Final = 2**32  # of a key
 
 
@@ -59,6 +62,26 @@ class Engine:
     def list_labels(self, table: Calls) -> dict[str, pl.Series]:
         """Return the distinct labels of columns where that is faster than to check each row."""
         return {}
+
+    def compose(self, table: Calls, names: Iterable[str]) -> Calls:
+        """Write the texts of these columns in Unicode's composed form (NFC).
+
+        Only texts that aren't plain ASCII are fetched, each once.
+        """
+        schema = table.collect_schema()
+        texts = [name for name in names if isinstance(schema.get(name), nw.String)]
+        if not texts:
+            return table
+        (found,) = self.fetch(table.select(*(_is_accented(name).sum() for name in texts)))
+        for name in (name for name in texts if found[name]):
+            accented = table.filter(nw.col(name).str.contains(_ACCENTED)).select(name).unique()
+            labels = [row[name] for row in self.fetch(accented)]
+            composed = {each: normalize("NFC", each) for each in labels}
+            changed = {old: new for old, new in composed.items() if old != new}
+            if changed:
+                own = pl.DataFrame({name: changed.keys(), _COMPOSED: changed.values()})
+                table = _replace_labels(table, self.place(own, table), name)
+        return table
 
     def keep_all(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
         """Compute what the plan makes of these frames, each of which may be large.
@@ -225,3 +248,15 @@ class Engine:
             .filter(nw.col("rank") <= most)
             .drop("unit", "negative_usd")
         )
+
+
+def _is_accented(name: str) -> nw.Expr:
+    """Return 1 for texts with other characters than ASCII has."""
+    is_accented = nw.col(name).str.contains(_ACCENTED).fill_null(value=False)
+    return is_accented.cast(nw.Int64).alias(name)
+
+
+def _replace_labels(table: Calls, composed: Calls, name: str) -> Calls:
+    columns = table.collect_schema().names()
+    new = nw.when(~nw.col(_COMPOSED).is_null()).then(nw.col(_COMPOSED)).otherwise(nw.col(name))
+    return table.join(composed, on=name, how="left").with_columns(new.alias(name)).select(*columns)

@@ -1,13 +1,13 @@
 """Calls as Polars frames, the default and the fastest."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines.categories import categorize, with_equal_types
+from detectors.engines.categories import categorize, compose_labels, with_equal_types
 from detectors.engines.engine import NO_LEVEL, Calls, Engine, Plan, Row
 from detectors.engines.lookup import NO_ROW, gather, look_up, row_finder
 from detectors.engines.neighbors import filter_near, split_at_pauses
@@ -77,6 +77,11 @@ class PolarsEngine(Engine):
     def list_labels(self, table: Calls) -> dict[str, pl.Series]:
         labels = self._collect(nw.from_native(table.to_native().select(_CATEGORIES)))
         return {each.name: each.unique().cast(pl.String) for each in labels}
+
+    def compose(self, table: Calls, names: Iterable[str]) -> Calls:
+        frame = self._collect(table)
+        composed = compose_labels(frame, names)
+        return table if composed is frame else _lazy(composed)
 
     def keep_all(self, name: Hashable, plan: Plan, *inputs: Calls) -> list[Calls]:
         """Compute two plans of many calls at a time, while the next one is made.

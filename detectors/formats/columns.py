@@ -38,6 +38,9 @@ _OPTIONAL: Final = tuple(field for field in STORED_FIELDS if field.name not in C
 OPTIONAL_COUNTS: Final = (*names_of(_OPTIONAL, "count"), *UNITS)
 OPTIONAL_HASHES: Final = names_of(_OPTIONAL, "hash")
 OPTIONAL_LABELS: Final = names_of(_OPTIONAL, "label", "choice")
+# People write these, on systems that compose accents and on others that don't: they are compared
+# in Unicode's composed form (NFC).
+WRITTEN_LABELS: Final = ("endpoint", "tag", "environment", "session_id")
 ASSUMED: Final = "input_assumed"
 REPORTED: Final = "reported_usd"
 HASHES: Final = "prefix_hashes"

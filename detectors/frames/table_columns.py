@@ -27,6 +27,7 @@ from detectors.formats.columns import (
     OPTIONAL_HASHES,
     OPTIONAL_NUMBERS,
     REPORTED,
+    WRITTEN_LABELS,
     empty_value,
     present_columns,
 )
@@ -73,7 +74,7 @@ def with_problems(table: Calls, engine: Engine) -> Calls:
 
     Columns of checked calls are those of a frame of calls, with the time as the number `at_us`.
     """
-    table = _with_times(table, engine)
+    table = _with_times(engine.compose(table, WRITTEN_LABELS), engine)
     schema = table.collect_schema()
     names = [name for name in present_columns(schema.names()) if name in schema or name in COLUMNS]
     fine = {name for name, labels in engine.list_labels(table).items() if _is_fine(name, labels)}

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import CLOCK_MARGIN, InvalidRow, InvalidRows
-from detectors.engines import Calls, with_equal_types
+from detectors.engines import Calls, compose_labels, with_equal_types
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk
 from detectors.formats.columns import (
@@ -23,6 +23,7 @@ from detectors.formats.columns import (
     OPTIONAL_FLOATS,
     OPTIONAL_HASHES,
     OPTIONAL_NUMBERS,
+    WRITTEN_LABELS,
     Columns,
     empty_value,
     lowered,
@@ -189,7 +190,8 @@ def _with_columns(frame: pl.DataFrame, optional: Sequence[str]) -> pl.DataFrame:
 
 def from_columns(columns: Columns) -> pl.DataFrame:
     """Build a frame from checked columns."""
-    return pl.DataFrame([_series(name, columns[name]) for name in present_columns(columns)])
+    frame = pl.DataFrame([_series(name, columns[name]) for name in present_columns(columns)])
+    return compose_labels(frame, WRITTEN_LABELS)
 
 
 def _series(name: str, values: list[Any]) -> pl.Series:
@@ -242,6 +244,8 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
     optional = [name for name in OPTIONAL_CALLS if name in frame.columns]
     if frame.schema != CALLS | {name: OPTIONAL_CALLS[name] for name in optional}:
         raise UnreadableLogError("The Parquet file lacks columns of a frame of calls.")
+    # An earlier release has stored labels as they came.
+    frame = compose_labels(frame, WRITTEN_LABELS)
     return UsageLog(frame, frame.height + invalid.count, invalid)
 
 

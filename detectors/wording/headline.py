@@ -123,7 +123,7 @@ def basis(report: Report) -> str:
     """Return the calls, the days and the prices that the figures are calculated from."""
     audit = report.audit
     first, last = audit.first_call, audit.last_call or audit.first_call
-    span = f" ({period(first, last)})" if first and last else ""
+    span = f" ({period(first, last)}, UTC)" if first and last else ""
     negotiated = ", with negotiated rates" if report.prices.negotiated else ""
     return (
         f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "

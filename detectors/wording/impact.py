@@ -64,8 +64,9 @@ def how_sure(finding: Finding) -> str:
 
 
 def seen(finding: Finding | PastFinding) -> str:
-    """Return the days of the first and the last call: seen Mar 1, 2026 to Mar 14, 2026."""
+    """Return the days of the first and the last call: seen on Mar 1, 2026 (UTC)."""
     if finding.first_seen is None or finding.last_seen is None:
         return ""
     first, last = day(finding.first_seen), day(finding.last_seen)
-    return f"seen on {first}" if first == last else f"first seen {first}, last seen {last}"
+    days = f"seen on {first}" if first == last else f"first seen {first}, last seen {last}"
+    return f"{days} (UTC)"

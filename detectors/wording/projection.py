@@ -67,7 +67,7 @@ def observed(report: Report) -> str:
     if not audit.first_call:
         return ""
     last = audit.last_call or audit.first_call
-    calls = f"Based on {counted(audit.records, 'call')} ({period(audit.first_call, last)})"
+    calls = f"Based on {counted(audit.records, 'call')} ({period(audit.first_call, last)}, UTC)"
     spent = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     return f"{calls}: {spent}{_projected(report)}."
 

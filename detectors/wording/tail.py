@@ -47,7 +47,7 @@ def past_findings(report: Report) -> Iterator[str]:
         where = past.route if past.route == past.model else f"{past.route}, {past.model}"
         name = detector_name(past.detector, report.methods)
         yield (
-            f"{name} on {inert(where)}: last seen {day(past.last_seen)}, "
+            f"{name} on {inert(where)}: last seen {day(past.last_seen)} (UTC), "
             f"{counted(past.calls, 'call')}, {usd(past.observed_cost_impact_usd)} until then."
         )
     if report.other_past_findings:

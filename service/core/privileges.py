@@ -4,6 +4,7 @@ The service's role owns nothing: it can't change tables, switch off triggers, or
 append-only tables. Every migration ends with this, so new tables are covered.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -29,6 +30,16 @@ _OWNS_TABLES: Final = text(
     "SELECT EXISTS (SELECT FROM pg_class WHERE relkind = 'r' AND pg_has_role(:role, relowner,"
     " 'MEMBER') AND relnamespace = current_schema()::regnamespace)"
 )
+_OWNS_DATABASE: Final = text(
+    "SELECT pg_has_role(datdba, 'MEMBER') FROM pg_database WHERE datname = current_database()"
+)
+_IS_SUPERUSER: Final = text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+# Everything that creates, reads or writes one; the service has none.
+_LARGE_OBJECTS: Final = text(
+    "SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace"
+    " AND (proname LIKE 'lo\\_%' OR proname IN ('lowrite', 'loread'))"
+    " AND has_function_privilege('public', oid, 'EXECUTE')"
+)
 
 
 def protect_tables(connection: Connection, service_role: str | None) -> bool:
@@ -49,6 +60,20 @@ def protect_tables(connection: Connection, service_role: str | None) -> bool:
     return True
 
 
+def _list_revocations(connection: Connection) -> Iterator[str]:
+    """Take from every role but owners what fills a disk beside the tables.
+
+    That is temporary tables, and large objects, whose functions anyone may call. Only a database's
+    owner, and only a superuser, can revoke them; on the server of someone else they may stay.
+    """
+    database = connection.scalar(text("SELECT quote_ident(current_database())"))
+    if connection.scalar(_OWNS_DATABASE):
+        yield f"REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC"
+    if connection.scalar(_IS_SUPERUSER):
+        for function in connection.scalars(_LARGE_OBJECTS).all():
+            yield f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC"
+
+
 def _grant(connection: Connection, role: str) -> None:
     schema = connection.scalar(text("SELECT quote_ident(current_schema())"))
     append_only = connection.scalars(_APPEND_ONLY).all()
@@ -59,5 +84,6 @@ def _grant(connection: Connection, role: str) -> None:
         f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
         *(f"REVOKE UPDATE, DELETE ON {table} FROM {role}" for table in append_only),
         f"REVOKE INSERT, UPDATE, DELETE ON alembic_version FROM {role}",
+        *_list_revocations(connection),
     ):
         connection.execute(text(statement))

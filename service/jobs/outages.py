@@ -110,7 +110,8 @@ def _find_in_system(error: BaseException) -> Outage | None:
     if number is None and (found := _RUST_ERROR.search(str(error))):
         number = int(found[1])
     if isinstance(error, ConnectionError | TimeoutError) or number in _NETWORK_ERRORS:
-        return Outage(NETWORK, type(error).__name__)
+        # Of Spark: of the storage, the database and Redis there are other errors.
+        return Outage(NETWORK, type(error).__name__, is_certain=False)
     if number in _DISK_ERRORS:
         # The job's own temporary files may have filled the disk.
         return Outage(STORAGE, errno.errorcode[number], is_certain=number != errno.ENOSPC)

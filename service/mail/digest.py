@@ -33,7 +33,8 @@ def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, di
 def _days(since: str, until: str) -> str:
     """Return the period: usually one day, or several after an outage of the sweeper."""
     first, last = date.fromisoformat(since), date.fromisoformat(until)
-    return f"on {day(last)}" if first >= last else f"from {day(first)} to {day(last)}"
+    days = f"on {day(last)}" if first >= last else f"from {day(first)} to {day(last)}"
+    return f"{days} (UTC)"
 
 
 def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:

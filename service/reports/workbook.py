@@ -14,6 +14,8 @@ MOST_ROWS: Final = 1_048_575  # of a sheet, below its header
 _IN_MEMORY_BYTES: Final = 1024 * 1024
 _WIDTHS: Final = {"day": 12, "route": 36, "model": 28, "fix": 60, "note": 40, "assignee": 24}
 _OTHER_WIDTH: Final = 16
+# Columns of days and times, for which a sheet has no offsets.
+_TIMES: Final = frozenset({"day", "ts", "first_seen", "last_seen", "fixed_at", "silent_until"})
 _OPTIONS: Final = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
 FULL: Final = f"A spreadsheet has room for {MOST_ROWS:,} rows. Download CSV, or choose fewer days."
 _FORMATS: Final = {
@@ -52,7 +54,7 @@ def _fill(
     sheet.freeze_panes(1, 0)
     for at, title in enumerate(header):
         sheet.set_column(at, at, _WIDTHS.get(title, _OTHER_WIDTH))
-        sheet.write_string(0, at, title, bold)
+        sheet.write_string(0, at, f"{title} (UTC)" if title in _TIMES else title, bold)
     for number, row in enumerate(rows, start=1):
         if number > most:
             raise InvalidRequestError(FULL)

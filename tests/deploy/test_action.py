@@ -208,3 +208,15 @@ def test_a_baseline_that_the_base_does_not_have_is_bad_use(tmp_path: Path) -> No
     assert done.returncode == 2
     assert "::baseline-ref needs baseline, the report's path" in done.stderr
     assert outputs == {}
+
+
+def test_a_baseline_ref_is_never_an_option_of_git(tmp_path: Path) -> None:
+    """Whoever opens a pull request names its base; `git fetch` runs a program for some options."""
+    repository = Repository(tmp_path)
+    repository.commit("main", usage_jsonl=_log(support=30))
+    mark = tmp_path / "ran"
+    done, outputs = repository.audit(
+        baseline="baseline.json", baseline_ref=f"--upload-pack=touch {mark};"
+    )
+    assert (done.returncode != 0, outputs) == (True, {})
+    assert not mark.exists()

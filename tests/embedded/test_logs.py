@@ -76,7 +76,7 @@ def test_logs_rotate_while_programs_print_and_no_line_is_lost_or_cut(
     assert sorted(found) == sorted(expected)
 
 
-def test_a_program_that_prints_without_end_keeps_a_bounded_number_of_logs(
+def test_a_program_that_never_stops_printing_keeps_a_bounded_number_of_logs(
     supervisor: Supervisor, tmp_path: Path
 ) -> None:
     """The oldest is deleted; the others follow one another."""

@@ -265,6 +265,6 @@ def target(
 
 
 @pytest.fixture
-def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def imported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let imports have the spans of the last seconds, too."""
-    monkeypatch.setattr(span_batches, "SETTLED", timedelta())
+    monkeypatch.setattr(span_batches, "LEAST_AGE", timedelta())

@@ -10,7 +10,7 @@ import polars as pl
 
 from detectors.contract import MAX_COUNT, MAX_LABEL_LENGTH, MAX_LATENCY_MS
 from detectors.formats.checks import are_prefix_hashes, is_provider
-from detectors.formats.columns import empty_value
+from detectors.formats.columns import WRITTEN_LABELS, empty_value
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND, SECOND_US
 from detectors.frames.uniform.form import Key, NoFormError
@@ -146,6 +146,8 @@ def _check_texts(texts: pl.Series, path: str) -> None:
     few = texts if path in ("id", "request_id") else texts.unique()
     _require((few.str.len_bytes().max() or 0) <= MAX_LABEL_LENGTH)  # type: ignore[operator]
     _require(not few.str.contains(_CONTROL).any())
+    if path in WRITTEN_LABELS:
+        _require((few.str.normalize("NFC") == few).all())
     if path == "prefix_hash":
         hashes = few.drop_nulls().to_list()
         _require(all(map(len, hashes)) and are_prefix_hashes(hashes))

@@ -16,7 +16,8 @@ import msgspec
 import polars as pl
 
 from detectors.contract import SPARSE_CALLS
-from detectors.formats.columns import ASSUMED
+from detectors.engines import compose_labels
+from detectors.formats.columns import ASSUMED, WRITTEN_LABELS
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting.records import FEW_CALLS
@@ -70,7 +71,8 @@ class CallFile(msgspec.Struct, frozen=True):
 
 def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFrame:
     """Read a file of calls; `import_id` names the import if the file is the frame of one."""
-    frame = from_bytes(pl.read_parquet(file))
+    # An earlier release has stored labels as they came.
+    frame = compose_labels(from_bytes(pl.read_parquet(file)), WRITTEN_LABELS)
     return frame if import_id is None else frame.with_columns(pl.lit(import_id).alias(IMPORT))
 
 
@@ -100,7 +102,7 @@ def merge_files(
 ) -> Iterator[CallFile]:
     """Merge calls into one file per day, or per month for months that end before a day.
 
-    Consecutive days of a month share a file while they have at most `SPARSE_CALLS` calls.
+    Consecutive days of one month share a file while they have at most `SPARSE_CALLS` calls.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from service.models.imports.span_keys import LINK
 IMPORT_AGE: Final = timedelta(hours=1)
 # Spans wait at least so long. Programs export every five seconds, each at a time of its own, and
 # the spans of a trace must be compared with each other.
-SETTLED: Final = timedelta(seconds=10)
+LEAST_AGE: Final = timedelta(seconds=10)
 # So many calls and links are cut into an import at once; it bounds the memory that closing takes.
 MAX_CALLS: Final = 100_000
 MAX_LINKS: Final = 200_000
@@ -66,8 +66,8 @@ _HAS_COUNTED: Final = and_(SpanBatch.calls == 0, func.octet_length(SpanBatch.key
 _IS_REQUEST: Final = SpanBatch.size == 0
 
 
-def _is_settled() -> ColumnElement[bool]:
-    return SpanBatch.received_at <= func.now() - SETTLED
+def _is_old_enough() -> ColumnElement[bool]:
+    return SpanBatch.received_at <= func.now() - LEAST_AGE
 
 
 def list_accounts_due(
@@ -85,10 +85,10 @@ def list_accounts_due(
         oldest <= an_hour_ago,
         func.coalesce(counted_at, an_hour_ago) <= an_hour_ago,
         func.sum(SpanBatch.calls) >= MAX_CALLS,
-        func.bool_or(and_(_IS_REQUEST, _is_settled())),
+        func.bool_or(and_(_IS_REQUEST, _is_old_enough())),
     )
     due = select(SpanBatch.account_id).where(SpanBatch.account_id.not_in(without))
-    due = due.group_by(SpanBatch.account_id).having(oldest <= func.now() - SETTLED, is_due)
+    due = due.group_by(SpanBatch.account_id).having(oldest <= func.now() - LEAST_AGE, is_due)
     return connection.scalars(due.order_by(oldest).limit(limit)).all()
 
 
@@ -120,7 +120,7 @@ def request_import(session: Session, account_id: str) -> int:
 def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
     """Delete and return the oldest batches of an account, in order, up to a number of spans.
 
-    Those of the last seconds stay: see `SETTLED`.
+    Those of the last seconds stay: see `LEAST_AGE`.
     A batch is taken if those before it have fewer calls and fewer links than an import may have.
     Keys that an import has counted are always taken, although the calls that waited are older.
     """
@@ -131,7 +131,7 @@ def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
         for name, count in counts.items()
     ]
     columns = (SpanBatch.id, _HAS_COUNTED.label("has_counted"), *before)
-    is_taken = and_(SpanBatch.account_id == account_id, or_(_HAS_COUNTED, _is_settled()))
+    is_taken = and_(SpanBatch.account_id == account_id, or_(_HAS_COUNTED, _is_old_enough()))
     mine = select(*columns).where(is_taken).subquery()
     has_room = and_(mine.c.calls < MAX_CALLS, mine.c.links < MAX_LINKS)
     first = select(mine.c.id).where(or_(mine.c.has_counted, has_room))

@@ -61,10 +61,12 @@ def _summarize(when: date, found: Sequence[UnusualSpend]) -> str:
     others = [each for each in found if each is not account]
     sentences = []
     if account is not None:
-        sentences.append(f"You spent {_compare(account)} on {day(when)}.")
+        sentences.append(f"You spent {_compare(account)} on {day(when)} (UTC).")
     if others:
         first = f"{name_label(others[0].scope, others[0].name)} cost {_compare(others[0])}"
-        sentences.append(f"{first[0].upper()}{first[1:]}{'' if account else f' on {day(when)}'}.")
+        sentences.append(
+            f"{first[0].upper()}{first[1:]}{'' if account else f' on {day(when)} (UTC)'}."
+        )
     if len(others) > 1:
         sentences.append(f"{counted(len(others) - 1, 'other route or model', 'others')} too.")
     return " ".join(sentences)
@@ -93,7 +95,7 @@ def describe_budget(state: BudgetState, threshold: str) -> dict[str, Any]:
 
 def _state(state: BudgetState, threshold: str) -> str:
     whose = name_label("route", state.route) if state.route is not None else "your account"
-    budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)}"
+    budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)} (UTC)"
     if threshold == FORECAST and state.forecast_usd is not None:
         return f"{usd(state.forecast_usd)} forecast, which is over {budget}."
     return f"{usd(state.spend_usd)} spent, {percent(state.percent)} of {budget}."

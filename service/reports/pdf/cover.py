@@ -15,7 +15,6 @@ from detectors.wording.headline import first_actions, sentence
 from detectors.wording.headline import tiles as headline_tiles
 from detectors.wording.impact import how_sure, impact
 from detectors.wording.projection import caution, observed, per_month
-from service.reports.pdf.fonts import fitted
 from service.reports.pdf.looks import (
     ACCENT,
     BODY,
@@ -27,7 +26,7 @@ from service.reports.pdf.looks import (
     TITLE,
     WARNING,
 )
-from service.reports.pdf.parts import drawing, side_by_side, tiles, words
+from service.reports.pdf.parts import drawing, line, side_by_side, tiles, words
 
 _AMOUNT_SHARE: Final = 0.28
 _CHART_SHARE, _NOTE_SHARE = 0.58, 0.36
@@ -69,10 +68,10 @@ def cover(report: Report) -> Iterator[Flowable]:
 def _action(finding: Finding, report: Report) -> list[list[Flowable]]:
     """Return one row: what to change, where and how sure its savings are, beside the savings."""
     width = TEXT_WIDTH * (1 - _AMOUNT_SHARE)
-    change = fitted(action(finding, report.methods), width, _CHANGE.fontSize)
-    where = fitted(" · ".join(action_labels(finding)), width, _WHERE.fontSize)
+    change = line(action(finding, report.methods), width, _CHANGE)
+    where = line(" · ".join(action_labels(finding)), width, _WHERE)
     return [
-        [words(change, _CHANGE), words(where, _WHERE), words(how_sure(finding), _HOW_SURE)],
+        [change, where, words(how_sure(finding), _HOW_SURE)],
         [words(impact(finding, report.audit), _AMOUNT)],
     ]
 

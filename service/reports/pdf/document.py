@@ -128,7 +128,9 @@ def _last_call(report: Report) -> datetime | None:
 
 def _period(report: Report) -> str:
     audit = report.audit
-    return period(audit.first_call, audit.last_call or audit.first_call) if audit.first_call else ""
+    if not audit.first_call:
+        return ""
+    return f"{period(audit.first_call, audit.last_call or audit.first_call)} (UTC)"
 
 
 def _subject(report: Report) -> str:

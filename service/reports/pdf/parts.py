@@ -45,6 +45,11 @@ def words(text: str, style: ParagraphStyle = BODY) -> Paragraph:
     return Paragraph(escape(printable(text)), style)
 
 
+def line(text: str, width: float, style: ParagraphStyle) -> Paragraph:
+    """Build a paragraph of one line, shortened to fit."""
+    return Paragraph(escape(fitted(text, width, style.fontSize)), style)
+
+
 def heading(text: str, key: str) -> Paragraph:
     """Build a heading with an entry in the outline."""
     paragraph = Paragraph(escape(printable(text)), HEADING)

@@ -134,17 +134,18 @@ def _tag_attribute() -> str | None:
 def _store(calls: Calls) -> None:
     """Store the calls durably: the response follows the commit."""
     caller, session = current_caller(), get_session()
+    size = len(calls.lines) + len(calls.keys) + len(calls.links)
     row = {
         "account_id": caller.account_id,
         "client": caller.client,
         "environment": calls.environment,
         "calls": calls.calls,
-        "size": len(calls.lines) + len(calls.keys) + len(calls.links),
+        "size": size,
         "lines": calls.lines,
         "keys": calls.keys,
         "links": calls.links,
     }
     session.execute(insert(SpanBatch).values(row))
     session.commit()
-    count_stored(caller.account_id, row["size"])
+    count_stored(caller.account_id, size)
     ACCEPTED_RECORDS.labels("otlp").inc(calls.calls)

@@ -1,10 +1,10 @@
 """Send tables: CSV for programs and for pages, XLSX for pages.
 
 A table is complete before its first byte is sent: a failed query is an error, not half a table,
-and a slow client holds no connection.
+and a slow client holds no connection. A file's name says that its days and times are in UTC.
 
-A large table is written by a process of its own (`large_tables.py`), because Python runs one thread
-at a time: writing it in a thread of the web process would hold up all other requests.
+A large table is written by a process of its own (`server/large_tables.py`), because Python runs one
+thread at a time: writing it in a thread of the web process would hold up all other requests.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ def send_table(table: Table) -> Response:
         file,
         mimetype="text/csv" if is_csv else XLSX,
         as_attachment=True,
-        download_name=f"tallystick-{table.name}.{table.ending}",
+        download_name=f"tallystick-{table.name}-utc.{table.ending}",
         conditional=False,  # the API does it for all its responses, without ranges
         etag=_digest(file) if is_csv else False,
     )
@@ -91,7 +91,7 @@ def write_table(table: Table, session: Session) -> IO[bytes]:
 
 def _write_elsewhere(table: Table) -> IO[bytes]:
     """Let another process write the table, while other requests run in this one."""
-    command = [sys.executable, "-P", "-m", "service.web.http.large_tables"]
+    command = [sys.executable, "-P", "-m", "service.web.server.large_tables"]
     job = msgspec.json.encode((current_config(), table))
     file = TemporaryFile()  # noqa: SIM115  # the response closes it
     try:

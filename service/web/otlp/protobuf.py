@@ -156,7 +156,8 @@ def _read_large(message: memoryview, values: dict[str, Value], reading: Reading)
             _read_large_event(own, reading)
         elif number in _KEPT and len(own) <= wire.LARGE:
             kept += field
-    return ProtobufSpan.FromString(bytes(kept))
+    span: ProtobufSpan = ProtobufSpan.FromString(bytes(kept))
+    return span
 
 
 def _read_large_event(message: memoryview, reading: Reading) -> None:

@@ -132,3 +132,9 @@ class AccountAuditQuerySchema(Schema):
 class AccountAuditSchema(Schema):
     audit_id = audit_id_field()
     status_url = fields.Url(required=True, metadata=described("Where to poll the status."))
+
+
+class SpanImportSchema(Schema):
+    calls = fields.Integer(
+        required=True, metadata=described("The calls in spans that no import has yet.")
+    )

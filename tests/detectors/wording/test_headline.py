@@ -133,8 +133,8 @@ def test_without_a_projection_the_caution_says_what_it_takes(
 
 def test_the_basis_says_what_was_projected() -> None:
     assert observed(report_of()) == (
-        "Based on 4,210 calls (Oct 1, 2026 to Oct 14, 2026): $4,666.67 in 14 days, projected to "
-        "30 days."
+        "Based on 4,210 calls (Oct 1, 2026 to Oct 14, 2026, UTC): $4,666.67 in 14 days, projected"
+        " to 30 days."
     )
     assert observed(report_of(span_days=90.0)).endswith(
         "Monthly figures are those of the last 30 days."

@@ -63,9 +63,9 @@ def test_a_finding_says_how_sure_its_savings_are(confidence: str, shown: str) ->
 def test_a_finding_says_when_its_calls_were_seen() -> None:
     first, last = "2026-10-01T00:00:00Z", "2026-10-14T23:00:00Z"
     assert seen(make_finding(1)) == ""
-    assert seen(make_finding(1, first_seen=first, last_seen=first)) == "seen on Oct 1, 2026"
+    assert seen(make_finding(1, first_seen=first, last_seen=first)) == "seen on Oct 1, 2026 (UTC)"
     assert seen(make_finding(1, first_seen=first, last_seen=last)) == (
-        "first seen Oct 1, 2026, last seen Oct 14, 2026"
+        "first seen Oct 1, 2026, last seen Oct 14, 2026 (UTC)"
     )
 
 

@@ -24,7 +24,6 @@ from service.models import (
     SpanBatch,
 )
 from service.models.audits.report_links import issue_link
-from service.models.base import utc_now
 from service.models.imports.span_batches import find_waiting
 from tests.databases import make_database
 from tests.service.support.oauth_flow import add_application, add_token
@@ -236,7 +235,7 @@ def _add_one_of_each(database_url: str, email: str) -> None:
     sign_in(sessions, email)
     add_token(sessions, add_application(sessions, account_id), account_id)
     with sessions() as session:
-        issue_link(session, account_id, add_run(sessions, account_id), lasting_after=utc_now())
+        issue_link(session, account_id, add_run(sessions, account_id))
         session.commit()
     engine.dispose()
 

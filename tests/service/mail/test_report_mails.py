@@ -221,7 +221,7 @@ def test_a_digest_lists_a_days_batches_once(
     assert (mail.kind, mail.recipient) == (REPORT_DIGEST, account.email)
     assert mail.account_id == account.id
     message = _composed(config, mail)
-    assert message["Subject"] == "12 reports ready on Mar 1, 2026"
+    assert message["Subject"] == "12 reports ready on Mar 1, 2026 (UTC)"
     for kind in ("plain", "html"):
         words = _text(message, kind)
         assert "120 calls for $18.00 at list prices" in words
@@ -273,7 +273,7 @@ def test_reports_ready_before_the_choice_are_not_mailed_again(
     add_audit(finished_at=NOON)
     assert _post(db_session) == 1
     message = _composed(config, _mails(db_session)[0])
-    assert message["Subject"] == "1 report ready on Mar 1, 2026"
+    assert message["Subject"] == "1 report ready on Mar 1, 2026 (UTC)"
 
 
 def test_days_without_a_sweeper_share_one_digest(
@@ -284,7 +284,7 @@ def test_days_without_a_sweeper_share_one_digest(
     later = MIDNIGHT + timedelta(days=2)
     assert _post(db_session, later) == 1
     message = _composed(config, _mails(db_session)[0])
-    assert message["Subject"] == "2 reports ready from Mar 1, 2026 to Mar 3, 2026"
+    assert message["Subject"] == "2 reports ready from Mar 1, 2026 to Mar 3, 2026 (UTC)"
     add_audit(finished_at=later + timedelta(hours=1))
     assert _post(db_session, later + timedelta(days=1)) == 1
     assert len(_mails(db_session)) == 2

@@ -66,7 +66,7 @@ def _recorded(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.stress
-@pytest.mark.usefixtures("settled_at_once")
+@pytest.mark.usefixtures("imported_at_once")
 @pytest.mark.parametrize("lost", [False, True], ids=["refused", "answer lost"])
 def test_a_real_collector_sends_again_what_is_refused_for_now(
     app: Flask, tenant: Tenant, db_session: Session, blobs: Path, otelcol: str, lost: bool

@@ -81,7 +81,7 @@ def exporter_to(url: str, key: str) -> OTLPSpanExporter:
     return OTLPSpanExporter(url, headers=headers, timeout=20, compression=Compression.Gzip)
 
 
-@pytest.mark.usefixtures("settled_at_once")
+@pytest.mark.usefixtures("imported_at_once")
 @pytest.mark.parametrize("lost", [False, True], ids=["refused", "answer lost"])
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "503 Service Unavailable"])
 def test_what_is_refused_for_now_is_sent_again_and_counts_once(

@@ -28,6 +28,7 @@ from service.reports.pdf.fonts import PLAIN, _is_drawn, printable
 from service.reports.pdf.labels import with_named_labels
 from service.reports.sample import get_sample_report
 from tests.lazily import pypdf
+from tests.service.support.documents import make_finding, make_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
     SHAPES,
@@ -142,6 +143,18 @@ def test_scripts_that_the_fonts_have_are_kept_and_names_stand_for_the_rest(
 ) -> None:
     assert printable(label) == printed
     assert all(map(_is_drawn, printed))
+
+
+def test_right_to_left_words_are_arranged_once_on_every_page() -> None:
+    label = "مسار الدعم"
+    report = make_report(findings=tuple(make_finding(each, route=label) for each in range(1, 20)))
+    pages = [
+        page.extract_text() for page in pypdf.PdfReader(BytesIO(print_pdf(report.to_json()))).pages
+    ]
+    text = unicodedata.normalize("NFKC", " ".join(pages))
+    assert len(re.findall("مسار|راسم", text)) >= 10
+    # What was arranged twice would be drawn, and read, in the wrong direction somewhere.
+    assert ("مسار" in text) != ("راسم" in text)
 
 
 def test_chinese_japanese_korean_and_thai_labels_can_be_read_and_searched() -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import Engine
+from sqlalchemy import Engine, update
 
 from detectors.contract import UsageRecord
 from service.models import Audit
 from tests.detectors.engines.frames import NEEDS_JAVA, spark
 from tests.worker.calls.test_account_audits import audit_account, records, report_of
+from tests.worker.support.stored import load
+from worker import run_audit
 
 Publish = Callable[[Sequence[UsageRecord]], str]
 
@@ -75,7 +77,7 @@ def test_a_missing_package_is_named(
 
 
 @pytest.mark.usefixtures("few_in_memory")
-def test_a_server_that_is_down_fails_the_audit_at_once(
+def test_a_server_that_stays_down_fails_the_audit_after_ten_outages(
     engine: Engine, account_id: str, publish_records: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     publish_all(publish_records)
@@ -84,5 +86,11 @@ def test_a_server_that_is_down_fails_the_audit_at_once(
         port = free.getsockname()[1]
     monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{port}")
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    message = error_of(audit_account(engine, account_id))
+    audit = audit_account(engine, account_id)
+    assert (audit.status, audit.outages, audit.uncounted_attempts) == ("queued", 1, 1)
+    with engine.begin() as connection:
+        last = {"outages": 10, "resume_at": None, "attempts": 0, "uncounted_attempts": 0}
+        connection.execute(update(Audit).where(Audit.id == audit.id).values(last))
+    run_audit(audit.id)
+    message = error_of(load(engine, audit.id))
     assert "SPARK_REMOTE can't be reached" in message

@@ -82,8 +82,7 @@ def test_one_broken_audit_does_not_hold_up_the_others(
     engine: Engine, blobs: BlobStore, audit_ids: list[str]
 ) -> None:
     blobs.delete(f"raw/{audit_ids[1]}.jsonl")
-    with pytest.raises(FileNotFoundError):
-        run_audit(audit_ids[0])
+    run_audit(audit_ids[0])
     ended = [load(engine, one).status for one in audit_ids[:FIRST]]
     assert ended == ["done", "queued", "done"]
 

@@ -49,7 +49,7 @@ class Output:
         lines, newline, self._unfinished = printed.rpartition(b"\n")
         if newline:
             self._write(lines)
-        if len(self._unfinished) > _PIPE_BYTES:  # a line without end is written in parts
+        if len(self._unfinished) > _PIPE_BYTES:  # an endless line is written in parts
             self.finish()
 
     def finish(self) -> None:

@@ -73,7 +73,7 @@ def test_months_that_are_over_long_enough_are_a_file_each() -> None:
     assert rows(files) == 160
 
 
-def test_sparse_days_of_a_month_share_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_days_of_one_month_share_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """Today has its own, and so has a day with many calls."""
     monkeypatch.setattr(call_files, "SPARSE_CALLS", 4)
     many = [at(days=6, hours=hours) for hours in range(5)]

@@ -111,8 +111,8 @@ def test_files_that_share_some_days_are_counted_again_on_these_days_only(
     late = calls.gather_every(100)
     days = [day.join(late, on=day.columns, how="anti", nulls_equal=True) for day in _by_day(calls)]
     shared = _store([day for day in days if day.height] + [late], tmp_path, few=0)
-    audited = windows.audit_window(shared, DAYS, TERMS)
-    assert _results(audited) == _results(windows.audit_window(files, DAYS, TERMS))
+    audited = windows.audit_window(shared, _last(DAYS), TERMS)
+    assert _results(audited) == _results(windows.audit_window(files, _last(DAYS), TERMS))
     of, found = FileCounts.of, list[int]()
 
     def count(frame: pl.DataFrame) -> FileCounts:
@@ -120,7 +120,7 @@ def test_files_that_share_some_days_are_counted_again_on_these_days_only(
         return of(frame)
 
     monkeypatch.setattr(FileCounts, "of", count)
-    windows.read_window(shared, DAYS, 0)
+    windows.read_window(shared, _last(DAYS))
     of_late, of_all = late["ts"].dt.date().n_unique(), len(days)
     assert found == [of_late]
     assert of_late < of_all

@@ -20,7 +20,7 @@ from service.models import Audit, SpanBatch
 from service.models.audits.capacity import sum_stored_bytes
 from service.models.base import utc_now
 from service.models.imports import span_batches
-from service.models.imports.span_batches import IMPORT_AGE, SETTLED, find_waiting, request_import
+from service.models.imports.span_batches import IMPORT_AGE, LEAST_AGE, find_waiting, request_import
 from service.operations.maintenance import span_imports
 from service.operations.maintenance.span_imports import SpanImports, close_import
 from service.web.otlp.requests import Calls
@@ -30,7 +30,7 @@ from tests.service.support.scenes import Tenant
 TRACES = "/otlp/v1/traces"
 
 
-pytestmark = pytest.mark.usefixtures("settled_at_once")
+pytestmark = pytest.mark.usefixtures("imported_at_once")
 
 
 @pytest.fixture
@@ -146,10 +146,10 @@ def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(
 @pytest.mark.parametrize(
     ("age", "last_import", "is_due"),
     [
-        (SETTLED, None, True),
-        (SETTLED - timedelta(seconds=1), None, False),
-        (SETTLED, IMPORT_AGE, True),
-        (SETTLED, IMPORT_AGE - timedelta(minutes=1), False),
+        (LEAST_AGE, None, True),
+        (LEAST_AGE - timedelta(seconds=1), None, False),
+        (LEAST_AGE, IMPORT_AGE, True),
+        (LEAST_AGE, IMPORT_AGE - timedelta(minutes=1), False),
         (IMPORT_AGE, IMPORT_AGE - timedelta(minutes=1), True),
     ],
 )
@@ -167,7 +167,7 @@ def test_an_import_is_cut_within_seconds_and_the_next_one_after_an_hour(
         _send(client, tenant, span(CHAT))
         _close(connection, store, tenant)
         _age(connection, last_import)
-    monkeypatch.setattr(span_batches, "SETTLED", SETTLED)
+    monkeypatch.setattr(span_batches, "LEAST_AGE", LEAST_AGE)
     _send(client, tenant, span(CHAT))
     _age(connection, age, SpanBatch.calls > 0)
     assert (tenant.account_id in span_batches.list_accounts_due(connection, 9)) is is_due
@@ -227,15 +227,15 @@ def test_a_call_that_a_slower_exporter_sends_after_its_wrapper_counts_alone(
     store: BlobStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(span_batches, "SETTLED", SETTLED)
+    monkeypatch.setattr(span_batches, "LEAST_AGE", LEAST_AGE)
     wrapper, between, leaf = _nested()
     _send(client, tenant, span({**CHAT, "gen_ai.usage.input_tokens": 7}))
-    _age(connection, SETTLED)
+    _age(connection, LEAST_AGE)
     _send(client, tenant, between, wrapper)
     ((_, records),) = _close(connection, store, tenant)
     assert [record["prompt_tokens"] for record in records] == [7]
     _send(client, tenant, leaf)
-    _age(connection, SETTLED)
+    _age(connection, LEAST_AGE)
     ((_, records),) = _close(connection, store, tenant)
     assert [record["prompt_tokens"] for record in records] == [1200]
 

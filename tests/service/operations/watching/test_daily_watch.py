@@ -252,7 +252,7 @@ def test_several_thresholds_at_once_are_one_notice(watched: Watched) -> None:
     [notice] = watched.notices(BUDGET_REACHED)
     assert watched.count(BudgetNotice) == 3
     assert notice["summary"] == (
-        "$120.00 spent, 120% of the $100.00 budget of your account for Sep 2026."
+        "$120.00 spent, 120% of the $100.00 budget of your account for Sep 2026 (UTC)."
     )
     assert (notice["threshold"], notice["month"], notice["route"]) == ("100", "2026-09", None)
 

@@ -1,4 +1,4 @@
-"""Audits of an account: queueing them, and telling them from those of its imports."""
+"""Audits of an account, which are other than those of its imports, and imports on request."""
 
 from datetime import date
 from decimal import Decimal
@@ -10,8 +10,9 @@ from flask.testing import FlaskClient
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.models import Audit, CallFile, SpendRow
+from service.models import Audit, CallFile, SpanBatch, SpendRow
 from service.models.base import new_id, utc_now
+from service.models.imports.span_batches import list_accounts_due
 from tests.service.support.scenes import AUDITS, Tenant, error_of
 from tests.service.support.uploads import Person, add_person
 from tests.service.web.pages.scenes import add_run
@@ -156,3 +157,30 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
         session.execute(update(Audit).where(Audit.id == audit_id).values(status="queued"))
         session.commit()
     assert "Follow the audit" in words(client.get("/dashboard", headers=called.headers))
+
+
+@pytest.mark.usefixtures("imported_at_once")
+def test_the_spans_of_the_person_are_imported_and_no_others(
+    client: FlaskClient, sessions: Sessions, db_session: Session
+) -> None:
+    person, other = add_person(sessions), add_person(sessions)
+    with sessions() as session:
+        for account_id in (person.account_id, other.account_id):
+            texts = {"lines": b"x", "keys": b"", "links": b""}
+            session.add(SpanBatch(account_id=account_id, calls=2, size=1, **texts))
+            # An import of the last hour.
+            texts = {"lines": b"", "keys": b"k", "links": b""}
+            session.add(SpanBatch(account_id=account_id, calls=0, size=1, **texts))
+        session.commit()
+    assert list_accounts_due(db_session.connection(), 9) == []
+    response = client.post("/api/v1/span-imports", headers=person.headers)
+    assert (response.status_code, response.json) == (202, {"calls": 2})
+    assert list_accounts_due(db_session.connection(), 9) == [person.account_id]
+
+
+def test_without_spans_nothing_is_requested(
+    client: FlaskClient, sessions: Sessions, db_session: Session
+) -> None:
+    response = client.post("/api/v1/span-imports", headers=add_person(sessions).headers)
+    assert (response.status_code, response.json) == (202, {"calls": 0})
+    assert db_session.scalars(select(SpanBatch)).all() == []

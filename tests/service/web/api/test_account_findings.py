@@ -360,7 +360,7 @@ def test_the_downloads_have_what_the_filters_show(owner: Browser, add: Add) -> N
     with owner.client.get("/findings.csv?route=search") as response:
         text = response.data.decode("utf-8-sig")
     assert (text.count("search"), text.count("chat")) == (1, 0)
-    assert response.headers["Content-Disposition"].endswith("tallystick-findings.csv")
+    assert response.headers["Content-Disposition"].endswith("tallystick-findings-utc.csv")
     with owner.client.get("/findings.xlsx?route=search") as response:
         book = zipfile.ZipFile(io.BytesIO(response.data))
     sheet = book.read("xl/worksheets/sheet1.xml").decode()

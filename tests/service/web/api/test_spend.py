@@ -215,7 +215,7 @@ def test_csv_has_all_rows_whatever_the_limit_and_no_formula(
     with client.get(f"{SPEND}?{query}", headers=tenant.reads) as response:
         table, headers = response.data.decode(), response.headers
     assert (response.status_code, response.mimetype) == (200, "text/csv")
-    assert headers["Content-Disposition"] == "attachment; filename=tallystick-spend.csv"
+    assert headers["Content-Disposition"] == "attachment; filename=tallystick-spend-utc.csv"
     assert int(headers["Content-Length"]) == len(table.encode())
     header, *rows = csv.reader(io.StringIO(table, newline=""))
     assert header == ["route", "day", *SUMS]

@@ -4,7 +4,7 @@ import zipfile
 from collections.abc import Iterator
 from datetime import timedelta
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flask import Flask, Response
@@ -67,8 +67,8 @@ def content(response: Response) -> bytes:
 def test_another_process_writes_the_same_table(
     account_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = {"account_id": account_id, "wanted": wanted}
-    chosen = [
+    own: dict[str, Any] = {"account_id": account_id, "wanted": wanted}
+    chosen: list[tables.Table] = [
         SpendTable(**own, mark=csv_table.BYTE_ORDER_MARK),
         SpendTable(**own, is_focus=True),
         SpendTable(**own, ending="xlsx"),
@@ -90,10 +90,13 @@ def test_another_process_writes_the_same_table(
 def test_a_table_is_large_by_its_stored_lines(
     account_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = []
-    monkeypatch.setattr(
-        tables, "_write_elsewhere", lambda table: written.append(table) or BytesIO()
-    )
+    written = list[tables.Table]()
+
+    def write(table: tables.Table) -> BytesIO:
+        written.append(table)
+        return BytesIO()
+
+    monkeypatch.setattr(tables, "_write_elsewhere", write)
     monkeypatch.setattr(tables, "LARGE_LINES", DAYS * 20 - 1)
     tables.send_table(SpendTable(account_id=account_id, wanted=wanted)).close()
     monkeypatch.setattr(tables, "LARGE_LINES", DAYS * 20)

@@ -127,7 +127,7 @@ def _doors(service: LiveService, count: int) -> dict[str, Door]:
 
     def upload(own: str, content: bytes, **parts: bytes) -> requests.Response:
         headers = {**person.headers, "Idempotency-Key": own}
-        files = {"file": (f"{own}{LONG}", content), **parts}
+        files: dict[str, Any] = {"file": (f"{own}{LONG}", content), **parts}
         return session.post(f"{service.url}{AUDITS}", headers=headers, files=files, timeout=60)
 
     def batch(own: str, **more: Any) -> dict[str, Any]:

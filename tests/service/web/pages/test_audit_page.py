@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 import detectors
-from detectors.contract import Report
+from detectors.contract import DataQuality, Report
 from service.core.tokens import sign_report
 from service.models.base import utc_now
 from tests.lazily import pypdf
@@ -128,6 +128,18 @@ def test_its_owner_sees_the_report_and_how_to_share_it(
     assert shared.status_code == 200
     assert "You spend about $2,645/month" in words(shared)
     assert "Share this report" not in words(shared)
+
+
+def test_its_owner_is_led_to_calls_that_are_dated_in_the_future(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    for calls in (0, 3):
+        quality = DataQuality(future_calls=calls) if calls else DataQuality()
+        report = make_report(data_quality=quality)
+        audit_id = add_run(sessions, person.account_id, report=report)
+        page = show(client, person, audit_id).get_data(as_text=True)
+        assert ("3 calls are dated more than a day in the future." in page) == bool(calls)
+        assert ('<a href="/imports/future">' in page) == bool(calls)
 
 
 def test_its_owner_can_download_it(client: FlaskClient, person: Person, sessions: Sessions) -> None:

@@ -76,7 +76,7 @@ def test_the_page_prints_the_report(
     page = _text(response)
     for words in (
         "You spend about $2,645/month. About $827 of it (31.2%) is avoidable.",
-        "Based on 4,800 calls (Feb 1, 2026 to Feb 14, 2026)",
+        "Based on 4,800 calls (Feb 1, 2026 to Feb 14, 2026, UTC)",
         "$1,234.56 in 14 days, projected to 30 days.",
         "Fix this first",
         "Oversized model",

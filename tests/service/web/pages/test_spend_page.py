@@ -206,7 +206,7 @@ def test_a_workbook_has_days_and_numbers_and_no_formulas(
     disposition = response.headers["Content-Disposition"]
     assert (response.status_code, disposition) == (
         200,
-        "attachment; filename=tallystick-spend.xlsx",
+        "attachment; filename=tallystick-spend-utc.xlsx",
     )
     sheet = book.read("xl/worksheets/sheet1.xml").decode()
     assert "<f>" not in sheet

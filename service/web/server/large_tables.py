@@ -1,4 +1,4 @@
-"""Write one table to stdout: `python -P -m service.web.http.large_tables`, with the job in stdin.
+"""Write one table to stdout: `python -P -m service.web.server.large_tables`, with the job in stdin.
 
 `tables.py` starts it for each large table, with its own settings and a description of the table.
 """
@@ -16,7 +16,7 @@ from service.web.http.finding_tables import FindingTable
 from service.web.http.spend_tables import SpendTable
 from service.web.http.tables import REJECTED, write_table
 
-_NICENESS = 10  # below the web processes, whose clients wait for less
+_NICENESS = 5  # below the web processes, whose clients wait for less
 
 
 def main() -> None:
