@@ -76,6 +76,7 @@ CHOICES = {
     "status": frozenset(("ok", "error", "cancelled")),
     "billing": frozenset(("metered", "included")),
 }
+_RARE = frozenset(("units", "reported_usd", "prefix_hashes"))
 MAX_REPORTED_USD = 1e6
 _LOWER_DIGITS = frozenset("0123456789abcdef")
 _LEVEL_DIGITS, _MAX_LEVELS = 16, 13
@@ -134,7 +135,8 @@ def _second(record: Record, asked: Asked) -> str:
     for name, choices in CHOICES.items():
         if parts.get(name) in choices:
             written += _text(name, parts[name])
-    return written + _text("region", clean_label(parts.get("region"))) + _rest(parts, record, kept)
+    written += _text("region", clean_label(parts.get("region")))
+    return written if _RARE.isdisjoint(parts) else written + _rest(parts, record, kept)
 
 
 def _rest(parts: dict[str, Any], record: Record, kept: dict[str, int]) -> str:

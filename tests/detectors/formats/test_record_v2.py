@@ -251,6 +251,8 @@ def test_a_unit_of_zero_is_absent_and_a_reported_cost_of_zero_is_not() -> None:
     columns = columns_of([record])
     assert columns["reported_usd"] == [0]
     assert "code_executions" not in columns
+    (empty,) = decode_batch(body(GOOD | {"units": {}}), V2)
+    assert json.loads(encode_records([empty])) == GOOD
 
 
 @pytest.mark.parametrize("status", STATUSES)
