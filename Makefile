@@ -39,9 +39,10 @@ MICROHEI := 0.2.0-beta-3.1
 VENDORED := service/web/static/vendor
 COMPACT := service/web/static/upload/prices.json
 INSTALLED := detectors/prices/data/installed.json
+USAGE := client/tallystick/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
+.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-doors clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -180,6 +181,16 @@ sample: $(DEV) ## Update the sample report that /sample shows
 
 sources: $(DEV) ## Update what docs/sources.md says about adapters
 	$(BIN)/python -m examples.make_source_guide
+
+# The reader's home is the client, which imports nothing else; `detectors` has a copy.
+usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, and copy the reader
+	$(BIN)/python -m detectors.formats.usage.compiling > $(USAGE)/tables.py.new || \
+	  { rm -f $(USAGE)/tables.py.new; exit 1; }
+	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
+	cp $(USAGE)/reader.py $(USAGE)/tables.py detectors/formats/usage/
+
+usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
+	@$(BIN)/python -m examples.show_usage_doors
 
 clean: ## Remove the environment and the caches; keep the data in var
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
