@@ -115,6 +115,18 @@ class Reading:
         }
 
 
+def reading_of(record: Any) -> Reading:
+    """Return the counts that a record has as attributes."""
+    reading = Reading()
+    reading.prompt, reading.completion = record.prompt_tokens, record.completion_tokens
+    reading.cached, reading.written = record.cached_tokens, record.cache_write_tokens
+    read = [(name, getattr(record, name, None)) for name in FIELDS.values()]
+    reading.parts = {name: count for name, count in read if count}
+    reading.units, reading.unknown, reading.is_assumed = {}, {}, False
+    reading.model = reading.service_tier = reading.region = reading.reported_usd = None
+    return reading
+
+
 def members_of(container: Any) -> dict[str, Any]:
     """Return the members of a model or a mapping; empty for anything else.
 
@@ -197,6 +209,9 @@ def read_usage(
     reading = _resolve(found, unknown, leaves_out, is_known, may_lack_output)
     if reading is None:
         return []
+    if "fills" in rules and "output_reasoning_tokens" not in found:
+        # Older libraries drop the thoughts, which the total has.
+        reading.completion = max(reading.completion, (found.get(_TOTAL) or 0) - reading.prompt)
     readings = [reading]
     if members.get("iterations"):
         _add_iterations(readings, members["iterations"], model, provider)

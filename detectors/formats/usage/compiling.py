@@ -156,7 +156,7 @@ def dialects(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "family": each["family"],
             "signs": tuple(each["signs"]),
             "leaves_out": tuple(each.get("leaves_out", ())),
-            **{flag: True for flag in ("adds_up", "is_open") if each.get(flag)},
+            **{flag: True for flag in ("adds_up", "is_open", "fills") if each.get(flag)},
         }
         for each in data["dialects"]
     }

@@ -14,7 +14,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import NOTHING, Row
-from detectors.formats.adapters.usage import Parts, checked
+from detectors.formats.adapters.usage import read_usage
 
 _SUBSCRIPTION: Final = "codex"
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
@@ -46,17 +46,10 @@ def _call(row: Row, info: Row, state: State) -> Sighting:
     total = info.inner("total_token_usage")
     last = info.inner("last_token_usage") if info.has("last_token_usage") else _since(total, state)
     state["total"] = total
-    counts = checked(
-        last.get("input_tokens"),
-        last.get("output_tokens"),
-        last.get("cached_input_tokens"),
-        last.get("cache_write_input_tokens"),
-    )
     so_far = "-".join(str(total.get(name) or 0) for name in _COUNTS)
     session = state.get("session")
     return Sighting(
-        counts=counts,
-        parts=Parts(reasoning=last.get("reasoning_output_tokens")),
+        readings=read_usage(last.plain()),
         moments=(row.get("timestamp"),),
         models=(state.get("model"),),
         providers=(_SUBSCRIPTION,),

@@ -8,12 +8,12 @@ session is resumed, with the same ID.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Parts, checked
+from detectors.formats.adapters.usage import read_usage
 
 _TYPES: Final = ("user", "gemini", "info", "error", "warning")
 
@@ -33,15 +33,9 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 
 def _call(message: Row, state: State) -> Sighting:
-    tokens, session = message.inner("tokens"), state.get("session")
-    counts = checked(
-        _sum(tokens.get("input"), tokens.get("tool")),
-        _sum(tokens.get("output"), tokens.get("thoughts")),
-        tokens.get("cached"),
-    )
+    tokens, session = message.get("tokens"), state.get("session")
     return Sighting(
-        counts=counts,
-        parts=Parts(reasoning=tokens.get("thoughts")),
+        readings=read_usage(tokens, dialect="gemini-cli"),
         moments=(message.get("timestamp"),),
         models=(message.get("model"),),
         providers=("google",),
@@ -50,10 +44,6 @@ def _call(message: Row, state: State) -> Sighting:
         session=session,
         is_snapshot=message.has("id"),
     )
-
-
-def _sum(first: Any, second: Any) -> Any:
-    return first + second if type(first) is type(second) is int else first
 
 
 _MESSAGE: Final = "id timestamp type model tokens*"
