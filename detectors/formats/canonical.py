@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
 from detectors.contract import InvalidRow, StoredRecord, UsageRecord, UsageRecordV2
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import COLUMNS, columns_of, empty_value
+from detectors.formats.columns import COLUMNS, OPTIONAL_COLUMNS, columns_of, empty_value
 from detectors.formats.fields import STANDARD_TIER
 from detectors.formats.moments import to_utc
 from detectors.formats.text.splitting import split_lines
@@ -48,25 +48,14 @@ class _Line(msgspec.Struct, omit_defaults=True, gc=False):
     service_tier: str = ""
 
 
-class _LineV2(_Line, omit_defaults=True, gc=False):
-    """A record with further fields."""
-
-    cache_write_1h_tokens: int = 0
-    reasoning_tokens: int = 0
-    audio_prompt_tokens: int = 0
-    audio_completion_tokens: int = 0
-    image_prompt_tokens: int = 0
-    image_completion_tokens: int = 0
-    web_searches: int = 0
-    prefix_hash_16k: str = ""
-    prefix_hash_64k: str = ""
-    environment: str = ""
-    session_id: str = ""
-    status: str = ""
-    region: str = ""
-    input_assumed: int = 0
-
-
+# A record with further fields, whose order is that of the record too.
+_LineV2: Final = msgspec.defstruct(
+    "_LineV2",
+    [(name, Any, empty_value(name)) for name in OPTIONAL_COLUMNS],
+    bases=(_Line,),
+    omit_defaults=True,
+    gc=False,
+)
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(UsageRecord)
 _V2_DECODER: Final = msgspec.json.Decoder(StoredRecord)
@@ -84,7 +73,7 @@ def encode_chunk(chunk: Chunk) -> bytes:
     # Exact to the microsecond in every year that a record may have, and by far the fastest way.
     seconds = [instant / 1_000_000 for instant in columns["ts"]]
     instants = msgspec.convert(seconds, list[datetime], strict=False)
-    line = _LineV2 if columns.keys() - set(COLUMNS) else _Line
+    line: type[msgspec.Struct] = _LineV2 if columns.keys() - set(COLUMNS) else _Line
     names = line.__struct_fields__[1:]
     fields = (columns[name] if name in columns else repeat(empty_value(name)) for name in names)
     lines = list(map(line, instants, *fields))

@@ -16,37 +16,29 @@ from typing import Any, Final
 from detectors.contract import (
     RECORD_FIELDS,
     RECORD_V2_FIELDS,
+    STORED_FIELDS,
+    V1_FIELDS,
     UsageRecord,
     UsageRecordV2,
+    names_of,
 )
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import EPOCH, MICROSECOND
 
 Columns = dict[str, list[Any]]
 
-LABELS: Final = ("provider", "model", "endpoint", "request_id", "tag")
-COUNTS: Final = (
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "declared_max_tokens",
-)
+LABELS: Final = names_of(V1_FIELDS, "provider", "model", "label")
+COUNTS: Final = names_of(V1_FIELDS, "count")
 COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms", "service_tier")
-OPTIONAL_COUNTS: Final = (
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "audio_prompt_tokens",
-    "audio_completion_tokens",
-    "image_prompt_tokens",
-    "image_completion_tokens",
-    "web_searches",
-)
-OPTIONAL_HASHES: Final = ("prefix_hash_16k", "prefix_hash_64k")
-OPTIONAL_LABELS: Final = ("environment", "session_id", "status", "region")
+_OPTIONAL: Final = tuple(field for field in STORED_FIELDS if field.name not in COLUMNS)
+OPTIONAL_COUNTS: Final = names_of(_OPTIONAL, "count")
+OPTIONAL_HASHES: Final = names_of(_OPTIONAL, "hash")
+OPTIONAL_LABELS: Final = names_of(_OPTIONAL, "label", "choice")
 ASSUMED: Final = "input_assumed"
-OPTIONAL_COLUMNS: Final = (*OPTIONAL_COUNTS, *OPTIONAL_HASHES, *OPTIONAL_LABELS, ASSUMED)
-OPTIONAL_NUMBERS: Final = (*OPTIONAL_COUNTS, ASSUMED)
+OPTIONAL_COLUMNS: Final = tuple(field.name for field in _OPTIONAL)
+OPTIONAL_NUMBERS: Final = names_of(_OPTIONAL, "count", "mark")
+# Labels that repeat and that rules only compare, so that numbers replace them.
+NUMBERED_LABELS: Final = ("prefix_hash", *OPTIONAL_HASHES, "session_id")
 _ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms")
 _PRICED_APART: Final = frozenset(SERVICE_TIERS)
 

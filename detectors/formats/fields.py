@@ -6,6 +6,7 @@ by type first and use this module only for values that the typed decoder rejects
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
@@ -19,15 +20,19 @@ from detectors.contract import (
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
     REQUIRED_FIELDS,
-    STATUSES,
+    STORED_FIELDS,
+    V1_FIELDS,
+    V2_FIELDS,
+    RecordField,
     UsageRecord,
     UsageRecordV2,
 )
 from detectors.formats.moments import read_any_moment, read_instant, read_moment
 from detectors.formats.problems import Problem
 
-STANDARD_TIER: Final = "standard"
-SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")  # those with prices of their own
+# Those after the first have prices of their own.
+STANDARD_TIER, *_TIERS = next(each.choices for each in V2_FIELDS if each.name == "service_tier")
+SERVICE_TIERS: Final = tuple(_TIERS)
 
 LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
 PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
@@ -89,14 +94,8 @@ def read_prefix_hash(value: object) -> str:
     return value
 
 
-def read_status(value: object) -> str:
-    if value not in STATUSES:
-        raise ValueError
-    return str(value)
-
-
-def read_service_tier(value: object) -> str:
-    if value not in SERVICE_TIERS and value != STANDARD_TIER:
+def read_choice(choices: Collection[str], value: object) -> str:
+    if value not in choices:
         raise ValueError
     return str(value)
 
@@ -130,8 +129,8 @@ ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 WORD: Final = Field(read_word, "a word of at most 40 lowercase letters, digits, underscores")
 PREFIX_HASH: Final = Field(read_prefix_hash, "64 hexadecimal digits", is_text=True)
 
-RECORD: Final[Mapping[str, Field]] = {
-    "ts": INSTANT,
+_KINDS: Final[Mapping[str, Field]] = {
+    "instant": INSTANT,
     "provider": Field(
         read_provider,
         "a lowercase label of at most 64 letters, digits, dots, dashes, underscores",
@@ -142,46 +141,30 @@ RECORD: Final[Mapping[str, Field]] = {
         f"a string of 1 to {MAX_LABEL_LENGTH} characters without control characters",
         is_text=True,
     ),
-    "prompt_tokens": COUNT,
-    "completion_tokens": COUNT,
-    "cached_tokens": COUNT,
-    "cache_write_tokens": COUNT,
-    "latency_ms": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
-    "endpoint": LABEL,
-    "request_id": LABEL,
-    "tag": LABEL,
-    "declared_max_tokens": COUNT,
-    "prefix_hash": PREFIX_HASH,
+    "count": COUNT,
+    "latency": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
+    "label": LABEL,
+    "hash": PREFIX_HASH,
+    "mark": Field(read_mark, "1"),
 }
-RECORD_V2: Final[Mapping[str, Field]] = {
-    **RECORD,
-    "service_tier": Field(
-        read_service_tier,
-        f"one of {', '.join((STANDARD_TIER, *SERVICE_TIERS))}",
-        is_text=True,
-    ),
-    "cache_write_1h_tokens": COUNT,
-    "reasoning_tokens": COUNT,
-    "audio_prompt_tokens": COUNT,
-    "audio_completion_tokens": COUNT,
-    "image_prompt_tokens": COUNT,
-    "image_completion_tokens": COUNT,
-    "web_searches": COUNT,
-    "prefix_hash_16k": PREFIX_HASH,
-    "prefix_hash_64k": PREFIX_HASH,
-    "environment": LABEL,
-    "session_id": LABEL,
-    "status": Field(read_status, f"one of {', '.join(STATUSES)}", is_text=True),
-    "region": LABEL,
-}
+
+
+def _field_of(field: RecordField) -> Field:
+    if field.kind in _KINDS:
+        return _KINDS[field.kind]
+    read = partial(read_choice, field.choices)
+    return Field(read, f"one of {', '.join(field.choices)}", is_text=True)
+
+
+RECORD: Final[Mapping[str, Field]] = {field.name: _field_of(field) for field in V1_FIELDS}
+RECORD_V2: Final[Mapping[str, Field]] = {field.name: _field_of(field) for field in V2_FIELDS}
 # Logs write times and providers in more ways, and name tiers that have no price of their own. What
 # `scrub` writes may have a mark that no other record has.
 LOG_RECORD: Final[Mapping[str, Field]] = {
-    **RECORD_V2,
+    **{field.name: _field_of(field) for field in STORED_FIELDS},
     "ts": MOMENT,
     "provider": RECORD["provider"]._replace(read=read_any_provider),
     "service_tier": LABEL,
-    "input_assumed": Field(read_mark, "1"),
 }
 
 

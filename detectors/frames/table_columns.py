@@ -16,7 +16,7 @@ from detectors.contract import (
     MAX_LATENCY_MS,
     PARTS,
     REQUIRED_FIELDS,
-    STATUSES,
+    V2_FIELDS,
     InvalidRow,
     Part,
 )
@@ -51,6 +51,7 @@ _COUNTS: Final = (*COUNTS, *OPTIONAL_NUMBERS)
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
 _PLACES: Final = {name: place for place, name in enumerate((*COLUMNS, *OPTIONAL_COLUMNS))}
 _PARTS: Final = {part.name: part for part in PARTS}
+_CHOICES: Final = {field.name: field.choices for field in V2_FIELDS if field.choices}
 # These exist in checked calls only if some call has a value.
 SPARSE: Final = ("latency_ms", "service_tier", *OPTIONAL_COLUMNS)
 
@@ -223,8 +224,8 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
         text = text.str.to_lowercase()
         is_fine = (length > 0) & (length <= _PROVIDER_LENGTH) & ~text.str.contains(_NO_PROVIDER)
         return text, is_fine
-    if name == "status":
-        return text, text.is_in(("", *STATUSES))
+    if name in _CHOICES:
+        return text, text.is_in(("", *_CHOICES[name]))
     if name in _HASHES:
         is_fine = (length == _HASH_LENGTH) & ~text.str.contains(_NO_HASH) | (length == 0)
         return text.str.to_lowercase(), is_fine

@@ -36,7 +36,7 @@ import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls, Engine
-from detectors.formats.columns import OPTIONAL_COUNTS
+from detectors.formats.columns import NUMBERED_LABELS, OPTIONAL_COUNTS, OPTIONAL_LABELS
 from detectors.prices.book import PriceBook
 from detectors.prices.table import CELL, Cells
 
@@ -87,18 +87,13 @@ _STORED: Final = (
 )
 # Labels that are replaced by numbers, and their columns; the first always exists.
 NUMBERED: Final = {
-    "prefix_hash": "prefix",
-    "prefix_hash_16k": "prefix_16k",
-    "prefix_hash_64k": "prefix_64k",
-    "session_id": "session",
+    name: name.removesuffix("_id").replace("prefix_hash", "prefix") for name in NUMBERED_LABELS
 }
 # These exist only where some call has a value.
 OPTIONAL_CALL_COLUMNS: Final = (
     *OPTIONAL_COUNTS,
     *list(NUMBERED.values())[1:],
-    "environment",
-    "status",
-    "region",
+    *(name for name in OPTIONAL_LABELS if name not in NUMBERED),
     "service_tier",
     "latency_ms",
 )

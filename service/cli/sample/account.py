@@ -17,7 +17,7 @@ import msgspec
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.orm import Session
 
-from detectors.contract.record import RECORD_V2_FIELDS, UsageRecordV2
+from detectors.contract import RECORD_V2_FIELDS, UsageRecordV2
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService, call
 from service.cli.options import CommandError
