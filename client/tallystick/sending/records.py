@@ -11,7 +11,7 @@ from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NamedTuple
 
 from tallystick.labels import clean_label
-from tallystick.reading.usage import MAX_COUNT
+from tallystick.usage.reader import MAX_COUNT
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
