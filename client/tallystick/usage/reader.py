@@ -203,9 +203,12 @@ def read_usage(
     if "adds_up" in rules:
         _count_rest(found, unknown)
         _drop_own_sum(found)
+    if "is_billed" in rules and found.get("cache_read_tokens", 0) > found.get(_INPUT, 0):
+        found.pop("cache_read_tokens", None)  # of what was read, of which not all is billed
     is_known = leaves_out is not None or "is_open" not in rules
     if leaves_out is None:
         leaves_out = PROVIDERS.get(provider) or rules["leaves_out"]
+    may_lack_output = may_lack_output or "may_lack_output" in rules
     reading = _resolve(found, unknown, leaves_out, is_known, may_lack_output)
     if reading is None:
         return []
@@ -383,8 +386,6 @@ def _prefer_billed(counts: dict[str, Any]) -> None:
     """Count what is billed; where only what was read and written is said, that counts."""
     counts.setdefault(_INPUT, counts["read_input"])
     counts.setdefault(_OUTPUT, counts.get("read_output", 0))
-    if counts.get("cache_read_tokens", 0) > counts[_INPUT]:
-        del counts["cache_read_tokens"]  # of what was read, of which not all is billed
 
 
 def _note(unknown: dict[str, Any], path: str, value: Any) -> None:

@@ -156,7 +156,11 @@ def dialects(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "family": each["family"],
             "signs": tuple(each["signs"]),
             "leaves_out": tuple(each.get("leaves_out", ())),
-            **{flag: True for flag in ("adds_up", "is_open", "fills") if each.get(flag)},
+            **{
+                flag: True
+                for flag in ("adds_up", "is_open", "fills", "may_lack_output", "is_billed")
+                if each.get(flag)
+            },
         }
         for each in data["dialects"]
     }

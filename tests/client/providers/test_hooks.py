@@ -144,7 +144,7 @@ def test_the_provider_behind_a_host_is_the_programs_own(monkeypatch: pytest.Monk
 
 def test_modalities_thoughts_and_tiers_of_gemini() -> None:
     by_modality = [{"modality": SimpleNamespace(value="AUDIO"), "tokenCount": 5},
-                   {"modality": "IMAGE", "token_count": 3}, {"modality": "TEXT"}]  # fmt: skip
+                   {"modality": "IMAGE", "tokenCount": 3}, {"modality": "TEXT"}]  # fmt: skip
     usage = {"promptTokensDetails": by_modality, "candidatesTokensDetails": by_modality,
              "trafficType": "ON_DEMAND_PRIORITY"}  # fmt: skip
     (found,) = read_usage({**usage, "promptTokenCount": 20, "candidatesTokenCount": 10})
