@@ -2,14 +2,25 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
+
+from detectors.contract.units import MAX_UNITS, UNITS
 
 MAX_COUNT: Final = 1_000_000_000_000
 MAX_LABEL_LENGTH: Final = 200
 MAX_LATENCY_MS: Final = 1e9
 MAX_BATCH_RECORDS: Final = 5_000
+MAX_REPORTED_USD: Final = 1e6
+# The first so many characters of a prompt that each of `prefix_hashes` is of.
+LEVELS: Final = (
+    *(4_096, 5_793, 8_192, 11_585, 16_384, 23_170, 32_768, 46_341, 65_536),
+    *(92_682, 131_072, 185_364, 262_144),
+)
+LEVEL_DIGITS: Final = 16
+# The levels that hashes of 64 digits are of.
+LEVELS_OF_HASHES: Final = {"prefix_hash": 0, "prefix_hash_16k": 4, "prefix_hash_64k": 8}
 PROVIDER_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}\Z"
 PREFIX_HASH_PATTERN: Final = r"^[0-9a-fA-F]{64}\Z"
 # Control characters (C1 too), and lone surrogates, which have no UTF-8.
@@ -42,9 +53,19 @@ PrefixHash = Annotated[str, _kind("hash", min_length=64, max_length=64)]
 _Instant = Annotated[datetime, _kind("instant")]
 _Provider = Annotated[str, _kind("provider", max_length=MAX_LABEL_LENGTH)]
 _Latency = Annotated[float, _kind("latency", ge=0, le=MAX_LATENCY_MS)]
+_Usd = Annotated[float, _kind("usd", ge=0, le=MAX_REPORTED_USD)]
+_Level = Annotated[str, Meta(min_length=LEVEL_DIGITS, max_length=LEVEL_DIGITS)]
+_PrefixHashes = Annotated[list[_Level], _kind("hashes", min_length=1, max_length=len(LEVELS))]
+_Amount = Annotated[int, Meta(ge=0, le=MAX_COUNT)] | Annotated[float, Meta(ge=0, le=MAX_COUNT)]
+if TYPE_CHECKING:
+    _Unit = str
+else:
+    _Unit = Literal[UNITS]
+_Units = Annotated[dict[_Unit, _Amount], _kind("units", max_length=MAX_UNITS)]
 _Mark = Annotated[Literal[1], _kind("mark")]
 _ServiceTier = Literal["standard", "batch", "flex", "priority", "fast"]
 _Status = Literal["ok", "error", "cancelled"]
+_Billing = Literal["metered", "included"]
 _16K: Final = "SHA-256 hex digest of the prompt's first 16,384 characters."
 _64K: Final = "SHA-256 hex digest of the prompt's first 65,536 characters."
 
@@ -139,6 +160,27 @@ class UsageRecordV2(
     region: Annotated[
         Label | None,
         _about("The region that processed the call, if its price depends on that."),
+    ] = None
+    units: Annotated[
+        _Units | None,
+        _about(
+            "What else was billed, by the price book's names of units; seconds may have decimals."
+        ),
+    ] = None
+    reported_usd: Annotated[
+        _Usd | None,
+        _about("The call's cost in US dollars, as its source says; compared, never summed."),
+    ] = None
+    prefix_hashes: Annotated[
+        _PrefixHashes | None,
+        _about(
+            "The first 16 lowercase hex digits of the SHA-256 digests of the prompt's first 4,096,"
+            " 5,793, 8,192, … characters, as far as the prompt reaches."
+        ),
+    ] = None
+    billing: Annotated[
+        _Billing | None,
+        _about("Whether the call is on an invoice, or included in a plan."),
     ] = None
 
 

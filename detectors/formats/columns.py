@@ -1,8 +1,9 @@
 """Calls as columns, which every reader returns.
 
 A column is a plain list with one entry per call. Absent values are the empty string or 0, so
-absent, null, "" and 0 are equal from here on; only `latency_ms` keeps its nulls. `ts` is
-microseconds since 1970 in UTC. Of the service tiers only those with prices of their own are kept.
+absent, null, "" and 0 are equal from here on; only `latency_ms` and `reported_usd` keep nulls.
+`ts` is microseconds since 1970 in UTC. Of the service tiers only those with prices of their own are
+kept. Each unit of `units` is a column of its own, and the levels of `prefix_hashes` are one text.
 
 `COLUMNS` always exist. A column of `OPTIONAL_COLUMNS`, the other fields of the second version of
 the record and of a stored one, exists only where some call has a value, so that ordinary logs cost
@@ -14,9 +15,12 @@ from datetime import timedelta
 from typing import Any, Final
 
 from detectors.contract import (
+    LEVEL_DIGITS,
     RECORD_FIELDS,
     RECORD_V2_FIELDS,
+    SECONDS,
     STORED_FIELDS,
+    UNITS,
     V1_FIELDS,
     UsageRecord,
     UsageRecordV2,
@@ -31,15 +35,26 @@ LABELS: Final = names_of(V1_FIELDS, "provider", "model", "label")
 COUNTS: Final = names_of(V1_FIELDS, "count")
 COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms", "service_tier")
 _OPTIONAL: Final = tuple(field for field in STORED_FIELDS if field.name not in COLUMNS)
-OPTIONAL_COUNTS: Final = names_of(_OPTIONAL, "count")
+OPTIONAL_COUNTS: Final = (*names_of(_OPTIONAL, "count"), *UNITS)
 OPTIONAL_HASHES: Final = names_of(_OPTIONAL, "hash")
 OPTIONAL_LABELS: Final = names_of(_OPTIONAL, "label", "choice")
 ASSUMED: Final = "input_assumed"
-OPTIONAL_COLUMNS: Final = tuple(field.name for field in _OPTIONAL)
-OPTIONAL_NUMBERS: Final = names_of(_OPTIONAL, "count", "mark")
+REPORTED: Final = "reported_usd"
+HASHES: Final = "prefix_hashes"
+# Units are columns of their own, since most logs with units have one or two of them.
+_EXPANDED: Final = {"units": UNITS}
+OPTIONAL_COLUMNS: Final = tuple(
+    name for field in _OPTIONAL for name in _EXPANDED.get(field.name, (field.name,))
+)
+OPTIONAL_NUMBERS: Final = (*OPTIONAL_COUNTS, ASSUMED)
+OPTIONAL_FLOATS: Final = (*SECONDS, REPORTED)
+# The columns that a table of calls may have: CSV, or a frame.
+TABLE_FIELDS: Final = tuple(
+    name for field in RECORD_V2_FIELDS for name in _EXPANDED.get(field, (field,))
+)
 # Labels that repeat and that rules only compare, so that numbers replace them.
 NUMBERED_LABELS: Final = ("prefix_hash", *OPTIONAL_HASHES, "session_id")
-_ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms")
+_ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms", REPORTED)
 _PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
@@ -70,17 +85,59 @@ def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
     if set(map(type, records)) <= {UsageRecord}:
         return {}
     columns: Columns = {}
-    for name in OPTIONAL_COLUMNS:
-        values = [getattr(record, name, None) for record in records]
-        if any(values):
-            empty = empty_value(name)
-            columns[name] = [value or empty for value in values]
+    for field in _OPTIONAL:
+        columns |= optional_columns(
+            field.name, [getattr(record, field.name, None) for record in records]
+        )
     return columns
+
+
+def optional_columns(name: str, values: Sequence[Any]) -> Columns:
+    """Return the columns of an optional field of the record; none if no call has a value."""
+    if not _have_value(name, values):
+        return {}
+    if name == "units":
+        named = {unit for units in values if units for unit in units}
+        return drop_empty(
+            {
+                unit: [(units or {}).get(unit, 0) for units in values]
+                for unit in UNITS
+                if unit in named
+            }
+        )
+    if name == HASHES:
+        return {name: ["".join(levels or ()) for levels in values]}
+    empty = empty_value(name)
+    return {name: [empty if value is None else value for value in values]}
+
+
+def by_field(columns: Columns) -> Columns:
+    """Return the columns with units and lists of hashes as the record has them; None if absent."""
+    units = [unit for unit in UNITS if unit in columns]
+    fields = {name: column for name, column in columns.items() if name not in units}
+    if units:
+        rows = zip(*(columns[unit] for unit in units), strict=True)
+        fields["units"] = [
+            {unit: amount for unit, amount in zip(units, row, strict=True) if amount} or None
+            for row in rows
+        ]
+    if HASHES in columns:
+        fields[HASHES] = [_split_levels(text) or None for text in columns[HASHES]]
+    return fields
+
+
+def _split_levels(text: str) -> list[str]:
+    return [text[start : start + LEVEL_DIGITS] for start in range(0, len(text), LEVEL_DIGITS)]
 
 
 def empty_value(name: str) -> Any:
     """Return the value of an optional column where a call has none."""
-    return 0 if name in OPTIONAL_NUMBERS else ""
+    return 0 if name in OPTIONAL_NUMBERS else None if name == REPORTED else ""
+
+
+def _have_value(name: str, values: Sequence[Any]) -> bool:
+    """Check for a value; that a source reports no cost is one."""
+    return values.count(None) < len(values) if name == REPORTED else any(values)
 
 
 def present_columns(names: Iterable[str]) -> tuple[str, ...]:
@@ -94,7 +151,7 @@ def drop_empty(columns: Columns) -> Columns:
     return {
         name: column
         for name, column in columns.items()
-        if name not in OPTIONAL_COLUMNS or any(column)
+        if name not in OPTIONAL_COLUMNS or _have_value(name, column)
     }
 
 
@@ -117,12 +174,13 @@ def records_of(columns: Columns) -> list[UsageRecord]:
 
     They are of the first version unless a call has a field of the second.
     """
-    names = [name for name in RECORD_V2_FIELDS if name in columns]
-    is_second = any(any(columns[name]) for name in names if name not in RECORD_FIELDS)
+    given = by_field(columns)
+    names = [name for name in RECORD_V2_FIELDS if name in given]
+    is_second = any(_have_value(name, given[name]) for name in names if name not in RECORD_FIELDS)
     struct = UsageRecordV2 if is_second else UsageRecord
     names = names if is_second else list(RECORD_FIELDS)
     values = [
-        columns[name] if name in _ZERO_IS_A_VALUE else [value or None for value in columns[name]]
+        given[name] if name in _ZERO_IS_A_VALUE else [value or None for value in given[name]]
         for name in names
     ]
     values[0] = [EPOCH + timedelta(microseconds=ts) for ts in columns["ts"]]

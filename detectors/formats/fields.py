@@ -5,30 +5,39 @@ by type first and use this module only for values that the typed decoder rejects
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
 from detectors.contract import (
+    FIELDS_OF_UNITS,
     LABEL_PATTERN,
+    LEVEL_DIGITS,
+    LEVELS,
+    LEVELS_OF_HASHES,
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
+    MAX_REPORTED_USD,
+    MAX_UNITS,
     PARTS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
     REQUIRED_FIELDS,
+    SECONDS,
     STORED_FIELDS,
+    UNITS,
     V1_FIELDS,
     V2_FIELDS,
     RecordField,
     UsageRecord,
     UsageRecordV2,
+    find_excess,
 )
 from detectors.formats.moments import read_any_moment, read_instant, read_moment
-from detectors.formats.problems import Problem
+from detectors.formats.problems import Problem, shown_name
 
 # Those after the first have prices of their own.
 STANDARD_TIER, *_TIERS = next(each.choices for each in V2_FIELDS if each.name == "service_tier")
@@ -37,6 +46,7 @@ SERVICE_TIERS: Final = tuple(_TIERS)
 LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
 PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
 _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
+_LEVEL: Final = re.compile(rf"^[0-9a-f]{{{LEVEL_DIGITS}}}\Z")
 _WORD_PATTERN: Final = r"^[a-z0-9_]{1,40}\Z"
 _WORD: Final = re.compile(_WORD_PATTERN)
 # A constant of a provider's API, such as `end_turn`: too little to hold text.
@@ -56,6 +66,60 @@ def read_latency(value: object) -> float:
     if not 0 <= value <= MAX_LATENCY_MS:
         raise ValueError
     return float(value)
+
+
+def read_usd(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not 0 <= value <= MAX_REPORTED_USD:
+        raise ValueError
+    return float(value)
+
+
+def read_seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
+        raise ValueError
+    return value
+
+
+class UnitsError(ValueError):
+    """Some units of a record are wrong."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+def read_units(value: object) -> dict[str, float]:
+    if not isinstance(value, Mapping) or len(value) > MAX_UNITS:
+        raise ValueError
+    problems, read = list[Problem](), dict[str, float]()
+    for key, amount in value.items():
+        field = UNIT_FIELDS.get(key)
+        if field is None:
+            name = shown_name(key, "")
+            shown = f"units.{name}" if name else "a key that is not a field name in units"
+            problems.append(Problem("unknown", shown))
+            continue
+        try:
+            read[key] = field.read(amount)  # type: ignore[assignment]
+        except (ValueError, OverflowError):
+            problems.append(Problem("bad", f"units.{key}", field.expected))
+    if problems:
+        raise UnitsError(problems)
+    return read
+
+
+def read_levels(value: object) -> list[str]:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= len(LEVELS):
+        raise ValueError
+    if not all(isinstance(text, str) and _LEVEL.match(text) for text in value):
+        raise ValueError
+    return list(value)
+
+
+def refuse(value: object) -> object:
+    raise ValueError
 
 
 def read_label(value: object) -> str:
@@ -106,12 +170,16 @@ def read_mark(value: object) -> int:
     return value
 
 
+OTHER_HASH: Final = "the beginning of the other hashes: level {} is that of {}"
+
+
 class Field(NamedTuple):
     """How to read a field's value, and the description of a valid value."""
 
     read: Callable[[object], object]
     expected: str
     is_text: bool = False
+    is_list: bool = False
 
 
 COUNT: Final = Field(read_count, f"an integer from 0 to {MAX_COUNT}")
@@ -129,6 +197,12 @@ ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 WORD: Final = Field(read_word, "a word of at most 40 lowercase letters, digits, underscores")
 PREFIX_HASH: Final = Field(read_prefix_hash, "64 hexadecimal digits", is_text=True)
 
+SECONDS_OF_UNIT: Final = Field(read_seconds, f"a number from 0 to {MAX_COUNT}")
+# Units by the price book's names; those that a field of the record counts are never accepted.
+UNIT_FIELDS: Final[Mapping[object, Field]] = {
+    **{unit: SECONDS_OF_UNIT if unit in SECONDS else COUNT for unit in UNITS},
+    **{unit: Field(refuse, f"given as {field}") for unit, field in FIELDS_OF_UNITS.items()},
+}
 _KINDS: Final[Mapping[str, Field]] = {
     "instant": INSTANT,
     "provider": Field(
@@ -145,6 +219,15 @@ _KINDS: Final[Mapping[str, Field]] = {
     "latency": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
     "label": LABEL,
     "hash": PREFIX_HASH,
+    "usd": Field(read_usd, f"a number from 0 to {MAX_REPORTED_USD:.0f}"),
+    "hashes": Field(
+        read_levels,
+        f"1 to {len(LEVELS)} strings of {LEVEL_DIGITS} lowercase hexadecimal digits",
+        is_list=True,
+    ),
+    "units": Field(
+        read_units, f"an object of at most {MAX_UNITS} numbers, by the price book's names of units"
+    ),
     "mark": Field(read_mark, "1"),
 }
 
@@ -182,17 +265,43 @@ def read_record(
             continue
         try:
             read[name] = fields[name].read(values[name])
+        except UnitsError as error:
+            problems += error.problems
         except (ValueError, OverflowError):
             problems.append(Problem("bad", name, fields[name].expected))
-    problems += _find_excess(read, {problem.field for problem in problems})
+    problems += find_contradictions(read, {problem.field for problem in problems})
     if problems:
         return problems
     return (UsageRecord if fields is RECORD else UsageRecordV2)(**read)
 
 
-def _find_excess(read: Mapping[str, object], bad: Collection[str]) -> list[Problem]:
-    """Return the problems of parts that exceed their total, if that is not bad."""
+def find_contradictions(read: Mapping[str, Any], bad: Collection[str] = ()) -> list[Problem]:
+    """Return the problems of values that don't fit others, if those are not bad.
+
+    These are parts that exceed their total, and hashes of the same prefix that differ.
+    """
     counts = {name: value for name, value in read.items() if type(value) is int}
+    problems = _find_excess(counts, bad)
+    if read.get("units"):
+        problems += [
+            Problem("bad", f"units.{unit}", f"at most {_shown(total)} less its other parts")
+            for unit, total in find_excess(counts, read["units"]).items()
+            if total not in bad
+        ]
+    levels = read.get("prefix_hashes")
+    if levels:
+        for name, level in LEVELS_OF_HASHES.items():
+            text = read.get(name)
+            if text and level < len(levels) and text[:LEVEL_DIGITS].lower() != levels[level]:
+                problems.append(Problem("bad", "prefix_hashes", OTHER_HASH.format(level + 1, name)))
+    return problems
+
+
+def _shown(total: str) -> str:
+    return f"units.{total}" if total in UNIT_FIELDS and total in UNITS else total
+
+
+def _find_excess(counts: Mapping[str, int], bad: Collection[str]) -> list[Problem]:
     return [
         Problem("bad", part.name, part.expected)
         for part in PARTS

@@ -9,9 +9,10 @@ from functools import partial
 
 import narwhals.stable.v2 as nw
 
-from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS, InvalidRows
+from detectors.contract import REQUIRED_FIELDS, InvalidRows
 from detectors.engines import Calls, Engine
 from detectors.errors import UnreadableLogError
+from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 from detectors.frames.table_columns import (
     SPARSE,
@@ -59,7 +60,7 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
 def _check_columns(names: Sequence[str]) -> None:
     offenders = Offenders()
     for number, name in enumerate(names, 1):
-        if name.lower() not in RECORD_V2_FIELDS:
+        if name.lower() not in TABLE_FIELDS:
             offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
     if offenders.named:
         raise contract_error(offenders)

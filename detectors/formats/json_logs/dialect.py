@@ -23,7 +23,7 @@ from detectors.contract import (
     PrefixHash,
     RecordField,
 )
-from detectors.formats.columns import Columns, empty_value, lowered
+from detectors.formats.columns import Columns, lowered, optional_columns
 from detectors.formats.json_logs.shapes import Shape, shape_of
 from detectors.formats.moments import (
     EPOCH,
@@ -151,9 +151,7 @@ def _optional_labels(rows: Sequence[Labels]) -> Columns:
     if not rows or not hasattr(rows[0], _FIRST_OPTIONAL):
         return columns
     for name, get in _OPTIONAL.items():
-        if any(map(get, rows)):
-            empty = empty_value(name)
-            columns[name] = [get(row) or empty for row in rows]
+        columns |= optional_columns(name, list(map(get, rows)))
     return columns
 
 

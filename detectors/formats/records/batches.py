@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from detectors.contract import (
     FIRST_INSTANT,
@@ -141,7 +142,10 @@ def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:
         hashes = [getattr(record, name) for record in records]
         if not are_prefix_hashes([text for text in hashes if text is not None]):
             return False
-    return not any(map(has_excess, records))
+    if any(map(has_excess, records)):
+        return False
+    few = [each for each in records if each.units is not None or each.prefix_hashes is not None]
+    return all(isinstance(read_record(asdict(each), RECORD_V2), UsageRecordV2) for each in few)
 
 
 def bring_to_utc(records: Sequence[UsageRecord]) -> None:

@@ -1,6 +1,7 @@
 """Schemas for sending data, errors and health. `/openapi.json` is generated from them."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from marshmallow import RAISE, Schema, fields
@@ -8,10 +9,14 @@ from marshmallow.validate import Length, OneOf, Range, Regexp
 
 from detectors.contract import (
     LABEL_PATTERN,
+    LEVEL_DIGITS,
+    LEVELS,
     MAX_BATCH_RECORDS,
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
+    MAX_REPORTED_USD,
+    MAX_UNITS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
     V1_FIELDS,
@@ -60,16 +65,19 @@ def _published(pattern: str) -> str:
 def _field(field: RecordField) -> fields.Field[Any]:
     """Return the field as the API documents it."""
     kind, checks = _KINDS.get(field.kind, (fields.String, [OneOf((*field.choices, None))]))
+    most = {"maxProperties": MAX_UNITS} if kind is _UNITS else {}
     more = {"strict": True} if kind is fields.Integer else {}
     return kind(
         required=field.is_required,
         **({} if field.is_required else {"allow_none": True}),
         **({"validate": checks} if checks else {}),
-        metadata=described(field.text),
+        metadata={**described(field.text), **most},
         **more,
     )
 
 
+_LEVEL: Final = fields.String(validate=Regexp(f"^[0-9a-f]{{{LEVEL_DIGITS}}}$"))
+_UNITS: Final = partial(fields.Dict, values=fields.Float(validate=Range(min=0, max=MAX_COUNT)))
 _LABEL: Final = Regexp(_published(LABEL_PATTERN))
 # Each kind of field, and its checks. An instant is no `date-time`, which requires an offset.
 _KINDS: Final[Mapping[str, tuple[Callable[..., fields.Field[Any]], list[Any]]]] = {
@@ -80,6 +88,9 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., fields.Field[Any]], list[Any]]]] 
     "hash": (fields.String, [Regexp(_published(PREFIX_HASH_PATTERN))]),
     "count": (fields.Integer, [Range(min=0, max=MAX_COUNT)]),
     "latency": (fields.Float, [Range(min=0, max=MAX_LATENCY_MS)]),
+    "usd": (fields.Float, [Range(min=0, max=MAX_REPORTED_USD)]),
+    "hashes": (partial(fields.List, _LEVEL), [Length(min=1, max=len(LEVELS))]),
+    "units": (_UNITS, []),
 }
 
 
