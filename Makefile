@@ -184,10 +184,11 @@ sources: $(DEV) ## Update what docs/sources.md says about adapters
 
 # The reader's home is the client, which imports nothing else; `detectors` has a copy.
 usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, and copy the reader
+	cp $(USAGE)/reader.py detectors/formats/usage/
 	$(BIN)/python -m detectors.formats.usage.compiling > $(USAGE)/tables.py.new || \
 	  { rm -f $(USAGE)/tables.py.new; exit 1; }
 	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
-	cp $(USAGE)/reader.py $(USAGE)/tables.py detectors/formats/usage/
+	cp $(USAGE)/tables.py detectors/formats/usage/
 
 usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
 	@$(BIN)/python -m examples.show_usage_doors

@@ -319,7 +319,12 @@ def _counted(reading: Reading, tier: str | None) -> _Counted:
     parts: dict[str, Any] = dict(reading.parts)
     reasoning = parts.pop("reasoning_tokens", None)
     tier = reading.service_tier if reading.service_tier == "fast" else tier or reading.service_tier
-    for name, value in (("service_tier", tier), ("region", reading.region)):
+    for name, value in (
+        ("service_tier", tier),
+        ("region", reading.region),
+        ("units", reading.units or None),
+        ("reported_usd", reading.reported_usd),
+    ):
         if value is not None:
             parts[name] = value
     return (

@@ -82,6 +82,7 @@ from detectors.contract.report import (
     Method,
     PriceSource,
     Report,
+    UnknownField,
 )
 from detectors.contract.spend import (
     DailySpend,
@@ -192,6 +193,7 @@ __all__ = [
     "Thresholds",
     "Traffic",
     "TrafficWindow",
+    "UnknownField",
     "UnpricedModel",
     "UsageRecord",
     "WiderLimits",

@@ -68,12 +68,21 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     outlier_times: tuple[str, ...] = ()
 
 
+class UnknownField(Struct, frozen=True):
+    """A number in usage objects that we don't know, by the path of its name; "" for a text."""
+
+    name: str
+    calls: int
+    largest: int
+
+
 class DataQuality(Struct, frozen=True, kw_only=True):
     """How far the figures can be trusted; shares are percentages, 0 to 100.
 
     Shares of spend and routes are those of priced calls. `routes_used_once` have a single call. Of
     `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
-    the cached ones.
+    the cached ones. `unknown_fields` are numbers in usage objects that we don't know, so
+    their calls may have cost more.
     """
 
     priced_tokens_pct: float = 100.0
@@ -83,6 +92,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     routes: int = 0
     routes_used_once: int = 0
     assumed_input_calls: int | UnsetType = UNSET
+    unknown_fields: tuple[UnknownField, ...] | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

@@ -39,6 +39,10 @@ OPTIONAL_COUNTS: Final = (*names_of(_OPTIONAL, "count"), *UNITS)
 OPTIONAL_HASHES: Final = names_of(_OPTIONAL, "hash")
 OPTIONAL_LABELS: Final = names_of(_OPTIONAL, "label", "choice")
 ASSUMED: Final = "input_assumed"
+UNKNOWN: Final = "unknown_fields"
+UNKNOWN_LARGEST: Final = "unknown_largest"
+# What is known of a record's source, and is no part of the call.
+OF_SOURCE: Final = (ASSUMED, UNKNOWN, UNKNOWN_LARGEST)
 REPORTED: Final = "reported_usd"
 HASHES: Final = "prefix_hashes"
 # Units are columns of their own, since most logs with units have one or two of them.

@@ -6,6 +6,7 @@ that is written is one that the service accepts: one rejected record would lose 
 
 from __future__ import annotations
 
+import json
 import time
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NamedTuple
@@ -125,7 +126,11 @@ def _second(record: Record, asked: Asked) -> str:
     for name, choices in CHOICES.items():
         if parts.get(name) in choices:
             written += _text(name, parts[name])
-    return written + _text("region", clean_label(parts.get("region")))
+    written += _text("region", clean_label(parts.get("region")))
+    cost, units = parts.get("reported_usd"), parts.get("units")
+    if cost is not None:
+        written += f',"reported_usd":{cost!r}'
+    return written if not units else f'{written},"units":{json.dumps(units)}'
 
 
 def _number(name: str, value: int | None) -> str:

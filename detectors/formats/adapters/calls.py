@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from detectors.contract import MAX_LATENCY_MS, STATUSES, StoredRecord
+from detectors.contract import MAX_LATENCY_MS, MAX_REPORTED_USD, STATUSES, StoredRecord
 from detectors.formats.adapters.labels import (
     find_hash,
     find_model,
@@ -23,6 +23,7 @@ from detectors.formats.adapters.prompts import hash_texts
 from detectors.formats.adapters.usage import Reading, count_of
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import read_moment
+from detectors.formats.usage.reader import largest_of, names_of
 
 _TIERS: Final = frozenset(SERVICE_TIERS)
 
@@ -65,7 +66,11 @@ class Call(Struct, omit_defaults=True, gc=False):
     session_id: str | None = None
     region: str | None = None
     status: str | None = None
+    units: dict[str, int | float] | None = None
+    reported_usd: float | None = None
     input_assumed: Literal[1] | None = None
+    unknown_fields: str | None = None
+    unknown_largest: int | None = None
 
 
 class Sighting(Struct, kw_only=True, gc=False):
@@ -90,6 +95,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     session: Any = None
     region: Any = None
     status: Any = None
+    reported_usd: Any = None  # as the source says it beside the usage
     is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
 
 
@@ -138,8 +144,19 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         session_id=id_of(seen.session),
         region=find_provider(seen.region) or find_provider(reading.region),
         status=seen.status if seen.status in STATUSES else None,
+        units=reading.units or None,
+        reported_usd=_cost_of(seen.reported_usd, reading),
         input_assumed=1 if reading.is_assumed else None,
+        unknown_fields=names_of(reading.unknown),
+        unknown_largest=largest_of(reading.unknown),
     )
+
+
+def _cost_of(said: Any, reading: Reading) -> float | None:
+    """Return the source's own cost of a call in US dollars, beside its usage or in it."""
+    if type(said) not in (int, float) or not 0 <= said <= MAX_REPORTED_USD:
+        return reading.reported_usd
+    return float(said)
 
 
 def _other_call(call: Call, reading: Reading, number: int) -> Call:
@@ -154,7 +171,11 @@ def _other_call(call: Call, reading: Reading, number: int) -> Call:
         prefix_hash=None,
         cache_write_1h_tokens=reading.parts.get("cache_write_1h_tokens", 0),
         web_searches=reading.parts.get("web_searches", 0),
+        units=reading.units or None,
+        reported_usd=None,
         input_assumed=None,
+        unknown_fields=None,
+        unknown_largest=None,
     )
 
 

@@ -51,6 +51,7 @@ _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_.-]{0,63}")
 _NO_NAME = "*"
 _DEEPEST = 8
 _MOST_UNKNOWN = 16
+_MAX_LABEL = 200
 _NO_MEMBERS: dict[str, Any] = {}
 _RANKED = tuple(DIALECTS)
 _SIGNS = {
@@ -113,6 +114,23 @@ class Reading:
             "cache_write_tokens": self.written,
             **self.parts,
         }
+
+
+def names_of(unknown: Mapping[str, Any]) -> str | None:
+    """Return the names of unknown numbers as one label, as many as it may hold."""
+    names = ""
+    for name in sorted(unknown):
+        if len(names) + len(name) < _MAX_LABEL:
+            names += f" {name}" if names else name
+    return names or (_NO_NAME if unknown else None)
+
+
+def largest_of(unknown: Mapping[str, Any]) -> int | None:
+    """Return the largest unknown number, as a count."""
+    if not unknown:
+        return None
+    largest = max(unknown.values())
+    return int(min(max(largest, 0), MAX_COUNT)) if largest == largest else 0
 
 
 def reading_of(record: Any) -> Reading:
@@ -344,7 +362,6 @@ def _resolve(
             return None
         completion = 0
     reading = Reading()
-    reading.units = units
     reading.is_assumed = False
     reading.prompt, reading.completion = prompt, completion
     groups = [
@@ -471,9 +488,49 @@ def _fill(
     reading.unknown = unknown
     reading.model = None
     reading.parts = _parts_of(counts, prompt, completion) if len(counts) > _FEW else {}
+    reading.units = _units_of(counts, reading)
     reading.service_tier = tier_of(found.get("tier"), found.get("speed"))
     reading.region = region_of(found.get("region"))
     reading.reported_usd = None if _COST.keys().isdisjoint(found) else _cost_of(found)
+
+
+def _units_of(counts: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """Return the units that no field of a record has; one within another is at most its whole."""
+    units = {}
+    for name in _UNITS.intersection(counts):
+        count = counts[name]
+        if name in _WITHIN:
+            count = min(count, *(_left(reading, units, *each) for each in _WITHIN[name]))
+        if count > 0:
+            units[name] = count
+    return units
+
+
+def _left(reading: Reading, units: dict[str, Any], whole: str, others: tuple[str, ...]) -> int:
+    """Return what a count leaves beside its other parts."""
+    fields = reading.fields()
+    return (fields.get(whole) or 0) - sum(fields.get(n) or units.get(n) or 0 for n in others)
+
+
+# Units that are parts, the fields that they are part of, and the parts beside them there.
+_WITHIN: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "cache_audio_read_tokens": (
+        ("cached_tokens", ("cache_image_read_tokens", "cache_video_read_tokens")),
+        ("audio_prompt_tokens", ()),
+    ),
+    "cache_image_read_tokens": (
+        ("cached_tokens", ("cache_audio_read_tokens", "cache_video_read_tokens")),
+        ("image_prompt_tokens", ()),
+    ),
+    "cache_video_read_tokens": (
+        ("cached_tokens", ("cache_audio_read_tokens", "cache_image_read_tokens")),
+    ),
+    "input_video_tokens": (("prompt_tokens", ("audio_prompt_tokens", "image_prompt_tokens")),),
+    "output_video_tokens": (
+        ("completion_tokens", ("audio_completion_tokens", "image_completion_tokens")),
+    ),
+    "output_citation_tokens": (("completion_tokens", ("reasoning_tokens",)),),
+}
 
 
 def _parts_of(counts: dict[str, Any], prompt: int, completion: int) -> dict[str, int]:

@@ -13,7 +13,7 @@ from typing import IO, BinaryIO, Final
 import msgspec
 import polars as pl
 
-from detectors.formats.columns import ASSUMED
+from detectors.formats.columns import OF_SOURCE
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting.records import FEW_CALLS
@@ -48,7 +48,7 @@ _ROW_GROUP: Final = 250_000
 # Counts of routes that hardly repeat would take as much space as the calls.
 _CALLS_PER_COUNT: Final = 4
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
-_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name != ASSUMED), "latency_ms")
+_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name not in OF_SOURCE), "latency_ms")
 
 
 class CallFile(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ class FileCounts(msgspec.Struct, frozen=True):
         """Add up the counts of files that have no day in common."""
         models = pl.concat([each.models for each in counted])
         return cls(
-            pl.concat([each.days for each in counted]),
+            pl.concat([each.days for each in counted], how="diagonal"),
             models.group_by(_MODEL).agg(pl.col("calls", "tokens").sum()),
             add_slots([each.slots for each in counted]),
         )

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from msgspec import UNSET
 
-from detectors.contract import DataQuality
+from detectors.contract import FIELD_NAME, DataQuality, UnknownField
 from detectors.report.counting.records import Records
 from detectors.report.impacts import Group
 
@@ -31,9 +31,16 @@ def measure_quality(
         untagged_spend_pct=_pct(_spend([each for each in groups if not each.route]), spent),
         hashed_calls_pct=_pct(log.hashed, log.count),
         assumed_input_calls=log.assumed or UNSET,
+        unknown_fields=tuple(map(_unknown, log.unknown)) or UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )
+
+
+def _unknown(counted: tuple[str, int, int]) -> UnknownField:
+    name, calls, largest = counted
+    # A name is shown only if it looks like one: a log has it from someone else's program.
+    return UnknownField(name if FIELD_NAME.fullmatch(name) else "", calls, largest)
 
 
 def _spend(groups: Sequence[Group]) -> Decimal:

@@ -60,6 +60,12 @@ _WORDS: Final = {
     "DataQuality": {
         "assumed_input_calls": "Calls whose source doesn't say whether the input tokens include the"
         " cached ones. Absent if there are none.",
+        "unknown_fields": "Numbers in usage objects that we don't know, so the cost of their calls"
+        " may be too low. Absent if there are none.",
+    },
+    "UnknownField": {
+        "name": "The path of the field; empty if it doesn't look like a field name.",
+        "largest": "The largest number found there.",
     },
     "Method": {
         "title": "The display name.",

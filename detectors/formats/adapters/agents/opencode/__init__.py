@@ -43,12 +43,13 @@ def _call(message: Row) -> Sighting:
         session=session,
         endpoint=message.first("agent", "mode"),
         latency_ms=milliseconds_between(begun, times.get("completed")),
+        reported_usd=message.get("cost"),
         is_snapshot=True,
     )
 
 
 _INFO: Final = (
-    "id sessionID role parentID modelID providerID mode agent finish variant "
+    "id sessionID role parentID modelID providerID mode agent finish variant cost "
     "time(created completed) tokens*"
 )
 

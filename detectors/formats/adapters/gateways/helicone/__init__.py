@@ -55,6 +55,7 @@ def _call(row: Row) -> Sighting | str:
         session=notes.get("Helicone-Session-Id"),
         environment=notes.get("environment"),
         endpoint=row.get("request_path"),
+        reported_usd=row.first("cost", "costUSD"),
         latency_ms=row.first("delay_ms", "latency"),
         caps=caps_of(asked),
         prompts=tuple(map(asked.get, PROMPTS)),

@@ -40,11 +40,17 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         tags=(row.get("tag"), row.get("name")),
         environment=row.get("environment"),
         session=row.first("sessionId", "session_id"),
+        reported_usd=_cost_of(row),
         latency_ms=milliseconds_between(begun, ended),
         caps=caps_of(options),
         prompts=_prompts(row.get("input")),
         service_tier=options.get("service_tier"),
     )
+
+
+def _cost_of(row: Row) -> Any:
+    costs = parsed(row.first("costDetails", "cost_details"))
+    return costs.get("total") if isinstance(costs, dict) else row.get("totalPrice")
 
 
 def _dialect_of(usage: Any) -> str:
@@ -57,7 +63,7 @@ def _dialect_of(usage: Any) -> str:
         return "langfuse"
     cache = sum(count_of(usage.get(name)) or 0 for name in _COPIED)
     whole = count_of(usage.get("input")) or 0
-    return "langfuse-copied" if whole < 2 * cache else "langfuse-added"
+    return "langfuse-copied" if whole < 2 * cache else "langfuse"
 
 
 def _prompts(value: Any) -> tuple[Any, ...]:

@@ -51,6 +51,7 @@ def _call(row: Row) -> Sighting:
         ids=(row.get("id"), row.get("request_id"), response.get("id")),
         tags=(*_tags(row), row.get("team_id")),
         session=row.get("session_id"),
+        reported_usd=row.first("response_cost", "spend"),
         endpoint=row.get("call_type"),
         latency_ms=_latency(row),
         caps=caps_of(options),

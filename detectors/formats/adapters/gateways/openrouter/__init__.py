@@ -40,6 +40,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         tags=(call.get("app_name"), call.get("api_key_name")),
         endpoint=call.get("api_type"),
         session=call.get("session_id"),
+        reported_usd=call.first("total_cost", "cost_total", "usage"),
         latency_ms=call.first("latency", "generation_time_ms", "generation_time"),
         service_tier=call.get("service_tier"),
         status="cancelled" if call.get("cancelled") in _TRUE else None,
