@@ -42,7 +42,8 @@ INSTALLED := detectors/prices/data/installed.json
 USAGE := client/tallystick/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-doors clean
+.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-drift usage-doors \
+	clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +74,7 @@ test-fast: $(DEV) ## Run the fast tests
 CHECKED_BY_TESTS := tests/meta/test_words.py tests/meta/test_migration_locks.py
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
 	$(MAKE) --no-print-directory $(COMPILED) && \
-	$(BIN)/python -m pytest -q $(CHECKED_BY_TESTS)
+	$(MAKE) --no-print-directory usage-drift && $(BIN)/python -m pytest -q $(CHECKED_BY_TESTS)
 
 # Collecting all tests compiles them once, before several processes would each compile them.
 $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
@@ -189,6 +190,9 @@ usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, 
 	  { rm -f $(USAGE)/tables.py.new; exit 1; }
 	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
 	cp $(USAGE)/tables.py detectors/formats/usage/
+
+usage-drift: $(DEV) ## Compare the names of usage fields with those of the installed libraries
+	@$(BIN)/python -m tests.detectors.formats.usage.drift
 
 usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
 	@$(BIN)/python -m examples.show_usage_doors

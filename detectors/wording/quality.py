@@ -161,7 +161,9 @@ def _unknown(quality: DataQuality) -> Iterator[str]:
     fields = quality.unknown_fields or ()
     for field in fields[:_NAMED]:
         has = "has" if field.calls == 1 else "have"
-        named = f"we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
+        named = (
+            f"that we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
+        )
         yield (
             f"{counted(field.calls, 'call')} {has} a usage field {named} (largest "
             f"{number(field.largest)}). Their cost may be too low."

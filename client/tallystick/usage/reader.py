@@ -640,12 +640,13 @@ def _add_tools(readings: list[Reading], beside: Mapping[str, Any], model: object
     if searches and "web_searches" not in answer.parts:
         answer.parts["web_searches"] = searches
     for name, usage in tools.items():
-        if usage is not None and name != "web_search":
+        if type(usage) in (int, float):
+            _note(answer.unknown, _path(("tool_usage",), name), usage)
+        elif usage is not None and name != "web_search":
             _add_tool(readings, usage, _tool_model(beside, name), ("tool_usage", name))
     for name in _other_numbers(tools.get("web_search"), "num_requests"):
-        answer.unknown[_path(("tool_usage", "web_search"), name)] = members_of(tools["web_search"])[
-            name
-        ]
+        value = members_of(tools["web_search"])[name]
+        _note(answer.unknown, _path(("tool_usage", "web_search"), name), value)
     for holder in (beside, *_items(beside, "output")):
         usage = members_of(holder).get("svg_usage")
         if usage is not None:

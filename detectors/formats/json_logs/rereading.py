@@ -14,7 +14,7 @@ from detectors.contract import FIELD_NAME, MAX_LABEL_LENGTH, Label
 from detectors.formats.chunks import Chunk, join_chunks
 from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST, Columns, optional_columns
 from detectors.formats.json_logs.dialect import Dialect, Layout
-from detectors.formats.json_logs.shapes import Examination, examine
+from detectors.formats.json_logs.shapes import NO_NAME, Examination, examine
 from detectors.formats.usage.reader import Reading, largest_of, names_of, read_usage, tier_of
 
 _USAGES: Final = ("usage", "usage_info")
@@ -24,10 +24,10 @@ _WORDS: Final = frozenset(
     (
         *("service_tier", "serviceTier", "traffic_type", "trafficType", "speed", "inference_geo"),
         *("type", "ttl", "modality", "model", "cache_type", "search_context_size", "reason"),
+        "remove_to_redeem",  # names of parameters, in Anthropic's fallback credit
     )
 )
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}")
-_LISTS_OF_NAMES: Final = ("remove_to_redeem",)  # of parameters, in Anthropic's fallback credit
 
 
 class Reread(NamedTuple):
@@ -52,8 +52,8 @@ def reread(
     if usage is None:
         return None
     found = examine(plain, layout.shape)
-    prefix = "" if body is document else "response."
-    texts = list(_texts_within({"usage": usage, **beside}, prefix, 0))
+    path = "" if body is document else "response"
+    texts = list(dict.fromkeys(_texts_within({"usage": usage, **beside}, path)))
     if found.unknown_fields or texts:
         found.unknown_fields += texts
         return found
@@ -92,22 +92,21 @@ def _tier_in(beside: dict[str, Any]) -> Any:
     return tier.get("type") if isinstance(tier, dict) else tier
 
 
-def _texts_within(value: Any, path: str, depth: int) -> Iterator[str]:
+def _texts_within(value: Any, path: str, *, is_word: bool = False) -> Iterator[str]:
     """Yield the names of what may hold text; numbers, and words where words belong, can't."""
-    members = value.items() if isinstance(value, dict) else ()
-    for key, inner in members:
-        is_name = FIELD_NAME.fullmatch(key) is not None
-        name = path + key if is_name else f"a key that is not a field name in {path[:-1]}"
-        if isinstance(inner, str) and inner:
-            if key not in _WORDS or not _WORD.fullmatch(inner):
-                yield name
-        elif isinstance(inner, list) and key not in _LISTS_OF_NAMES:
-            if any(isinstance(item, str) for item in inner):
-                yield name
-            for item in inner:
-                yield from _texts_within(item, f"{name}.", depth + 1)
-        elif isinstance(inner, dict):
-            yield from _texts_within(inner, f"{name}.", depth + 1)
+    if isinstance(value, str):
+        if value and not (is_word and _WORD.fullmatch(value)):
+            yield path
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts_within(item, path, is_word=is_word)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if FIELD_NAME.fullmatch(key):
+                name = f"{path}.{key}" if path else key
+                yield from _texts_within(inner, name, is_word=key in _WORDS)
+            else:
+                yield f"{NO_NAME} in {path}"
 
 
 def _columns_of(line: Columns, reading: Reading, place: int, tier: str | None) -> Columns:
