@@ -48,6 +48,7 @@ _USUAL_TIERS = (None, "standard")
 _NOTHING: dict[str, Any] = {}
 # Classes, and whether all their members are known.
 _classes: dict[type, bool] = {}
+_known = _classes.get
 _REMEMBERED = 256
 
 # Of the prompt, of the completion, read from a cache, written to one, of reasoning, and written to
@@ -63,7 +64,7 @@ def usual_usage(usage: Any, endpoint: str | None) -> Counts | None:
     try:
         members = usage.__dict__
         prompt, completion, asked, answered = read(members)
-        if usage.__pydantic_extra__ or not _is_known(usage, members):
+        if usage.__pydantic_extra__ or not (_known(type(usage)) or _is_known(usage, members)):
             return None
         asked = _NOTHING if asked is None else _plain(asked)
         answered = _NOTHING if answered is None else _plain(answered)
@@ -81,12 +82,19 @@ def usual_usage(usage: Any, endpoint: str | None) -> Counts | None:
 
 
 def usual_message(usage: Any) -> Counts | None:
-    """Return the counts of an object of Anthropic's own class; None for an unusual one."""
+    """Return the counts of an object of Anthropic's own class, or of the members of two of them.
+
+    Returns None for an unusual one.
+    """
     try:
-        members = usage.__dict__
-        fresh, completion, read, write = _of_message(members)
-        if usage.__pydantic_extra__ or not _is_known(usage, members):
+        if type(usage) is dict:
+            members, is_known = usage, _KNOWN.issuperset(usage)
+        else:
+            members, is_known = usage.__dict__, not usage.__pydantic_extra__
+            is_known = is_known and (_known(type(usage)) or _is_known(usage, members))
+        if not is_known:
             return None
+        fresh, completion, read, write = _of_message(members)
         get = members.get
         lifetimes, details = get("cache_creation"), get("output_tokens_details")
         lifetimes = _NOTHING if lifetimes is None else _plain(lifetimes)
@@ -129,7 +137,7 @@ def _is_split(lifetimes: dict[str, Any], hour: Any, write: Any) -> bool:
 def _plain(holder: Any) -> dict[str, Any] | None:
     """Return the members of details in which nothing is unusual; None for others."""
     members: dict[str, Any] = holder.__dict__
-    if holder.__pydantic_extra__ or not _is_known(holder, members):
+    if holder.__pydantic_extra__ or not (_known(type(holder)) or _is_known(holder, members)):
         return None
     get = members.get
     is_odd = get("audio_tokens") or get("image_tokens") or get("cache_write_tokens_details")

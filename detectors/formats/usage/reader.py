@@ -630,8 +630,14 @@ def _add(reading: Reading, other: Reading) -> None:
         reading.parts[name] = reading.parts.get(name, 0) + count
 
 
+# What stands beside a usage and has costs of its own.
+_BESIDE = frozenset(("tool_usage", "svg_usage", "output", "candidates"))
+
+
 def _add_tools(readings: list[Reading], beside: Mapping[str, Any], model: object) -> None:
     """Add what hosted tools cost: their usage, or the calls of them in an answer."""
+    if _BESIDE.isdisjoint(beside):
+        return
     answer = readings[0]
     tools = members_of(beside.get("tool_usage"))
     searches = count_of(members_of(tools.get("web_search")).get("num_requests"))

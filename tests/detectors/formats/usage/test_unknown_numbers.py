@@ -128,8 +128,11 @@ def test_a_report_names_the_field_and_the_largest_number() -> None:
 
 
 def test_a_label_that_is_no_name_is_not_shown() -> None:
-    line = {"ts": 1_782_000_000, "model": "gpt-5-mini", "unknown_fields": "<b>CANARY</b>",
-            "unknown_largest": 3, "usage": {"prompt_tokens": 1, "completion_tokens": 1}}  # fmt: skip
+    counts = {"prompt_tokens": 1, "completion_tokens": 1}
+    line = {
+        **{"ts": 1_782_000_000, "model": "gpt-5-mini", "usage": counts},
+        **{"unknown_fields": "<b>CANARY</b>", "unknown_largest": 3},
+    }
     report = detectors.audit(from_chunks(list(read_chunks(BytesIO(json.dumps(line).encode())))))
     said = " ".join(warnings(report))
     assert CANARY not in said
