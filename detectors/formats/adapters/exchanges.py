@@ -145,16 +145,21 @@ class _Item(Struct, gc=False):
 _ITEMS: Final = msgspec.json.Decoder(list[_Item])
 
 
-def _beside(response: Exchange) -> dict[str, Any]:
-    found = {"tool_usage": response.tool_usage, "svg_usage": response.svg_usage}
+def _beside(response: Exchange) -> dict[str, Any] | None:
+    """Return what stands beside a usage and may cost something of its own; most often nothing."""
+    found: dict[str, Any] = {}
+    if response.tool_usage is not None:
+        found["tool_usage"] = response.tool_usage
+    if response.svg_usage is not None:
+        found["svg_usage"] = response.svg_usage
     for name in ("output", "tools"):
         text = getattr(response, name)
-        if text != _NO_ITEMS:
+        if text is not _NO_ITEMS:
             try:
                 found[name] = msgspec.to_builtins(_ITEMS.decode(text))
             except UNREADABLE:  # an answer's text, in other APIs
                 continue
-    return found
+    return found or None
 
 
 def _inner(value: Any, name: str) -> Any:

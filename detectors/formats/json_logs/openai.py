@@ -6,6 +6,7 @@ the counts-only contract, and so does a member that may hold text, unless it is 
 """
 
 from collections.abc import Sequence
+from operator import add, gt
 from typing import Final
 
 from msgspec import Struct
@@ -147,19 +148,25 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
 def _find_odd(usages: Sequence[_Usage], columns: Columns) -> set[int]:
     """Return the rows in which a part exceeds its whole, or the total is another than theirs."""
     prompts, answers = columns["prompt_tokens"], columns["completion_tokens"]
-    caches = zip(prompts, columns["cached_tokens"], columns["cache_write_tokens"], strict=True)
-    odd = {row for row, (whole, *parts) in enumerate(caches) if sum(parts) > (whole or 0)}
-    if "reasoning_tokens" in columns:
-        rows = zip(prompts, answers, columns["reasoning_tokens"], usages, strict=True)
-        odd |= {row for row, counts in enumerate(rows) if _is_apart(*counts)}
-    return odd
+    caches = list(map(add, columns["cached_tokens"], columns["cache_write_tokens"]))
+    thoughts = columns.get("reasoning_tokens") or [0] * len(usages)
+    totals = [usage.total_tokens for usage in usages]
+    if None not in prompts and None not in answers:
+        adds_up = "reasoning_tokens" not in columns or totals == list(map(add, prompts, answers))
+        if adds_up and not any(map(gt, caches, prompts)):
+            return set()
+    rows = zip(prompts, answers, caches, thoughts, totals, strict=True)
+    return {row for row, counts in enumerate(rows) if _is_odd(*counts)}
 
 
-def _is_apart(prompt: int | None, answer: int | None, reasoning: int, usage: _Usage) -> bool:
-    """Check whether the answer may leave its reasoning out."""
-    if not reasoning or prompt is None or answer is None:
+def _is_odd(
+    prompt: int | None, answer: int | None, cached: int, reasoning: int, total: int | None
+) -> bool:
+    if prompt is None or answer is None:
         return False
-    return reasoning > answer or usage.total_tokens not in (None, prompt + answer)
+    # xAI's reasoning is beside the answer, as its total says; here, a part is cut to its whole.
+    is_apart = reasoning >= answer if total is None else total != prompt + answer
+    return cached > prompt or (reasoning > 0 and is_apart)
 
 
 def _find_odd_flat(rows: Sequence[_Flat], columns: Columns) -> set[int]:
