@@ -82,6 +82,8 @@ from detectors.contract.report import (
     Method,
     PriceSource,
     Report,
+    ReportedCosts,
+    ReportedModel,
     UnknownField,
 )
 from detectors.contract.spend import (
@@ -114,8 +116,10 @@ from detectors.contract.units import (
     FIELDS_OF_UNITS,
     MAX_UNITS,
     SECONDS,
+    SHARES,
     UNITS,
     find_excess,
+    fit_units,
 )
 
 __all__ = [
@@ -154,8 +158,10 @@ __all__ = [
     "MAX_REPORTED_USD",
     "MAX_UNITS",
     "SECONDS",
+    "SHARES",
     "UNITS",
     "find_excess",
+    "fit_units",
     "LONGEST_LIST",
     "Label",
     "MAX_BATCH_BYTES",
@@ -180,6 +186,8 @@ __all__ = [
     "REQUIRED_FIELDS",
     "Remainder",
     "Report",
+    "ReportedCosts",
+    "ReportedModel",
     "SEVERITIES",
     "STATUSES",
     "STORED_FIELDS",

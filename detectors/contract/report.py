@@ -76,13 +76,40 @@ class UnknownField(Struct, frozen=True):
     largest: int
 
 
+class ReportedModel(Struct, frozen=True, kw_only=True):
+    """The cost of a model's calls as their source reports it, and as counts and prices give it."""
+
+    provider: str
+    model: str
+    calls: int
+    reported_usd: Decimal
+    spend_usd: Decimal
+
+    @property
+    def difference_usd(self) -> Decimal:
+        return self.spend_usd - self.reported_usd
+
+
+class ReportedCosts(Struct, frozen=True, kw_only=True):
+    """Priced calls whose source reports a cost; the models that differ most come first.
+
+    The sums are of all models, the list has the first thousand.
+    """
+
+    calls: int
+    reported_usd: Decimal
+    spend_usd: Decimal
+    models: tuple[ReportedModel, ...]
+
+
 class DataQuality(Struct, frozen=True, kw_only=True):
     """How far the figures can be trusted; shares are percentages, 0 to 100.
 
     Shares of spend and routes are those of priced calls. `routes_used_once` have a single call. Of
     `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
     the cached ones. `unknown_fields` are numbers in usage objects that we don't know, so
-    their calls may have cost more.
+    their calls may have cost more. `reported_costs` compares the costs that sources report, if
+    there are any.
     """
 
     priced_tokens_pct: float = 100.0
@@ -93,6 +120,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     routes_used_once: int = 0
     assumed_input_calls: int | UnsetType = UNSET
     unknown_fields: tuple[UnknownField, ...] | UnsetType = UNSET
+    reported_costs: ReportedCosts | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,10 @@ nothing but Python.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 MAX_UNITS = 16
+_MOST = 1_000_000_000_000  # of each
 # Units that a field of the record counts, so that they are never in `units`.
 FIELDS_OF_UNITS = {
     "input_tokens": "prompt_tokens",
@@ -24,23 +26,29 @@ FIELDS_OF_UNITS = {
     "output_image_tokens": "image_completion_tokens",
     "web_searches": "web_searches",
 }
-_KINDS = ("text", "audio", "image", "video")
-_INPUTS = ("input_text_tokens", "audio_prompt_tokens", "image_prompt_tokens", "input_video_tokens")
-_OUTPUTS = (
-    *("output_text_tokens", "audio_completion_tokens"),
-    *("image_completion_tokens", "output_video_tokens"),
-)
+_INPUTS = {
+    "text": "input_text_tokens",
+    "audio": "audio_prompt_tokens",
+    "image": "image_prompt_tokens",
+    "video": "input_video_tokens",
+}
+_OUTPUTS = {
+    "text": "output_text_tokens",
+    "audio": "audio_completion_tokens",
+    "image": "image_completion_tokens",
+    "video": "output_video_tokens",
+}
 
 
 def _of_each_kind(name: str) -> tuple[str, ...]:
-    return tuple(name.format(kind) for kind in _KINDS)
+    return tuple(name.format(kind) for kind in _INPUTS)
 
 
 # Each total, a field or a unit, and its parts of one kind, which are disjoint.
 SHARES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("prompt_tokens", _INPUTS),
+    ("prompt_tokens", tuple(_INPUTS.values())),
     ("prompt_tokens", ("cached_tokens", "cache_write_tokens", "input_tool_tokens")),
-    ("completion_tokens", _OUTPUTS),
+    ("completion_tokens", tuple(_OUTPUTS.values())),
     ("completion_tokens", ("reasoning_tokens", "output_citation_tokens")),
     ("cached_tokens", _of_each_kind("cache_{}_read_tokens")),
     ("cache_write_tokens", _of_each_kind("cache_{}_write_tokens")),
@@ -59,18 +67,18 @@ SHARES: tuple[tuple[str, tuple[str, ...]], ...] = (
                 f"input_{kind}_tool_tokens",
             ),
         )
-        for kind, whole in zip(_KINDS, _INPUTS)  # noqa: B905 - Python 3.9 has no strict
+        for kind, whole in _INPUTS.items()
     ),
     *(
         (
             f"cache_{kind}_write_tokens",
             (f"cache_{kind}_write_5m_tokens", f"cache_{kind}_write_1h_tokens"),
         )
-        for kind in _KINDS
+        for kind in _INPUTS
     ),
     *(
         (whole, (f"output_{kind}_reasoning_tokens", f"output_{kind}_citation_tokens"))
-        for kind, whole in zip(_KINDS, _OUTPUTS)  # noqa: B905
+        for kind, whole in _OUTPUTS.items()
     ),
     ("audio_seconds", ("input_audio_seconds", "output_audio_seconds")),
     ("input_document_pages", ("input_annotated_document_pages",)),
@@ -91,17 +99,43 @@ UNITS = (
 SECONDS = ("audio_seconds", "input_audio_seconds", "output_audio_seconds")
 
 
-def find_excess(counts: Mapping[str, float], units: Mapping[str, float]) -> dict[str, str]:
-    """Return the units with which a total is exceeded, and the total of each.
+def find_excess(counts: Mapping[str, float], units: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return each unit with which a total is exceeded, and the total.
 
     `counts` are the record's fields, which are 0 where they are absent; a total that is a unit may
     be unknown.
     """
-    found: dict[str, str] = {}
+    found = []
     for total, parts in SHARES:
         given = [part for part in parts if units.get(part)]
-        if given and (total in units or total not in UNITS):
+        if given and (units.get(total) or total not in UNITS):
             whole = units.get(total) or counts.get(total) or 0
             if sum(units.get(part) or counts.get(part) or 0 for part in parts) > whole:
-                found.setdefault(given[-1], total)
+                found.append((given[-1], total))
     return found
+
+
+def fit_units(counts: Mapping[str, float], units: Mapping[str, object]) -> dict[str, float]:
+    """Return the units that a record with these counts may have, each cut to what its total leaves.
+
+    Names and values that no record may have are dropped, and so are units beyond the sixteenth.
+    """
+    known = [name for name in UNITS if units.get(name) and is_amount(name, units[name])]
+    kept: dict[str, Any] = {name: units[name] for name in known[:MAX_UNITS]}
+    # Totals come before their parts.
+    for total, parts in SHARES:
+        given = [part for part in parts if kept.get(part)]
+        if given and (kept.get(total) or total not in UNITS):
+            left = kept.get(total) or counts.get(total) or 0
+            left -= sum(counts.get(part) or 0 for part in parts if part not in UNITS)
+            for part in given:
+                kept[part] = min(kept[part], max(left, 0))
+                left -= kept[part]
+    return {name: amount for name, amount in kept.items() if amount}
+
+
+def is_amount(name: str, value: object) -> bool:
+    """Check for a value that the unit may have."""
+    if type(value) is int or (type(value) is float and name in SECONDS):
+        return 0 <= value <= _MOST
+    return False

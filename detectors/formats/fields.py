@@ -170,9 +170,6 @@ def read_mark(value: object) -> int:
     return value
 
 
-OTHER_HASH: Final = "the beginning of the other hashes: level {} is that of {}"
-
-
 class Field(NamedTuple):
     """How to read a field's value, and the description of a valid value."""
 
@@ -284,8 +281,8 @@ def find_contradictions(read: Mapping[str, Any], bad: Collection[str] = ()) -> l
     problems = _find_excess(counts, bad)
     if read.get("units"):
         problems += [
-            Problem("bad", f"units.{unit}", f"at most {_shown(total)} less its other parts")
-            for unit, total in find_excess(counts, read["units"]).items()
+            excess_of(unit, total)
+            for unit, total in find_excess(counts, read["units"])
             if total not in bad
         ]
     levels = read.get("prefix_hashes")
@@ -293,12 +290,21 @@ def find_contradictions(read: Mapping[str, Any], bad: Collection[str] = ()) -> l
         for name, level in LEVELS_OF_HASHES.items():
             text = read.get(name)
             if text and level < len(levels) and text[:LEVEL_DIGITS].lower() != levels[level]:
-                problems.append(Problem("bad", "prefix_hashes", OTHER_HASH.format(level + 1, name)))
+                problems.append(other_hash(name))
     return problems
 
 
-def _shown(total: str) -> str:
-    return f"units.{total}" if total in UNIT_FIELDS and total in UNITS else total
+def excess_of(unit: str, total: str) -> Problem:
+    """Return the problem of a unit that exceeds what a total leaves for it."""
+    whole = f"units.{total}" if total in UNITS else total
+    return Problem("bad", f"units.{unit}", f"at most {whole} less its other parts")
+
+
+def other_hash(name: str) -> Problem:
+    """Return the problem of levels that differ from another hash of the same prefix."""
+    level = LEVELS_OF_HASHES[name] + 1
+    expected = f"the beginning of the other hashes: level {level} is that of {name}"
+    return Problem("bad", "prefix_hashes", expected)
 
 
 def _find_excess(counts: Mapping[str, int], bad: Collection[str]) -> list[Problem]:

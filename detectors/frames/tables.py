@@ -14,13 +14,8 @@ from detectors.engines import Calls, Engine
 from detectors.errors import UnreadableLogError
 from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
-from detectors.frames.table_columns import (
-    SPARSE,
-    count_rows,
-    describe_problems,
-    first_invalid,
-    with_problems,
-)
+from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
+from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
 from detectors.frames.usage_log import CheckedCalls
 
 
@@ -40,19 +35,20 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     checked = engine.keep_checked(table, partial(with_problems, engine=engine))
     counts = engine.fetch(count_rows(checked))
     reasons: dict[str, int] = {}
+    known = checked.collect_schema().names()
     for count in counts:
-        if count["problems"]:
-            reason = describe_problems(count["problems"])
+        if reason := describe_problems(count, known):
             reasons[reason] = reasons.get(reason, 0) + count["rows"]
     invalid = InvalidRows(
         count=sum(reasons.values()),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         first=tuple(first_invalid(checked, engine)) if reasons and engine.has_order else (),
     )
-    valid = checked.filter(nw.col("problems") == 0) if reasons else checked
-    fine = next((count for count in counts if not count["problems"]), {})
+    problems = problem_columns(known)
+    valid = checked.filter(~is_invalid(problems)) if reasons else checked
+    fine = next((count for count in counts if not describe_problems(count, known)), {})
     unused = [name for name in SPARSE if name in counts[0] and not fine.get(name)] if counts else []
-    calls = valid.drop("problems", *unused, *(["row"] if engine.has_order else []))
+    calls = valid.drop(*problems, *unused, *(["row"] if engine.has_order else []))
     rows = sum(count["rows"] for count in counts)
     return CheckedCalls(engine.with_plain_values(calls), rows, invalid)
 

@@ -26,7 +26,7 @@ from detectors.report.compose import (
     headline_savings,
 )
 from detectors.report.counting.projection import DAY_US, iso_time
-from detectors.report.counting.quality import measure_quality
+from detectors.report.counting.quality import measure_quality, sum_reported
 from detectors.report.counting.records import CountedCalls, Records
 from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.evidence import Detail, collect_details
@@ -100,6 +100,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         details = iter(self._collect_details(selections, found))
         sums = self._sum_savings(found, selections)
         spent = self._sum_spend()
+        reported = sum_reported(self.calls, self.engine, self.groups)
         for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
             own = [next(details) for _ in selection.listed]
             saved = self._headline(log, spent[index].groups, sums[index])
@@ -120,7 +121,9 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
                 prices=describe(self.book, models, lists["unpriced"], *period),
                 thresholds=self.thresholds,
                 methods=METHODS,
-                data_quality=measure_quality(log, spent[index].groups, self._is_equivalent),
+                data_quality=measure_quality(
+                    log, spent[index].groups, self._is_equivalent, reported[index]
+                ),
                 **selection.sections(),
                 **lists,
             )

@@ -14,7 +14,7 @@ import msgspec
 import polars as pl
 
 from detectors.formats.columns import OF_SOURCE
-from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting.records import FEW_CALLS
 
@@ -67,7 +67,7 @@ class CallFile(msgspec.Struct, frozen=True):
 
 def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFrame:
     """Read a file of calls; `import_id` names the import if the file is the frame of one."""
-    frame = pl.read_parquet(file)
+    frame = from_bytes(pl.read_parquet(file))
     return frame if import_id is None else frame.with_columns(pl.lit(import_id).alias(IMPORT))
 
 
@@ -75,7 +75,7 @@ def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
     """Write calls as Parquet, many with their counts; the same calls give the same bytes."""
     counts = FileCounts.of(frame) if frame.height > FEW_CALLS else None
     is_short = counts is not None and counts.rows * _CALLS_PER_COUNT <= frame.height
-    frame.rechunk().write_parquet(
+    to_bytes(frame).rechunk().write_parquet(
         file,
         compression="zstd",
         row_group_size=_ROW_GROUP,

@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import AuditedWindow
 from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
-from detectors.formats.columns import present_columns
+from detectors.formats.columns import REPORTED, empty_value, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
@@ -89,10 +89,10 @@ def _names(table: Calls) -> list[str]:
 
 def _check(window: Calls, engine: Engine, names: Sequence[str]) -> tuple[Calls, int]:
     """Return the columns of checked calls as `checked_calls` does, and the number of calls."""
-    optional = [nw.col(name) for name in names if name in OPTIONAL_CALLS]
     filled = [
-        column.fill_null("" if OPTIONAL_CALLS[name] == CALLS["model"] else 0)
-        for name, column in zip(names[len(CALLS) :], optional, strict=True)
+        nw.col(name).fill_null(empty_value(name))
+        for name in names
+        if name in OPTIONAL_CALLS and name != REPORTED
     ]
     has_tier = (nw.col("service_tier") != "").cast(nw.Int64).sum().alias("tiers")
     has_latency = (~nw.col("latency_ms").is_null()).cast(nw.Int64).sum().alias("latencies")

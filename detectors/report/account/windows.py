@@ -15,7 +15,7 @@ import polars as pl
 from detectors.contract import AuditedWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.engines import Calls
 from detectors.engines.categories import categorize, with_equal_types
-from detectors.formats.columns import present_columns
+from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
 from detectors.report import audit
@@ -31,7 +31,7 @@ ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
-UNUSED: Final = {"environment", "status"}
+UNUSED: Final = {"environment", "status", HASHES}
 _READERS: Final = 4
 _Span = tuple[datetime, datetime]
 
@@ -146,7 +146,7 @@ def _read(file: Path, optional: Sequence[str]) -> _Part:
     """Read a file that may lack optional columns, with categories instead of repeated texts."""
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
-    filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
+    filled = [pl.col(name).fill_null(empty_value(name)) for name in optional if name != REPORTED]
     frame = scanned.with_columns(filled).collect()
     texts = [name for name in schema if name != "request_id" and schema[name] == pl.String]
     times = frame["ts"]
