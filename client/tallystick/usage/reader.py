@@ -496,7 +496,7 @@ def _fill(
 
 def _units_of(counts: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """Return the units that no field of a record has; one within another is at most its whole."""
-    units = {}
+    units: dict[str, Any] = {}
     for name in _UNITS.intersection(counts):
         count = counts[name]
         if name in _WITHIN:
@@ -706,7 +706,7 @@ def _searches(beside: Mapping[str, Any], model: object) -> int:
         if members.get("type") == "web_search_call" and members.get("status") != "failed":
             action = members_of(members.get("action")).get("type", "search")
             count += action == "search"
-    queries = set()
+    queries: set[str] = set()
     for candidate in _items(beside, "candidates"):
         members = members_of(candidate)
         grounding = members_of(members.get("grounding_metadata", members.get("groundingMetadata")))
