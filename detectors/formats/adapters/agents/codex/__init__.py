@@ -30,6 +30,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         _begin(payload, state)
     elif kind == "turn_context":
         state["model"] = payload.get("model")
+    elif kind == "event_msg" and payload.get("type") == "thread_settings_applied":
+        settings = payload.inner("thread_settings")
+        state["model"] = settings.get("model") or state.get("model")
+        state["tier"] = settings.get("service_tier")
     elif kind == "event_msg" and payload.get("type") == "token_count" and payload.has("info"):
         yield _call(row, payload.inner("info"), state)
         return
@@ -56,6 +60,7 @@ def _call(row: Row, info: Row, state: State) -> Sighting:
         ids=(f"{state.get('root') or session or 'codex'}:{so_far}",),
         tags=(session,),
         session=session,
+        service_tier=state.get("tier"),
         is_snapshot=True,
     )  # fmt: skip
 
@@ -78,6 +83,7 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         "timestamp type payload(type id forked_from_id timestamp originator cli_version "
-        "model_provider source model effort turn_id info* rate_limits*)"
+        "model_provider source model effort turn_id info* rate_limits* "
+        "thread_settings(model model_provider_id service_tier reasoning_effort))"
     ),
 )

@@ -27,7 +27,9 @@ def _recognizes(row: Row) -> bool:
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if row.has("sessionId"):
         state["session"] = row.get("sessionId")
-    messages = row.items("messages") if row.has("messages") else [row]
+    changed = row.inner("$set")  # a checkpoint, which may have all messages so far
+    holder = changed if changed.has("messages") else row
+    messages = holder.items("messages") if holder.has("messages") else [row]
     for message in messages:
         yield _call(message, state) if message.has("tokens") else NO_USAGE
 
@@ -55,6 +57,6 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         f"sessionId projectHash startTime lastUpdated kind $rewindTo {_MESSAGE} "
-        f"messages({_MESSAGE}) $set(sessionId lastUpdated kind)"
+        f"messages({_MESSAGE}) $set(sessionId lastUpdated kind messages({_MESSAGE}))"
     ),
 )

@@ -3,7 +3,8 @@
 Fields: https://docs.aws.amazon.com/bedrock/latest/userguide/model-invocation-logging.html; the
 counts as in https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html.
 `inputTokenCount` excludes tokens read from the cache and written to it. Exports of CloudWatch Logs
-have the log in `@message` or `message`.
+have the log in `@message` or `message`. Lines of batch outputs, which are priced at the tier
+`batch`, need a `ts`: https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference-results.html
 """
 
 from collections.abc import Iterator
@@ -11,20 +12,21 @@ from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
-from detectors.formats.adapters.exchanges import caps_of
+from detectors.formats.adapters.exchanges import caps_of, read_batch
 from detectors.formats.adapters.labels import last_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import Usages, read_usage
 
 _MESSAGES: Final = ("@message", "message")
 _KIND: Final = "schemaType"
+_BATCH: Final = "modelOutput"  # of a line of a batch output, which has no time of its own
 _COUNTS: Final = frozenset(
     ("inputTokenCount", "outputTokenCount", "cacheReadInputTokenCount", "cacheWriteInputTokenCount")
 )
 
 
 def _recognizes(row: Row) -> bool:
-    if _KIND in row:
+    if _KIND in row or _BATCH in row:
         return True
     if "@message" in row and not row.has("@message"):
         return True  # the header of a CSV
@@ -32,6 +34,12 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    if _BATCH in row:
+        for seen in read_batch(row, row.inner(_BATCH)):
+            if isinstance(seen, Sighting):
+                seen.providers = ("bedrock",)
+            yield seen
+        return
     found = next((row.inner(name) for name in _MESSAGES if _KIND in row.inner(name)), row)
     asked, answered = found.inner("input"), found.inner("output")
     readings = _readings_of(asked, answered)
@@ -98,11 +106,13 @@ _LOG: Final = (
 
 ADAPTER: Final = Adapter(
     title="Bedrock invocation logs",
-    signs=(_KIND, *_MESSAGES),
+    signs=(_KIND, _BATCH, *_MESSAGES),
     recognizes=_recognizes,
     read=_read,
     allowed=members(
-        f"{_LOG} tag @timestamp @ptr @logStream @log logStreamName ingestionTime eventId id "
+        f"{_LOG} tag recordId ts modelInput(max_tokens anthropic_version) "
+        "modelOutput(id type role model stop_reason stop_sequence usage*) "
+        "@timestamp @ptr @logStream @log logStreamName ingestionTime eventId id "
         f"@message({_LOG}) message({_LOG})"
     ),
 )
