@@ -85,6 +85,7 @@ from detectors.contract.report import (
     Report,
     ReportedCosts,
     ReportedModel,
+    UnknownField,
 )
 from detectors.contract.spend import (
     SPARSE_CALLS,
@@ -206,6 +207,7 @@ __all__ = [
     "Thresholds",
     "Traffic",
     "TrafficWindow",
+    "UnknownField",
     "UnpricedModel",
     "UsageRecord",
     "WiderLimits",

@@ -195,10 +195,13 @@ class StoredRecord(
     """A usage record as it is stored, with what we know of its source.
 
     `input_assumed` is 1 if the source has cached tokens and doesn't say whether its input tokens
-    include them.
+    include them. `unknown_fields` are names of numbers in its usage that we don't know, separated
+    by spaces, and `unknown_largest` is the largest of these.
     """
 
     input_assumed: _Mark | None = None
+    unknown_fields: Label | None = None
+    unknown_largest: Count | None = None
 
 
 class InvalidRow(Struct, frozen=True):

@@ -71,6 +71,14 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     outlier_times: tuple[str, ...] = ()
 
 
+class UnknownField(Struct, frozen=True):
+    """A number in usage objects that we don't know, by the path of its name; "" for a text."""
+
+    name: str
+    calls: int
+    largest: int
+
+
 class ReportedModel(Struct, frozen=True, kw_only=True):
     """The cost of a model's calls as their source reports it, and as counts and prices give it."""
 
@@ -102,9 +110,10 @@ class DataQuality(Struct, frozen=True, kw_only=True):
 
     Shares of spend and routes are those of priced calls. `routes_used_once` have a single call. Of
     `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
-    the cached ones. `future_calls`, if there are any, are dated more than a day after they were
-    sent or, in an audit of an account, after the audit, which leaves them out.
-    the cached ones. `reported_costs` compares the costs that sources report, if there are any.
+    the cached ones. `unknown_fields` are numbers in usage objects that we don't know, so their
+    calls may have cost more. `future_calls`, if there are any, are dated more than a day after they
+    were sent or, in an audit of an account, after the audit, which leaves them out.
+    `reported_costs` compares the costs that sources report, if there are any.
     """
 
     priced_tokens_pct: float = 100.0
@@ -115,6 +124,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     routes_used_once: int = 0
     assumed_input_calls: int | UnsetType = UNSET
     future_calls: int | UnsetType = UNSET
+    unknown_fields: tuple[UnknownField, ...] | UnsetType = UNSET
     reported_costs: ReportedCosts | UnsetType = UNSET
 
 

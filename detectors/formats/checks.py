@@ -6,11 +6,11 @@ from typing import Any
 
 from detectors.contract import MAX_COUNT, PARTS, UNITS, Part, UsageRecord, UsageRecordV2
 from detectors.formats.columns import (
-    ASSUMED,
     COLUMNS,
     COUNTS,
     HASHES,
     LABELS,
+    OF_SOURCE,
     OPTIONAL_COUNTS,
     OPTIONAL_HASHES,
     OPTIONAL_LABELS,
@@ -156,7 +156,7 @@ def find_problems(columns: Columns, row: int, names: Mapping[str, str]) -> list[
 def _read_row(columns: Columns, row: int) -> UsageRecord | list[Problem]:
     own = by_field({name: [columns[name][row]] for name in present_columns(columns)})
     values = {name: value for name, (value,) in own.items() if value not in (None, "")}
-    values.pop(ASSUMED, None)
+    values = {name: value for name, value in values.items() if name not in OF_SOURCE}
     if "ts" in values:
         values["ts"] //= 1_000_000
     return read_record(values, LOG_RECORD)

@@ -43,6 +43,10 @@ OPTIONAL_LABELS: Final = names_of(_OPTIONAL, "label", "choice")
 # in Unicode's composed form (NFC).
 WRITTEN_LABELS: Final = ("endpoint", "tag", "environment", "session_id")
 ASSUMED: Final = "input_assumed"
+UNKNOWN: Final = "unknown_fields"
+UNKNOWN_LARGEST: Final = "unknown_largest"
+# What is known of a record's source, and is no part of the call.
+OF_SOURCE: Final = (ASSUMED, UNKNOWN, UNKNOWN_LARGEST)
 REPORTED: Final = "reported_usd"
 HASHES: Final = "prefix_hashes"
 # Units are columns of their own, since most logs with units have one or two of them.

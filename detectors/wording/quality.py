@@ -33,6 +33,7 @@ def warnings(report: Report) -> list[str]:
         )
     if report.data_quality is not None and audit.records:
         found.extend(_assumed(report.data_quality))
+        found.extend(_unknown(report.data_quality))
         found.extend(_reported(report.data_quality))
         found.extend(_labels(report.data_quality))
     return [each for each in found if each]
@@ -183,6 +184,21 @@ def _assumed(quality: DataQuality) -> Iterator[str]:
             "tokens include the cached ones, because the source doesn't say. Compare the cost of "
             "these calls with your provider's invoice."
         )
+
+
+def _unknown(quality: DataQuality) -> Iterator[str]:
+    fields = quality.unknown_fields or ()
+    for field in fields[:_NAMED]:
+        has = "has" if field.calls == 1 else "have"
+        named = (
+            f"that we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
+        )
+        yield (
+            f"{counted(field.calls, 'call')} {has} a usage field {named} (largest "
+            f"{number(field.largest)}). Their cost may be too low."
+        )
+    if len(fields) > _NAMED:
+        yield f"{number(len(fields) - _NAMED)} more usage fields are unknown to us."
 
 
 def _reported(quality: DataQuality) -> Iterator[str]:

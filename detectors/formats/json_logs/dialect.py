@@ -100,17 +100,27 @@ class Layout(msgspec.Struct, frozen=True):
     decoder: msgspec.json.Decoder[Any]
     shape: Shape
     to_columns: Callable[[Sequence[Any]], Columns]
+    find_odd: Callable[[Sequence[Any], Columns], set[int]]
 
 
-def layout(struct: type[Struct], to_columns: Callable[[Sequence[Any]], Columns]) -> Layout:
-    return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns)
+def _find_none(rows: Sequence[Any], columns: Columns) -> set[int]:
+    return set()
+
+
+def layout(
+    struct: type[Struct],
+    to_columns: Callable[[Sequence[Any]], Columns],
+    find_odd: Callable[[Sequence[Any], Columns], set[int]] = _find_none,
+) -> Layout:
+    """Return a layout; `find_odd` finds the rows that the one reader of usage has to read."""
+    return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns, find_odd)
 
 
 class Dialect(msgspec.Struct, frozen=True):
     """A log format of JSON objects. `names` maps a column to its path in a line, for messages.
 
     `style` names it for people, `example` is a line of it, and `text_field` is the field of its
-    `objects` that holds text and must be removed.
+    `objects` that holds text and must be removed. `plain_usage` is the least usage of a line.
     """
 
     name: str
@@ -122,6 +132,7 @@ class Dialect(msgspec.Struct, frozen=True):
     wrapped: Layout
     without_more_labels: tuple[Layout, Layout]
     names: dict[str, str]
+    plain_usage: dict[str, int] = {}
 
     def layout_of(self, document: dict[str, Any]) -> Layout:
         """Return the layout for a line's keys."""

@@ -24,7 +24,7 @@ from detectors.formats.fields import (
 )
 from detectors.formats.problems import MAX_NAMES, Problem
 
-_NO_NAME: Final = "a key that is not a field name"
+NO_NAME: Final = "a key that is not a field name"
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -191,4 +191,4 @@ def _keys_within(value: Any, path: str) -> list[str]:
 def _shown(key: str, path: str) -> str:
     if FIELD_NAME.fullmatch(key):
         return path + key
-    return f"{_NO_NAME} in {path[:-1]}" if path else _NO_NAME
+    return f"{NO_NAME} in {path[:-1]}" if path else NO_NAME

@@ -17,7 +17,7 @@ import polars as pl
 
 from detectors.contract import SPARSE_CALLS
 from detectors.engines import compose_labels
-from detectors.formats.columns import ASSUMED, WRITTEN_LABELS
+from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting.records import FEW_CALLS
@@ -52,7 +52,7 @@ _ROW_GROUP: Final = 250_000
 # Counts of routes that hardly repeat would take as much space as the calls.
 _CALLS_PER_COUNT: Final = 4
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
-_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name != ASSUMED), "latency_ms")
+_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name not in OF_SOURCE), "latency_ms")
 
 
 class CallFile(msgspec.Struct, frozen=True):

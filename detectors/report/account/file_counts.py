@@ -55,10 +55,10 @@ class FileCounts(msgspec.Struct, frozen=True):
     @classmethod
     def add(cls, counted: Sequence[Self], *, instead: pl.DataFrame | None = None) -> Self:
         """Add up the counts of files; `instead` has those of the days that they have in common."""
-        days = pl.concat([each.days for each in counted])
+        days = pl.concat([each.days for each in counted], how="diagonal")
         if instead is not None:
             own = days.filter(~pl.col("day").is_in(instead["day"].implode()))
-            days = pl.concat([own, instead])
+            days = pl.concat([own, instead], how="diagonal")
         models = pl.concat([each.models for each in counted])
         return cls(
             days,

@@ -7,7 +7,14 @@ from decimal import Decimal
 import narwhals.stable.v2 as nw
 from msgspec import UNSET
 
-from detectors.contract import LONGEST_LIST, DataQuality, ReportedCosts, ReportedModel
+from detectors.contract import (
+    FIELD_NAME,
+    LONGEST_LIST,
+    DataQuality,
+    ReportedCosts,
+    ReportedModel,
+    UnknownField,
+)
 from detectors.engines import Calls, Engine
 from detectors.formats.columns import REPORTED
 from detectors.report.counting.records import Records
@@ -40,10 +47,17 @@ def measure_quality(
         hashed_calls_pct=_pct(log.hashed, log.count),
         assumed_input_calls=log.assumed or UNSET,
         future_calls=log.future or UNSET,
+        unknown_fields=tuple(map(_unknown, log.unknown)) or UNSET,
         reported_costs=_add_reported(reported) if reported else UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )
+
+
+def _unknown(counted: tuple[str, int, int]) -> UnknownField:
+    name, calls, largest = counted
+    # A name is shown only if it looks like one: a log has it from someone else's program.
+    return UnknownField(name if FIELD_NAME.fullmatch(name) else "", calls, largest)
 
 
 def sum_reported(

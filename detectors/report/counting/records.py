@@ -1,5 +1,6 @@
 """Counts and times of all records of some logs, priced or not, and their projections."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -9,7 +10,7 @@ import polars as pl
 
 from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
-from detectors.formats.columns import ASSUMED
+from detectors.formats.columns import ASSUMED, UNKNOWN, UNKNOWN_LARGEST
 from detectors.frames.usage_log import Counted, ReadRows
 from detectors.report import spend
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
@@ -23,8 +24,9 @@ class Records(msgspec.Struct, kw_only=True):
     """Counts of the calls of one log without duplicate rows.
 
     `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
-    tokens include the cached ones. `tokens` are those of prompts and answers. `models` counts the
-    calls of each (provider, model). `future` calls are dated in the future.
+    tokens include the cached ones. `future` calls are dated in the future. `unknown` has names of
+    usage fields that we don't know, with their calls and the largest number. `tokens` are those of
+    prompts and answers. `models` counts the calls of each (provider, model).
     """
 
     count: int
@@ -35,6 +37,7 @@ class Records(msgspec.Struct, kw_only=True):
     hashed: int
     assumed: int
     future: int
+    unknown: list[tuple[str, int, int]]
     tokens: int
     projection: Projection
     models: list[Row]
@@ -51,6 +54,7 @@ class Records(msgspec.Struct, kw_only=True):
             hashed=sum(int(row["hashed"]) for row in days),
             assumed=sum(int(row["assumed"]) for row in days),
             future=log.future_calls,
+            unknown=_unknown(days),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of(
                 [_day(row) for row in days],
@@ -60,6 +64,17 @@ class Records(msgspec.Struct, kw_only=True):
             ),
             models=models,
         )
+
+
+def _unknown(days: list[Row]) -> list[tuple[str, int, int]]:
+    """Return the names of unknown numbers, with their calls and the largest number."""
+    calls, largest = Counter[str](), dict[str, int]()
+    for row in days:
+        # Days that were counted by an earlier release have no such columns.
+        for name in str(row.get(UNKNOWN) or "").split():
+            calls[name] += int(row["unknown"])
+            largest[name] = max(largest.get(name, 0), int(row[UNKNOWN_LARGEST]))
+    return [(name, count, largest[name]) for name, count in calls.most_common()]
 
 
 def _day(row: Row) -> DayOfCalls:
@@ -158,6 +173,16 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
     is_known = ASSUMED not in names
     assumed = nw.lit(0, nw.Int64) if is_known else nw.col(ASSUMED).fill_null(0)
+    named: tuple[nw.Expr, ...] = ()
+    counted: tuple[nw.Expr, ...] = ()
+    if UNKNOWN in names:
+        names_of_fields = nw.col(UNKNOWN).fill_null("")
+        named = (
+            names_of_fields.alias(UNKNOWN),
+            (names_of_fields != "").cast(nw.Int64).alias("unknown"),
+            nw.col(UNKNOWN_LARGEST).fill_null(0).alias(UNKNOWN_LARGEST),
+        )
+        counted = nw.col(UNKNOWN, UNKNOWN_LARGEST).max(), nw.col("unknown").sum()
     return (
         calls.select(
             *keys,
@@ -168,6 +193,7 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             (nw.col("prefix_hash") != "").cast(nw.Int64).alias("hashed"),
             assumed.alias("assumed"),
             (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
+            *named,
         )
         .group_by(*keys, "day")
         .agg(
@@ -176,5 +202,6 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             at.max().alias("last_us"),
             seconds.alias("seconds"),
             nw.col("overfull", "hashed", "assumed", "tokens").sum(),
+            *counted,
         )
     )

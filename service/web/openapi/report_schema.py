@@ -62,8 +62,14 @@ _WORDS: Final = {
         " cached ones. Absent if there are none.",
         "future_calls": "Calls dated in the future by more than a day. Your account's figures leave"
         " them out until then. Absent if there are none.",
+        "unknown_fields": "Numbers in usage objects that we don't know, so the cost of their calls"
+        " may be too low. Absent if there are none.",
         "reported_costs": "The costs that sources report, and those of the same calls. Absent if no"
         " source reports any.",
+    },
+    "UnknownField": {
+        "name": "The path of the field; empty if it doesn't look like a field name.",
+        "largest": "The largest number found there.",
     },
     "Method": {
         "title": "The display name.",
