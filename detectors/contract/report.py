@@ -18,6 +18,7 @@ from detectors.contract.findings import (
 from detectors.contract.record import InvalidRow
 from detectors.contract.spend import (
     Others,
+    PlanUsage,
     SpendByDay,
     SpendByDayAndModel,
     SpendByModel,
@@ -38,8 +39,10 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     `very rough`, or `none`: then nothing is called monthly, and the factor is 1.
     `projected_savings_usd` is the sum of verified and estimated savings; conditional savings, which
     need the user's own evaluation of a cheaper model, are in no other figure. `outlier_calls` are
-    far from all others, at `outlier_times`: they count in `total_spend_usd` only. In documents of
-    earlier versions, `projection` is empty and the dollars by confidence are null.
+    far from all others, at `outlier_times`: they count in `total_spend_usd` only. `records` counts
+    the calls that a plan includes, too, and `included_calls` only them, if there are any; no other
+    figure does. In documents of earlier versions, `projection` is empty and the dollars by
+    confidence are null.
     """
 
     records: int
@@ -69,6 +72,12 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     conditional_savings_high_usd: Decimal | None = None
     outlier_calls: int = 0
     outlier_times: tuple[str, ...] = ()
+    included_calls: int | UnsetType = UNSET
+
+    @property
+    def metered_calls(self) -> int:
+        """Return the calls that the dollars are of."""
+        return self.records - (self.included_calls or 0)
 
 
 class UnknownField(Struct, frozen=True):
@@ -193,8 +202,9 @@ class Report(Struct, frozen=True, kw_only=True):
     """The report document: everything that a page, a PDF or the API shows.
 
     The lists of models, routes and unpriced models have the first `LONGEST_LIST` entries; the
-    `other_` fields sum the others. `spend_by_day_and_model` has the most expensive models. Fields
-    with a default were added later, so stored documents may lack them.
+    `other_` fields sum the others. `spend_by_day_and_model` has the most expensive models. Calls
+    that a plan includes are in `plan_usage`, if there are any, and in no other dollars. Fields with
+    a default were added later, so stored documents may lack them.
     """
 
     audit: AuditSummary
@@ -217,6 +227,7 @@ class Report(Struct, frozen=True, kw_only=True):
     other_past_findings: int = 0
     wider_limits: tuple[WiderLimits, ...] = ()
     data_quality: DataQuality | None = None
+    plan_usage: PlanUsage | UnsetType = UNSET
 
     def to_json(self) -> bytes:
         """Encode as JSON, with dollars as numbers; the same report gives the same bytes."""

@@ -49,6 +49,7 @@ UNKNOWN_LARGEST: Final = "unknown_largest"
 OF_SOURCE: Final = (ASSUMED, UNKNOWN, UNKNOWN_LARGEST)
 REPORTED: Final = "reported_usd"
 HASHES: Final = "prefix_hashes"
+BILLING: Final = "billing"
 # Units are columns of their own, since most logs with units have one or two of them.
 _EXPANDED: Final = {"units": UNITS}
 OPTIONAL_COLUMNS: Final = tuple(
@@ -96,7 +97,7 @@ def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
     columns: Columns = {}
     for field in _OPTIONAL:
         name = field.name
-        if kinds <= {UsageRecordV2} and name != ASSUMED:
+        if kinds <= {UsageRecordV2} and name not in OF_SOURCE:
             values = list(map(attrgetter(name), records))
         else:
             values = [getattr(record, name, None) for record in records]

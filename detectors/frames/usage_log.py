@@ -88,10 +88,14 @@ class InvalidTally:
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted already of a log's calls: rows by day, and by provider and model."""
+    """What was counted already of a log's metered calls: rows by day, and by provider and model.
+
+    `has_included` says whether some of the log's calls may be included in a plan.
+    """
 
     days: list[dict[str, Any]]
     models: list[dict[str, Any]]
+    has_included: bool = False
 
 
 class ReadRows:

@@ -35,16 +35,19 @@ def warnings(report: Report) -> list[str]:
         found.extend(_assumed(report.data_quality))
         found.extend(_unknown(report.data_quality))
         found.extend(_reported(report.data_quality))
-        found.extend(_labels(report.data_quality))
+        if audit.metered_calls:
+            found.extend(_labels(report.data_quality))
     return [each for each in found if each]
 
 
 def measures(report: Report) -> list[tuple[str, str]]:
     """Return the measures of data quality, each with its name."""
     audit, quality = report.audit, report.data_quality
+    included = audit.included_calls or 0
     found = [
         ("Observed", counted(audit.observed_days, "day")),
         ("Calls", number(audit.records)),
+        *([("Calls included in a plan", number(included))] if included else []),
         ("Spend in that period", usd(audit.total_spend_usd)),
         ("Valid rows", percent(audit.valid_pct)),
         ("Excluded rows", number(report.invalid_rows.count)),
@@ -127,7 +130,9 @@ def _prices(report: Report) -> Iterator[str]:
             f"{'it' if len(excluded) == 1 else 'them'}. {inert(excluded[0]).capitalize()}. Correct "
             "your prices in the settings, then recalculate this report."
         )
-    if report.audit.equiv_spend:
+    # Calls of a plan are no part of the spend.
+    is_spend = not report.plan_usage or report.data_quality is None
+    if report.audit.equiv_spend and (is_spend or report.data_quality.equiv_spend_pct):
         yield equivalent_spend(report)
     if report.unpriced:
         yield unpriced(report)

@@ -11,6 +11,7 @@ from detectors.contract import AuditedWindow, CallWindow
 from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
 from detectors.formats.columns import REPORTED, empty_value, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
+from detectors.prices.billing import is_included
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
 from detectors.report.account.windows import UNUSED, Window, audit_calls, of_account
@@ -60,7 +61,8 @@ class SparkWindows(msgspec.Struct, frozen=True):
 def _count(checked: CheckedCalls) -> Window:
     engine = engine_of(checked.calls)
     try:
-        return Window(checked, sum_traffic(checked.calls, engine))
+        metered = checked.calls.filter(~is_included(checked.calls))
+        return Window(checked, sum_traffic(metered, engine))
     finally:
         engine.close()
 

@@ -130,7 +130,9 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     calls = nw.from_native(frame.lazy())
     rows, counted = frame.height + window.duplicates, counts.to_counted()
     checked = of_account(calls, rows, future_calls, counted)
-    return Window(checked, window_of(counts.slots, *counts.ends))
+    # Calls of a plan have no traffic.
+    traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
+    return Window(checked, traffic)
 
 
 def of_account(
