@@ -89,6 +89,7 @@ from detectors.contract.report import (
 )
 from detectors.contract.spend import (
     SPARSE_CALLS,
+    DailyPlanUsage,
     DailySpend,
     KnownModel,
     MergedCalls,
@@ -130,6 +131,7 @@ from detectors.contract.units import (
 )
 
 __all__ = [
+    "DailyPlanUsage",
     "DailySpend",
     "MergedCalls",
     "SPARSE_CALLS",

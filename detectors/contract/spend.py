@@ -116,8 +116,7 @@ class DailySpend(Struct, frozen=True, kw_only=True):
     """The calls of one route, provider, model and environment on one day in UTC.
 
     `cost_usd` is at the account's own prices, `list_usd` at list prices. Both are 0 for calls
-    without a price, which `unpriced_calls` counts. If the calls `are_included` in a plan, both are
-    value, and part of no spend.
+    without a price, which `unpriced_calls` counts.
     """
 
     day: date
@@ -133,7 +132,10 @@ class DailySpend(Struct, frozen=True, kw_only=True):
     cache_write_tokens: int
     cost_usd: Decimal
     list_usd: Decimal
-    are_included: bool = False
+
+
+class DailyPlanUsage(DailySpend, frozen=True, kw_only=True):
+    """The same of calls that a plan includes: its dollars are value, and part of no spend."""
 
 
 class MergedCalls(Struct, frozen=True, kw_only=True):

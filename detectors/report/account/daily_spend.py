@@ -11,7 +11,7 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.contract import DailySpend
+from detectors.contract import DailyPlanUsage, DailySpend
 from detectors.engines import Calls, Engine, Row, engine_of
 from detectors.frames.sources import place_together
 from detectors.prices.billing import is_included
@@ -111,13 +111,13 @@ def _key_of(row: Row) -> tuple[Any, ...]:
 
 
 def _line(row: Row, priced: int, cost: Decimal, list_cost: Decimal) -> DailySpend:
-    return DailySpend(
+    kind = DailyPlanUsage if row[_INCLUDED] else DailySpend
+    return kind(
         day=(EPOCH + timedelta(days=row["day"])).date(),
         route=row["route_label"],
         provider=row["provider"],
         model=row["model"],
         environment=row["environment"],
-        are_included=row[_INCLUDED],
         calls=row["calls"],
         unpriced_calls=row["calls"] - priced,
         cost_usd=rounded(cost),
