@@ -25,6 +25,7 @@ _SAME = ", ".join(
         *("calls", "unpriced_calls", *_COUNTS),
     )
 )
+_INDEXES = {"ix_plan_usage_account": ["account_id", "day"], "ix_plan_usage_file_id": ["file_id"]}
 
 
 def upgrade() -> None:
@@ -56,20 +57,21 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_plan_usage")),
+        if_not_exists=True,
     )
-    op.create_index("ix_plan_usage_account", "plan_usage", ["account_id", "day"], unique=False)
-    op.create_index(op.f("ix_plan_usage_file_id"), "plan_usage", ["file_id"], unique=False)
+    for name, columns in _INDEXES.items():
+        op.create_index(name, "plan_usage", columns, unique=False, if_not_exists=True)
     with op.get_context().autocommit_block():
         # One statement, so that a line is in one of the tables whatever else changes the files.
         op.execute(
-            f"WITH moved AS (DELETE FROM daily_spend WHERE provider IN {_PLANS} RETURNING *)"
+            f"WITH moved AS (DELETE FROM daily_spend WHERE provider IN {_PLANS} RETURNING *)"  # noqa: S608
             f" INSERT INTO plan_usage ({_SAME}, value_usd) SELECT {_SAME}, cost_usd FROM moved"
         )
 
 
 def downgrade() -> None:
     op.execute(
-        f"INSERT INTO daily_spend ({_SAME}, cost_usd, list_usd)"
+        f"INSERT INTO daily_spend ({_SAME}, cost_usd, list_usd)"  # noqa: S608
         f" SELECT {_SAME}, value_usd, value_usd FROM plan_usage"
     )
     op.drop_table("plan_usage")

@@ -17,7 +17,7 @@ MOST_MODELS: Final = 20
 def sum_plan_usage(
     session: Session | Connection, account_id: str, first: date, last: date, **only: str
 ) -> PlanSums:
-    """Return the sums of the calls of some days that a plan includes, of those with these labels."""
+    """Return the sums of some days' calls with these labels that a plan includes."""
     query = select(*_sums()).select_from(PlanRow).join(CallFile, CallFile.id == PlanRow.file_id)
     row = session.execute(query.where(*_matches(account_id, first, last, only))).one()
     return PlanSums(**_values(row._mapping))

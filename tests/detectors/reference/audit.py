@@ -43,6 +43,7 @@ class Outcome:
     """What the report must say; dollars are US dollars."""
 
     records: int
+    metered: int
     echoes_dropped: int
     overfull_records: int
     projection: Projection
@@ -81,6 +82,7 @@ def audit(records: Iterable[UsageRecord], limits: Limits | None = None) -> Outco
     saved = sums.verified.stated + sums.estimated.stated
     return Outcome(
         records=len(kept),
+        metered=len(metered),
         echoes_dropped=len(given) - len(kept),
         overfull_records=sum(_is_overfull(record) for record in kept),
         projection=period,
