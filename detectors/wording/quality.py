@@ -130,9 +130,10 @@ def _prices(report: Report) -> Iterator[str]:
             f"{'it' if len(excluded) == 1 else 'them'}. {inert(excluded[0]).capitalize()}. Correct "
             "your prices in the settings, then recalculate this report."
         )
+    quality = report.data_quality
     # Calls of a plan are no part of the spend.
-    is_spend = not report.plan_usage or report.data_quality is None
-    if report.audit.equiv_spend and (is_spend or report.data_quality.equiv_spend_pct):
+    is_value = bool(report.plan_usage and quality and not quality.equiv_spend_pct)
+    if report.audit.equiv_spend and not is_value:
         yield equivalent_spend(report)
     if report.unpriced:
         yield unpriced(report)

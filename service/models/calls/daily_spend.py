@@ -168,7 +168,7 @@ def add_spend(
     """Add the spend of some files, each with its ID and its account, and their plan usage apart."""
     given = list(spend)
     for table in (SpendRow, PlanRow):
-        own = ((*file, _select(lines, table)) for *file, lines in given)
+        own = ((file, owner, _select(lines, table)) for file, owner, lines in given)
         for files in _in_parts(own):
             connection.execute(_add_lines(table), {"files": msgspec.json.encode(files).decode()})
 

@@ -1,7 +1,9 @@
 """Queries of an account's calls that a plan includes: their value, which is no spend."""
 
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, func, or_, select
@@ -15,21 +17,27 @@ MOST_MODELS: Final = 20
 
 
 def sum_plan_usage(
-    session: Session | Connection, account_id: str, first: date, last: date, **only: str
+    session: Session | Connection,
+    account_id: str,
+    days: tuple[date, date],
+    only: Mapping[str, str] = MappingProxyType({}),
 ) -> PlanSums:
     """Return the sums of some days' calls with these labels that a plan includes."""
     query = select(*_sums()).select_from(PlanRow).join(CallFile, CallFile.id == PlanRow.file_id)
-    row = session.execute(query.where(*_matches(account_id, first, last, only))).one()
+    row = session.execute(query.where(*_matches(account_id, days, only))).one()
     return PlanSums(**_values(row._mapping))
 
 
 def list_plan_models(
-    session: Session | Connection, account_id: str, first: date, last: date, **only: str
+    session: Session | Connection,
+    account_id: str,
+    days: tuple[date, date],
+    only: Mapping[str, str] = MappingProxyType({}),
 ) -> list[PlanModel]:
     """Return the most valuable models of these calls, at most `MOST_MODELS`."""
     keys = (PlanRow.provider, PlanRow.model)
     query = select(*keys, *_sums()).join(CallFile, CallFile.id == PlanRow.file_id)
-    query = query.where(*_matches(account_id, first, last, only)).group_by(*keys)
+    query = query.where(*_matches(account_id, days, only)).group_by(*keys)
     ranked = query.order_by(func.sum(PlanRow.value_usd).desc(), *keys).limit(MOST_MODELS)
     return [
         PlanModel(provider=row.provider, model=row.model, **_values(row._mapping))
@@ -49,12 +57,12 @@ def _sums() -> list[ColumnElement[Any]]:
 
 
 def _matches(
-    account_id: str, first: date, last: date, only: dict[str, str]
+    account_id: str, days: tuple[date, date], only: Mapping[str, str]
 ) -> list[ColumnElement[bool]]:
     # The previous release, which merges files beside this one, leaves the lines of a merged file.
     is_counted = or_(CallFile.replaced_at.is_(None), CallFile.purged_at.is_not(None))
     own = [getattr(PlanRow, name) == value for name, value in only.items()]
-    return [PlanRow.account_id == account_id, PlanRow.day.between(first, last), is_counted, *own]
+    return [PlanRow.account_id == account_id, PlanRow.day.between(*days), is_counted, *own]
 
 
 def _values(row: Any) -> dict[str, Any]:

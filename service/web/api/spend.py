@@ -51,7 +51,7 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
         "group_by": wanted.keys,
         "spend": [_describe(wanted, line) for line in lines[:limit]],
         "totals": totals,
-        "plan_usage": sum_plan_usage(get_session(), account_id, wanted.first, wanted.last),
+        "plan_usage": sum_plan_usage(get_session(), account_id, (wanted.first, wanted.last)),
         "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }
     if len(lines) <= limit:

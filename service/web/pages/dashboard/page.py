@@ -104,7 +104,7 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "own": audits,
         "avoidable": read_avoidable(session, account_id, audits, only),
         "realized": measure_all_realized(session, account_id, only, periods, last_day),
-        "plan": sum_plan_usage(session, account_id, query.first, query.last, **query.only),
+        "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": list_first_findings(session, account_id, only, _FINDINGS),

@@ -34,7 +34,7 @@ def show() -> str:
     session, account_id, query = get_session(), current_caller().account_id, _query()
     today = utc_now().date()
     ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
-    wanted = (session, account_id, query.first, query.last)
+    days = query.first, query.last
     last_day = None if ranking.totals.calls else find_last_day(session, account_id, today)
     return render_template(
         "pages/spend/spend.html",
@@ -43,8 +43,8 @@ def show() -> str:
         ranking=ranking,
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
         last_day=last_day or find_last_plan_day(session, account_id, today),
-        plan=sum_plan_usage(*wanted, **query.only),
-        plan_models=list_plan_models(*wanted, **query.only),
+        plan=sum_plan_usage(session, account_id, days, query.only),
+        plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
         unnamed=UNNAMED,
         periods=PERIODS,
