@@ -29,6 +29,11 @@ _INDEXES = {"ix_plan_usage_account": ["account_id", "day"], "ix_plan_usage_file_
 
 
 def upgrade() -> None:
+    op.add_column(
+        "audits",
+        sa.Column("included_calls", sa.BigInteger(), server_default="0", nullable=False),
+        if_not_exists=True,
+    )
     op.create_table(
         "plan_usage",
         sa.Column("id", sa.BigInteger(), nullable=False),
@@ -75,3 +80,4 @@ def downgrade() -> None:
         f" SELECT {_SAME}, value_usd, value_usd FROM plan_usage"
     )
     op.drop_table("plan_usage")
+    op.drop_column("audits", "included_calls")

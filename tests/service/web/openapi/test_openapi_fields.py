@@ -48,7 +48,9 @@ FIELDS: Final = {
     " impact_high first_seen last_seen",
     "FindingList": "audit_id findings",
     "AuditStatus": "audit_id status queue_position? valid_pct? error?",
-    "Spend": "from to group_by spend totals after_today next_cursor?",
+    "Spend": "from to group_by spend totals plan_usage after_today next_cursor?",
+    "PlanUsage": "calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
+    " cache_write_tokens value_usd",
     "FutureSums": "calls cost_usd",
     "FutureCalls": "calls cost_usd is_deleting lines",
     "FutureLine": "calls cost_usd day route provider model",
