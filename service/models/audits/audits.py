@@ -139,6 +139,8 @@ class Audit(Base):
 
     # Totals of the report document; 0 until computed.
     records: Mapped[int] = mapped_column(BigInteger, default=0)
+    # Those of `records` that a plan includes; no dollars are of them.
+    included_calls: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     valid_pct: Mapped[float | None]
     observed_days: Mapped[int] = mapped_column(default=0)
     total_spend_usd: Mapped[Decimal] = mapped_column(_USD, default=Decimal(0))

@@ -63,6 +63,7 @@ def _totals(result: Result) -> dict[str, Any]:
         "frame_bytes": result.frame.size if result.frame else None,
         "findings_count": len(result.report.findings),
         "window_start": _moment(audit.window_start),
+        "included_calls": audit.included_calls or 0,
         "projection": audit.projection or None,
         **{name: getattr(audit, name) for name in COPIED},
     }

@@ -147,14 +147,15 @@ def _summarize(
     midnight: datetime,
 ) -> dict[str, Any]:
     """Return the totals and the audits with the most avoidable spend. Dollars are strings."""
-    numbers = (func.count(), func.sum(Audit.records), func.sum(Audit.total_spend_usd))
+    metered = (Audit.records - Audit.included_calls).label("records")
+    numbers = (func.count(), func.sum(metered), func.sum(Audit.total_spend_usd))
     audits, records, spend = connection.execute(select(*numbers).where(*news)).one()
     order = (Audit.projected_savings_usd.desc(), Audit.finished_at, Audit.id)
     rows = connection.execute(
         select(
             Audit.id,
             Audit.finished_at,
-            Audit.records,
+            metered,
             Audit.total_spend_usd,
             Audit.projected_savings_usd,
             Audit.conditional_savings_high_usd,

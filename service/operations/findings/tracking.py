@@ -156,7 +156,7 @@ def _has_usual_calls(connection: Connection, audited: AuditedFindings) -> bool:
 
     If not, most calls are missing rather than findings fixed.
     """
-    query = select(Audit.records).where(
+    query = select(Audit.records - Audit.included_calls).where(
         Audit.account_id == audited.account_id,
         Audit.source == ACCOUNT,
         Audit.window_days == DEFAULT_WINDOW,
@@ -164,7 +164,7 @@ def _has_usual_calls(connection: Connection, audited: AuditedFindings) -> bool:
         Audit.id != audited.audit_id,
     )
     before = connection.scalar(query.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(1))
-    return before is None or audited.report.audit.records * 2 >= before
+    return before is None or audited.report.audit.metered_calls * 2 >= before
 
 
 def _move(

@@ -92,6 +92,15 @@ _SPEND: Final = {
     "group_by": ["day", "model"],
     "spend": [{"day": "2026-03-01", "model": "gpt-5.5", **_SUMS}],
     "totals": {**_SUMS, "calls": 149130, "cost_usd": 5440.51236, "list_usd": 5440.51236},
+    "plan_usage": {
+        "calls": 812,
+        "unpriced_calls": 0,
+        "prompt_tokens": 96400213,
+        "completion_tokens": 412077,
+        "cached_tokens": 91002140,
+        "cache_write_tokens": 3310220,
+        "value_usd": 91.870244,
+    },
     "after_today": {"calls": 3, "cost_usd": 0.0456},
     "next_cursor": "WyIyMDI2LTAzLTAxIiwiMjAyNi0wMy0zMCJd",
 }

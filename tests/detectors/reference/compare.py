@@ -33,7 +33,7 @@ def assert_same_period(report: Report, outcome: Outcome) -> None:
     assert audit.monthly_factor == pytest.approx(period.factor, rel=RELATIVE)
     assert audit.observed_days == period.observed_days
     assert audit.outlier_calls == len(period.strays)
-    if outcome.records:
+    if outcome.metered:
         assert abs(_instant(audit.window_start) - period.window_start) <= 1
 
 
@@ -143,7 +143,10 @@ def _assert_same_totals(report: Report, outcome: Outcome) -> None:
     assert audit.records == outcome.records
     assert audit.echoes_dropped == outcome.echoes_dropped
     assert audit.overfull_records == outcome.overfull_records
+    assert audit.metered_calls == outcome.metered
     assert audit.equiv_spend == outcome.equiv_spend
+    value = report.plan_usage.value_usd if report.plan_usage else Decimal(0)
+    assert _usd(value) == _near(outcome.plan_value)
     assert _usd(audit.total_spend_usd) == _near(outcome.total_spend)
     assert _usd(audit.projected_spend_usd) == _near(outcome.projected_spend)
     models = {(each.provider, each.model): each.spend_usd for each in report.spend_by_model}

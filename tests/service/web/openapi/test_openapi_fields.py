@@ -24,7 +24,8 @@ FIELDS: Final = {
     " cache_write_tokens? latency_ms? endpoint? request_id? tag? declared_max_tokens? prefix_hash?"
     " service_tier? cache_write_1h_tokens? reasoning_tokens? audio_prompt_tokens?"
     " audio_completion_tokens? image_prompt_tokens? image_completion_tokens? web_searches?"
-    " prefix_hash_16k? prefix_hash_64k? environment? session_id? status? region?",
+    " prefix_hash_16k? prefix_hash_64k? environment? session_id? status? region? units?"
+    " reported_usd? prefix_hashes? billing?",
     "Batch": "records",
     "BatchV2": "records",
     "Accepted": "audit_id records replayed",
@@ -47,7 +48,9 @@ FIELDS: Final = {
     " impact_high first_seen last_seen",
     "FindingList": "audit_id findings",
     "AuditStatus": "audit_id status queue_position? valid_pct? error?",
-    "Spend": "from to group_by spend totals after_today next_cursor?",
+    "Spend": "from to group_by spend totals plan_usage after_today next_cursor?",
+    "PlanUsage": "calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
+    " cache_write_tokens value_usd",
     "FutureSums": "calls cost_usd",
     "FutureCalls": "calls cost_usd is_deleting lines",
     "FutureLine": "calls cost_usd day route provider model",
