@@ -10,8 +10,8 @@ from tallystick.capture import Capture, note_fault
 from tallystick.labels import clean_label, current_session, current_tag, entered, sessions
 from tallystick.reading.options import Route, declared_limit, route_of
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage import usual_message, usual_usage
-from tallystick.usage.reader import Reading, members_of, read_usage, tier_of
+from tallystick.reading.usage.reader import Reading, members_of, read_usage, tier_of
+from tallystick.reading.usual import usual_message, usual_usage
 
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
@@ -216,7 +216,7 @@ class Call:
             self._put_other(reading, model, request_id and f"{request_id}.{number}")
 
     def _read(self) -> tuple[_Counted | None, list[Reading]]:
-        """Return the counts of the call, and other calls that its usage tells of."""
+        """Return the counts of the call, and other calls that its usage has."""
         usage = self._usage
         if usage is not None and self._tier is None:
             if self.library == "anthropic":

@@ -14,9 +14,9 @@ from tallystick.hooks import answers
 from tallystick.reading import options
 from tallystick.reading.options import declared_limit, route_of
 from tallystick.reading.prompts import hash_prompt
-from tallystick.reading.usage import usual_message, usual_usage
+from tallystick.reading.usage.reader import Reading, read_usage
+from tallystick.reading.usual import usual_message, usual_usage
 from tallystick.sending.dsn import parse_dsn
-from tallystick.usage.reader import Reading, read_usage
 from tests.client.offline import queued, record_calls
 from tests.lazily import anthropic, openai
 
