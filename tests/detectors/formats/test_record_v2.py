@@ -28,7 +28,7 @@ from detectors.formats import (
     read_stored,
     records_of,
 )
-from detectors.formats.columns import ASSUMED, OPTIONAL_COLUMNS, TABLE_FIELDS, columns_of
+from detectors.formats.columns import OF_SOURCE, OPTIONAL_COLUMNS, TABLE_FIELDS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
 from detectors.formats.records.items import read_items
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
@@ -131,9 +131,9 @@ def read(text: bytes) -> Chunk:
 def test_every_field_has_one_definition() -> None:
     assert (*RECORD_FIELDS, *NEW) == RECORD_V2_FIELDS == tuple(RECORD_V2)
     tables = (NEW.keys() - {"units"}) | set(UNITS)
-    assert {"service_tier", *OPTIONAL_COLUMNS} == tables | {ASSUMED}
+    assert {"service_tier", *OPTIONAL_COLUMNS} == tables | set(OF_SOURCE)
     assert {*RECORD_FIELDS, *tables} == set(TABLE_FIELDS)
-    assert all(field.text and field.kind for field in STORED_FIELDS[:-1])
+    assert all(field.text and field.kind for field in STORED_FIELDS if field.name not in OF_SOURCE)
     assert tuple(RECORD) == RECORD_FIELDS
 
 

@@ -438,7 +438,7 @@ def _add_apart(
     if len(fitting) == 1:
         reading.prompt, reading.completion = fitting.pop()
         return
-    reading.is_assumed = is_open and len(set(ways)) > 1
+    reading.is_assumed = is_open and len({prompt for prompt, _ in ways}) > 1
     if best is None:
         best = ways[0] if ways else _wholes(wholes, groups, usual, is_any=True)
     if best is not None:
