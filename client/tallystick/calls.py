@@ -123,8 +123,11 @@ class Call:
             self._answer_id = answer_id
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
-        if self.library == "anthropic" and self._usage is not None:
-            usage = _overlaid(self._usage, usage)
+        if self._usage is not None:
+            if self.library == "anthropic":
+                usage = _overlaid(self._usage, usage)
+            elif not _has_numbers(usage):
+                return
         self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
@@ -303,6 +306,11 @@ def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
         **members_of(before),
         **{name: value for name, value in later.items() if value is not None},
     }
+
+
+def _has_numbers(usage: Any) -> bool:
+    """Check that a usage is not an empty one, which some servers end a stream with."""
+    return any(type(value) in (int, float) for value in members_of(usage).values())
 
 
 def _has_tools(beside: dict[str, Any] | None) -> bool:
