@@ -110,7 +110,8 @@ def in_table(record: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in record.items() if name != "units"}
     if "prefix_hashes" in record:
         rest["prefix_hashes"] = " ".join(record["prefix_hashes"])
-    return rest | record.get("units", {})
+    units: dict[str, Any] = record.get("units", {})
+    return rest | units
 
 
 def as_csv(*records: dict[str, Any]) -> bytes:
