@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import repeat
+from operator import attrgetter
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -139,10 +140,15 @@ def _unreadable_on_error() -> Iterator[None]:
 
 
 def _normalize_all(records: list[UsageRecord]) -> list[UsageRecord]:
-    """Return the records as they are stored, which those of a decoded batch of version 1 are."""
-    is_first_version = set(map(type, records)) == {UsageRecord}
-    if is_first_version and all([record.ts.tzinfo is UTC for record in records]):
-        return records
+    """Return the records as they are stored, which those of most decoded batches are."""
+    kinds = set(map(type, records))
+    if len(kinds) == 1 and all([record.ts.tzinfo is UTC for record in records]):
+        if kinds == {UsageRecord}:
+            return records
+        tiers = set(map(attrgetter("service_tier"), records))
+        units = list(map(attrgetter("units"), records))
+        if STANDARD_TIER not in tiers and units.count(None) == len(units):
+            return records
     return [_normalize(record) for record in records]
 
 

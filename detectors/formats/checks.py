@@ -1,6 +1,7 @@
 """Check columns for values that their types accept but the contract does not."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from detectors.contract import MAX_COUNT, PARTS, UNITS, Part, UsageRecord, UsageRecordV2
@@ -80,15 +81,19 @@ def _find_excess(columns: Columns, part: Part) -> set[int]:
     }
 
 
-def has_excess(record: UsageRecordV2) -> bool:
-    """Check for a part that exceeds its total."""
-    for part in PARTS:
-        own = getattr(record, part.name)
-        if own:
-            beside = getattr(record, part.beside) if part.beside else None
-            if own + (beside or 0) > (getattr(record, part.total) or 0):
-                return True
-    return False
+def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:
+    """Check for a record whose part exceeds its total."""
+    counts = list(map(attrgetter(part.name), records))
+    if not any(counts):
+        return False
+    return any(
+        own and own + _count(record, part.beside) > _count(record, part.total)
+        for own, record in zip(counts, records, strict=True)
+    )
+
+
+def _count(record: UsageRecordV2, name: str) -> int:
+    return (getattr(record, name) or 0) if name else 0
 
 
 def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:

@@ -12,6 +12,7 @@ nothing.
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 from detectors.contract import (
@@ -86,13 +87,17 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
 
 
 def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
-    if set(map(type, records)) <= {UsageRecord}:
+    kinds = set(map(type, records))
+    if kinds <= {UsageRecord}:
         return {}
     columns: Columns = {}
     for field in _OPTIONAL:
-        columns |= optional_columns(
-            field.name, [getattr(record, field.name, None) for record in records]
-        )
+        name = field.name
+        if kinds <= {UsageRecordV2} and name != ASSUMED:
+            values = list(map(attrgetter(name), records))
+        else:
+            values = [getattr(record, name, None) for record in records]
+        columns |= optional_columns(name, values)
     return columns
 
 

@@ -103,7 +103,7 @@ def test_a_part_over_its_total_is_an_invalid_row(engine: str) -> None:
     assert log.invalid.reasons == expected
 
 
-@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+@pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
 def test_levels_may_be_lists_texts_and_bytes(engine: str) -> None:
     levels = [NEW["prefix_hashes"], None, ["4" * 16] * 13, [], ["5" * 16, None], ["6" * 15], ["É"]]
     plain = pl.DataFrame([PLAIN | {"completion_tokens": row} for row, _ in enumerate(levels)])

@@ -110,7 +110,8 @@ def in_table(record: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in record.items() if name != "units"}
     if "prefix_hashes" in record:
         rest["prefix_hashes"] = " ".join(record["prefix_hashes"])
-    return rest | record.get("units", {})
+    units: dict[str, Any] = record.get("units", {})
+    return rest | units
 
 
 def as_csv(*records: dict[str, Any]) -> bytes:
@@ -251,6 +252,8 @@ def test_a_unit_of_zero_is_absent_and_a_reported_cost_of_zero_is_not() -> None:
     columns = columns_of([record])
     assert columns["reported_usd"] == [0]
     assert "code_executions" not in columns
+    (empty,) = decode_batch(body(GOOD | {"units": {}}), V2)
+    assert json.loads(encode_records([empty])) == GOOD
 
 
 @pytest.mark.parametrize("status", STATUSES)
