@@ -93,7 +93,7 @@ def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
     columns: Columns = {}
     for field in _OPTIONAL:
         name = field.name
-        if kinds <= {UsageRecordV2} and name != ASSUMED:
+        if kinds <= {UsageRecordV2} and name not in OF_SOURCE:
             values = list(map(attrgetter(name), records))
         else:
             values = [getattr(record, name, None) for record in records]

@@ -10,7 +10,7 @@ import pytest
 import detectors
 from detectors.contract import UNITS
 from detectors.engines import engine_of
-from detectors.formats.columns import ASSUMED
+from detectors.formats.columns import OF_SOURCE
 from detectors.frames import CALLS, OPTIONAL_CALLS, place, read, read_log, write_log
 from detectors.frames.sources import place_together
 from detectors.frames.usage_log import to_bytes
@@ -63,7 +63,7 @@ def test_a_frame_with_the_new_columns_is_the_same_log(engine: str) -> None:
     log = read(ENGINES[engine](FRAME))
     key = ["ts", "completion_tokens", "session_id"]
     assert log.frame.sort(key).equals(read(ROWS).frame.sort(key))
-    assert log.frame.schema == {name: SCHEMA[name] for name in SCHEMA if name in KEPT - {ASSUMED}}
+    assert log.frame.schema == {name: SCHEMA[name] for name in SCHEMA if name in KEPT - set(OF_SOURCE)}
 
 
 @pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
