@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from detectors.formats.json_logs.usage.compiling import UNPRICED, all_fields
 from detectors.formats.json_logs.usage.tables import FAMILIES
-
 from service.web.otlp import attributes
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from detectors import PriceBook, Thresholds, read
+from detectors.contract import CallWindow
 from detectors.report.account.call_files import merge_files, read_calls, write_calls
 from detectors.report.account.imports import Terms
 from detectors.report.account.windows import audit_window
@@ -45,7 +46,9 @@ def test_they_are_merged_and_audited_with_calls_that_lack_them(tmp_path: Path) -
     with path.open("wb") as file:
         write_calls(merged.frame, file)
     assert pl.read_parquet_schema(path)["prefix_hashes"] == pl.Binary
-    quality = audit_window([path], 30, Terms(PriceBook(), None, Thresholds())).report.data_quality
+    window = CallWindow(days=30, now=datetime(2100, 1, 1, tzinfo=UTC))
+    terms = Terms(PriceBook(), None, Thresholds())
+    quality = audit_window([path], window, terms).report.data_quality
     assert quality is not None
     assert quality.reported_costs
     assert quality.reported_costs.calls == 1

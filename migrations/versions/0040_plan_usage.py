@@ -4,15 +4,15 @@ Stored lines of flat-rate plans move there; the triggers of `daily_spend` take t
 process of the previous release that runs meanwhile still adds such lines to the spend, until
 the files of its imports are merged.
 
-Revision ID: 0042
-Revises: 0040
+Revision ID: 0040
+Revises: 0039
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0042"
-down_revision = "0040"
+revision = "0040"
+down_revision = "0039"
 branch_labels = None
 depends_on = None
 
