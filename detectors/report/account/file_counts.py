@@ -16,8 +16,8 @@ import polars as pl
 from detectors.engines import engine_of
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import Counted
-from detectors.prices.billing import have_plan
 from detectors.report.account.traffic import add_slots, count_slots
+from detectors.report.counting.billing import have_plan
 from detectors.report.counting.records import FEW_CALLS, split_plans
 
 # Another name for other columns or another meaning, so that what earlier releases wrote is counted.

@@ -12,8 +12,8 @@ from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
 from detectors.formats.columns import ASSUMED, BILLING, UNKNOWN, UNKNOWN_LARGEST
 from detectors.frames.usage_log import Counted, ReadRows
-from detectors.prices.billing import have_plan, is_included
 from detectors.report import spend
+from detectors.report.counting.billing import have_plan, is_included
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
 _SECOND_US: Final = 1_000_000

@@ -23,7 +23,7 @@ from detectors.report.account import Terms, audit_window, sum_spend, write_calls
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting import records
 from detectors.wording.findings_csv import print_findings
-from detectors.wording.plan_usage import PLAN_HEADING
+from detectors.wording.tail import PLAN_HEADING
 from tests.detectors.engines.frames import ENGINES, SPARK_UNDER_STRESS, as_polars
 from tests.detectors.reference.builders import CLAUDE, answers, bloat, hashed, series
 
