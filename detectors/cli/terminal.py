@@ -20,10 +20,9 @@ from detectors.wording.headline import basis, first_actions, sentence
 from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
-from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.projection import is_monthly
 from detectors.wording.quality import warnings
-from detectors.wording.tail import footnotes, past_findings
+from detectors.wording.tail import PLAN_HEADING, footnotes, past_findings, plan_notes, plan_tables
 
 PLAIN_WIDTH = 100  # for a file or a pipe, which has no width
 PROSE_WIDTH = 100  # longer lines are hard to read, however wide the terminal

@@ -23,9 +23,9 @@ from detectors.wording.figures import counted
 from detectors.wording.headline import basis, first_actions, sentence, tiles
 from detectors.wording.impact import amount, how_sure, impact_alone
 from detectors.wording.names import SEVERITY_WORDS, detector_name
-from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.projection import per_month
 from detectors.wording.quality import warnings
+from detectors.wording.tail import PLAN_HEADING, plan_notes, plan_tables
 
 _SHOWN: Final = 20
 

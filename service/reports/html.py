@@ -25,10 +25,9 @@ from detectors.wording.names import (
     SEVERITY_WORDS,
     detector_name,
 )
-from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.projection import caution, observed, per_month
 from detectors.wording.quality import measures, warnings
-from detectors.wording.tail import footnotes, past_findings
+from detectors.wording.tail import PLAN_HEADING, footnotes, past_findings, plan_notes, plan_tables
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.models.imports.copies import EarlierUpload

@@ -225,6 +225,40 @@ def test_an_audit_with_a_report_whose_recalculation_failed_is_done_again(
     assert rows == [("never", "failed", None), ("reported", "done", "2026-01-01")]
 
 
+def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_database: str) -> None:
+    migrate(empty_database, "0040")
+    line = (
+        "SELECT 'a', 'f', '2026-03-01', 'chat', provider, 'm', '', 10, 0, 1, 1, 1, 1, usd, usd"
+        " FROM (VALUES ('openai', 2.5), ('claude-code', 40), ('codex', 7)) AS of (provider, usd)"
+    )
+    engine = create_engine(empty_database)
+    with engine.begin() as connection:
+        for statement in (
+            "INSERT INTO accounts (id, email, created_at) VALUES ('a', 'a@example.com', now())",
+            "INSERT INTO call_files (id, account_id, blob_key, level, first_day, last_day, calls,"
+            " bytes, imports, duplicates)"
+            " VALUES ('f', 'a', 'calls/f', 0, '2026-03-01', '2026-03-01', 30, 1, 1, 0)",
+            "INSERT INTO daily_spend (account_id, file_id, day, route, provider, model,"
+            " environment, calls, unpriced_calls, prompt_tokens, completion_tokens, cached_tokens,"
+            f" cache_write_tokens, cost_usd, list_usd) {line}",
+        ):
+            connection.execute(text(statement))
+    sums = "SELECT sum(cost_usd)::float, sum(calls)::int FROM "
+    tables = ("daily_spend", "spend_days", "spend_groups WHERE label = 'provider'")
+    for _ in range(2):
+        migrate(empty_database)
+        with engine.connect() as connection:
+            found = [tuple(connection.execute(text(sums + table)).one()) for table in tables]
+            assert found == [(2.5, 10)] * 3
+            plans = connection.execute(text("SELECT sum(value_usd)::float FROM plan_usage"))
+            assert plans.scalar() == 47
+        downgrade(empty_database, "0040")
+        with engine.connect() as connection:
+            found = [tuple(connection.execute(text(sums + table)).one()) for table in tables]
+            assert found == [(49.5, 30)] * 3
+    engine.dispose()
+
+
 @pytest.fixture
 def run(
     empty_database: str, redis_url: str, monkeypatch: pytest.MonkeyPatch

@@ -14,10 +14,10 @@ import polars as pl
 from detectors.contract import DailyPlanUsage, DailySpend
 from detectors.engines import Calls, Engine, Row, engine_of
 from detectors.frames.sources import place_together
-from detectors.prices.billing import is_included
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import LABELS, read_labels
 from detectors.prices.table import Cells
+from detectors.report.counting.billing import is_included
 from detectors.report.counting.projection import DAY_US, EPOCH
 from detectors.report.counting.records import FEW_CALLS
 from detectors.report.money import rounded, sum_usd, usd

@@ -16,10 +16,9 @@ import polars as pl
 from detectors.engines import engine_of
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import Counted
-from detectors.prices.billing import have_plan, is_included
-from detectors.report import spend
 from detectors.report.account.traffic import add_slots, count_slots
-from detectors.report.counting.records import FEW_CALLS, count_days
+from detectors.report.counting.billing import have_plan
+from detectors.report.counting.records import FEW_CALLS, split_plans
 
 # Another name for other columns or another meaning, so that what earlier releases wrote is counted.
 _NAME: Final = "tallystick_counts_1"
@@ -53,26 +52,19 @@ class FileCounts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Self:
         """Count the calls of a frame, which has the columns of a stored file."""
-        calls = nw.from_native(checked_calls(frame).collect().lazy())
+        calls = nw.from_native(checked_calls(frame))
         engine = engine_of(calls)
         engine.has_few_calls = frame.height <= FEW_CALLS
         try:
-            metered = engine.keep(calls.filter(~is_included(calls)))
-            (counted,) = engine.fetch(metered.select(nw.len().alias("calls")))
-            has_included = counted["calls"] < frame.height
-            if has_included:
-                calls = metered
-            del metered
-            days = engine.fetch(count_days(engine.mark_seconds(calls)))
-            models = spend.count_models(calls, engine)
+            calls, included, counted = split_plans(calls, None, engine)
             slots = count_slots(calls, engine)
         finally:
             engine.close()
         return cls(
-            _to_frame(days, dict.fromkeys(_DAYS, pl.Int64)),
-            _to_frame(models, _MODELS),
+            _to_frame(counted.days, dict.fromkeys(_DAYS, pl.Int64)),
+            _to_frame(counted.models, _MODELS),
             slots,
-            has_included,
+            bool(included),
         )
 
     @classmethod

@@ -11,10 +11,10 @@ from detectors.contract import AuditedWindow, CallWindow
 from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
 from detectors.formats.columns import REPORTED, empty_value, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
-from detectors.prices.billing import is_included
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
 from detectors.report.account.windows import UNUSED, Window, audit_calls, of_account
+from detectors.report.counting.billing import is_included
 from detectors.report.counting.projection import EPOCH
 
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -12,8 +12,8 @@ from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
 from detectors.formats.columns import ASSUMED, BILLING, UNKNOWN, UNKNOWN_LARGEST
 from detectors.frames.usage_log import Counted, ReadRows
-from detectors.prices.billing import have_plan, is_included
 from detectors.report import spend
+from detectors.report.counting.billing import have_plan, is_included
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
 _SECOND_US: Final = 1_000_000
@@ -126,7 +126,7 @@ class CountedCalls(msgspec.Struct):
         if not all(log.is_account for log in logs):
             fields = calls.collect_schema().names()
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
-        calls, included, rows = _split(calls, logs[0].counted, engine, keys)
+        calls, included, rows = split_plans(calls, logs[0].counted, engine, keys)
         plan_days = [row for each in included for row in engine.fetch(count_days(each, keys))]
         by_log = (_by_log(each, len(logs)) for each in (rows.days, rows.models, plan_days))
         counted = [
@@ -166,8 +166,8 @@ class CountedCalls(msgspec.Struct):
         )
 
 
-def _split(
-    calls: Calls, counted: Counted | None, engine: Engine, keys: Sequence[str]
+def split_plans(
+    calls: Calls, counted: Counted | None, engine: Engine, keys: Sequence[str] = ()
 ) -> tuple[Calls, list[Calls], Counted]:
     """Return the metered calls, those that a plan includes if there are any, and the counts."""
     if counted is None:

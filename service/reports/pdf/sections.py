@@ -10,8 +10,8 @@ from detectors.contract import Report
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import number
 from detectors.wording.names import detector_name
-from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.quality import measures, warnings
+from detectors.wording.tail import PLAN_HEADING, plan_notes, plan_tables
 from service.reports.pdf.cover import cover
 from service.reports.pdf.findings import list_findings
 from service.reports.pdf.labels import with_named_labels

@@ -9,7 +9,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from msgspec.structs import replace
@@ -20,10 +19,11 @@ from detectors import PriceBook, Report, contract
 from detectors.cli.terminal import print_report
 from detectors.contract import CallWindow, DailyPlanUsage, UsageRecord, UsageRecordV2
 from detectors.html.page import print_page
-from detectors.report.account import Terms, audit_window, file_counts, sum_spend, write_calls
+from detectors.report.account import Terms, audit_window, sum_spend, write_calls
 from detectors.report.account.file_counts import FileCounts
+from detectors.report.counting import records
 from detectors.wording.findings_csv import print_findings
-from detectors.wording.plan_usage import PLAN_HEADING
+from detectors.wording.tail import PLAN_HEADING
 from tests.detectors.engines.frames import ENGINES, SPARK_UNDER_STRESS, as_polars
 from tests.detectors.reference.builders import CLAUDE, answers, bloat, hashed, series
 
@@ -221,7 +221,7 @@ def test_the_audit_of_an_account_reads_counts_of_metered_calls(
     assert alone.traffic is None
     assert alone.report.audit.total_spend_usd == 0
     # What an earlier release counted has the calls of plans among the others.
-    monkeypatch.setattr(file_counts, "is_included", lambda _: nw.col("provider") == "")
+    monkeypatch.setattr(records, "have_plan", lambda _: False)
     labelled = [each for each in plans if each.provider == "claude-code"]
     assert FileCounts.read(_store(labelled, tmp_path / "earlier.parquet")) is None
 

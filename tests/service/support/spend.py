@@ -1,5 +1,6 @@
 """Spend that tests write straight into its table, as the rows of one call file."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from service.models import CallFile, SpendRow
+from service.models import Base, CallFile, PlanRow, SpendRow
 
 FIRST = date(2026, 3, 1)
 LABELS = {"route": "chat", "provider": "openai", "model": "gpt-5.5", "environment": "production"}
@@ -29,6 +30,18 @@ def spend_line(day: date = FIRST, cost: str = "1.5", **more: Any) -> dict[str, A
 
 def add_spend(session: Session, account_id: str, *lines: dict[str, Any]) -> None:
     """Add a file with these lines."""
+    _add(session, account_id, SpendRow, lines)
+
+
+def add_plan_usage(session: Session, account_id: str, *lines: dict[str, Any]) -> None:
+    """Add a file with these lines of calls that a plan includes; their cost is their value."""
+    rows = [{**line, "value_usd": line["cost_usd"]} for line in lines]
+    for row in rows:
+        del row["cost_usd"], row["list_usd"]
+    _add(session, account_id, PlanRow, rows)
+
+
+def _add(session: Session, account_id: str, table: type[Base], lines: Sequence[Any]) -> None:
     days = [line["day"] for line in lines]
     file = CallFile(
         account_id=account_id,
@@ -42,7 +55,7 @@ def add_spend(session: Session, account_id: str, *lines: dict[str, Any]) -> None
     session.add(file)
     session.flush()
     rows = [{"account_id": account_id, "file_id": file.id, **line} for line in lines]
-    session.execute(insert(SpendRow), rows)
+    session.execute(insert(table), rows)
     session.commit()
 
 

@@ -18,10 +18,10 @@ from service.models.calls.account_audits import (
 )
 from service.models.calls.finding_list import count_by_state
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.plan_usage import find_last_plan_day, sum_plan_usage
 from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.route_spend import list_first_findings
 from service.models.identity.accounts import Account
+from service.models.usage.plan_usage import find_last_plan_day, sum_plan_usage
 from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states

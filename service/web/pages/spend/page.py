@@ -6,13 +6,13 @@ from flask import Blueprint, Response, render_template, request
 
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.plan_usage import (
+from service.models.calls.ranked_spend import find_last_day, rank_spend
+from service.models.calls.spend import DAY, Selection
+from service.models.usage.plan_usage import (
     find_last_plan_day,
     list_plan_models,
     sum_plan_usage,
 )
-from service.models.calls.ranked_spend import find_last_day, rank_spend
-from service.models.calls.spend import DAY, Selection
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor

@@ -13,6 +13,7 @@ import detectors
 from detectors.contract import AuditedWindow, CallWindow, Report
 from detectors.engines import categories
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
+from detectors.prices.model_data import flat_rate_labels
 from detectors.report import evidence
 from detectors.report.account import windows
 from detectors.report.account.imports import Terms
@@ -45,6 +46,10 @@ def _with_labels(seed: int) -> pl.DataFrame:
         return frame
     session = pl.format("chat-{}", pl.int_range(pl.len()) // 20).alias("session_id")
     return frame.with_columns(session, region=pl.lit("eu"), environment=pl.lit("production"))
+
+
+def _metered(calls: pl.DataFrame) -> pl.DataFrame:
+    return calls.filter(~pl.col("provider").is_in(flat_rate_labels()))
 
 
 def _write(calls: pl.DataFrame, folder: Path) -> list[Path]:
@@ -147,7 +152,7 @@ def test_only_the_window_is_read(tmp_path: Path) -> None:
 
 def test_calls_in_the_future_are_counted_and_enter_when_their_time_comes(tmp_path: Path) -> None:
     """Also those in a file whose counts are stored; a call exactly a day ahead is not one."""
-    calls = _calls().head(60)
+    calls = _metered(_calls()).head(60)
     now: datetime = calls["ts"].to_list()[-1]
     ahead = [timedelta(days=1), timedelta(days=1, microseconds=1), timedelta(days=9)]
     later = [calls.head(1).with_columns(ts=pl.lit(now + each)) for each in ahead]
@@ -169,7 +174,7 @@ def test_calls_in_the_future_are_counted_and_enter_when_their_time_comes(tmp_pat
 @pytest.mark.parametrize(("calls", "kind"), [(2, "none"), (29, "none"), (30, "good")])
 def test_who_resumes_after_a_pause_is_seen_at_once(calls: int, kind: str, tmp_path: Path) -> None:
     """And the kind of the projection counts the calls of its 30 days."""
-    usual = _calls().tail(3_000)
+    usual = _metered(_calls()).tail(3_000)
     newest: datetime = usual["ts"].to_list()[-1]
     resumed = usual.head(calls).with_columns(
         ts=pl.lit(newest + timedelta(days=45)) + pl.duration(minutes=pl.int_range(pl.len()))

@@ -1,0 +1,48 @@
+"""What pages say of calls that a plan includes: a value, and nothing that sounds like money."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from service.models import CallFile, PlanRow
+from service.models.base import utc_now
+from service.models.usage.plan_usage import sum_plan_usage
+from tests.service.support.browser import Browser, words_of
+from tests.service.support.spend import add_plan_usage, spend_line
+
+
+@pytest.mark.parametrize("path", ["/dashboard", "/spend"])
+def test_an_account_of_a_plan_alone_sees_its_value_and_no_spend(
+    path: str, ada: Browser, db_session: Session
+) -> None:
+    today = utc_now().date()
+    lines = [spend_line(today, "12.25", model=model) for model in ("claude-a", "claude-b")]
+    add_plan_usage(db_session, ada.account_id, *lines)
+    page = words_of(ada.get(path))
+    assert "No spend in this period" in page
+    section = page.partition("Plan usage")[2].partition("Findings")[0]
+    assert "20 calls are included in a plan. The API price of their tokens is $24.50" in section
+    assert not re.search(r"spend|spent|sav(e|ing)|waste", section.partition(".")[0], re.IGNORECASE)
+    assert ("claude-a" in section) is (path == "/spend")
+    assert "$24.50" not in page.partition("Plan usage")[0]
+    other = words_of(ada.get(f"{path}?route=other"))
+    assert "$24.50" not in other
+
+
+def test_lines_of_a_merged_file_that_the_previous_release_left_are_not_counted(
+    ada: Browser, db_session: Session
+) -> None:
+    today = utc_now().date()
+    for cost in ("1", "2"):
+        add_plan_usage(db_session, ada.account_id, spend_line(today, cost))
+    days = today - timedelta(days=1), today
+    assert sum_plan_usage(db_session, ada.account_id, days).value_usd == 3
+    merged = db_session.scalars(select(PlanRow.file_id).where(PlanRow.value_usd == 1)).one()
+    file = update(CallFile).where(CallFile.id == merged)
+    db_session.execute(file.values(replaced_at=utc_now()))
+    assert sum_plan_usage(db_session, ada.account_id, days).value_usd == 2
+    db_session.execute(file.values(purged_at=utc_now()))  # its calls were deleted after a while
+    assert sum_plan_usage(db_session, ada.account_id, days).value_usd == 3
