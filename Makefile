@@ -39,9 +39,11 @@ MICROHEI := 0.2.0-beta-3.1
 VENDORED := service/web/static/vendor
 COMPACT := service/web/static/upload/prices.json
 INSTALLED := detectors/prices/data/installed.json
+USAGE := client/tallystick/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources clean
+.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-drift usage-doors \
+	clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,7 +74,7 @@ test-fast: $(DEV) ## Run the fast tests
 CHECKED_BY_TESTS := tests/meta/test_words.py tests/meta/test_migration_locks.py
 CHECKS := $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
 	$(MAKE) --no-print-directory $(COMPILED) && \
-	$(BIN)/python -m pytest -q $(CHECKED_BY_TESTS)
+	$(MAKE) --no-print-directory usage-drift && $(BIN)/python -m pytest -q $(CHECKED_BY_TESTS)
 
 # Collecting all tests compiles them once, before several processes would each compile them.
 $(COMPILED): $(shell find tests -name '*.py') | $(BIN)/python
@@ -180,6 +182,20 @@ sample: $(DEV) ## Update the sample report that /sample shows
 
 sources: $(DEV) ## Update what docs/sources.md says about adapters
 	$(BIN)/python -m examples.make_source_guide
+
+# The reader's home is the client, which imports nothing else; `detectors` has a copy.
+usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, and copy the reader
+	cp $(USAGE)/reader.py detectors/formats/usage/
+	$(BIN)/python -m detectors.formats.usage.compiling > $(USAGE)/tables.py.new || \
+	  { rm -f $(USAGE)/tables.py.new; exit 1; }
+	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
+	cp $(USAGE)/tables.py detectors/formats/usage/
+
+usage-drift: $(DEV) ## Compare the names of usage fields with those of the installed libraries
+	@$(BIN)/python -m tests.detectors.formats.usage.drift
+
+usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
+	@$(BIN)/python -m examples.show_usage_doors
 
 clean: ## Remove the environment and the caches; keep the data in var
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from time import perf_counter, time
-from typing import Any
+from typing import Any, Optional
 
 from tallystick import capture
 from tallystick.capture import Capture, note_fault
 from tallystick.labels import clean_label, current_session, current_tag, entered, sessions
 from tallystick.reading.options import Route, declared_limit, route_of
-from tallystick.reading.parts import Parts, anthropic_parts, openai_parts, tier_parts
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage import (
-    USUAL,
-    Counts,
-    anthropic_counts,
-    members_of,
-    openai_counts,
-    overlay,
-    usual_usage,
-)
+from tallystick.reading.usage import usual_message, usual_usage
+from tallystick.usage.reader import Reading, members_of, read_usage, tier_of
 
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
@@ -30,7 +22,13 @@ _ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 # The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
 _STATUSES = {"failed": "error", "cancelled": "cancelled"}
 
+# Calls of hosted tools in an answer that cost something beside its tokens.
+_TOOLS = frozenset(("web_search_call", "image_generation_call"))
+_WITHOUT_OUTPUT = ("embeddings", "embed")
+
 _models: dict[str, str] = {}
+# The counts of a record: of the prompt, the answer, from and to a cache, of reasoning; and parts.
+_Counted = tuple[int, int, Optional[int], Optional[int], Optional[int], Optional[dict[str, Any]]]
 
 
 class Call:
@@ -41,25 +39,25 @@ class Call:
         "_answered_model",
         "_asked",
         "_asked_model",
+        "_beside",
         "_clock",
-        "_counts",
         "_created_id",
         "_headers",
         "_is_background",
         "_is_partial",
         "_is_stream",
         "_latency_ms",
-        "library",
-        "_parts",
+        "_metrics",
         "_provider",
-        "_reasoning",
         "_response_id",
         "_started_at",
-        "_anthropic_counts",
+        "_tier",
+        "_usage",
         "capture",
         "endpoint",
         "has_ended",
         "hides_usage",
+        "library",
         "request_id",
         "status",
     )
@@ -67,25 +65,25 @@ class Call:
     _answered_model: str | None
     _asked: tuple[Any, ...]
     _asked_model: str | None
+    _beside: dict[str, Any] | None
     _clock: float
-    _counts: Counts | None
     _created_id: str | None
     _headers: Any
     _is_background: bool
     _is_partial: bool
     _is_stream: bool
     _latency_ms: float | None
-    library: str
-    _parts: Parts | None
+    _metrics: dict[str, Any] | None
     _provider: str
-    _reasoning: int | None
     _response_id: str | None
     _started_at: float
-    _anthropic_counts: list[int | None] | None
+    _tier: object
+    _usage: Any
     capture: Capture
     endpoint: str | None
     has_ended: bool
     hides_usage: bool
+    library: str
     request_id: object
     status: str | None
 
@@ -106,58 +104,42 @@ class Call:
             if self.endpoint == "responses":
                 self.status = _STATUSES.get(str(members.get("status")))
             answer_id = answer_id or members.get("id")
-            self.take(usage, members.get("model"), members.get("service_tier"), answer_id)
+            self.take(usage, members.get("model"), members.get("service_tier"), answer_id, members)
 
     def take(
-        self, usage: Any, model: object, tier: object = None, answer_id: object = None
+        self,
+        usage: Any,
+        model: object,
+        tier: object = None,
+        answer_id: object = None,
+        beside: dict[str, Any] | None = None,
     ) -> None:
-        """Store the counts of a usage, and the model, service tier and ID next to it."""
+        """Keep a usage until the call ends, and the model, service tier and ID next to it.
+
+        The last usage of a stream counts; of Anthropic's, later members replace earlier ones.
+        `beside` has the members of the answer around it.
+        """
         if type(answer_id) is str and answer_id.startswith(_ANSWER_IDS):
             self._answer_id = answer_id
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
-        if self.library != "anthropic":
-            self._take_openai(usage, tier)
-        else:
-            members = members_of(usage)
-            self._anthropic_counts = overlay(self._anthropic_counts, members)
-            if self._parts is None:
-                self._parts = {}
-            anthropic_parts(self._parts, members)
+        if self.library == "anthropic" and self._usage is not None:
+            usage = _overlaid(self._usage, usage)
+        self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
 
-    def _take_openai(self, usage: Any, tier: object) -> None:
-        """Store the counts and parts; the last usage of a stream wins."""
-        read, found = USUAL.get(self.endpoint), None
-        if read is not None:
-            try:
-                found = usual_usage(usage, read)
-            except (AttributeError, KeyError, TypeError):  # not of OpenAI's own classes
-                pass
-        if found is None:
-            counts = openai_counts(usage, self.endpoint)
-            if counts is not None:
-                self._counts, self._parts = openai_parts(counts, usage, tier)
-                self._reasoning = None  # it is among the parts
-            return
-        self._counts, self._reasoning = found
-        self._parts = tier_parts(tier) if tier is not None else None
+    def take_partial(self, usage: Any, model: object, *, is_partial: bool, **others: Any) -> None:
+        """Keep the usage of a stream that says how many there are so far."""
+        self.take(usage, model, **others)
+        self._is_partial = is_partial
 
-    def take_counts(
-        self, counts: Counts | None, parts: Parts, model: object = None, *, is_partial: bool = False
-    ) -> None:
-        """Store the counts of a library whose usage is not like OpenAI's or Anthropic's.
-
-        Those of a stream are partial as long as it says how many there are so far.
-        """
-        if type(model) is str:
-            self._answered_model = _models.get(model) or _clean_model(model)
-        # Bedrock says the counts of Claude's answers twice, and the parts of them only once.
-        self._parts = {**(self._parts or {}), **parts}
-        self._counts, self._is_partial = counts, is_partial
-        if self._is_stream and not self.has_ended and counts is not None:
+    def take_metrics(self, numbers: dict[str, Any]) -> None:
+        """Keep what a host counts of an answer; it counts if the answer itself has no usage."""
+        self._metrics = numbers
+        self._is_partial = False
+        if self._is_stream and not self.has_ended:
             self.capture.open_streams[id(self)] = self
 
     def begins_stream(self) -> None:
@@ -197,11 +179,10 @@ class Call:
         latency_ms = self._latency_ms
         if latency_ms is None:
             latency_ms = (perf_counter() - self._clock) * 1e3
-        counts = self._counts
-        if self._anthropic_counts is not None:
-            counts = anthropic_counts(self._anthropic_counts)
-        if counts is None or self._response_id is not None:
-            counts = self._counted_now(counts)
+        counts, others = self._read()
+        is_plain = counts is not None and self._response_id is None
+        if not is_plain and not self._counts_now(has_usage=counts is not None):
+            return
         if counts is None:
             return
         model = self._answered_model or self._asked_model
@@ -213,10 +194,10 @@ class Call:
         # "ok" is not sent. A stream that ends before its last counts was cancelled, if nothing
         # else is known.
         status = self.status or ("cancelled" if self._is_partial else None)
-        parts = self._parts or None
+        prompt, completion, cached, write, reasoning, parts = counts
         if status is not None:
             parts = {**(parts or {}), "status": status}
-        prompt, completion, cached, write = counts
+        request_id = self._answer_id or self._id_of_request()
         record = (
             self._asked,
             self._started_at,
@@ -225,12 +206,65 @@ class Call:
             completion,
             cached,
             write,
-            self._reasoning,
+            reasoning,
             latency_ms,
-            self._answer_id or self._id_of_request(),
+            request_id,
             parts,
         )
         current.delivery.put(record)  # in the order of a `Record`
+        for number, reading in enumerate(others, 2):
+            self._put_other(reading, model, request_id and f"{request_id}.{number}")
+
+    def _read(self) -> tuple[_Counted | None, list[Reading]]:
+        """Return the counts of the call, and other calls that its usage tells of."""
+        usage = self._usage
+        if usage is not None and self._tier is None:
+            if self.library == "anthropic":
+                found = usual_message(usage)
+            elif self.endpoint == "responses" and _has_tools(self._beside):
+                found = None
+            else:
+                found = usual_usage(usage, self.endpoint)
+            if found is not None:
+                prompt, completion, cached, write, reasoning, hour = found
+                parts = {"cache_write_1h_tokens": hour} if hour else None
+                return (prompt, completion, cached, write, reasoning, parts), []
+        readings = self._read_all()
+        if not readings:
+            return None, []
+        first = readings[0]
+        return _counted(first, tier_of(self._tier)), readings[1:]
+
+    def _read_all(self) -> list[Reading]:
+        model = self._answered_model or self._asked_model
+        for usage in (self._usage, self._metrics):
+            readings = (
+                []
+                if usage is None
+                else read_usage(
+                    usage,
+                    provider=self._provider,
+                    model=model,
+                    beside=self._beside,
+                    may_lack_output=self.endpoint in _WITHOUT_OUTPUT,
+                )
+            )
+            if readings:
+                for path, value in readings[0].unknown.items():
+                    self.capture.note_unknown(path, value)
+                return readings
+        return []
+
+    def _put_other(self, reading: Reading, model: str, request_id: str | None) -> None:
+        """Make the record of a call that another model answered within this one."""
+        prompt, completion, cached, write, reasoning, parts = _counted(reading, None)
+        provider, endpoint, tag, _, _, _, _, environment, session = self._asked
+        asked = (provider, endpoint, tag, None, None, None, None, environment, session)
+        name = reading.model and _clean_model(reading.model)
+        self.capture.delivery.put(
+            (asked, self._started_at, name or model, prompt, completion, cached, write, reasoning,
+             None, request_id, parts)
+        )  # fmt: skip
 
     def _id_of_request(self) -> str | None:
         """Return the request's ID, which is read from the headers only where nothing better is."""
@@ -240,17 +274,16 @@ class Call:
             self.request_id = _request_id(self._headers, name)
         return _text_or_none(self.request_id)
 
-    def _counted_now(self, counts: Counts | None) -> Counts | None:
-        """Return the counts, or None if there are none or they were counted before."""
+    def _counts_now(self, *, has_usage: bool) -> bool:
+        """Check whether there are counts that were not counted before."""
         background, response_id = self.capture.background, self._response_id
         if response_id is not None:
-            is_new = background.is_new(response_id, has_usage=counts is not None)
-            return counts if is_new else None
+            return background.is_new(response_id, has_usage=has_usage) and has_usage
         if self._is_background:
             background.expect(self._created_id)
         else:
             self.capture.miss(self.endpoint)
-        return None
+        return False
 
     def _model_at_aws(self) -> str | None:
         """Return the requested model, which names the region that prices depend on.
@@ -261,6 +294,47 @@ class Call:
         is_named = asked is not None and _OWN_PROFILE not in asked
         model = asked if is_named else answered or asked
         return model and without_account(model)
+
+
+def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
+    """Return the members of two usages of a stream; what the later one says counts."""
+    later = members_of(usage)
+    return {
+        **members_of(before),
+        **{name: value for name, value in later.items() if value is not None},
+    }
+
+
+def _has_tools(beside: dict[str, Any] | None) -> bool:
+    """Check whether an answer has calls of tools that are billed beside its tokens."""
+    if beside is None:
+        return False
+    if beside.get("tool_usage") is not None:
+        return True
+    return any(members_of(item).get("type") in _TOOLS for item in beside.get("output") or ())
+
+
+def _counted(reading: Reading, tier: str | None) -> _Counted:
+    """Return a reading in the form of a record's counts."""
+    parts: dict[str, Any] = dict(reading.parts)
+    reasoning = parts.pop("reasoning_tokens", None)
+    tier = reading.service_tier if reading.service_tier == "fast" else tier or reading.service_tier
+    for name, value in (
+        ("service_tier", tier),
+        ("region", reading.region),
+        ("units", reading.units or None),
+        ("reported_usd", reading.reported_usd),
+    ):
+        if value is not None:
+            parts[name] = value
+    return (
+        reading.prompt,
+        reading.completion,
+        reading.cached,
+        reading.written,
+        reasoning,
+        parts or None,
+    )
 
 
 def _text_or_none(value: object) -> str | None:
@@ -343,9 +417,9 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call.endpoint, call._response_id = endpoint, _ = route
     call._asked_model = model if isinstance(model, str) else None
     call._is_background = members.get("background") is True
-    call._answered_model = call._counts = call._anthropic_counts = call._latency_ms = None
-    call.request_id = call._parts = call.status = call._answer_id = call._created_id = None
-    call._headers = call._reasoning = None
+    call._answered_model = call._usage = call._metrics = call._beside = call._latency_ms = None
+    call.request_id = call._tier = call.status = call._answer_id = call._created_id = None
+    call._headers = None
     call._is_stream = call._is_partial = call.has_ended = call.hides_usage = False
     short, medium, long = (
         _prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES

@@ -34,6 +34,7 @@ BILLED_BY_TOKENS = (
 )
 UNKNOWN_ENDPOINT = "other"
 _MOST_ENDPOINTS = 256
+_MOST_FIELDS = 100
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class Capture:
         "open_streams",
         "settings",
         "uncaptured",
+        "unknown_fields",
         "unparsed",
     )
 
@@ -77,7 +79,17 @@ class Capture:
         # Raw responses that are still alive, in the same way.
         self.unparsed: dict[int, ref[RawResponse]] = {}
         self.uncaptured: dict[str, int] = {}  # by endpoint
+        # Numbers in usage objects that no name is known of, by path: calls, and the largest.
+        self.unknown_fields: dict[str, dict[str, Any]] = {}
         self.faults = 0
+
+    def note_unknown(self, path: str, value: Any) -> None:
+        """Count a call whose usage has a number that we don't know, so its cost may be too low."""
+        if path not in self.unknown_fields and len(self.unknown_fields) >= _MOST_FIELDS:
+            return
+        noted = self.unknown_fields.setdefault(path, {"calls": 0, "largest": value})
+        noted["calls"] += 1
+        noted["largest"] = max(noted["largest"], value)
 
     def miss(self, endpoint: str | None) -> None:
         """Count a call that made no record, since its response has no usage or no model."""
@@ -94,6 +106,7 @@ class Capture:
             **self.delivery.stats(),
             "uncaptured": uncaptured,
             "without_usage": sum(uncaptured.get(name, 0) for name in BILLED_BY_TOKENS),
+            "unknown_fields": {path: dict(noted) for path, noted in self.unknown_fields.items()},
             "faults": self.faults,
             "paused": self.delivery.is_paused,
         }

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -184,8 +184,16 @@ def record(
     web_searches: int | None = None,
     status: str | None = None,
     region: str | None = None,
+    units: Mapping[str, float] | None = None,
+    reported_usd: float | None = None,
+    prefix_hashes: Sequence[str] | None = None,
+    billing: str | None = None,
 ) -> bool:
-    """Count a call that no hook sees, and return False if the service would reject it."""
+    """Count a call that no hook sees, and return False if the service would reject it.
+
+    `units` are what else was billed, by the price book's names of units, such as
+    `{"audio_seconds": 63.5}`.
+    """
     current = capture.active
     if current is None:
         return False
@@ -212,6 +220,10 @@ def record(
             "web_searches": web_searches,
             "status": status,
             "region": region,
+            "units": units,
+            "reported_usd": reported_usd,
+            "prefix_hashes": prefix_hashes,
+            "billing": billing,
         }
         noted = Record(
             *(asked, seconds(ts), model, *counts, reasoning_tokens, latency_ms, request_id, parts)

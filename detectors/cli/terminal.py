@@ -20,6 +20,7 @@ from detectors.wording.headline import basis, first_actions, sentence
 from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
+from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.projection import is_monthly
 from detectors.wording.quality import warnings
 from detectors.wording.tail import footnotes, past_findings
@@ -56,7 +57,12 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
     else:
         console.print(Text("\nWe found no avoidable spend."))
-    for text in (*_below(report, top), *_quality(report), *_assumptions(report)):
+    for text in (
+        *_below(report, top),
+        *_plan_usage(report, top),
+        *_quality(report),
+        *_assumptions(report),
+    ):
         console.print(text, width=width)
 
 
@@ -96,6 +102,22 @@ def _below(report: Report, top: int) -> Iterator[Text | Padding]:
     if report.no_longer_happening:
         yield Text("\nNo longer happening", style="bold")
         yield from (_indented(line) for line in past_findings(report))
+
+
+def _plan_usage(report: Report, top: int) -> Iterator[Text | Padding | Table]:
+    lines = list(plan_notes(report))
+    if lines:
+        yield Text(f"\n{PLAN_HEADING}", style="bold")
+    yield from map(_indented, lines)
+    for each in plan_tables(report, top):
+        table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for index, heading in enumerate(each.headings):
+            table.add_column(
+                heading, justify="left" if index < each.labels else "right", overflow="fold"
+            )
+        for row in each.rows:
+            table.add_row(*map(Text, row))
+        yield table
 
 
 def _quality(report: Report) -> Iterator[Text | Padding]:

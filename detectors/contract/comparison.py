@@ -128,7 +128,7 @@ def span_of(report: Report) -> Span:
         first=first.date() if first else None,
         last=last.date() if last else None,
         days=max(1, ceil(elapsed / timedelta(days=1))),
-        calls=audit.records,
+        calls=audit.metered_calls,
         spend_usd=audit.total_spend_usd,
     )
 

@@ -2,15 +2,25 @@
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import msgspec
 from msgspec import Meta, Struct
+
+from detectors.contract.units import MAX_UNITS, UNITS
 
 MAX_COUNT: Final = 1_000_000_000_000
 MAX_LABEL_LENGTH: Final = 200
 MAX_LATENCY_MS: Final = 1e9
 MAX_BATCH_RECORDS: Final = 5_000
+MAX_REPORTED_USD: Final = 1e6
+# The first so many characters of a prompt that each of `prefix_hashes` is of.
+LEVELS: Final = (
+    *(4_096, 5_793, 8_192, 11_585, 16_384, 23_170, 32_768, 46_341, 65_536),
+    *(92_682, 131_072, 185_364, 262_144),
+)
+LEVEL_DIGITS: Final = 16
+# The levels that hashes of 64 digits are of.
+LEVELS_OF_HASHES: Final = {"prefix_hash": 0, "prefix_hash_16k": 4, "prefix_hash_64k": 8}
 PROVIDER_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}\Z"
 PREFIX_HASH_PATTERN: Final = r"^[0-9a-fA-F]{64}\Z"
 # Control characters (C1 too), and lone surrogates, which have no UTF-8.
@@ -21,10 +31,43 @@ LAST_INSTANT: Final = datetime(2100, 1, 1, tzinfo=UTC)  # exclusive
 # A field name of the input is repeated in an error only if it looks like a name.
 FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 
-Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
-Label = Annotated[str, Meta(max_length=MAX_LABEL_LENGTH)]
-ModelName = Annotated[str, Meta(min_length=1, max_length=MAX_LABEL_LENGTH)]
-PrefixHash = Annotated[str, Meta(min_length=64, max_length=64)]
+
+def _kind(name: str, **meta: Any) -> Meta:
+    """Return the bounds of a type, and the kind of field that it makes."""
+    return Meta(**meta, extra={"kind": name})
+
+
+def _about(text: str) -> Meta:
+    return Meta(description=text)
+
+
+def _part(text: str, total: str, beside: str = "") -> Meta:
+    """Describe a count that `total` includes, besides the count `beside`."""
+    return Meta(description=text, extra={"total": total, "beside": beside})
+
+
+Count = Annotated[int, _kind("count", ge=0, le=MAX_COUNT)]
+Label = Annotated[str, _kind("label", max_length=MAX_LABEL_LENGTH)]
+ModelName = Annotated[str, _kind("model", min_length=1, max_length=MAX_LABEL_LENGTH)]
+PrefixHash = Annotated[str, _kind("hash", min_length=64, max_length=64)]
+_Instant = Annotated[datetime, _kind("instant")]
+_Provider = Annotated[str, _kind("provider", max_length=MAX_LABEL_LENGTH)]
+_Latency = Annotated[float, _kind("latency", ge=0, le=MAX_LATENCY_MS)]
+_Usd = Annotated[float, _kind("usd", ge=0, le=MAX_REPORTED_USD)]
+_Level = Annotated[str, Meta(min_length=LEVEL_DIGITS, max_length=LEVEL_DIGITS)]
+_PrefixHashes = Annotated[list[_Level], _kind("hashes", min_length=1, max_length=len(LEVELS))]
+_Amount = Annotated[int, Meta(ge=0, le=MAX_COUNT)] | Annotated[float, Meta(ge=0, le=MAX_COUNT)]
+if TYPE_CHECKING:
+    _Unit = str
+else:
+    _Unit = Literal[UNITS]
+_Units = Annotated[dict[_Unit, _Amount], _kind("units", max_length=MAX_UNITS)]
+_Mark = Annotated[Literal[1], _kind("mark")]
+_ServiceTier = Literal["standard", "batch", "flex", "priority", "fast"]
+_Status = Literal["ok", "error", "cancelled"]
+_Billing = Literal["metered", "included"]
+_16K: Final = "SHA-256 hex digest of the prompt's first 16,384 characters."
+_64K: Final = "SHA-256 hex digest of the prompt's first 65,536 characters."
 
 
 class UsageRecord(
@@ -36,21 +79,32 @@ class UsageRecord(
     absent or null, which mean the same. `ts` is in UTC. The types express what a decoder can
     check cheaply. `detectors.formats` checks the patterns above and the range of `ts` column by
     column, because a regular expression per value takes six times as long as decoding.
+
+    What is written here of a field is all that defines it: module `fields` reads its kind and
+    meaning, and columns, checks, forms, schemas and documents follow from them.
     """
 
-    ts: datetime
-    provider: Label
-    model: ModelName
-    prompt_tokens: Count
-    completion_tokens: Count
-    cached_tokens: Count | None = None
-    cache_write_tokens: Count | None = None
-    latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
-    endpoint: Label | None = None
-    request_id: Label | None = None
-    tag: Label | None = None
-    declared_max_tokens: Count | None = None
-    prefix_hash: PrefixHash | None = None
+    ts: Annotated[_Instant, _about("ISO 8601 time from 2000 to 2100; UTC if it has no offset.")]
+    provider: Annotated[
+        _Provider, _about("`openai`, `anthropic`, or any lowercase label used for pricing.")
+    ]
+    model: Annotated[ModelName, _about("The model ID as billed.")]
+    prompt_tokens: Annotated[Count, _about("Total input tokens, including cached tokens.")]
+    completion_tokens: Annotated[Count, _about("Output tokens.")]
+    cached_tokens: Annotated[Count | None, _about("Input tokens read from the cache.")] = None
+    cache_write_tokens: Annotated[Count | None, _about("Cache-creation input tokens.")] = None
+    latency_ms: Annotated[_Latency | None, _about("Round-trip latency in milliseconds.")] = None
+    endpoint: Annotated[Label | None, _about("Your label for the endpoint that made the call.")] = (
+        None
+    )
+    request_id: Annotated[Label | None, _about("Your correlation ID.")] = None
+    tag: Annotated[
+        Label | None, _about("Your label, for example a service, team or agent session.")
+    ] = None
+    declared_max_tokens: Annotated[Count | None, _about("The `max_tokens` of the request.")] = None
+    prefix_hash: Annotated[
+        PrefixHash | None, _about("SHA-256 hex digest of the prompt's first 4,096 characters.")
+    ] = None
 
 
 class UsageRecordV2(
@@ -62,20 +116,72 @@ class UsageRecordV2(
     total already includes.
     """
 
-    service_tier: Literal["standard", "batch", "flex", "priority", "fast"] | None = None
-    cache_write_1h_tokens: Count | None = None
-    reasoning_tokens: Count | None = None
-    audio_prompt_tokens: Count | None = None
-    audio_completion_tokens: Count | None = None
-    image_prompt_tokens: Count | None = None
-    image_completion_tokens: Count | None = None
-    web_searches: Count | None = None
-    prefix_hash_16k: PrefixHash | None = None
-    prefix_hash_64k: PrefixHash | None = None
-    environment: Label | None = None
-    session_id: Label | None = None
-    status: Literal["ok", "error", "cancelled"] | None = None
-    region: Label | None = None
+    service_tier: Annotated[_ServiceTier | None, _about("The tier the call was billed at.")] = None
+    cache_write_1h_tokens: Annotated[
+        Count | None,
+        _part("The part of `cache_write_tokens` kept for one hour.", "cache_write_tokens"),
+    ] = None
+    reasoning_tokens: Annotated[
+        Count | None,
+        _part("The part of `completion_tokens` spent on reasoning.", "completion_tokens"),
+    ] = None
+    audio_prompt_tokens: Annotated[
+        Count | None, _part("The part of `prompt_tokens` that is audio.", "prompt_tokens")
+    ] = None
+    audio_completion_tokens: Annotated[
+        Count | None, _part("The part of `completion_tokens` that is audio.", "completion_tokens")
+    ] = None
+    image_prompt_tokens: Annotated[
+        Count | None,
+        _part(
+            "The part of `prompt_tokens` that is images.", "prompt_tokens", "audio_prompt_tokens"
+        ),
+    ] = None
+    image_completion_tokens: Annotated[
+        Count | None,
+        _part(
+            "The part of `completion_tokens` that is images.",
+            "completion_tokens",
+            "audio_completion_tokens",
+        ),
+    ] = None
+    web_searches: Annotated[
+        Count | None, _about("Web searches that were billed with the call.")
+    ] = None
+    prefix_hash_16k: Annotated[PrefixHash | None, _about(_16K)] = None
+    prefix_hash_64k: Annotated[PrefixHash | None, _about(_64K)] = None
+    environment: Annotated[
+        Label | None, _about("Your label for the environment, for example `production`.")
+    ] = None
+    session_id: Annotated[Label | None, _about("Your ID for the session or conversation.")] = None
+    status: Annotated[
+        _Status | None, _about("How the call ended; counts of a canceled stream are lower bounds.")
+    ] = None
+    region: Annotated[
+        Label | None,
+        _about("The region that processed the call, if its price depends on that."),
+    ] = None
+    units: Annotated[
+        _Units | None,
+        _about(
+            "What else was billed, by the price book's names of units; seconds may have decimals."
+        ),
+    ] = None
+    reported_usd: Annotated[
+        _Usd | None,
+        _about("The call's cost in US dollars, as its source says; compared, never summed."),
+    ] = None
+    prefix_hashes: Annotated[
+        _PrefixHashes | None,
+        _about(
+            "The first 16 lowercase hex digits of the SHA-256 digests of the prompt's first 4,096,"
+            " 5,793, 8,192, … characters, as far as the prompt reaches."
+        ),
+    ] = None
+    billing: Annotated[
+        _Billing | None,
+        _about("Whether the call is on an invoice, or included in a plan."),
+    ] = None
 
 
 class StoredRecord(
@@ -89,57 +195,13 @@ class StoredRecord(
     """A usage record as it is stored, with what we know of its source.
 
     `input_assumed` is 1 if the source has cached tokens and doesn't say whether its input tokens
-    include them.
+    include them. `unknown_fields` are names of numbers in its usage that we don't know, separated
+    by spaces, and `unknown_largest` is the largest of these.
     """
 
-    input_assumed: Literal[1] | None = None
-
-
-RECORD_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecord))
-RECORD_V2_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(UsageRecordV2))
-# Encoders escape a character of 4 bytes in UTF-8 as two of UTF-16: `\\ud83d\\ude00`.
-_LABEL_BYTES: Final = 12 * MAX_LABEL_LENGTH
-_OTHER_BYTES: Final = 70  # of a number, a time, a provider or a hash, and of what is around it
-
-
-def _max_bytes(record: type[UsageRecord]) -> int:
-    """Return the bytes of a batch of the longest records, as encoders write JSON."""
-    fields = msgspec.structs.fields(record)
-    labels = [each for each in fields if each.type in (Label, Label | None, ModelName)]
-    labels = [each for each in labels if each.name != "provider"]
-    rest = sum(len(each.name) + _OTHER_BYTES for each in fields)
-    return MAX_BATCH_RECORDS * (len(labels) * _LABEL_BYTES + rest)
-
-
-MAX_BATCH_BYTES: Final = _max_bytes(UsageRecord)
-MAX_BATCH_V2_BYTES: Final = _max_bytes(UsageRecordV2)
-STATUSES: Final = ("ok", "error", "cancelled")
-
-
-class Part(NamedTuple):
-    """A count that `total` includes, besides the count `beside`."""
-
-    name: str
-    total: str
-    beside: str = ""
-
-    @property
-    def expected(self) -> str:
-        """Return the description of a valid value."""
-        return f"at most {self.total}{f' less {self.beside}' if self.beside else ''}"
-
-
-PARTS: Final = (
-    Part("cache_write_1h_tokens", "cache_write_tokens"),
-    Part("reasoning_tokens", "completion_tokens"),
-    Part("audio_prompt_tokens", "prompt_tokens"),
-    Part("image_prompt_tokens", "prompt_tokens", "audio_prompt_tokens"),
-    Part("audio_completion_tokens", "completion_tokens"),
-    Part("image_completion_tokens", "completion_tokens", "audio_completion_tokens"),
-)
-REQUIRED_FIELDS: Final = tuple(
-    field.name for field in msgspec.structs.fields(UsageRecord) if field.required
-)
+    input_assumed: _Mark | None = None
+    unknown_fields: Label | None = None
+    unknown_largest: Count | None = None
 
 
 class InvalidRow(Struct, frozen=True):

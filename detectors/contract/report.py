@@ -18,6 +18,7 @@ from detectors.contract.findings import (
 from detectors.contract.record import InvalidRow
 from detectors.contract.spend import (
     Others,
+    PlanUsage,
     SpendByDay,
     SpendByDayAndModel,
     SpendByModel,
@@ -38,8 +39,10 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     `very rough`, or `none`: then nothing is called monthly, and the factor is 1.
     `projected_savings_usd` is the sum of verified and estimated savings; conditional savings, which
     need the user's own evaluation of a cheaper model, are in no other figure. `outlier_calls` are
-    far from all others, at `outlier_times`: they count in `total_spend_usd` only. In documents of
-    earlier versions, `projection` is empty and the dollars by confidence are null.
+    far from all others, at `outlier_times`: they count in `total_spend_usd` only. `records` counts
+    the calls that a plan includes, too, and `included_calls` only them, if there are any; no other
+    figure does. In documents of earlier versions, `projection` is empty and the dollars by
+    confidence are null.
     """
 
     records: int
@@ -69,6 +72,46 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
     conditional_savings_high_usd: Decimal | None = None
     outlier_calls: int = 0
     outlier_times: tuple[str, ...] = ()
+    included_calls: int | UnsetType = UNSET
+
+    @property
+    def metered_calls(self) -> int:
+        """Return the calls that the dollars are of."""
+        return self.records - (self.included_calls or 0)
+
+
+class UnknownField(Struct, frozen=True):
+    """A number in usage objects that we don't know, by the path of its name; "" for a text."""
+
+    name: str
+    calls: int
+    largest: int
+
+
+class ReportedModel(Struct, frozen=True, kw_only=True):
+    """The cost of a model's calls as their source reports it, and as counts and prices give it."""
+
+    provider: str
+    model: str
+    calls: int
+    reported_usd: Decimal
+    spend_usd: Decimal
+
+    @property
+    def difference_usd(self) -> Decimal:
+        return self.spend_usd - self.reported_usd
+
+
+class ReportedCosts(Struct, frozen=True, kw_only=True):
+    """Priced calls whose source reports a cost; the models that differ most come first.
+
+    The sums are of all models, the list has the first thousand.
+    """
+
+    calls: int
+    reported_usd: Decimal
+    spend_usd: Decimal
+    models: tuple[ReportedModel, ...]
 
 
 class DataQuality(Struct, frozen=True, kw_only=True):
@@ -76,8 +119,10 @@ class DataQuality(Struct, frozen=True, kw_only=True):
 
     Shares of spend and routes are those of priced calls. `routes_used_once` have a single call. Of
     `assumed_input_calls`, if there are any, the source doesn't say whether the input tokens include
-    the cached ones. `future_calls`, if there are any, are dated more than a day after they were
-    sent or, in an audit of an account, after the audit, which leaves them out.
+    the cached ones. `unknown_fields` are numbers in usage objects that we don't know, so their
+    calls may have cost more. `future_calls`, if there are any, are dated more than a day after they
+    were sent or, in an audit of an account, after the audit, which leaves them out.
+    `reported_costs` compares the costs that sources report, if there are any.
     """
 
     priced_tokens_pct: float = 100.0
@@ -88,6 +133,8 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     routes_used_once: int = 0
     assumed_input_calls: int | UnsetType = UNSET
     future_calls: int | UnsetType = UNSET
+    unknown_fields: tuple[UnknownField, ...] | UnsetType = UNSET
+    reported_costs: ReportedCosts | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):
@@ -155,8 +202,9 @@ class Report(Struct, frozen=True, kw_only=True):
     """The report document: everything that a page, a PDF or the API shows.
 
     The lists of models, routes and unpriced models have the first `LONGEST_LIST` entries; the
-    `other_` fields sum the others. `spend_by_day_and_model` has the most expensive models. Fields
-    with a default were added later, so stored documents may lack them.
+    `other_` fields sum the others. `spend_by_day_and_model` has the most expensive models. Calls
+    that a plan includes are in `plan_usage`, if there are any, and in no other dollars. Fields with
+    a default were added later, so stored documents may lack them.
     """
 
     audit: AuditSummary
@@ -179,6 +227,7 @@ class Report(Struct, frozen=True, kw_only=True):
     other_past_findings: int = 0
     wider_limits: tuple[WiderLimits, ...] = ()
     data_quality: DataQuality | None = None
+    plan_usage: PlanUsage | UnsetType = UNSET
 
     def to_json(self) -> bytes:
         """Encode as JSON, with dollars as numbers; the same report gives the same bytes."""

@@ -74,6 +74,44 @@ class UnpricedModel(Struct, frozen=True, kw_only=True):
         )
 
 
+class PlanSums(Struct, frozen=True, kw_only=True):
+    """The sums of calls that a plan includes.
+
+    `value_usd` is what they would have cost through the provider's API: no money was spent on them.
+    Calls without a price add to the counts only.
+    """
+
+    calls: int
+    unpriced_calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    value_usd: Decimal
+
+
+class PlanModel(PlanSums, frozen=True, kw_only=True):
+    provider: str
+    model: str
+
+
+class PlanRoute(PlanSums, frozen=True, kw_only=True):
+    route: str
+
+
+class PlanUsage(PlanSums, frozen=True, kw_only=True):
+    """The calls that a plan includes, which no other figure of a report counts.
+
+    The most valuable models and routes come first. The sums are of all of them, the lists have the
+    first thousand; the route of calls without tag and endpoint is empty. Times are ISO 8601 in UTC.
+    """
+
+    first_call: str
+    last_call: str
+    models: tuple[PlanModel, ...]
+    routes: tuple[PlanRoute, ...]
+
+
 class DailySpend(Struct, frozen=True, kw_only=True):
     """The calls of one route, provider, model and environment on one day in UTC.
 
@@ -94,6 +132,10 @@ class DailySpend(Struct, frozen=True, kw_only=True):
     cache_write_tokens: int
     cost_usd: Decimal
     list_usd: Decimal
+
+
+class DailyPlanUsage(DailySpend, frozen=True, kw_only=True):
+    """The same of calls that a plan includes: its dollars are value, and part of no spend."""
 
 
 class MergedCalls(Struct, frozen=True, kw_only=True):

@@ -9,19 +9,12 @@ from typing import Final
 
 import polars as pl
 
+from detectors.formats.columns import LABELS, NUMBERED_LABELS
+
 SAMPLED_CALLS: Final = 10_000
 MOST_CATEGORIES: Final = 1_000
 # Labels that numbers replace before rules run.
-REPEATED: Final = (
-    "provider",
-    "model",
-    "endpoint",
-    "tag",
-    "prefix_hash",
-    "prefix_hash_16k",
-    "prefix_hash_64k",
-    "session_id",
-)
+REPEATED: Final = (*(name for name in LABELS if name != "request_id"), *NUMBERED_LABELS)
 
 
 def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataFrame:

@@ -8,8 +8,9 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import times
-from detectors.engines.engine import Calls, Engine, Row
+from detectors.engines.engine import NO_LEVEL, Calls, Engine, Row
 from detectors.errors import UnreadableLogError
+from detectors.formats.columns import HASHES
 
 _TYPES: Final = {
     pl.Float64: "DOUBLE",
@@ -83,6 +84,19 @@ class DuckdbEngine(Engine):
     def read_times(self, table: Calls) -> Calls:
         read = times.text_sql("ts", _DAYS, "regexp_matches({0}, '{1}')")
         return _with_times(times.with_plain_texts(table), read)
+
+    def join_levels(self, table: Calls) -> Calls:
+        complete = f"[coalesce(level, '{NO_LEVEL}') FOR level IN {HASHES}]"
+        return _replaced(table, f"array_to_string({complete}, ' ')")
+
+    def write_digits(self, table: Calls) -> Calls:
+        return _replaced(table, f"lower(hex({HASHES}))")
+
+
+def _replaced(table: Calls, levels: str) -> Calls:
+    native = table.to_native().project(f"* REPLACE ({levels} AS {HASHES})")
+    replaced: Calls = nw.from_native(native)
+    return replaced
 
 
 def _with_times(table: Calls, at_us: str) -> Calls:

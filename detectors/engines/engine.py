@@ -10,10 +10,13 @@ from unicodedata import normalize
 import narwhals.stable.v2 as nw
 import polars as pl
 
+from detectors.formats.columns import HASHES
+
 Calls = nw.LazyFrame[Any]
 Row = dict[str, Any]
 Plan = Callable[..., Iterable[Calls]]
 
+NO_LEVEL: Final = "-"  # which no check accepts
 _ACCENTED: Final = r"[^\x00-\x7f]"
 _COMPOSED: Final = "composed"
 _MOST_PARTS: Final = 2**32  # of a key
@@ -105,9 +108,21 @@ class Engine:
     def with_plain_types(self, table: Calls) -> Calls:
         """Convert an engine's own column types to types that expressions can check.
 
-        If rows have an order, add their number as `row`.
+        If rows have an order, add their number as `row`. Hashes by level become a text, of lists
+        of texts and of bytes.
         """
-        return table
+        kind = table.collect_schema().get(HASHES)
+        if kind == nw.List(nw.String):
+            return self.join_levels(table)
+        return self.write_digits(table) if kind == nw.Binary else table
+
+    def join_levels(self, table: Calls) -> Calls:
+        """Join the texts of a list column, with a dash for what is missing."""
+        raise NotImplementedError
+
+    def write_digits(self, table: Calls) -> Calls:
+        """Turn a column of bytes into hexadecimal digits."""
+        raise NotImplementedError
 
     def with_plain_values(self, checked: Calls) -> Calls:
         """Convert the types of checked calls to those that windows can compute with."""

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 
-from detectors.engines.engine import Calls, Engine, Row
+from detectors.engines.engine import NO_LEVEL, Calls, Engine, Row
 from detectors.engines.times import find_microseconds
+from detectors.formats.columns import HASHES
 
 
 class PandasEngine(Engine):
@@ -31,6 +33,8 @@ class PandasEngine(Engine):
         frame = table.to_native().reset_index(drop=True)
         arrow = [name for name in frame.columns if isinstance(frame[name].dtype, pd.ArrowDtype)]
         frame = frame.assign(**{name: _from_arrow(frame[name]) for name in arrow})
+        if HASHES in frame.columns and frame[HASHES].dtype == object:
+            frame = frame.assign(**{HASHES: [_read_levels(value) for value in frame[HASHES]]})
         objects = [name for name in frame.columns if frame[name].dtype == object]
         common = {name: frame[name].convert_dtypes() for name in objects}
         typed = frame.assign(**common, row=range(len(frame)))
@@ -75,6 +79,14 @@ def _from_arrow(column: "pd.Series[Any]") -> "pd.Series[Any]":
     import pyarrow as pa  # only with Arrow columns
 
     return pa.chunked_array(pa.array(column.array)).to_pandas()
+
+
+def _read_levels(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if not isinstance(value, str) and isinstance(value, Sequence | np.ndarray):
+        return " ".join(each if isinstance(each, str) else NO_LEVEL for each in value)
+    return value
 
 
 def _plain_kind(kind: Any) -> str:

@@ -8,13 +8,14 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines.categories import categorize, compose_labels, with_equal_types
-from detectors.engines.engine import Calls, Engine, Plan, Row
+from detectors.engines.engine import NO_LEVEL, Calls, Engine, Plan, Row
 from detectors.engines.lookup import NO_ROW, gather, look_up, row_finder
 from detectors.engines.neighbors import filter_near, split_at_pauses
 from detectors.engines.numbering import Numbered, number_rows
 from detectors.engines.plans import has_planned, run_again
 from detectors.engines.times import find_microseconds
 from detectors.errors import UnreadableLogError
+from detectors.formats.columns import HASHES
 
 _PLANS_AT_ONCE: Final = 2
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
@@ -103,8 +104,20 @@ class PolarsEngine(Engine):
         return has_planned(name)
 
     def with_plain_types(self, table: Calls) -> Calls:
-        numbered: Calls = nw.from_native(table.to_native().with_row_index("row"))
+        plain = super().with_plain_types(table)
+        numbered: Calls = nw.from_native(plain.to_native().with_row_index("row"))
         return numbered
+
+    def join_levels(self, table: Calls) -> Calls:
+        levels = pl.col(HASHES).list.eval(pl.element().fill_null(NO_LEVEL)).list.join(" ")
+        joined: Calls = nw.from_native(table.to_native().with_columns(levels))
+        return joined
+
+    def write_digits(self, table: Calls) -> Calls:
+        written: Calls = nw.from_native(
+            table.to_native().with_columns(pl.col(HASHES).bin.encode("hex"))
+        )
+        return written
 
     def read_times(self, table: Calls) -> Calls:
         frame = self._collect(table)

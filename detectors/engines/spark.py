@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 
 import narwhals.stable.v2 as nw
 import polars as pl
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from detectors.engines import times
-from detectors.engines.engine import Calls, Engine, Row
+from detectors.engines.engine import NO_LEVEL, Calls, Engine, Row
 from detectors.errors import DetectorError, UnreadableLogError
+from detectors.formats.columns import HASHES
 
 _DAYS: Final = "unix_date(TRY_CAST({} AS DATE))"
 _LOCAL_MICROSECONDS: Final = "timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', ts)"
@@ -159,10 +160,21 @@ class SparkEngine(Engine):
         read = times.text_sql("ts", _DAYS, "{0} RLIKE '{1}'")
         return _with_times(times.with_plain_texts(table), read)
 
+    def join_levels(self, table: Calls) -> Calls:
+        return _with_levels(table, F.array_join(HASHES, " ", NO_LEVEL))
+
+    def write_digits(self, table: Calls) -> Calls:
+        return _with_levels(table, F.lower(F.hex(HASHES)))
+
     def number_labels(self, calls: Calls, name: str, labels: Sequence[str]) -> Calls:
         distinct = calls.to_native().select(*labels).distinct().sort(*labels)
         numbered: Calls = nw.from_native(distinct.withColumn(name, F.monotonically_increasing_id()))
         return self.keep(numbered)
+
+
+def _with_levels(table: Calls, levels: Column) -> Calls:
+    replaced: Calls = nw.from_native(table.to_native().withColumn(HASHES, levels))
+    return replaced
 
 
 def _with_times(table: Calls, at_us: str) -> Calls:

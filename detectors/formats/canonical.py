@@ -10,14 +10,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import BinaryIO, Final
+from operator import attrgetter
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from detectors.contract import InvalidRow, StoredRecord, UsageRecord, UsageRecordV2
+from detectors.contract import (
+    STORED_FIELDS,
+    UNITS,
+    InvalidRow,
+    StoredRecord,
+    UsageRecord,
+    UsageRecordV2,
+)
 from detectors.errors import UnreadableLogError
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import COLUMNS, columns_of, empty_value
+from detectors.formats.columns import COLUMNS, by_field, columns_of, empty_value
 from detectors.formats.fields import STANDARD_TIER
 from detectors.formats.moments import to_utc
 from detectors.formats.text.splitting import split_lines
@@ -48,25 +56,20 @@ class _Line(msgspec.Struct, omit_defaults=True, gc=False):
     service_tier: str = ""
 
 
-class _LineV2(_Line, omit_defaults=True, gc=False):
-    """A record with further fields."""
-
-    cache_write_1h_tokens: int = 0
-    reasoning_tokens: int = 0
-    audio_prompt_tokens: int = 0
-    audio_completion_tokens: int = 0
-    image_prompt_tokens: int = 0
-    image_completion_tokens: int = 0
-    web_searches: int = 0
-    prefix_hash_16k: str = ""
-    prefix_hash_64k: str = ""
-    environment: str = ""
-    session_id: str = ""
-    status: str = ""
-    region: str = ""
-    input_assumed: int = 0
-
-
+# The value of each further field where a call has none; `by_field` has None for what it makes.
+_EMPTY: Final = {
+    field.name: None if field.kind in ("units", "hashes") else empty_value(field.name)
+    for field in STORED_FIELDS
+    if field.name not in COLUMNS
+}
+# A record with further fields, whose order is that of the record too.
+_LineV2: Final = msgspec.defstruct(
+    "_LineV2",
+    [(name, Any, _EMPTY[name]) for name in _EMPTY],
+    bases=(_Line,),
+    omit_defaults=True,
+    gc=False,
+)
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(UsageRecord)
 _V2_DECODER: Final = msgspec.json.Decoder(StoredRecord)
@@ -80,13 +83,13 @@ def encode_records(records: Iterable[UsageRecord]) -> bytes:
 
 def encode_chunk(chunk: Chunk) -> bytes:
     """Return a chunk as canonical JSON Lines: its calls, then its invalid rows."""
-    columns = chunk.columns
+    columns = by_field(chunk.columns)
     # Exact to the microsecond in every year that a record may have, and by far the fastest way.
     seconds = [instant / 1_000_000 for instant in columns["ts"]]
     instants = msgspec.convert(seconds, list[datetime], strict=False)
-    line = _LineV2 if columns.keys() - set(COLUMNS) else _Line
+    line: type[msgspec.Struct] = _LineV2 if columns.keys() - set(COLUMNS) else _Line
     names = line.__struct_fields__[1:]
-    fields = (columns[name] if name in columns else repeat(empty_value(name)) for name in names)
+    fields = (columns[name] if name in columns else repeat(_EMPTY[name]) for name in names)
     lines = list(map(line, instants, *fields))
     return _ENCODER.encode_lines([*lines, *chunk.invalid] if chunk.invalid else lines)
 
@@ -137,16 +140,25 @@ def _unreadable_on_error() -> Iterator[None]:
 
 
 def _normalize_all(records: list[UsageRecord]) -> list[UsageRecord]:
-    """Return the records as they are stored, which those of a decoded batch of version 1 are."""
-    is_first_version = set(map(type, records)) == {UsageRecord}
-    if is_first_version and all([record.ts.tzinfo is UTC for record in records]):
-        return records
+    """Return the records as they are stored, which those of most decoded batches are."""
+    kinds = set(map(type, records))
+    if len(kinds) == 1 and all([record.ts.tzinfo is UTC for record in records]):
+        if kinds == {UsageRecord}:
+            return records
+        tiers = set(map(attrgetter("service_tier"), records))
+        units = list(map(attrgetter("units"), records))
+        if STANDARD_TIER not in tiers and units.count(None) == len(units):
+            return records
     return [_normalize(record) for record in records]
 
 
 def _normalize(record: UsageRecord) -> UsageRecord:
     if record.ts.tzinfo is not UTC:
         record = msgspec.structs.replace(record, ts=to_utc(record.ts))
-    if isinstance(record, UsageRecordV2) and record.service_tier == STANDARD_TIER:
-        record = msgspec.structs.replace(record, service_tier=None)
+    if isinstance(record, UsageRecordV2):
+        if record.service_tier == STANDARD_TIER:
+            record = msgspec.structs.replace(record, service_tier=None)
+        if record.units is not None:
+            units = {unit: record.units[unit] for unit in UNITS if record.units.get(unit)}
+            record = msgspec.structs.replace(record, units=units or None)
     return record

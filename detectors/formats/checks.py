@@ -1,17 +1,21 @@
 """Check columns for values that their types accept but the contract does not."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
-from detectors.contract import MAX_COUNT, PARTS, Part, UsageRecord, UsageRecordV2
+from detectors.contract import MAX_COUNT, PARTS, UNITS, Part, UsageRecord, UsageRecordV2
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
+    HASHES,
     LABELS,
+    OF_SOURCE,
     OPTIONAL_COUNTS,
     OPTIONAL_HASHES,
     OPTIONAL_LABELS,
     Columns,
+    by_field,
     present_columns,
 )
 from detectors.formats.fields import (
@@ -55,7 +59,17 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
     for part in PARTS:
         if part.name in columns:
             rows |= _find_excess(columns, part)
+    units = [name for name in UNITS if name in columns]
+    if units or HASHES in columns:
+        rows |= _find_unclean_units(columns, units)
     return rows
+
+
+def _find_unclean_units(columns: Columns, units: Sequence[str]) -> set[int]:
+    """Return the rows with wrong units or hashes by level, or that contradict others."""
+    given = [*units, *([HASHES] if HASHES in columns else [])]
+    found = {row for name in given for row, value in enumerate(columns[name]) if value}
+    return {row for row in found if isinstance(_read_row(columns, row), list)}
 
 
 def _find_excess(columns: Columns, part: Part) -> set[int]:
@@ -67,15 +81,19 @@ def _find_excess(columns: Columns, part: Part) -> set[int]:
     }
 
 
-def has_excess(record: UsageRecordV2) -> bool:
-    """Check for a part that exceeds its total."""
-    for part in PARTS:
-        own = getattr(record, part.name)
-        if own:
-            beside = getattr(record, part.beside) if part.beside else None
-            if own + (beside or 0) > (getattr(record, part.total) or 0):
-                return True
-    return False
+def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:
+    """Check for a record whose part exceeds its total."""
+    counts = list(map(attrgetter(part.name), records))
+    if not any(counts):
+        return False
+    return any(
+        own and own + _count(record, part.beside) > _count(record, part.total)
+        for own, record in zip(counts, records, strict=True)
+    )
+
+
+def _count(record: UsageRecordV2, name: str) -> int:
+    return (getattr(record, name) or 0) if name else 0
 
 
 def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
@@ -130,15 +148,18 @@ def _find_control_characters(texts: list[str]) -> set[int]:
 
 def find_problems(columns: Columns, row: int, names: Mapping[str, str]) -> list[Problem]:
     """Return the problems of an unclean row; `names` maps columns to their names in the log."""
-    names_of_row = present_columns(columns)
-    values = {
-        name: columns[name][row] for name in names_of_row if columns[name][row] not in (None, "")
-    }
-    if "ts" in values:
-        values["ts"] //= 1_000_000
-    found = read_record(values, LOG_RECORD)
+    found = _read_row(columns, row)
     problems = [] if isinstance(found, UsageRecord) else found  # the same rules rejected it
     return [problem._replace(field=names.get(problem.field, problem.field)) for problem in problems]
+
+
+def _read_row(columns: Columns, row: int) -> UsageRecord | list[Problem]:
+    own = by_field({name: [columns[name][row]] for name in present_columns(columns)})
+    values = {name: value for name, (value,) in own.items() if value not in (None, "")}
+    values = {name: value for name, value in values.items() if name not in OF_SOURCE}
+    if "ts" in values:
+        values["ts"] //= 1_000_000
+    return read_record(values, LOG_RECORD)
 
 
 def has_control_characters(texts: Iterable[str]) -> bool:

@@ -1,8 +1,9 @@
 """Calls as columns, which every reader returns.
 
 A column is a plain list with one entry per call. Absent values are the empty string or 0, so
-absent, null, "" and 0 are equal from here on; only `latency_ms` keeps its nulls. `ts` is
-microseconds since 1970 in UTC. Of the service tiers only those with prices of their own are kept.
+absent, null, "" and 0 are equal from here on; only `latency_ms` and `reported_usd` keep nulls.
+`ts` is microseconds since 1970 in UTC. Of the service tiers only those with prices of their own are
+kept. Each unit of `units` is a column of its own, and the levels of `prefix_hashes` are one text.
 
 `COLUMNS` always exist. A column of `OPTIONAL_COLUMNS`, the other fields of the second version of
 the record and of a stored one, exists only where some call has a value, so that ordinary logs cost
@@ -11,46 +12,58 @@ nothing.
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 from detectors.contract import (
+    LEVEL_DIGITS,
     RECORD_FIELDS,
     RECORD_V2_FIELDS,
+    SECONDS,
+    STORED_FIELDS,
+    UNITS,
+    V1_FIELDS,
     UsageRecord,
     UsageRecordV2,
+    names_of,
 )
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import EPOCH, MICROSECOND
 
 Columns = dict[str, list[Any]]
 
-LABELS: Final = ("provider", "model", "endpoint", "request_id", "tag")
-COUNTS: Final = (
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "declared_max_tokens",
-)
+LABELS: Final = names_of(V1_FIELDS, "provider", "model", "label")
+COUNTS: Final = names_of(V1_FIELDS, "count")
 COLUMNS: Final = ("ts", *LABELS, "prefix_hash", *COUNTS, "latency_ms", "service_tier")
-OPTIONAL_COUNTS: Final = (
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "audio_prompt_tokens",
-    "audio_completion_tokens",
-    "image_prompt_tokens",
-    "image_completion_tokens",
-    "web_searches",
-)
-OPTIONAL_HASHES: Final = ("prefix_hash_16k", "prefix_hash_64k")
-OPTIONAL_LABELS: Final = ("environment", "session_id", "status", "region")
+_OPTIONAL: Final = tuple(field for field in STORED_FIELDS if field.name not in COLUMNS)
+OPTIONAL_COUNTS: Final = (*names_of(_OPTIONAL, "count"), *UNITS)
+OPTIONAL_HASHES: Final = names_of(_OPTIONAL, "hash")
+OPTIONAL_LABELS: Final = names_of(_OPTIONAL, "label", "choice")
 # People write these, on systems that compose accents and on others that don't: they are compared
 # in Unicode's composed form (NFC).
 WRITTEN_LABELS: Final = ("endpoint", "tag", "environment", "session_id")
 ASSUMED: Final = "input_assumed"
-OPTIONAL_COLUMNS: Final = (*OPTIONAL_COUNTS, *OPTIONAL_HASHES, *OPTIONAL_LABELS, ASSUMED)
+UNKNOWN: Final = "unknown_fields"
+UNKNOWN_LARGEST: Final = "unknown_largest"
+# What is known of a record's source, and is no part of the call.
+OF_SOURCE: Final = (ASSUMED, UNKNOWN, UNKNOWN_LARGEST)
+REPORTED: Final = "reported_usd"
+HASHES: Final = "prefix_hashes"
+BILLING: Final = "billing"
+# Units are columns of their own, since most logs with units have one or two of them.
+_EXPANDED: Final = {"units": UNITS}
+OPTIONAL_COLUMNS: Final = tuple(
+    name for field in _OPTIONAL for name in _EXPANDED.get(field.name, (field.name,))
+)
 OPTIONAL_NUMBERS: Final = (*OPTIONAL_COUNTS, ASSUMED)
-_ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms")
+OPTIONAL_FLOATS: Final = (*SECONDS, REPORTED)
+# The columns that a table of calls may have: CSV, or a frame.
+TABLE_FIELDS: Final = tuple(
+    name for field in RECORD_V2_FIELDS for name in _EXPANDED.get(field, (field,))
+)
+# Labels that repeat and that rules only compare, so that numbers replace them.
+NUMBERED_LABELS: Final = ("prefix_hash", *OPTIONAL_HASHES, "session_id")
+_ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms", REPORTED)
 _PRICED_APART: Final = frozenset(SERVICE_TIERS)
 
 
@@ -78,20 +91,66 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
 
 
 def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
-    if set(map(type, records)) <= {UsageRecord}:
+    kinds = set(map(type, records))
+    if kinds <= {UsageRecord}:
         return {}
     columns: Columns = {}
-    for name in OPTIONAL_COLUMNS:
-        values = [getattr(record, name, None) for record in records]
-        if any(values):
-            empty = empty_value(name)
-            columns[name] = [value or empty for value in values]
+    for field in _OPTIONAL:
+        name = field.name
+        if kinds <= {UsageRecordV2} and name not in OF_SOURCE:
+            values = list(map(attrgetter(name), records))
+        else:
+            values = [getattr(record, name, None) for record in records]
+        columns |= optional_columns(name, values)
     return columns
+
+
+def optional_columns(name: str, values: Sequence[Any]) -> Columns:
+    """Return the columns of an optional field of the record; none if no call has a value."""
+    if not _have_value(name, values):
+        return {}
+    if name == "units":
+        named = {unit for units in values if units for unit in units}
+        return drop_empty(
+            {
+                unit: [(units or {}).get(unit, 0) for units in values]
+                for unit in UNITS
+                if unit in named
+            }
+        )
+    if name == HASHES:
+        return {name: ["".join(levels or ()) for levels in values]}
+    empty = empty_value(name)
+    return {name: [empty if value is None else value for value in values]}
+
+
+def by_field(columns: Columns) -> Columns:
+    """Return the columns with units and lists of hashes as the record has them; None if absent."""
+    units = [unit for unit in UNITS if unit in columns]
+    fields = {name: column for name, column in columns.items() if name not in units}
+    if units:
+        rows = zip(*(columns[unit] for unit in units), strict=True)
+        fields["units"] = [
+            {unit: amount for unit, amount in zip(units, row, strict=True) if amount} or None
+            for row in rows
+        ]
+    if HASHES in columns:
+        fields[HASHES] = [_split_levels(text) or None for text in columns[HASHES]]
+    return fields
+
+
+def _split_levels(text: str) -> list[str]:
+    return [text[start : start + LEVEL_DIGITS] for start in range(0, len(text), LEVEL_DIGITS)]
 
 
 def empty_value(name: str) -> Any:
     """Return the value of an optional column where a call has none."""
-    return 0 if name in OPTIONAL_NUMBERS else ""
+    return 0 if name in OPTIONAL_NUMBERS else None if name == REPORTED else ""
+
+
+def _have_value(name: str, values: Sequence[Any]) -> bool:
+    """Check for a value; that a source reports no cost is one."""
+    return values.count(None) < len(values) if name == REPORTED else any(values)
 
 
 def present_columns(names: Iterable[str]) -> tuple[str, ...]:
@@ -105,7 +164,7 @@ def drop_empty(columns: Columns) -> Columns:
     return {
         name: column
         for name, column in columns.items()
-        if name not in OPTIONAL_COLUMNS or any(column)
+        if name not in OPTIONAL_COLUMNS or _have_value(name, column)
     }
 
 
@@ -128,12 +187,13 @@ def records_of(columns: Columns) -> list[UsageRecord]:
 
     They are of the first version unless a call has a field of the second.
     """
-    names = [name for name in RECORD_V2_FIELDS if name in columns]
-    is_second = any(any(columns[name]) for name in names if name not in RECORD_FIELDS)
+    given = by_field(columns)
+    names = [name for name in RECORD_V2_FIELDS if name in given]
+    is_second = any(_have_value(name, given[name]) for name in names if name not in RECORD_FIELDS)
     struct = UsageRecordV2 if is_second else UsageRecord
     names = names if is_second else list(RECORD_FIELDS)
     values = [
-        columns[name] if name in _ZERO_IS_A_VALUE else [value or None for value in columns[name]]
+        given[name] if name in _ZERO_IS_A_VALUE else [value or None for value in given[name]]
         for name in names
     ]
     values[0] = [EPOCH + timedelta(microseconds=ts) for ts in columns["ts"]]

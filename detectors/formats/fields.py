@@ -5,33 +5,48 @@ by type first and use this module only for values that the typed decoder rejects
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Meta
 
 from detectors.contract import (
+    FIELDS_OF_UNITS,
     LABEL_PATTERN,
+    LEVEL_DIGITS,
+    LEVELS,
+    LEVELS_OF_HASHES,
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
+    MAX_REPORTED_USD,
+    MAX_UNITS,
     PARTS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
     REQUIRED_FIELDS,
-    STATUSES,
+    SECONDS,
+    STORED_FIELDS,
+    UNITS,
+    V1_FIELDS,
+    V2_FIELDS,
+    RecordField,
     UsageRecord,
     UsageRecordV2,
+    find_excess,
 )
 from detectors.formats.moments import read_any_moment, read_instant, read_moment
-from detectors.formats.problems import Problem
+from detectors.formats.problems import Problem, shown_name
 
-STANDARD_TIER: Final = "standard"
-SERVICE_TIERS: Final = ("batch", "flex", "priority", "fast")  # those with prices of their own
+# Those after the first have prices of their own.
+STANDARD_TIER, *_TIERS = next(each.choices for each in V2_FIELDS if each.name == "service_tier")
+SERVICE_TIERS: Final = tuple(_TIERS)
 
 LABEL_TEXT: Final = re.compile(LABEL_PATTERN)
 PROVIDER_TEXT: Final = re.compile(PROVIDER_PATTERN)
 _PREFIX_HASH: Final = re.compile(PREFIX_HASH_PATTERN)
+_LEVEL: Final = re.compile(rf"^[0-9a-f]{{{LEVEL_DIGITS}}}\Z")
 _WORD_PATTERN: Final = r"^[a-z0-9_]{1,40}\Z"
 _WORD: Final = re.compile(_WORD_PATTERN)
 # A constant of a provider's API, such as `end_turn`: too little to hold text.
@@ -51,6 +66,60 @@ def read_latency(value: object) -> float:
     if not 0 <= value <= MAX_LATENCY_MS:
         raise ValueError
     return float(value)
+
+
+def read_usd(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError
+    if not 0 <= value <= MAX_REPORTED_USD:
+        raise ValueError
+    return float(value)
+
+
+def read_seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
+        raise ValueError
+    return value
+
+
+class UnitsError(ValueError):
+    """Some units of a record are wrong."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+def read_units(value: object) -> dict[str, float]:
+    if not isinstance(value, Mapping) or len(value) > MAX_UNITS:
+        raise ValueError
+    problems, read = list[Problem](), dict[str, float]()
+    for key, amount in value.items():
+        field = UNIT_FIELDS.get(key)
+        if field is None:
+            name = shown_name(key, "")
+            shown = f"units.{name}" if name else "a key that is not a field name in units"
+            problems.append(Problem("unknown", shown))
+            continue
+        try:
+            read[key] = field.read(amount)  # type: ignore[assignment]
+        except (ValueError, OverflowError):
+            problems.append(Problem("bad", f"units.{key}", field.expected))
+    if problems:
+        raise UnitsError(problems)
+    return read
+
+
+def read_levels(value: object) -> list[str]:
+    if not isinstance(value, list | tuple) or not 0 < len(value) <= len(LEVELS):
+        raise ValueError
+    if not all(isinstance(text, str) and _LEVEL.match(text) for text in value):
+        raise ValueError
+    return list(value)
+
+
+def refuse(value: object) -> object:
+    raise ValueError
 
 
 def read_label(value: object) -> str:
@@ -89,14 +158,8 @@ def read_prefix_hash(value: object) -> str:
     return value
 
 
-def read_status(value: object) -> str:
-    if value not in STATUSES:
-        raise ValueError
-    return str(value)
-
-
-def read_service_tier(value: object) -> str:
-    if value not in SERVICE_TIERS and value != STANDARD_TIER:
+def read_choice(choices: Collection[str], value: object) -> str:
+    if value not in choices:
         raise ValueError
     return str(value)
 
@@ -113,6 +176,7 @@ class Field(NamedTuple):
     read: Callable[[object], object]
     expected: str
     is_text: bool = False
+    is_list: bool = False
 
 
 COUNT: Final = Field(read_count, f"an integer from 0 to {MAX_COUNT}")
@@ -130,8 +194,14 @@ ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 WORD: Final = Field(read_word, "a word of at most 40 lowercase letters, digits, underscores")
 PREFIX_HASH: Final = Field(read_prefix_hash, "64 hexadecimal digits", is_text=True)
 
-RECORD: Final[Mapping[str, Field]] = {
-    "ts": INSTANT,
+SECONDS_OF_UNIT: Final = Field(read_seconds, f"a number from 0 to {MAX_COUNT}")
+# Units by the price book's names; those that a field of the record counts are never accepted.
+UNIT_FIELDS: Final[Mapping[object, Field]] = {
+    **{unit: SECONDS_OF_UNIT if unit in SECONDS else COUNT for unit in UNITS},
+    **{unit: Field(refuse, f"given as {field}") for unit, field in FIELDS_OF_UNITS.items()},
+}
+_KINDS: Final[Mapping[str, Field]] = {
+    "instant": INSTANT,
     "provider": Field(
         read_provider,
         "a lowercase label of at most 64 letters, digits, dots, dashes, underscores",
@@ -142,46 +212,39 @@ RECORD: Final[Mapping[str, Field]] = {
         f"a string of 1 to {MAX_LABEL_LENGTH} characters without control characters",
         is_text=True,
     ),
-    "prompt_tokens": COUNT,
-    "completion_tokens": COUNT,
-    "cached_tokens": COUNT,
-    "cache_write_tokens": COUNT,
-    "latency_ms": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
-    "endpoint": LABEL,
-    "request_id": LABEL,
-    "tag": LABEL,
-    "declared_max_tokens": COUNT,
-    "prefix_hash": PREFIX_HASH,
-}
-RECORD_V2: Final[Mapping[str, Field]] = {
-    **RECORD,
-    "service_tier": Field(
-        read_service_tier,
-        f"one of {', '.join((STANDARD_TIER, *SERVICE_TIERS))}",
-        is_text=True,
+    "count": COUNT,
+    "latency": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
+    "label": LABEL,
+    "hash": PREFIX_HASH,
+    "usd": Field(read_usd, f"a number from 0 to {MAX_REPORTED_USD:.0f}"),
+    "hashes": Field(
+        read_levels,
+        f"1 to {len(LEVELS)} strings of {LEVEL_DIGITS} lowercase hexadecimal digits",
+        is_list=True,
     ),
-    "cache_write_1h_tokens": COUNT,
-    "reasoning_tokens": COUNT,
-    "audio_prompt_tokens": COUNT,
-    "audio_completion_tokens": COUNT,
-    "image_prompt_tokens": COUNT,
-    "image_completion_tokens": COUNT,
-    "web_searches": COUNT,
-    "prefix_hash_16k": PREFIX_HASH,
-    "prefix_hash_64k": PREFIX_HASH,
-    "environment": LABEL,
-    "session_id": LABEL,
-    "status": Field(read_status, f"one of {', '.join(STATUSES)}", is_text=True),
-    "region": LABEL,
+    "units": Field(
+        read_units, f"an object of at most {MAX_UNITS} numbers, by the price book's names of units"
+    ),
+    "mark": Field(read_mark, "1"),
 }
+
+
+def _field_of(field: RecordField) -> Field:
+    if field.kind in _KINDS:
+        return _KINDS[field.kind]
+    read = partial(read_choice, field.choices)
+    return Field(read, f"one of {', '.join(field.choices)}", is_text=True)
+
+
+RECORD: Final[Mapping[str, Field]] = {field.name: _field_of(field) for field in V1_FIELDS}
+RECORD_V2: Final[Mapping[str, Field]] = {field.name: _field_of(field) for field in V2_FIELDS}
 # Logs write times and providers in more ways, and name tiers that have no price of their own. What
 # `scrub` writes may have a mark that no other record has.
 LOG_RECORD: Final[Mapping[str, Field]] = {
-    **RECORD_V2,
+    **{field.name: _field_of(field) for field in STORED_FIELDS},
     "ts": MOMENT,
     "provider": RECORD["provider"]._replace(read=read_any_provider),
     "service_tier": LABEL,
-    "input_assumed": Field(read_mark, "1"),
 }
 
 
@@ -199,17 +262,52 @@ def read_record(
             continue
         try:
             read[name] = fields[name].read(values[name])
+        except UnitsError as error:
+            problems += error.problems
         except (ValueError, OverflowError):
             problems.append(Problem("bad", name, fields[name].expected))
-    problems += _find_excess(read, {problem.field for problem in problems})
+    problems += find_contradictions(read, {problem.field for problem in problems})
     if problems:
         return problems
     return (UsageRecord if fields is RECORD else UsageRecordV2)(**read)
 
 
-def _find_excess(read: Mapping[str, object], bad: Collection[str]) -> list[Problem]:
-    """Return the problems of parts that exceed their total, if that is not bad."""
+def find_contradictions(read: Mapping[str, Any], bad: Collection[str] = ()) -> list[Problem]:
+    """Return the problems of values that don't fit others, if those are not bad.
+
+    These are parts that exceed their total, and hashes of the same prefix that differ.
+    """
     counts = {name: value for name, value in read.items() if type(value) is int}
+    problems = _find_excess(counts, bad)
+    if read.get("units"):
+        problems += [
+            excess_of(unit, total)
+            for unit, total in find_excess(counts, read["units"])
+            if total not in bad
+        ]
+    levels = read.get("prefix_hashes")
+    if levels:
+        for name, level in LEVELS_OF_HASHES.items():
+            text = read.get(name)
+            if text and level < len(levels) and text[:LEVEL_DIGITS].lower() != levels[level]:
+                problems.append(other_hash(name))
+    return problems
+
+
+def excess_of(unit: str, total: str) -> Problem:
+    """Return the problem of a unit that exceeds what a total leaves for it."""
+    whole = f"units.{total}" if total in UNITS else total
+    return Problem("bad", f"units.{unit}", f"at most {whole} less its other parts")
+
+
+def other_hash(name: str) -> Problem:
+    """Return the problem of levels that differ from another hash of the same prefix."""
+    level = LEVELS_OF_HASHES[name] + 1
+    expected = f"the beginning of the other hashes: level {level} is that of {name}"
+    return Problem("bad", "prefix_hashes", expected)
+
+
+def _find_excess(counts: Mapping[str, int], bad: Collection[str]) -> list[Problem]:
     return [
         Problem("bad", part.name, part.expected)
         for part in PARTS

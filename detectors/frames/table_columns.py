@@ -1,37 +1,37 @@
-"""Checks the columns of a caller's dataframe as expressions, without fetching a value.
+"""Checks the columns of a caller's dataframe as expressions, without fetching a value."""
 
-The problems of a row are one number, with a digit for each column.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Final
 
-import msgspec
 import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import (
+    LEVEL_DIGITS,
+    LEVELS,
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
-    PARTS,
+    MAX_REPORTED_USD,
     REQUIRED_FIELDS,
-    STATUSES,
+    SECONDS,
+    V2_FIELDS,
     InvalidRow,
-    Part,
 )
 from detectors.engines import Calls, Engine
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
+    HASHES,
     OPTIONAL_COLUMNS,
     OPTIONAL_HASHES,
     OPTIONAL_NUMBERS,
+    REPORTED,
     WRITTEN_LABELS,
     empty_value,
     present_columns,
 )
-from detectors.formats.fields import LOG_RECORD, SERVICE_TIERS
+from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import (
     FIRST_MICROSECOND,
     LAST_MICROSECOND,
@@ -39,7 +39,13 @@ from detectors.formats.moments import (
     NO_TIME,
     UNITS,
 )
-from detectors.formats.problems import Problem, describe
+from detectors.frames.table_problems import (
+    CheckedColumn,
+    describe_problems,
+    encode,
+    is_invalid,
+    problem_columns,
+)
 from detectors.frames.usage_log import FIRST_INVALID
 
 # No anchors at the end, because engines write them differently.
@@ -50,18 +56,23 @@ _PROVIDER_LENGTH: Final = 64
 _HASH_LENGTH: Final = 64
 _COUNTS: Final = (*COUNTS, *OPTIONAL_NUMBERS)
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
-_PLACES: Final = {name: place for place, name in enumerate((*COLUMNS, *OPTIONAL_COLUMNS))}
-_PARTS: Final = {part.name: part for part in PARTS}
+_MOST: Final = {
+    "latency_ms": MAX_LATENCY_MS,
+    REPORTED: MAX_REPORTED_USD,
+    **dict.fromkeys(SECONDS, MAX_COUNT),
+}
+_LEVEL: Final = f"[0-9a-f]{{{LEVEL_DIGITS}}}"
+_LEVELS_TEXT: Final = f"^{_LEVEL}(?: ?{_LEVEL}){{0,{len(LEVELS) - 1}}}$"
+_NO_LEVELS: Final = "[^0-9a-f ]"  # a line break, before which some engines find an end
+_CHOICES: Final = {field.name: field.choices for field in V2_FIELDS if field.choices}
 # These exist in checked calls only if some call has a value.
 SPARSE: Final = ("latency_ms", "service_tier", *OPTIONAL_COLUMNS)
 
 
 def with_problems(table: Calls, engine: Engine) -> Calls:
-    """Return the columns of checked calls, and `problems` with a digit in base 3 for each field.
+    """Return the columns of checked calls, and the numbers of `table_problems`.
 
-    A digit is 0 for a valid value and 1 for a bad one; 2 for a missing one or, in an optional
-    column, for a part that exceeds its total. Columns of checked calls are those of a frame of
-    calls, with the time as the number `at_us`.
+    Columns of checked calls are those of a frame of calls, with the time as the number `at_us`.
     """
     table = _with_times(engine.compose(table, WRITTEN_LABELS), engine)
     schema = table.collect_schema()
@@ -71,35 +82,27 @@ def with_problems(table: Calls, engine: Engine) -> Calls:
         name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
         for name in names
     }
-    problems = nw.lit(0, nw.Int64)
-    for name, column in columns.items():
-        is_over = _is_over(_PARTS[name], columns) if name in _PARTS else None
-        problems = problems + _digit(column, is_over) * 3 ** _PLACES[name]
     row = [name for name in schema.names() if name == "row"]
     values = (
         column.value.alias("at_us" if name == "ts" else name)
         for name, column in columns.items()
         if name in schema or name not in SPARSE
     )
-    return table.select(*row, *values, problems.alias("problems"))
-
-
-def _is_over(part: Part, columns: "Mapping[str, _CheckedColumn]") -> nw.Expr:
-    total, own = columns[part.total], columns[part.name].value
-    beside = columns[part.beside].value if part.beside in columns else nw.lit(0, nw.Int64)
-    return (own > 0) & (own + beside > total.value) & ~(total.is_bad | total.is_missing)
+    return table.select(*row, *values, *encode(columns))
 
 
 def count_rows(checked: Calls) -> Calls:
     """Count the rows of each combination of problems, and those with a value in sparse columns."""
-    names = [name for name in SPARSE if name in checked.collect_schema().names()]
+    known = checked.collect_schema().names()
+    names, problems = [name for name in SPARSE if name in known], problem_columns(known)
     has_value = [_has_value(name).cast(nw.Int64).alias(name) for name in names]
-    grouped = checked.select("problems", *has_value).group_by("problems")
+    grouped = checked.select(*problems, *has_value).group_by(*problems)
     return grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in names))
 
 
 def _has_value(name: str) -> nw.Expr:
-    return ~nw.col(name).is_null() if name == "latency_ms" else nw.col(name) != empty_value(name)
+    is_nullable = name in ("latency_ms", REPORTED)
+    return ~nw.col(name).is_null() if is_nullable else nw.col(name) != empty_value(name)
 
 
 def _with_times(table: Calls, engine: Engine) -> Calls:
@@ -149,14 +152,6 @@ def _is_within(time: nw.Expr, units: int) -> nw.Expr:
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 
-class _CheckedColumn(msgspec.Struct, frozen=True):
-    """A column's value in the schema of calls, and which rows are bad or missing."""
-
-    value: nw.Expr
-    is_bad: nw.Expr
-    is_missing: nw.Expr
-
-
 def _is_fine(name: str, labels: pl.Series) -> bool:
     """Check whether all labels of a column are valid, and as checked calls have them."""
     value, is_fine = _label(name, nw.String())
@@ -165,32 +160,34 @@ def _is_fine(name: str, labels: pl.Series) -> bool:
     return bool(given.select(is_same)["is_same"].all())
 
 
-def _plain_label(name: str) -> "_CheckedColumn":
+def _plain_label(name: str) -> CheckedColumn:
     """Return a column whose labels are all valid, so that only absent ones are left to find."""
     is_missing = nw.col(name).is_null() if name in REQUIRED_FIELDS else nw.lit(value=False)
-    return _CheckedColumn(nw.col(name).fill_null(""), nw.lit(value=False), is_missing)
+    return CheckedColumn(nw.col(name).fill_null(""), nw.lit(value=False), is_missing)
 
 
-def _read_column(name: str, kind: nw.dtypes.DType | None) -> _CheckedColumn:
+def _read_column(name: str, kind: nw.dtypes.DType | None) -> CheckedColumn:
     if kind is None:
-        return _CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
+        return CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
     column, is_absent = nw.col(name), nw.col(name).is_null()
     if kind.is_float():
         is_absent = is_absent | column.is_nan().fill_null(value=False)
     if name == "ts":
         value, is_fine = nw.col("at_us"), _is_within(nw.col("at_us"), 1)
-    elif name in _COUNTS or name == "latency_ms":
+    elif name in _COUNTS or name in _MOST:
         value, is_fine = _number(name, kind)
     else:
         value, is_fine = _label(name, kind)
     is_bad = ~is_fine.fill_null(value=False) & ~is_absent
     is_missing = is_absent if name in REQUIRED_FIELDS else nw.lit(value=False)
-    return _CheckedColumn(value, is_bad, is_missing)
+    return CheckedColumn(value, is_bad, is_missing)
 
 
 def _absent(name: str) -> nw.Expr:
-    if name == "latency_ms":
+    if name in ("latency_ms", REPORTED):
         return nw.lit(None, nw.Float64)
+    if name in SECONDS:
+        return nw.lit(0.0)
     return nw.lit(0, nw.Int64) if name in _COUNTS else nw.lit("")
 
 
@@ -199,10 +196,11 @@ def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
     if not kind.is_numeric():
         return _absent(name), nw.lit(value=False)
     value = nw.col(name) if kind.is_integer() else nw.col(name).cast(nw.Float64)
-    if name == "latency_ms":
+    if name in _MOST:
         value = value.cast(nw.Float64)
-        is_fine = (value >= 0) & (value <= MAX_LATENCY_MS)
-        return nw.when(is_fine).then(value), is_fine
+        is_fine = (value >= 0) & (value <= _MOST[name])
+        valid = nw.when(is_fine).then(value)
+        return valid.otherwise(nw.lit(0.0)) if name in SECONDS else valid, is_fine
     is_fine = (value >= 0) & (value <= MAX_COUNT)
     if not kind.is_integer():
         is_fine = is_fine & (value.floor() == value)
@@ -224,8 +222,11 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
         text = text.str.to_lowercase()
         is_fine = (length > 0) & (length <= _PROVIDER_LENGTH) & ~text.str.contains(_NO_PROVIDER)
         return text, is_fine
-    if name == "status":
-        return text, text.is_in(("", *STATUSES))
+    if name == HASHES:
+        is_fine = text.str.contains(_LEVELS_TEXT) & ~text.str.contains(_NO_LEVELS) | (length == 0)
+        return text.str.replace_all(" ", "", literal=True), is_fine
+    if name in _CHOICES:
+        return text, text.is_in(("", *_CHOICES[name]))
     if name in _HASHES:
         is_fine = (length == _HASH_LENGTH) & ~text.str.contains(_NO_HASH) | (length == 0)
         return text.str.to_lowercase(), is_fine
@@ -233,25 +234,10 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
     return text, is_fine & (length > 0) if name == "model" else is_fine
 
 
-def _digit(column: _CheckedColumn, is_over: nw.Expr | None = None) -> nw.Expr:
-    is_two = column.is_missing if is_over is None else is_over
-    bad_or_fine = nw.when(column.is_bad).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
-    return nw.when(is_two).then(nw.lit(2, nw.Int64)).otherwise(bad_or_fine)
-
-
-def describe_problems(problems: int) -> str:
-    """Return the reason for the digits of `problems`."""
-    states = {name: problems // 3**place % 3 for name, place in _PLACES.items()}
-    found = [Problem("missing", name) for name in REQUIRED_FIELDS if states[name] == 2]
-    found += [
-        Problem("bad", name, LOG_RECORD[name].expected) for name in LOG_RECORD if states[name] == 1
-    ]
-    found += [Problem("bad", name, _PARTS[name].expected) for name in _PARTS if states[name] == 2]
-    return describe(found)
-
-
 def first_invalid(checked: Calls, engine: Engine) -> Iterable[InvalidRow]:
     """Yield the first invalid rows, in their order."""
-    listed = checked.filter(nw.col("problems") > 0).select("row", "problems").head(FIRST_INVALID)
+    known = checked.collect_schema().names()
+    problems = problem_columns(known)
+    listed = checked.filter(is_invalid(problems)).select("row", *problems).head(FIRST_INVALID)
     for row in engine.fetch(listed):
-        yield InvalidRow(row["row"] + 1, describe_problems(row["problems"]))
+        yield InvalidRow(row["row"] + 1, describe_problems(row, known))

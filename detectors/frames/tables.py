@@ -9,17 +9,13 @@ from functools import partial
 
 import narwhals.stable.v2 as nw
 
-from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS, InvalidRows
+from detectors.contract import REQUIRED_FIELDS, InvalidRows
 from detectors.engines import Calls, Engine
 from detectors.errors import UnreadableLogError
+from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
-from detectors.frames.table_columns import (
-    SPARSE,
-    count_rows,
-    describe_problems,
-    first_invalid,
-    with_problems,
-)
+from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
+from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
 from detectors.frames.usage_log import CheckedCalls
 
 
@@ -39,19 +35,20 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     checked = engine.keep_checked(table, partial(with_problems, engine=engine))
     counts = engine.fetch(count_rows(checked))
     reasons: dict[str, int] = {}
+    known = checked.collect_schema().names()
     for count in counts:
-        if count["problems"]:
-            reason = describe_problems(count["problems"])
+        if reason := describe_problems(count, known):
             reasons[reason] = reasons.get(reason, 0) + count["rows"]
     invalid = InvalidRows(
         count=sum(reasons.values()),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
         first=tuple(first_invalid(checked, engine)) if reasons and engine.has_order else (),
     )
-    valid = checked.filter(nw.col("problems") == 0) if reasons else checked
-    fine = next((count for count in counts if not count["problems"]), {})
+    problems = problem_columns(known)
+    valid = checked.filter(~is_invalid(problems)) if reasons else checked
+    fine = next((count for count in counts if not describe_problems(count, known)), {})
     unused = [name for name in SPARSE if name in counts[0] and not fine.get(name)] if counts else []
-    calls = valid.drop("problems", *unused, *(["row"] if engine.has_order else []))
+    calls = valid.drop(*problems, *unused, *(["row"] if engine.has_order else []))
     rows = sum(count["rows"] for count in counts)
     return CheckedCalls(engine.with_plain_values(calls), rows, invalid)
 
@@ -59,7 +56,7 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
 def _check_columns(names: Sequence[str]) -> None:
     offenders = Offenders()
     for number, name in enumerate(names, 1):
-        if name.lower() not in RECORD_V2_FIELDS:
+        if name.lower() not in TABLE_FIELDS:
             offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
     if offenders.named:
         raise contract_error(offenders)

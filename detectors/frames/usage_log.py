@@ -18,7 +18,9 @@ from detectors.formats import Chunk
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
+    HASHES,
     OPTIONAL_COLUMNS,
+    OPTIONAL_FLOATS,
     OPTIONAL_HASHES,
     OPTIONAL_NUMBERS,
     WRITTEN_LABELS,
@@ -30,8 +32,8 @@ from detectors.formats.columns import (
 
 FIRST_INVALID: Final = 100
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
-# One row per call; nulls only in latency_ms. Absent labels are "" and absent counts 0. A log has a
-# column of `OPTIONAL_CALLS` too, in this order, where some call has a value.
+# One row per call; nulls only in latency_ms and reported_usd. Absent labels are "", absent counts
+# 0. A log has a column of `OPTIONAL_CALLS` too, in this order, where some call has a value.
 CALLS: Final = pl.Schema(
     {
         "ts": pl.Datetime("us", "UTC"),
@@ -51,10 +53,17 @@ CALLS: Final = pl.Schema(
     }
 )
 OPTIONAL_CALLS: Final = pl.Schema(
-    {name: pl.Int64() if name in OPTIONAL_NUMBERS else pl.String() for name in OPTIONAL_COLUMNS}
+    {
+        name: pl.Float64()
+        if name in OPTIONAL_FLOATS
+        else pl.Int64()
+        if name in OPTIONAL_NUMBERS
+        else pl.String()
+        for name in OPTIONAL_COLUMNS
+    }
 )
 _HASHES: Final = ("prefix_hash", *OPTIONAL_HASHES)
-_NUMBERS: Final = (*COUNTS, *OPTIONAL_NUMBERS, "latency_ms")
+_NUMBERS: Final = (*COUNTS, *OPTIONAL_NUMBERS, *OPTIONAL_FLOATS, "latency_ms")
 
 
 @dataclass
@@ -79,10 +88,14 @@ class InvalidTally:
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was counted already of a log's calls: rows by day, and by provider and model."""
+    """What was counted already of a log's metered calls: rows by day, and by provider and model.
+
+    `has_included` says whether some of the log's calls may be included in a plan.
+    """
 
     days: list[dict[str, Any]]
     models: list[dict[str, Any]]
+    has_included: bool = False
 
 
 class ReadRows:
@@ -199,9 +212,23 @@ def _series(name: str, values: list[Any]) -> pl.Series:
 def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
     """Write the calls as Parquet, with the invalid rows; the same log gives the same bytes."""
     metadata = {_INVALID_ROWS: msgspec.json.encode(log.invalid).decode()}
-    log.frame.rechunk().write_parquet(
+    to_bytes(log.frame).rechunk().write_parquet(
         file, compression="zstd", row_group_size=250_000, metadata=metadata
     )
+
+
+def to_bytes(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls as files have them: hashes by level take half as many bytes as digits."""
+    if HASHES not in frame.columns:
+        return frame
+    return frame.with_columns(pl.col(HASHES).cast(pl.String).str.decode("hex"))
+
+
+def from_bytes(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls of a file with texts for hashes by level."""
+    if frame.schema.get(HASHES) != pl.Binary:
+        return frame
+    return frame.with_columns(pl.col(HASHES).bin.encode("hex"))
 
 
 def read_log(file: Path | BinaryIO) -> UsageLog:
@@ -210,7 +237,7 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
         with _opened(file) as opened:
             metadata = pl.read_parquet_metadata(opened)
             opened.seek(0)
-            frame = pl.read_parquet(opened)
+            frame = from_bytes(pl.read_parquet(opened))
         invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UnreadableLogError("The file is not a frame of calls in Parquet.") from error

@@ -23,6 +23,7 @@ from detectors.wording.figures import counted
 from detectors.wording.headline import basis, first_actions, sentence, tiles
 from detectors.wording.impact import amount, how_sure, impact_alone
 from detectors.wording.names import SEVERITY_WORDS, detector_name
+from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.projection import per_month
 from detectors.wording.quality import warnings
 
@@ -41,13 +42,14 @@ def show_report(report: Report) -> str:
             body += paragraph(
                 f"And {counted(more, 'smaller finding')}: see report.findings", "quiet"
             )
-    return cell(body + show_quality(report) + show_assumptions(report))
+    sections = (show_plan_usage, show_quality, show_assumptions)
+    return cell(body + "".join(show(report) for show in sections))
 
 
 def first_screen(report: Report) -> str:
     """Render the headline, its figures, and what to fix first."""
     body = f"<h1>{text(sentence(report))}</h1>"
-    if report.audit.records:
+    if report.audit.metered_calls:
         body += show_tiles(tiles(report.audit))
     actions = first_actions(report)
     if actions:
@@ -62,6 +64,20 @@ def _action(finding: Finding, methods: Sequence[Method]) -> str:
         f"<b>{text(impact_alone(finding))}</b>: {text(action(finding, methods))}"
         f'<p class="quiet">{where} · {text(how_sure(finding))}</p>'
     )
+
+
+def show_plan_usage(report: Report) -> str:
+    """Render the calls that a plan includes, with their value; "" without any."""
+    notes = "".join(map(paragraph, plan_notes(report)))
+    tables = "".join(
+        table(
+            each.headings,
+            [[text(cell) for cell in row] for row in each.rows],
+            numbers=range(each.labels, len(each.headings)),
+        )
+        for each in plan_tables(report)
+    )
+    return f"<h2>{PLAN_HEADING}</h2>{notes}{tables}" if notes else ""
 
 
 def show_quality(report: Report) -> str:

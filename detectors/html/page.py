@@ -12,6 +12,7 @@ from detectors.html.findings import (
     first_screen,
     list_findings,
     show_assumptions,
+    show_plan_usage,
     show_quality,
 )
 from detectors.html.markup import STYLE, figure, paragraph, table, text
@@ -57,6 +58,7 @@ def _parts(report: Report) -> Iterator[str]:
         yield paragraph("We found nothing to fix in these calls.")
     yield from (paragraph(line, "quiet") for line in footnotes(report))
     yield from _past(report)
+    yield show_plan_usage(report)
     yield show_quality(report)
     yield from _left_out(report)
     yield show_assumptions(report)

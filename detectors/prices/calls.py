@@ -23,7 +23,9 @@ a value, so a rule asks for the schema first. None of them is null either:
 * `session`: number of the `session_id`, 0 for none.
 * `environment`, `status` (`ok`, `error`, `cancelled`), `region`: texts, "" where absent.
 * `service_tier`: `batch`, `flex`, `priority`, `fast`; "" for the standard tier.
-* `latency_ms`: Float64, -1.0 where absent.
+* `billing`: `metered`, `included`; "" where absent.
+* the units of the record's `units`: Int64 or, of seconds, Float64; 0 where absent.
+* `latency_ms`, `reported_usd`: Float64, -1.0 where absent.
 
 Before pricing, the frame that `read_labels` returns has the same columns, with the labels
 `prefix_hash_16k`, `prefix_hash_64k` and `session_id` instead of their numbers.
@@ -36,7 +38,12 @@ import msgspec
 import narwhals.stable.v2 as nw
 
 from detectors.engines import Calls, Engine
-from detectors.formats.columns import OPTIONAL_COUNTS
+from detectors.formats.columns import (
+    NUMBERED_LABELS,
+    OPTIONAL_COUNTS,
+    OPTIONAL_LABELS,
+    REPORTED,
+)
 from detectors.prices.book import PriceBook
 from detectors.prices.table import CELL, Cells
 
@@ -87,22 +94,19 @@ _STORED: Final = (
 )
 # Labels that are replaced by numbers, and their columns; the first always exists.
 NUMBERED: Final = {
-    "prefix_hash": "prefix",
-    "prefix_hash_16k": "prefix_16k",
-    "prefix_hash_64k": "prefix_64k",
-    "session_id": "session",
+    name: name.removesuffix("_id").replace("prefix_hash", "prefix") for name in NUMBERED_LABELS
 }
 # These exist only where some call has a value.
 OPTIONAL_CALL_COLUMNS: Final = (
     *OPTIONAL_COUNTS,
     *list(NUMBERED.values())[1:],
-    "environment",
-    "status",
-    "region",
+    *(name for name in OPTIONAL_LABELS if name not in NUMBERED),
     "service_tier",
     "latency_ms",
+    REPORTED,
 )
 NO_LATENCY: Final = -1.0
+NOT_REPORTED: Final = -1.0
 # The time order within a group; calls that are equal here are equal in every column of the rules.
 _TIME_ORDER: Final = (
     "group",
@@ -125,6 +129,8 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     calls = calls.with_columns(tagged.alias("route_label"))
     if "latency_ms" in optional:
         calls = calls.with_columns(nw.col("latency_ms").fill_null(NO_LATENCY))
+    if REPORTED in optional:
+        calls = calls.with_columns(nw.col(REPORTED).fill_null(NOT_REPORTED))
     return calls.select(*(*keys, *LABELS, "at_us", "in_window", "request_id"), *COUNTS, *optional)
 
 

@@ -1,6 +1,6 @@
 """One entry of the price book, and its rates at a given time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -35,16 +35,25 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     terms: Terms = Terms()
 
     def find_rates(
-        self, at: datetime, prompt_tokens: int, tier: str = "", region: str = ""
+        self,
+        at: datetime,
+        prompt_tokens: int,
+        tier: str = "",
+        region: str = "",
+        measured: Iterable[str] = (),
     ) -> Rates | None:
-        """Return the rates at a given time, for a prompt length, a service tier and a region."""
+        """Return the rates at a given time, for a prompt length, a service tier and a region.
+
+        They are None for a model without a rate per token, except for calls that count units
+        in `measured` that the model is billed by.
+        """
         listed = self._list(at, prompt_tokens, tier)
-        if listed is not None and region:
+        if listed is None or not listed.prices(measured):
+            return None
+        if region:
             listed = listed.times(model_data.region_multiples(self.provider, self.model, region))
         base = self._list(at, 0, "")
-        if listed is None or base is None:
-            return listed
-        return self.terms.negotiate(listed, base, at)
+        return listed if base is None else self.terms.negotiate(listed, base, at)
 
     def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
         context = model_data.tier_context(tier)

@@ -57,7 +57,13 @@ def needs_cache_opt_in(model: str) -> bool:
 
 def is_flat_rate(provider: str) -> bool:
     """Check whether a provider label is a plan that is paid per month and not per token."""
-    return any(label["name"] == provider for label in _read("flat_rate_labels")["label"])
+    return provider in flat_rate_labels()
+
+
+@cache
+def flat_rate_labels() -> tuple[str, ...]:
+    """Return the provider labels of these plans."""
+    return tuple(label["name"] for label in _read("flat_rate_labels")["label"])
 
 
 def find_host(label: str) -> str | None:

@@ -3,7 +3,7 @@
 Lookup by name is in `book`, pricing of frames in `table`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -30,7 +30,7 @@ class Rates(msgspec.Struct, frozen=True):
 
     @property
     def input_usd(self) -> float:
-        return self.own[units.INPUT]
+        return self.own.get(units.INPUT, 0.0)
 
     @property
     def cache_read_usd(self) -> float:
@@ -55,6 +55,14 @@ class Rates(msgspec.Struct, frozen=True):
     @property
     def request_usd(self) -> float:
         return self.own.get(units.REQUESTS, 0.0)
+
+    def prices(self, measured: Iterable[str]) -> bool:
+        """Check whether a call is priced: one that counts these units, besides its tokens.
+
+        A model that is billed only by characters, pages or hours has no rate per token: the cost
+        of a call that doesn't count them is unknown, not zero.
+        """
+        return units.INPUT in self.own or not self.own.keys().isdisjoint(measured)
 
     def has(self, key: str) -> bool:
         """Check whether the model has a rate of its own for this usage."""
@@ -88,18 +96,17 @@ NO_RATES: Final = Rates({units.INPUT: 0.0})
 
 
 def find_rates(price: "AnyPrices", prompt_tokens: int) -> Rates | None:
-    """Return the rates for a prompt of this length; None without a rate for input tokens.
+    """Return the rates for a prompt of this length; None for a model listed without a price.
 
-    A model billed only by characters, pages or hours, or listed without a price, has no rate per
-    token: its cost is unknown, not zero. A model with only an input rate (embeddings) bills no
-    output, as in the price book's own calculation.
+    A model with only an input rate (embeddings) bills no output, as in the price book's own
+    calculation.
     """
     own: dict[str, float] = {}
     for price_key, rate in vars(price).items():
         unit = None if rate is None else units.find_unit(price_key)
         if unit is not None:
             own[unit.usage_key] = float(_tier(rate, prompt_tokens) / unit.per)
-    return Rates(own) if units.INPUT in own else None
+    return Rates(own) if own else None
 
 
 def tier_starts(price: "AnyPrices") -> set[int]:

@@ -7,6 +7,8 @@ tokens are billed at as part of the prompt or the answer.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import or_
 
 import narwhals.stable.v2 as nw
 
@@ -68,20 +70,23 @@ def _surcharges(
 ) -> Iterator[nw.Expr]:
     """Yield the surcharge of each part, of at most as many tokens as are left of the whole.
 
-    Counts do not say which cached tokens are sounds or images: as few as possible are, unless a
-    frame counts them, which only a caller's own does.
+    Counts do not say which cached tokens are sounds or images: as few as possible are, unless the
+    call counts them.
     """
-    overlap = any(units.overlaps(unit.usage_key) for unit in optional.values())
+    overlapping = [name for name, unit in optional.items() if units.overlaps(unit.usage_key)]
+    overlap = reduce(or_, (nw.col(name) > 0 for name in overlapping)) if overlapping else None
+    before = nw.lit(0, nw.Int64)
     for name, unit in optional.items():
         if units.purpose(unit.usage_key) != purpose:
             continue
         rate = nw.col(surcharge_column(prefix, name))
-        if overlap:
-            yield nw.col(name) * rate
-            continue
         # A part without a rate of its own leaves all tokens to the others.
-        part = nw.min_horizontal(nw.col(name) * (rate != 0).cast(nw.Int64), available)
-        available = available - part
+        own = nw.col(name) * (rate != 0).cast(nw.Int64)
+        # From sums, since the expression of each part would contain those before it twice.
+        part = nw.min_horizontal(own, (available - before).clip(lower_bound=0))
+        before = before + own
+        if overlap is not None:
+            part = nw.when(overlap).then(nw.col(name)).otherwise(part)
         yield part * rate
 
 

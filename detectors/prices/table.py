@@ -24,7 +24,9 @@ from detectors.prices.spending import Optional, input_usd, rest_usd, surcharge_c
 
 # The region is in a column of its own, empty if it has no prices of its own.
 _PRICED_REGION = "priced_region"
-_LABELS = ("provider", "model", "service_tier", _PRICED_REGION)
+# The units that a call counts and that some models are billed by instead of tokens.
+_MEASURED = "measured"
+_LABELS = ("provider", "model", "service_tier", _PRICED_REGION, _MEASURED)
 _RATES = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "request")
 _HAS = ("has_cache_read", "has_cache_write", "has_cache_write_1h")
 _SHOWN_RATES = _RATES[:-1]
@@ -81,7 +83,7 @@ class Cells(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, calls: Calls, book: PriceBook) -> Self:
         """Return the cells of these calls with known rates."""
-        calls = _with_regions(calls)
+        calls = _with_labels(calls)
         columns = calls.collect_schema().names()
         optional = units.optional_counts(columns)
         pairs = _find_pairs(calls, [name for name in _LABELS if name in columns])
@@ -102,7 +104,7 @@ class Cells(msgspec.Struct, frozen=True):
     def number(self, calls: Calls, engine: Engine) -> Calls:
         """Add the number of each call's cell, and remove calls with unknown rates."""
         known = calls.collect_schema().names()
-        numbered = self.grid.number(_with_regions(calls))
+        numbered = self.grid.number(_with_labels(calls))
         numbers = place_beside(numbered, self.table.select(*self.keys, CELL))
         return engine.join_small(numbered, numbers, self.keys).select(*known, CELL)
 
@@ -132,13 +134,23 @@ class Cells(msgspec.Struct, frozen=True):
         return shown
 
 
-def _with_regions(calls: Calls) -> Calls:
-    """Add the regions with prices of their own; of others, a log may have any number."""
-    if "region" not in calls.collect_schema().names():
-        return calls
-    is_priced = nw.col("region").is_in(model_data.priced_regions())
-    region = nw.when(is_priced).then(nw.col("region")).otherwise(nw.lit(""))
-    return calls.with_columns(region.alias(_PRICED_REGION))
+def _with_labels(calls: Calls) -> Calls:
+    """Add the regions with prices of their own, and which units a call is measured in.
+
+    Of other regions, a log may have any number.
+    """
+    names, labels = calls.collect_schema().names(), list[nw.Expr]()
+    if "region" in names:
+        is_priced = nw.col("region").is_in(model_data.priced_regions())
+        region = nw.when(is_priced).then(nw.col("region")).otherwise(nw.lit(""))
+        labels.append(region.alias(_PRICED_REGION))
+    if measures := units.measures(units.optional_counts(names)):
+        given = [
+            nw.when(nw.col(name) > 0).then(nw.lit(f"{name} ")).otherwise(nw.lit(""))
+            for name in measures
+        ]
+        labels.append(nw.concat_str(given).alias(_MEASURED))
+    return calls.with_columns(*labels) if labels else calls
 
 
 def _find_pairs(calls: Calls, labels: Sequence[str]) -> list[dict[str, Any]]:
@@ -167,17 +179,18 @@ def _price_cell(
 
     `first` is the time of the first call with these labels.
     """
-    provider, model, tier, region = _labels(cell)
+    provider, model, tier, region, measured = labels = _labels(cell)
     position = {name: cell.get(name, 0) for name in CELL_POSITION}
     at = grid.moment(position["period"], position["daytime"], first)
     tokens = grid.tokens(position["length"])
     listing = book.find_listing(provider, model)
-    rates = None if listing is None else listing.find_rates(at, tokens, tier, region)
+    where = (at, tokens, tier, region, measured.split())
+    rates = None if listing is None else listing.find_rates(*where)
     if listing is None or rates is None:
         return None
-    target = listing.target and listing.target.find_rates(at, tokens, tier, region)
+    target = listing.target and listing.target.find_rates(*where)
     return {
-        **dict(zip(_LABELS, (provider, model, tier, region), strict=True)),
+        **dict(zip(_LABELS, labels, strict=True)),
         **position,
         "cache_minimum": model_data.cache_minimum(listing.model),
         "needs_cache_opt_in": int(model_data.needs_cache_opt_in(listing.model)),

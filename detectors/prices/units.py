@@ -1,7 +1,7 @@
 """The units that the price book has rates for, from its own registry, and the counts of a call.
 
 A price key that the book gains is priced as soon as a frame has a column with the name of its
-usage. `data/uncounted_units.toml` lists the units that no count of a record can price.
+usage: a field of the record, or one of its `units`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from detectors.contract import FIELDS_OF_UNITS, UNITS
 from detectors.prices.lookup.installed import raw_units
 
 
@@ -43,13 +44,7 @@ COUNTED: Final = {
     "cached_tokens": CACHE_READ,
     "cache_write_tokens": CACHE_WRITE,
 }
-_RENAMED: Final = {
-    "reasoning_tokens": "output_reasoning_tokens",
-    "audio_prompt_tokens": "input_audio_tokens",
-    "audio_completion_tokens": "output_audio_tokens",
-    "image_prompt_tokens": "input_image_tokens",
-    "image_completion_tokens": "output_image_tokens",
-}
+_RENAMED: Final = {field: unit for unit, field in FIELDS_OF_UNITS.items()}
 _ALWAYS: Final = frozenset({*COUNTED.values(), CACHE_WRITE_5M, REQUESTS})
 
 
@@ -61,7 +56,7 @@ def optional_counts(columns: Iterable[str]) -> dict[str, Unit]:
 
 def priced_units() -> dict[str, Unit]:
     """Return the units that a record's counts can price, by price key."""
-    counted = {*_ALWAYS, CACHE_WRITE_1H, *_RENAMED.values(), "web_searches"}
+    counted = {*_ALWAYS, *FIELDS_OF_UNITS, *UNITS}
     return {unit.price_key: unit for key, unit in _UNITS.items() if key in counted}
 
 
@@ -79,6 +74,12 @@ def overlaps(key: str) -> bool:
     """Check whether a usage is part of two others, such as the cached tokens of sounds."""
     kinds = _UNITS[key].dimensions.keys() & {"modality", "token_type"}
     return len(kinds) > 1
+
+
+def measures(optional: Mapping[str, Unit]) -> list[str]:
+    """Return the columns of units that a model may be billed by instead of tokens."""
+    besides = ("tokens", "tool_calls")
+    return [name for name, unit in optional.items() if unit.dimensions["family"] not in besides]
 
 
 def purpose(key: str) -> str:

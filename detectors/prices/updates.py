@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from detectors.contract import PriceSource, Report, SpendByModel, UnpricedModel
+from detectors.contract import UNITS, PriceSource, Report, SpendByModel, UnpricedModel
 from detectors.errors import PriceUpdateError
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
@@ -214,5 +214,5 @@ def _rates(listing: Listing | None, first: datetime, last: datetime) -> Iterator
     lengths = [0, *(start + 1 for start in sorted(changes.prompt_tokens))]
     for priced in filter(None, (listing, listing.target)):
         for at in moments:
-            found = (priced.find_rates(at, tokens) for tokens in lengths)
+            found = (priced.find_rates(at, tokens, measured=UNITS) for tokens in lengths)
             yield [sorted(rates.own.items()) if rates else None for rates in found]

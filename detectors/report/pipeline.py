@@ -7,12 +7,15 @@ from typing import Self
 
 import msgspec
 import narwhals.stable.v2 as nw
+from msgspec import UNSET
 
 from detectors.contract import (
     AuditSummary,
+    PlanUsage,
     SavingsByDetector,
 )
 from detectors.engines import Calls, Engine
+from detectors.prices import model_data
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.prices.updates import describe
@@ -26,7 +29,7 @@ from detectors.report.compose import (
     headline_savings,
 )
 from detectors.report.counting.projection import DAY_US, iso_time
-from detectors.report.counting.quality import measure_quality
+from detectors.report.counting.quality import measure_quality, sum_reported
 from detectors.report.counting.records import CountedCalls, Records
 from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.evidence import Detail, collect_details
@@ -40,6 +43,7 @@ from detectors.report.impacts import (
     measure,
 )
 from detectors.report.money import rounded, sum_usd, usd
+from detectors.report.plan_usage import sum_plan_usage
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
 from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
@@ -61,6 +65,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
     labels: Calls
     spent: Calls
     groups: dict[int, Group]
+    plan_usage: dict[int, PlanUsage]
     book: PriceBook
     thresholds: Thresholds
     engine: Engine
@@ -69,7 +74,9 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
     def of(
         cls, counted: CountedCalls, book: PriceBook, thresholds: Thresholds, engine: Engine
     ) -> Self:
-        keys = counted.keys
+        keys, included = counted.keys, counted.take_included()
+        plan_usage = {} if included is None else sum_plan_usage(included, book, engine, keys)
+        del included
         labelled = read_labels(counted.take_calls(engine), keys)
         labels = number_groups(labelled, engine, keys)
         priced = price_labelled(labelled, labels, book, engine, keys)
@@ -84,6 +91,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
             labels=labels,
             spent=spent,
             groups=spend.find_groups(spent, labels, engine),
+            plan_usage=plan_usage,
             book=book,
             thresholds=thresholds,
             engine=engine,
@@ -100,10 +108,12 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         details = iter(self._collect_details(selections, found))
         sums = self._sum_savings(found, selections)
         spent = self._sum_spend()
+        reported = sum_reported(self.calls, self.engine, self.groups)
         for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
             own = [next(details) for _ in selection.listed]
             saved = self._headline(log, spent[index].groups, sums[index])
-            audit = self._summarize(log, spent[index].groups, saved, selection)
+            plan_usage = self.plan_usage.get(index)
+            audit = self._summarize(log, spent[index].groups, saved, selection, plan_usage)
             lists = spent[index].sections(log.models, self.book)
             models, period = lists["spend_by_model"], (audit.first_call, audit.last_call)
             report = Report(
@@ -120,7 +130,10 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
                 prices=describe(self.book, models, lists["unpriced"], *period),
                 thresholds=self.thresholds,
                 methods=METHODS,
-                data_quality=measure_quality(log, spent[index].groups, self._is_equivalent),
+                data_quality=measure_quality(
+                    log, spent[index].groups, self._is_equivalent, reported[index]
+                ),
+                plan_usage=plan_usage or UNSET,
                 **selection.sections(),
                 **lists,
             )
@@ -245,15 +258,21 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _summarize(
-        self, log: Records, groups: Sequence[Group], saved: Savings, selection: Selection
+        self,
+        log: Records,
+        groups: Sequence[Group],
+        saved: Savings,
+        selection: Selection,
+        plan_usage: PlanUsage | None,
     ) -> AuditSummary:
         period = log.projection
         total = sum((group.spend_usd for group in groups), Decimal(0))
         spent = sum((group.window_usd for group in groups), Decimal(0))
         claimed = saved.verified + saved.estimated
         monthly = spent * period.factor
+        has_value = plan_usage is not None and plan_usage.calls > plan_usage.unpriced_calls
         return AuditSummary(
-            records=log.count,
+            records=log.count + log.included,
             valid_pct=log.valid_pct,
             echoes_dropped=log.duplicate_rows,
             observed_days=period.observed_days,
@@ -263,7 +282,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
             projected_spend_usd=rounded(monthly),
             savings_pct=round(float(claimed / monthly * 100), _PCT_DECIMALS) if monthly else 0.0,
             projected_savings_usd=rounded(claimed),
-            equiv_spend=any(self._is_equivalent(group) for group in groups),
+            equiv_spend=has_value or any(self._is_equivalent(group) for group in groups),
             below_floor=selection.below_floor,
             overfull_records=log.overfull,
             projection=period.kind,
@@ -278,12 +297,15 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
             conditional_savings_usd=rounded(saved.conditional),
             conditional_savings_low_usd=rounded(saved.conditional_low),
             conditional_savings_high_usd=rounded(saved.conditional_high),
+            included_calls=log.included or UNSET,
             outlier_calls=period.outliers,
             outlier_times=tuple(map(iso_time, period.outlier_us[:_MOST_OUTLIER_TIMES])),
         )
 
     def _is_equivalent(self, group: Group) -> bool:
         """Check whether the group's dollars are a list-price cost and not a bill."""
+        if model_data.is_flat_rate(group.provider):
+            return False  # the records say that these calls are on an invoice
         listing = self.book.find_listing(group.provider, group.model)
         return listing is not None and listing.is_equivalent
 

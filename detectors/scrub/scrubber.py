@@ -9,7 +9,7 @@ from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
 from detectors.formats.adapters import find_adapter, find_sums
 from detectors.formats.adapters.adapter import State
-from detectors.formats.adapters.calls import Sighting, call_of
+from detectors.formats.adapters.calls import Sighting, calls_of
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
@@ -101,10 +101,11 @@ class Scrubber:
                 yield from self._take(seen)
 
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
-        call = seen if isinstance(seen, str) else call_of(seen)
-        if isinstance(call, str) or isinstance(seen, str):
-            self.summary.dropped[str(call)] += 1
-        else:
+        calls = seen if isinstance(seen, str) else calls_of(seen)
+        if isinstance(calls, str) or isinstance(seen, str):
+            self.summary.dropped[str(calls)] += 1
+            return
+        for call in calls:
             taken = self._once.add(call, is_snapshot=seen.is_snapshot)
             yield from map(self._write, taken)
 
@@ -134,5 +135,5 @@ def sight(row: Row, text: bytes, state: State) -> Iterable[Sighting | str]:
         seen = read_exchange(text)
     except _UNREADABLE:
         return (NOT_JSON,)
-    sums = find_sums(row) if seen.counts is None else None
+    sums = None if seen.readings else find_sums(row)
     return (sums.reason,) if sums else (seen,)

@@ -6,8 +6,8 @@ from typing import BinaryIO
 from detectors.contract import UsageRecord
 from detectors.formats import ColumnMapping, read_chunks, records_of
 from detectors.formats.adapters.calls import Sighting
-from detectors.formats.adapters.usage import Counts, Parts
 from detectors.formats.text.blocks import Advance
+from detectors.formats.usage.reader import reading_of
 
 
 def sight_rows(
@@ -22,23 +22,8 @@ def sight_rows(
 
 
 def _sight(record: UsageRecord) -> Sighting:
-    def count(name: str) -> int:
-        return getattr(record, name, None) or 0
-
     return Sighting(
-        counts=Counts(
-            *(record.prompt_tokens, record.completion_tokens),
-            *(count("cached_tokens"), count("cache_write_tokens")),
-        ),
-        parts=Parts(
-            reasoning=count("reasoning_tokens"),
-            audio_prompt=count("audio_prompt_tokens"),
-            image_prompt=count("image_prompt_tokens"),
-            audio_completion=count("audio_completion_tokens"),
-            image_completion=count("image_completion_tokens"),
-            cache_write_1h=count("cache_write_1h_tokens"),
-            web_searches=count("web_searches"),
-        ),
+        readings=[reading_of(record)],
         moments=(record.ts,),
         models=(record.model,),
         providers=(record.provider,),

@@ -25,6 +25,9 @@ def sentence(report: Report) -> str:
     audit = report.audit
     if not audit.records:
         return "There were no calls to audit."
+    if not audit.metered_calls and report.plan_usage:
+        value = whole_usd(report.plan_usage.value_usd)
+        return f"All of these calls are included in a plan. Their value is {value}."
     if not audit.total_spend_usd and report.unpriced:
         return "None of these calls has a known price."
     spend = whole_usd(audit.projected_spend_usd)
@@ -82,7 +85,7 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
     days = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     label, below = ("Monthly spend", days)
     if not is_monthly(audit):
-        label, below = (f"Spend{per_month(audit)}", counted(audit.records, "call"))
+        label, below = (f"Spend{per_month(audit)}", counted(audit.metered_calls, "call"))
     spend = Tile(label, whole_usd(audit.projected_spend_usd), below)
     if audit.verified_savings_usd is None:
         share = f"{percent(audit.savings_pct)} of your spend"
@@ -125,10 +128,12 @@ def basis(report: Report) -> str:
     first, last = audit.first_call, audit.last_call or audit.first_call
     span = f" ({period(first, last)}, UTC)" if first and last else ""
     negotiated = ", with negotiated rates" if report.prices.negotiated else ""
+    prices = f"prices from {report.prices.source} {report.prices.version}{negotiated}"
+    if audit.records and not audit.metered_calls:
+        return f"{counted(audit.records, 'call')} of a plan · {prices}"
     return (
         f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}{span} · "
-        f"{counted(audit.records, 'call')} · prices from {report.prices.source} "
-        f"{report.prices.version}{negotiated}"
+        f"{counted(audit.metered_calls, 'call')} · {prices}"
     )
 
 

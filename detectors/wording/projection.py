@@ -37,13 +37,13 @@ def per_month(audit: Projected) -> str:
 
 def caution(audit: AuditSummary) -> str:
     """Say how far the projection can be off, with the measured range; "" where it is good."""
-    if not audit.records:
+    if not audit.metered_calls:
         return ""
     if audit.projection == IMPORT:
         return f"{TOO_LITTLE_DATA}. All figures are for this import alone."
     if not is_monthly(audit):
         # A longer one is an audit of an account, which needs every weekday.
-        is_short = audit.records < _LEAST_CALLS or audit.span_days < _LEAST_SPAN_DAYS
+        is_short = audit.metered_calls < _LEAST_CALLS or audit.span_days < _LEAST_SPAN_DAYS
         if audit.span_days > _MONTH_DAYS and not is_short:
             return (
                 f"{TOO_LITTLE_DATA}: that takes at least 30 calls in the last {_MONTH_DAYS} days. "
@@ -67,7 +67,9 @@ def observed(report: Report) -> str:
     if not audit.first_call:
         return ""
     last = audit.last_call or audit.first_call
-    calls = f"Based on {counted(audit.records, 'call')} ({period(audit.first_call, last)}, UTC)"
+    calls = (
+        f"Based on {counted(audit.metered_calls, 'call')} ({period(audit.first_call, last)}, UTC)"
+    )
     spent = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     return f"{calls}: {spent}{_projected(report)}."
 

@@ -1,10 +1,11 @@
 """What limits how far a report's figures can be trusted, as warnings that say what to do."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Final
 
-from detectors.contract import AuditSummary, DataQuality, Report, UnpricedModel
-from detectors.wording.figures import counted, day, number, percent, usd
+from detectors.contract import AuditSummary, DataQuality, Report, ReportedModel, UnpricedModel
+from detectors.wording.figures import change, counted, day, number, percent, usd
 from detectors.wording.labels import inert
 from detectors.wording.projection import caution, is_monthly
 
@@ -12,6 +13,7 @@ _UNTAGGED_PCT: Final = 5.0
 _HASHED_PCT: Final = 5.0
 _USED_ONCE: Final = 20
 _NAMED: Final = 3
+_REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 
 def warnings(report: Report) -> list[str]:
@@ -31,16 +33,21 @@ def warnings(report: Report) -> list[str]:
         )
     if report.data_quality is not None and audit.records:
         found.extend(_assumed(report.data_quality))
-        found.extend(_labels(report.data_quality))
+        found.extend(_unknown(report.data_quality))
+        found.extend(_reported(report.data_quality))
+        if audit.metered_calls:
+            found.extend(_labels(report.data_quality))
     return [each for each in found if each]
 
 
 def measures(report: Report) -> list[tuple[str, str]]:
     """Return the measures of data quality, each with its name."""
     audit, quality = report.audit, report.data_quality
+    included = audit.included_calls or 0
     found = [
         ("Observed", counted(audit.observed_days, "day")),
         ("Calls", number(audit.records)),
+        *([("Calls included in a plan", number(included))] if included else []),
         ("Spend in that period", usd(audit.total_spend_usd)),
         ("Valid rows", percent(audit.valid_pct)),
         ("Excluded rows", number(report.invalid_rows.count)),
@@ -63,6 +70,11 @@ def measures(report: Report) -> list[tuple[str, str]]:
             found.append(("Calls with assumed input tokens", number(quality.assumed_input_calls)))
         if quality.future_calls:
             found.append(("Calls dated in the future", number(quality.future_calls)))
+        if costs := quality.reported_costs:
+            found += [
+                ("Cost that the source reports", usd(costs.reported_usd)),
+                ("Cost of the same calls, computed", usd(costs.spend_usd)),
+            ]
     return found
 
 
@@ -118,7 +130,9 @@ def _prices(report: Report) -> Iterator[str]:
             f"{'it' if len(excluded) == 1 else 'them'}. {inert(excluded[0]).capitalize()}. Correct "
             "your prices in the settings, then recalculate this report."
         )
-    if report.audit.equiv_spend:
+    # Calls of a plan are no part of the spend.
+    is_spend = not report.plan_usage or report.data_quality is None
+    if report.audit.equiv_spend and (is_spend or report.data_quality.equiv_spend_pct):
         yield equivalent_spend(report)
     if report.unpriced:
         yield unpriced(report)
@@ -175,6 +189,59 @@ def _assumed(quality: DataQuality) -> Iterator[str]:
             "tokens include the cached ones, because the source doesn't say. Compare the cost of "
             "these calls with your provider's invoice."
         )
+
+
+def _unknown(quality: DataQuality) -> Iterator[str]:
+    fields = quality.unknown_fields or ()
+    for field in fields[:_NAMED]:
+        has = "has" if field.calls == 1 else "have"
+        named = (
+            f"that we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
+        )
+        yield (
+            f"{counted(field.calls, 'call')} {has} a usage field {named} (largest "
+            f"{number(field.largest)}). Their cost may be too low."
+        )
+    if len(fields) > _NAMED:
+        yield f"{number(len(fields) - _NAMED)} more usage fields are unknown to us."
+
+
+def _reported(quality: DataQuality) -> Iterator[str]:
+    """Compare what sources report with the dollars of the same calls."""
+    costs = quality.reported_costs
+    if not costs:
+        return
+    differing = [
+        each
+        for each in costs.models
+        if abs(each.difference_usd) * 100 > each.reported_usd * _REPORTED_PCT
+    ]
+    apart = sum((abs(each.difference_usd) for each in costs.models), Decimal(0))
+    if not differing or apart * 100 <= costs.reported_usd * _REPORTED_PCT:
+        return
+    is_router = all(each.provider == "openrouter" for each in costs.models)
+    share = f" ({change(costs.spend_usd, costs.reported_usd)})" if costs.reported_usd else ""
+    named = [_difference(each) for each in differing[:_NAMED]]
+    if len(differing) > _NAMED:
+        named.append(f"{counted(len(differing) - _NAMED, 'other model')} differ")
+    source = "OpenRouter" if is_router else "The source"
+    yield (
+        f"{source} says {usd(costs.reported_usd)} where counts and prices give "
+        f"{usd(costs.spend_usd)}{share}: {', '.join(named)}."
+    )
+
+
+def _differs(model: ReportedModel) -> bool:
+    return abs(model.difference_usd) * 100 > model.reported_usd * _REPORTED_PCT
+
+
+def _difference(model: ReportedModel) -> str:
+    """Say how far a model's dollars are from those that its source reports."""
+    name, size = inert(model.model), abs(model.difference_usd)
+    if not model.reported_usd:
+        return f"{name} has {usd(size)} more"
+    share = percent(float(size / model.reported_usd * 100))
+    return f"{name} lacks {share}" if model.difference_usd < 0 else f"{name} has {share} more"
 
 
 def _labels(quality: DataQuality) -> Iterator[str]:

@@ -18,7 +18,7 @@ from service.models.calls.account_findings import (
     FindingSaving,
 )
 from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
-from service.models.calls.daily_spend import SpendDay, SpendGroup, SpendRow
+from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
 from service.models.calls.deleted_calls import DeletedCalls
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
@@ -72,6 +72,7 @@ __all__ = [
     "Payment",
     "PaymentEvent",
     "PendingSignIn",
+    "PlanRow",
     "PriceUpdate",
     "ReadToken",
     "RecoveryCode",

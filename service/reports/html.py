@@ -25,6 +25,7 @@ from detectors.wording.names import (
     SEVERITY_WORDS,
     detector_name,
 )
+from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.projection import caution, observed, per_month
 from detectors.wording.quality import measures, warnings
 from detectors.wording.tail import footnotes, past_findings
@@ -211,6 +212,9 @@ def register_filters(app: Flask) -> None:
         measures=measures,
         footnotes=footnotes,
         past_findings=past_findings,
+        plan_heading=PLAN_HEADING,
+        plan_notes=plan_notes,
+        plan_tables=plan_tables,
     )
 
 

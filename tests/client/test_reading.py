@@ -7,18 +7,18 @@ import httpx2
 import pytest
 
 import tallystick
-from tallystick import calls
+from tallystick import calls, capture
 from tallystick.background import Background
 from tallystick.calls import begin
 from tallystick.hooks import answers
 from tallystick.reading import options
 from tallystick.reading.options import declared_limit, route_of
-from tallystick.reading.parts import openai_parts
 from tallystick.reading.prompts import hash_prompt
-from tallystick.reading.usage import openai_counts
+from tallystick.reading.usage import usual_message, usual_usage
 from tallystick.sending.dsn import parse_dsn
+from tallystick.usage.reader import Reading, read_usage
 from tests.client.offline import queued, record_calls
-from tests.lazily import openai
+from tests.lazily import anthropic, openai
 
 
 @pytest.mark.usefixtures("captured")
@@ -61,17 +61,19 @@ def test_a_pending_response_lets_no_other_count() -> None:
     assert background.is_new("resp_1", has_usage=True)
 
 
-@pytest.mark.parametrize(("total", "counts"), [(5, (5, 0, None, None)), (6, None), (None, None)])
+@pytest.mark.parametrize(("total", "counts"), [(5, [(5, 0, None, None)]), (6, []), (None, [])])
 def test_where_the_total_is_the_prompt_there_was_no_output(
     total: int | None, counts: object
 ) -> None:
-    assert openai_counts({"prompt_tokens": 5, "total_tokens": total}, "rerank") == counts
+    found = read_usage({"prompt_tokens": 5, "total_tokens": total})
+    assert [(one.prompt, one.completion, one.cached, one.written) for one in found] == counts
 
 
 def test_fields_that_an_older_library_lacks_count() -> None:
     details = SimpleNamespace(cached_tokens=4, __pydantic_extra__={"cache_write_tokens": 2})
     usage = SimpleNamespace(prompt_tokens=9, completion_tokens=1, prompt_tokens_details=details)
-    assert openai_counts(usage, "chat/completions") == (9, 1, 4, 2)
+    (found,) = read_usage(usage)
+    assert (found.prompt, found.completion, found.cached, found.written) == (9, 1, 4, 2)
 
 
 @pytest.mark.usefixtures("captured")
@@ -119,31 +121,113 @@ def test_no_url_that_may_hold_a_secret_is_remembered(url: str) -> None:
     assert "secret" not in str(list(options._routes))
 
 
-@pytest.mark.usefixtures("captured")
+def counts_of(reading: Reading) -> tuple[Any, ...]:
+    part = reading.parts.get
+    counts = (reading.prompt, reading.completion, reading.cached, reading.written)
+    return (*counts, part("reasoning_tokens"), part("cache_write_1h_tokens"))
+
+
+def same(found: tuple[Any, ...] | None, usage: Any) -> bool:
+    """Whether a shortcut, if it takes a usage at all, has what the reader has."""
+    (reading,) = read_usage(usage)
+    assert not reading.unknown
+    expected = tuple(count or None for count in counts_of(reading))
+    return found is None or tuple(count or None for count in found) == expected
+
+
 @pytest.mark.parametrize(
-    ("details", "total"),
+    ("details", "total", "is_usual"),
     [
-        ({}, 12),
-        ({"prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2}}, 12),
-        ({"completion_tokens_details": {"reasoning_tokens": 4}}, 12),
-        ({"completion_tokens_details": {"reasoning_tokens": 4}}, 16),
-        ({"prompt_tokens_details": {"audio_tokens": 3}}, 12),
-        ({"prompt_cache_hit_tokens": 6}, 12),
+        ({}, 12, True),
+        ({"prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 2}}, 12, True),
+        ({"prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 5}}, 12, False),
+        ({"completion_tokens_details": {"reasoning_tokens": 4}}, 12, True),
+        ({"completion_tokens_details": {"reasoning_tokens": 4}}, 16, False),
+        ({"prompt_tokens_details": {"audio_tokens": 3}}, 12, False),
+        ({"prompt_cache_hit_tokens": 6}, 12, False),
     ],
 )
 def test_usages_read_in_few_steps_are_read_as_all_others(
-    details: dict[str, Any], total: int
+    details: dict[str, Any], total: int, is_usual: bool
 ) -> None:
     members = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": total, **details}
     usage = openai.types.CompletionUsage.model_validate(members)
-    counts = openai_counts(usage, "chat/completions")
-    assert counts is not None
-    call = begin(
-        "openai", object(), SimpleNamespace(method="post", url="/completions", json_data={})
-    )
-    assert call is not None
-    call.take(usage, "m")
-    parts = dict(call._parts or {})
-    if call._reasoning:
-        parts["reasoning_tokens"] = call._reasoning
-    assert (call._counts, parts) == openai_parts(counts, usage, None)
+    found = usual_usage(usage, "chat/completions")
+    assert (found is not None) == is_usual
+    assert same(found, usage)
+
+
+@pytest.mark.parametrize(
+    ("details", "is_usual"),
+    [
+        ({}, True),
+        ({"cache_read_input_tokens": 3, "cache_creation_input_tokens": 2}, True),
+        (
+            {
+                "cache_creation_input_tokens": 5,
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": 1,
+                    "ephemeral_1h_input_tokens": 4,
+                },
+            },
+            True,
+        ),
+        (
+            {
+                "cache_creation": {
+                    "ephemeral_5m_input_tokens": 1,
+                    "ephemeral_1h_input_tokens": 4,
+                }
+            },
+            False,
+        ),
+        ({"output_tokens_details": {"thinking_tokens": 2}}, True),
+        ({"server_tool_use": {"web_search_requests": 1, "web_fetch_requests": 0}}, False),
+        ({"inference_geo": "us"}, False),
+        ({"service_tier": "priority"}, False),
+    ],
+)
+def test_messages_read_in_few_steps_are_read_as_all_others(
+    details: dict[str, Any], is_usual: bool
+) -> None:
+    usage = anthropic.types.Usage.model_validate({"input_tokens": 7, "output_tokens": 5, **details})
+    found = usual_message(usage)
+    assert (found is not None) == is_usual
+    assert same(found, usage)
+
+
+def test_a_class_with_a_member_that_we_don_t_know_is_not_usual() -> None:
+    """A newer library may know a count that this release does not: the reader says so."""
+
+    class Newer(openai.types.CompletionUsage):
+        hologram_tokens: int = 0
+
+    usage = Newer(prompt_tokens=7, completion_tokens=5, total_tokens=12, hologram_tokens=900)
+    assert usual_usage(usage, "chat/completions") is None
+    assert read_usage(usage)[0].unknown == {"hologram_tokens": 900}
+
+
+@pytest.mark.usefixtures("captured")
+def test_unknown_numbers_of_a_usage_are_in_the_statistics() -> None:
+    for largest in (7, 41_200, 5):
+        asked = SimpleNamespace(method="post", url="/completions", json_data={"model": "m"})
+        call = begin("openai", object(), asked)
+        assert call is not None
+        details = {"hologram_tokens": largest, "Dear Bob, my password is": 3}
+        counts = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": details}
+        call.see({"usage": counts})
+        call.end()
+    assert tallystick.stats()["unknown_fields"] == {
+        "prompt_tokens_details.hologram_tokens": {"calls": 3, "largest": 41_200},
+        "prompt_tokens_details.*": {"calls": 3, "largest": 3},
+    }
+    assert len(queued()) == 3
+
+
+@pytest.mark.usefixtures("captured")
+def test_names_of_unknown_numbers_take_a_bounded_memory() -> None:
+    current = capture.active
+    assert current is not None
+    for number in range(1_000):
+        current.note_unknown(f"name_{number}", 1)
+    assert len(tallystick.stats()["unknown_fields"]) == 100

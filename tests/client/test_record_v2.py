@@ -45,6 +45,10 @@ WHOLE: dict[str, Any] = {
     "web_searches": 4,
     "status": "ok",
     "region": "eu",
+    "units": {"input_video_tokens": 30, "audio_seconds": 2.5},
+    "reported_usd": 0.25,
+    "prefix_hashes": ["a" * 16, "d" * 16],
+    "billing": "metered",
 }
 
 
@@ -91,6 +95,17 @@ def test_every_field_can_be_recorded() -> None:
         ("web_searches", -1, None),
         ("prefix_hash_16k", "short", None),
         ("region", "\x00", None),
+        ("units", {"input_video_tokens": 2_000, "messages": 5}, {"input_video_tokens": 1_170}),
+        ("units", {"audio_seconds": "CANARY", "code_executions": 1.5, "CANARY": 1}, None),
+        ("units", {"output_tokens": 5}, None),
+        ("units", 5, None),
+        ("reported_usd", "CANARY", None),
+        ("reported_usd", -1, None),
+        ("reported_usd", True, None),
+        ("prefix_hashes", ["CANARY"], None),
+        ("prefix_hashes", ["b" * 16], None),
+        ("prefix_hashes", "a" * 16, None),
+        ("billing", "CANARY", None),
     ],
 )
 def test_a_value_that_the_service_would_reject_is_cut_or_dropped(

@@ -13,10 +13,9 @@ from typing import Any, Callable
 from tallystick import capture
 from tallystick.capture import note_fault
 from tallystick.labels import current_session, current_tag
-from tallystick.reading.parts import Parts, anthropic_parts
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage import anthropic_counts, members_of, overlay
 from tallystick.sending.records import Asked, Record
+from tallystick.usage.reader import members_of, read_usage
 
 _REMEMBERED = 256
 _ends: dict[str, float] = {}  # when each batch ended, as its client has seen it last
@@ -103,13 +102,10 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
         usage, model = message.get("usage"), message.get("model")
         if current is None or usage is None or not isinstance(model, str):
             return
-        counts = anthropic_counts(overlay(None, usage))
-        if counts is None:
+        readings = read_usage(usage, model=model)
+        if not readings:
             current.miss("messages")
             return
-        parts: Parts = {}
-        anthropic_parts(parts, usage)
-        parts["service_tier"] = "batch"
         settings = current.settings
         asked = Asked(
             provider=provider,
@@ -120,10 +116,18 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
         )
         if not current.delivery.is_started:
             current.delivery.start()
-        answer_id = message.get("id")
-        current.delivery.put(
-            Record(asked, ended_at, model, *counts, request_id=answer_id, parts=parts)
-        )
+        for number, reading in enumerate(readings):
+            for path, value in reading.unknown.items():
+                current.note_unknown(path, value)
+            answer_id = message.get("id")
+            named = f"{answer_id}.{number + 1}" if number and answer_id else answer_id
+            counts = (reading.prompt, reading.completion, reading.cached, reading.written)
+            parts = {**reading.parts, "service_tier": "batch", "region": reading.region}
+            current.delivery.put(
+                Record(
+                    asked, ended_at, reading.model or model, *counts, request_id=named, parts=parts
+                )
+            )
     except Exception:
         note_fault()
 

@@ -13,22 +13,14 @@ from weakref import ref
 
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
-from tallystick.reading.parts import tier_parts
-from tallystick.reading.usage import Counts, count_of
 
-_CONVERSE = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
-_INVOKE = (
-    "inputTokenCount",
-    "outputTokenCount",
-    "cacheReadInputTokenCount",
-    "cacheWriteInputTokenCount",
-)
-_HEADERS = (
-    "x-amzn-bedrock-input-token-count",
-    "x-amzn-bedrock-output-token-count",
-    "x-amzn-bedrock-cache-read-input-token-count",
-    "x-amzn-bedrock-cache-write-input-token-count",
-)
+# Headers, under the names of the same counts in a stream's last event.
+_HEADERS = {
+    "x-amzn-bedrock-input-token-count": "inputTokenCount",
+    "x-amzn-bedrock-output-token-count": "outputTokenCount",
+    "x-amzn-bedrock-cache-read-input-token-count": "cacheReadInputTokenCount",
+    "x-amzn-bedrock-cache-write-input-token-count": "cacheWriteInputTokenCount",
+}
 _PRELUDE = 12  # bytes before a frame's headers
 _METRICS, _SIGN = "amazon-bedrock-invocationMetrics", b"amazon-bedrock-invocationMetrics"
 # The endpoint of each operation, and the member of the response that is a stream.
@@ -80,38 +72,30 @@ def _end_or_follow(call: Call, answer: dict[str, Any], stream: str | None) -> No
         _Watch(call, answer[stream])
         return
     if "usage" in answer:
-        _count(call, answer, answer["usage"], _CONVERSE)
+        _count(call, answer)
     else:
         take_headers(call, metadata["HTTPHeaders"])
     call.end()
 
 
-def _count(call: Call, answer: dict[str, Any], usage: Any, names: tuple[str, ...]) -> None:
+def _count(call: Call, answer: dict[str, Any]) -> None:
     tier = (answer.get("serviceTier") or {}).get("type")
-    call.take_counts(_counts(usage, names), tier_parts(tier))
-
-
-def _counts(usage: dict[str, Any], names: tuple[str, ...]) -> Counts | None:
-    """Return the counts: the input leaves cached tokens out, and embeddings have no output."""
-    fresh, completion, read, write = [count_of(usage.get(name)) for name in names]
-    if fresh is None:
-        return None
-    return fresh + (read or 0) + (write or 0), completion or 0, read, write
+    call.take(answer.get("usage"), None, tier)
 
 
 def take_document(call: Call, document: dict[str, Any]) -> None:
     """Take the counts of a body or an event of Bedrock's that another library has got."""
     if _METRICS in document:
-        _count(call, {}, document[_METRICS], _INVOKE)
+        call.take_metrics(document[_METRICS])
     else:
-        _count(call, document, document.get("usage") or {}, _CONVERSE)
+        _count(call, document)
 
 
 def take_headers(call: Call, headers: Any) -> None:
     """Take the counts of a response whose body is in a model's own format."""
-    numbers = {name: int(headers[name]) for name in _HEADERS if name in headers}
+    numbers = {ours: int(headers[name]) for name, ours in _HEADERS.items() if name in headers}
     if numbers:
-        _count(call, {}, numbers, _HEADERS)
+        call.take_metrics(numbers)
 
 
 class Frames:
@@ -180,11 +164,10 @@ class _Watch:
     def _see(self, parsed: dict[str, Any]) -> None:
         if "metadata" in parsed:
             metadata = parsed["metadata"]
-            _count(self._call, metadata, metadata["usage"], _CONVERSE)
+            _count(self._call, metadata)
             self._call.end()
         elif "chunk" in parsed and _SIGN in parsed["chunk"].get("bytes", b""):
-            metrics = json.loads(parsed["chunk"]["bytes"])[_METRICS]
-            _count(self._call, {}, metrics, _INVOKE)
+            self._call.take_metrics(json.loads(parsed["chunk"]["bytes"])[_METRICS])
             self._call.end()
 
     def __del__(self) -> None:

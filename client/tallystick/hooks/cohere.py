@@ -15,11 +15,10 @@ from tallystick.capture import note_fault
 from tallystick.hooks.responses import arrived, watch_events, watch_json
 from tallystick.reading.documents import id_or_none
 from tallystick.reading.options import route_of
-from tallystick.reading.usage import Counts, count_of, members_of
+from tallystick.usage.reader import members_of
 
 _SIGN = b"billed_units"
 _LABELS = {"embed": "embeddings"}
-_NO_OUTPUT = ("embeddings",)
 
 
 def _wrap_request(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,19 +113,7 @@ def _take(call: Call, document: Any) -> None:
     ids = (members, holder)
     found = [each.get(name) for each in ids for name in ("id", "response_id", "generation_id")]
     call.request_id = next(filter(None, map(id_or_none, found)), call.request_id)
-    call.take_counts(_counts(usage, call.endpoint), {})
-
-
-def _counts(usage: dict[str, Any], endpoint: str | None) -> Counts | None:
-    """Return the billed counts, or else those that were read and written."""
-    billed = members_of(usage.get("billed_units") or usage.get("tokens"))
-    prompt, answer = count_of(billed.get("input_tokens")), count_of(billed.get("output_tokens"))
-    if prompt is None or (answer is None and endpoint not in _NO_OUTPUT):
-        return None
-    cached = count_of(usage.get("cached_tokens"))
-    if cached is not None and cached > prompt:
-        cached = None  # of what is read, of which not all is billed
-    return prompt, answer or 0, cached, None
+    call.take(usage, None)
 
 
 POINTS = (

@@ -14,9 +14,9 @@ from tallystick import capture
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
 from tallystick.reading.documents import id_or_none, read_document
-from tallystick.reading.gemini import embedding_counts, gemini_counts, gemini_parts
+from tallystick.reading.gemini import embedding_usage, tier_in
 from tallystick.reading.providers import provider_at
-from tallystick.reading.usage import members_of
+from tallystick.usage.reader import members_of
 
 _CONTENT, _EMBEDDINGS = "generateContent", "embeddings"
 _HOOKED = ("generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents")
@@ -131,7 +131,7 @@ def _end(call: Call, answer: Any) -> None:
         if isinstance(body, str):  # a program may ask for the response as it came
             members = read_document(body.encode())
         if call.endpoint == _EMBEDDINGS:
-            call.take_counts(embedding_counts(members), {})
+            call.take(embedding_usage(members) or None, None)
         else:
             _take(call, members, http.get("headers"), is_partial=False)
         call.end()
@@ -146,8 +146,8 @@ def _take(call: Call, members: dict[str, Any], headers: Any, *, is_partial: bool
     answer_id = id_or_none(members.get("response_id", members.get("responseId")))
     call.request_id = answer_id or call.request_id
     model = _name(members.get("model_version", members.get("modelVersion")))
-    parts = gemini_parts(usage, headers)
-    call.take_counts(gemini_counts(usage), parts, model, is_partial=is_partial)
+    beside = {"candidates": members.get("candidates")}
+    call.take_partial(usage, model, is_partial=is_partial, tier=tier_in(headers), beside=beside)
 
 
 def see(call: Call, chunk: Any) -> None:

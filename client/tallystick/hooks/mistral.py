@@ -12,10 +12,8 @@ from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
 from tallystick.hooks.responses import arrived, watch_events
 from tallystick.reading.documents import id_or_none, read_document
-from tallystick.reading.gemini import interaction_counts, interaction_parts
 from tallystick.reading.options import route_of
-from tallystick.reading.parts import Parts, openai_parts
-from tallystick.reading.usage import Counts, count_of, members_of, openai_counts
+from tallystick.usage.reader import members_of
 
 _ASKED = "_tallystick_asked"
 _SIGN = b'"usage"'
@@ -125,23 +123,7 @@ def _take(call: Call, document: Any) -> None:
         return
     call.request_id = id_or_none(members.get("id")) or call.request_id
     model = members.get("model") or _model_of(members.get("outputs"))
-    if "total_input_tokens" in usage:
-        parts = interaction_parts(usage, members.get("service_tier"))
-        call.take_counts(interaction_counts(usage), parts, model)
-    else:
-        counts = openai_counts(usage, call.endpoint)
-        if counts is not None:
-            call.take_counts(*_with_connectors(counts, usage), model)
-
-
-def _with_connectors(counts: Counts, usage: dict[str, Any]) -> tuple[Counts, Parts]:
-    """Add what connectors found, which is input of the model, too."""
-    (prompt, answer, cached, write), parts = openai_parts(counts, usage, usage.get("service_tier"))
-    prompt += count_of(usage.get("connector_tokens")) or 0
-    searches = count_of(members_of(usage.get("connectors")).get("web_search"))
-    if searches:
-        parts["web_searches"] = searches
-    return (prompt, answer, cached, write), parts
+    call.take(usage, model, members.get("service_tier"), beside=members)
 
 
 def _model_of(outputs: Any) -> object:

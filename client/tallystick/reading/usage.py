@@ -1,6 +1,8 @@
-"""Read a call's counts from the `usage` of the library's response object.
+"""Read the counts of the usual usage objects in the fewest steps, before the reader of `usage`.
 
-Nothing else of a response is read, and no property or method is called.
+A shortcut takes only objects in which nothing is unusual: of a library's own class with members
+that all are known here, without audio, images, hosted tools or steps. Every other object is the
+reader's, and a test compares what both make of the same.
 """
 
 from __future__ import annotations
@@ -8,144 +10,153 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any, Callable, Optional
 
-MAX_COUNT = 1_000_000_000_000
-ANTHROPIC_COUNTS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
+from tallystick.usage.reader import MAX_COUNT
+
 _of_completion = itemgetter(
     *("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")
 )
 _of_response = itemgetter(
     *("input_tokens", "output_tokens", "input_tokens_details", "output_tokens_details")
 )
+_of_message = itemgetter(
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+)
 # How a usage is read by its endpoint, as OpenAI's own classes have it.
-USUAL: dict[str | None, Callable[[Any], tuple[Any, ...]]] = {
+_OPENAI: dict[str | None, Callable[[Any], tuple[Any, ...]]] = {
     "chat/completions": _of_completion,
     "completions": _of_completion,
     "responses": _of_response,
 }
-_USUAL_KINDS = frozenset(
+_COUNTS = frozenset(
     (int, int, cached, write) for cached in (int, type(None)) for write in (int, type(None))
 )
-_NO_MEMBERS: dict[str, Any] = {}
+# The members of classes that are read here, and those that make an object unusual if they are set.
+_KNOWN = frozenset(
+    (
+        *("prompt_tokens", "completion_tokens", "prompt_tokens_details"),
+        *("completion_tokens_details", "input_tokens", "output_tokens", "input_tokens_details"),
+        *("output_tokens_details", "total_tokens", "cached_tokens", "cache_write_tokens"),
+        *("reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens"),
+        *("text_tokens", "audio_tokens", "image_tokens", "cache_write_tokens_details"),
+        *("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"),
+        *("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens", "thinking_tokens"),
+        *("service_tier", "inference_geo", "speed", "server_tool_use", "iterations"),
+        "fallback_credit",
+    )
+)
+_USUAL_TIERS = (None, "standard")
+_NOTHING: dict[str, Any] = {}
+# Classes, and whether all their members are known.
+_classes: dict[type, bool] = {}
+_known = _classes.get
+_REMEMBERED = 256
 
-# Of the prompt, of the completion, read from a cache, written to one. As a record has them: the
-# prompt includes what was read and written. A bare tuple, since one is made in every call.
-Counts = tuple[int, int, Optional[int], Optional[int]]
-
-
-def members_of(container: Any) -> dict[str, Any]:
-    """Return the members of a model or a mapping; empty for anything else.
-
-    Older libraries keep what they do not know yet in a model's extra members.
-    """
-    if type(container) is dict:
-        return container
-    try:
-        if not container.__pydantic_extra__:
-            members: dict[str, Any] = container.__dict__
-            return members
-    except AttributeError:
-        pass
-    return _all_members_of(container)
-
-
-def _all_members_of(container: Any) -> dict[str, Any]:
-    if isinstance(container, dict):
-        return container
-    try:
-        members, extra = container.__dict__, container.__pydantic_extra__
-    except AttributeError:
-        members, extra = getattr(container, "__dict__", None), None
-    if not isinstance(members, dict):
-        return _NO_MEMBERS
-    return {**members, **extra} if extra and isinstance(extra, dict) else members
+# Of the prompt, of the completion, read from a cache, written to one, of reasoning, and written to
+# be kept for an hour. A bare tuple, since one is made in every call.
+Counts = tuple[int, int, Optional[int], Optional[int], Optional[int], Optional[int]]
 
 
-def count_of(value: Any) -> int | None:
-    """Return the value if it is a count that the service accepts, or else None."""
-    if type(value) is not int:
-        if type(value) is not float or not value.is_integer():
-            return None
-        value = int(value)
-    return value if 0 <= value <= MAX_COUNT else None
-
-
-def usual_usage(
-    usage: Any, read: Callable[[Any], tuple[Any, ...]]
-) -> tuple[Counts, int | None] | None:
-    """Return the counts and the reasoning tokens of OpenAI's own classes in the fewest steps.
-
-    `read` is one of `USUAL`. Returns None for what is unusual: other kinds of values, audio,
-    images, members that the library does not know, a sum that does not add up.
-    """
-    members = usage.__dict__
-    prompt, completion, asked, answered = read(members)
-    cached = write = reasoning = None
-    is_odd: Any = usage.__pydantic_extra__ or "prompt_cache_hit_tokens" in members
-    if asked is not None:
-        part = asked.__dict__.get
-        cached, write = part("cached_tokens"), part("cache_write_tokens")
-        is_odd = is_odd or asked.__pydantic_extra__ or part("audio_tokens") or part("image_tokens")
-    if answered is not None:
-        part = answered.__dict__.get
-        reasoning = part("reasoning_tokens")
-        is_odd = is_odd or answered.__pydantic_extra__
-        is_odd = is_odd or part("audio_tokens") or part("image_tokens")
-    if is_odd or (type(prompt), type(completion), type(cached), type(write)) not in _USUAL_KINDS:
+def usual_usage(usage: Any, endpoint: str | None) -> Counts | None:
+    """Return the counts of an object of OpenAI's own classes; None for an unusual one."""
+    read = _OPENAI.get(endpoint)
+    if read is None:
         return None
+    try:
+        members = usage.__dict__
+        prompt, completion, asked, answered = read(members)
+        if usage.__pydantic_extra__ or not (_known(type(usage)) or _is_known(usage, members)):
+            return None
+        asked = _NOTHING if asked is None else _plain(asked)
+        answered = _NOTHING if answered is None else _plain(answered)
+    except (AttributeError, KeyError, TypeError):  # not of OpenAI's own classes
+        return None
+    if asked is None or answered is None:
+        return None
+    cached, write = asked.get("cached_tokens"), asked.get("cache_write_tokens")
+    reasoning = answered.get("reasoning_tokens")
+    if not _are_counts(prompt, completion, cached, write) or (cached or 0) + (write or 0) > prompt:
+        return None
+    if reasoning and not _is_within(reasoning, completion, members.get("total_tokens"), prompt):
+        return None
+    return prompt, completion, cached, write, reasoning, None
+
+
+def usual_message(usage: Any) -> Counts | None:
+    """Return the counts of an object of Anthropic's own class, or of the members of two of them.
+
+    Returns None for an unusual one.
+    """
+    try:
+        if type(usage) is dict:
+            members, is_known = usage, _KNOWN.issuperset(usage)
+        else:
+            members, is_known = usage.__dict__, not usage.__pydantic_extra__
+            is_known = is_known and (_known(type(usage)) or _is_known(usage, members))
+        if not is_known:
+            return None
+        fresh, completion, read, write = _of_message(members)
+        get = members.get
+        lifetimes, details = get("cache_creation"), get("output_tokens_details")
+        lifetimes = _NOTHING if lifetimes is None else _plain(lifetimes)
+        details = _NOTHING if details is None else _plain(details)
+    except (AttributeError, KeyError, TypeError):
+        return None
+    if lifetimes is None or details is None or _is_special(get):
+        return None
+    hour, thinking = lifetimes.get("ephemeral_1h_input_tokens"), details.get("thinking_tokens")
+    if not _are_counts(fresh, completion, read, write):
+        return None
+    if lifetimes and not _is_split(lifetimes, hour, write):
+        return None
+    if thinking and not (type(thinking) is int and 0 <= thinking <= completion):
+        return None
+    return fresh + (read or 0) + (write or 0), completion, read, write, thinking, hour
+
+
+def _is_special(get: Callable[[str], Any]) -> bool:
+    """Check for hosted tools, steps, a region, or a tier other than the standard one."""
+    if get("server_tool_use") or get("iterations") or get("inference_geo"):
+        return True
+    return get("service_tier") not in _USUAL_TIERS or get("speed") not in _USUAL_TIERS
+
+
+def _is_within(reasoning: Any, completion: int, total: Any, prompt: int) -> bool:
+    """Check that the answer includes its reasoning, as the total says."""
+    is_count = type(reasoning) is int and 0 <= reasoning <= completion
+    return is_count and total == prompt + completion
+
+
+def _is_split(lifetimes: dict[str, Any], hour: Any, write: Any) -> bool:
+    """Check that the writes are no fewer than those of their lifetimes."""
+    short = lifetimes.get("ephemeral_5m_input_tokens")
+    if type(hour) is not int or type(short) is not int or hour < 0 or short < 0:
+        return False
+    return hour + short <= (write or 0)
+
+
+def _plain(holder: Any) -> dict[str, Any] | None:
+    """Return the members of details in which nothing is unusual; None for others."""
+    members: dict[str, Any] = holder.__dict__
+    if holder.__pydantic_extra__ or not (_known(type(holder)) or _is_known(holder, members)):
+        return None
+    get = members.get
+    is_odd = get("audio_tokens") or get("image_tokens") or get("cache_write_tokens_details")
+    return None if is_odd else members
+
+
+def _is_known(holder: Any, members: dict[str, Any]) -> bool:
+    kind = type(holder)
+    known = _classes.get(kind)
+    if known is None:
+        if len(_classes) >= _REMEMBERED:
+            _classes.clear()
+        known = _classes[kind] = _KNOWN.issuperset(members)
+    return known
+
+
+def _are_counts(prompt: Any, completion: Any, cached: Any, write: Any) -> bool:
+    if (type(prompt), type(completion), type(cached), type(write)) not in _COUNTS:
+        return False
     if not (0 <= prompt <= MAX_COUNT and 0 <= completion <= MAX_COUNT):
-        return None
-    if reasoning:
-        adds_up = members.get("total_tokens") == prompt + completion
-        if not adds_up or type(reasoning) is not int or reasoning < 0:
-            return None
-    return (prompt, completion, cached, write), reasoning
-
-
-def openai_counts(usage: Any, endpoint: str | None) -> Counts | None:
-    """Return the counts of Chat Completions, Embeddings or Responses."""
-    members = members_of(usage)
-    prompt, completion = members.get("prompt_tokens"), members.get("completion_tokens")
-    details = members.get("prompt_tokens_details")
-    if prompt is None:
-        prompt, completion = members.get("input_tokens"), members.get("output_tokens")
-        details = members.get("input_tokens_details")
-    prompt, completion = count_of(prompt), count_of(completion)
-    if prompt is None:
-        return None
-    if completion is None:
-        # Embeddings have no output; for any other call an unknown count is not zero.
-        if endpoint != "embeddings" and count_of(members.get("total_tokens")) != prompt:
-            return None
-        completion = 0
-    parts = members_of(details)
-    cached, write = parts.get("cached_tokens"), parts.get("cache_write_tokens")
-    return prompt, completion, count_of(cached), count_of(write)
-
-
-def overlay(counts: list[int | None] | None, usage: Any) -> list[int | None]:
-    """Update Anthropic's counts: later values of a stream replace earlier ones."""
-    members = members_of(usage)
-    if counts is None:
-        counts = [None, None, None, None]
-    index = 0
-    for name in ANTHROPIC_COUNTS:
-        count = members.get(name)
-        if type(count) is not int or not 0 <= count <= MAX_COUNT:
-            count = None if count is None else count_of(count)
-        if count is not None:
-            counts[index] = count
-        index += 1  # noqa: SIM113 - `enumerate` would make a tuple for each
-    return counts
-
-
-def anthropic_counts(counts: list[int | None]) -> Counts | None:
-    """Convert Anthropic's counts, whose input excludes cached tokens."""
-    fresh, completion, read, write = counts
-    if fresh is None or completion is None:
-        return None
-    return fresh + (read or 0) + (write or 0), completion, read, write
+        return False
+    return (cached or 0) >= 0 and (write or 0) >= 0

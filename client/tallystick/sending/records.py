@@ -6,12 +6,15 @@ that is written is one that the service accepts: one rejected record would lose 
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NamedTuple
 
 from tallystick.labels import clean_label
-from tallystick.reading.usage import MAX_COUNT
+from tallystick.reading.units import fit_units
+from tallystick.usage.reader import MAX_COUNT
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
@@ -71,7 +74,14 @@ _PARTS = (
 CHOICES = {
     "service_tier": frozenset(("standard", "batch", "flex", "priority", "fast")),
     "status": frozenset(("ok", "error", "cancelled")),
+    "billing": frozenset(("metered", "included")),
 }
+_RARE = frozenset(("units", "reported_usd", "prefix_hashes"))
+MAX_REPORTED_USD = 1e6
+_LOWER_DIGITS = frozenset("0123456789abcdef")
+_LEVEL_DIGITS, _MAX_LEVELS = 16, 13
+# Where hashes of 64 digits are among the levels.
+_LEVELS_OF_HASHES = (("prefix_hash", 0), ("prefix_hash_16k", 4), ("prefix_hash_64k", 8))
 
 
 def write_record(noted: Noted) -> str | None:
@@ -125,7 +135,47 @@ def _second(record: Record, asked: Asked) -> str:
     for name, choices in CHOICES.items():
         if parts.get(name) in choices:
             written += _text(name, parts[name])
-    return written + _text("region", clean_label(parts.get("region")))
+    written += _text("region", clean_label(parts.get("region")))
+    return written if _RARE.isdisjoint(parts) else written + _rest(parts, record, kept)
+
+
+def _rest(parts: dict[str, Any], record: Record, kept: dict[str, int]) -> str:
+    """Return the fields that hooks rarely see: units, a reported cost, hashes by level."""
+    written, units, usd = "", parts.get("units"), parts.get("reported_usd")
+    if isinstance(units, Mapping):
+        totals = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
+        counts = {**{name: getattr(record, name) for name in totals}, **kept}
+        if fitting := fit_units(counts, units):
+            written += f',"units":{json.dumps(fitting, separators=(",", ":"))}'
+    if usd is not None and is_reported_usd(usd):
+        written += f',"reported_usd":{usd!r}'
+    levels = parts.get("prefix_hashes")
+    if levels and are_levels(levels) and _agree(levels, Asked._make(record.asked)):
+        written += f',"prefix_hashes":{json.dumps(levels, separators=(",", ":"))}'
+    return written
+
+
+def _agree(levels: Sequence[str], asked: Asked) -> bool:
+    """Check that hashes of the same prefix begin with the same digits."""
+    return all(
+        level >= len(levels) or not own or own[:_LEVEL_DIGITS].lower() == levels[level]
+        for own, level in ((getattr(asked, name), level) for name, level in _LEVELS_OF_HASHES)
+    )
+
+
+def is_reported_usd(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= MAX_REPORTED_USD  # type: ignore[operator]
+
+
+def are_levels(value: object) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and 0 < len(value) <= _MAX_LEVELS
+        and all(
+            isinstance(text, str) and len(text) == _LEVEL_DIGITS and _LOWER_DIGITS.issuperset(text)
+            for text in value
+        )
+    )
 
 
 def _number(name: str, value: int | None) -> str:

@@ -6,13 +6,13 @@ import json
 from typing import Any, Callable, Optional
 
 from tallystick.sending.records import Noted
-from tallystick.sending.schema import HASHES, LABELS, find_problem
+from tallystick.sending.schema import HASHES, LABELS, LEVELS, find_problem
 
 BeforeSend = Callable[[dict[str, Any]], Optional[dict[str, Any]]]
 
 # A hash can be removed, but a label cannot become one.
 _CHANGEABLE = frozenset((*LABELS, "provider"))
-_REMOVABLE = frozenset((*LABELS, *HASHES))
+_REMOVABLE = frozenset((*LABELS, *HASHES, LEVELS))
 
 
 class Revision:

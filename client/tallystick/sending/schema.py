@@ -11,16 +11,20 @@ from datetime import datetime
 from typing import Any
 
 from tallystick.labels import MAX_LABEL, MAX_TAG, clean_label
+from tallystick.reading.units import MAX_UNITS, UNITS, is_amount
 from tallystick.sending.records import (
     CHOICES,
     MAX_LATENCY_MS,
+    are_levels,
     is_count,
     is_prefix_hash,
     is_provider,
+    is_reported_usd,
 )
 
 LABELS = ("model", "endpoint", "request_id", "tag", "environment", "session_id", "region")
 HASHES = ("prefix_hash", "prefix_hash_16k", "prefix_hash_64k")
+LEVELS = "prefix_hashes"
 COUNTS = (
     *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
     *("declared_max_tokens", "cache_write_1h_tokens", "reasoning_tokens", "audio_prompt_tokens"),
@@ -83,6 +87,12 @@ def _is_latency(value: object) -> bool:
     return type(value) in (int, float) and 0 <= value <= MAX_LATENCY_MS  # type: ignore[operator]
 
 
+def _are_units(value: object) -> bool:
+    if not isinstance(value, dict) or not 0 < len(value) <= MAX_UNITS:
+        return False
+    return all(name in UNITS and is_amount(name, amount) for name, amount in value.items())
+
+
 def _is_moment(value: object) -> bool:
     """Check for a time that exists: a damaged line may have the month 99."""
     if not isinstance(value, str) or not _MOMENT.fullmatch(value):
@@ -101,6 +111,9 @@ _CHECKS = {
     **dict.fromkeys(LABELS, _is_label),
     **dict.fromkeys(HASHES, is_prefix_hash),
     **dict.fromkeys(COUNTS, is_count),
+    "units": _are_units,
+    "reported_usd": is_reported_usd,
+    LEVELS: are_levels,
     # Of a tuple, because a set fails for a value that cannot be hashed.
     **{name: tuple(choices).__contains__ for name, choices in CHOICES.items()},
 }

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, Union
 import msgspec
 
 from detectors.contract import FIELD_NAME, LABEL_PATTERN, MAX_LABEL_LENGTH
-from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.calls import TOTALS, Sighting
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.problems import shown_name
 
@@ -56,7 +56,7 @@ class Sums:
     what: str
     signs: tuple[frozenset[str], ...]
     instead: str
-    reason: str = field(default="totals of many calls, not calls", init=False)
+    reason: str = field(default=TOTALS, init=False)
 
     def recognizes(self, row: Row) -> bool:
         return any(all(name in row for name in names) for names in self.signs)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from detectors.contract import MAX_LATENCY_MS, STATUSES, StoredRecord
+from detectors.contract import MAX_LATENCY_MS, MAX_REPORTED_USD, STATUSES, StoredRecord
 from detectors.formats.adapters.labels import (
     find_hash,
     find_model,
@@ -20,9 +20,10 @@ from detectors.formats.adapters.labels import (
     provider_of,
 )
 from detectors.formats.adapters.prompts import hash_texts
-from detectors.formats.adapters.usage import Counts, Parts, find_parts, fit_parts, is_count
+from detectors.formats.adapters.usage import Reading, count_of
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.moments import read_moment
+from detectors.formats.usage.reader import largest_of, names_of
 
 _TIERS: Final = frozenset(SERVICE_TIERS)
 
@@ -65,13 +66,20 @@ class Call(Struct, omit_defaults=True, gc=False):
     session_id: str | None = None
     region: str | None = None
     status: str | None = None
+    units: dict[str, int | float] | None = None
+    reported_usd: float | None = None
     input_assumed: Literal[1] | None = None
+    unknown_fields: str | None = None
+    unknown_largest: int | None = None
 
 
 class Sighting(Struct, kw_only=True, gc=False):
-    """Unchecked values of a call from a raw log; texts are only hashed."""
+    """Unchecked values of a call from a raw log; texts are only hashed.
 
-    counts: Counts | None
+    `readings` are the calls that its usage tells of; the first is the answer's own.
+    """
+
+    readings: list[Reading]
     moments: tuple[Any, ...]
     models: tuple[Any, ...]
     providers: tuple[Any, ...]
@@ -83,13 +91,11 @@ class Sighting(Struct, kw_only=True, gc=False):
     prompts: tuple[Any, ...] = ()
     prefix_hash: Any = None
     service_tier: Any = None
-    usage: Any = None
-    parts: Parts | None = None  # or else those of `usage`
     environment: Any = None
     session: Any = None
     region: Any = None
     status: Any = None
-    is_assumed: bool = False  # whether the prompt includes the cached tokens
+    reported_usd: Any = None  # as the source says it beside the usage
     is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
 
 
@@ -98,11 +104,12 @@ NO_TIME: Final = "without a time from 2000 to 2100"
 NO_MODEL: Final = "without a model name"
 CACHE_HIT: Final = "answered from a gateway's cache, so not billed"
 FAILED: Final = "failed, so not billed"
+TOTALS: Final = "totals of many calls, not calls"
 
 
-def call_of(seen: Sighting) -> Call | str:
-    """Return the call, or the reason why there is none."""
-    if seen.counts is None:
+def calls_of(seen: Sighting) -> list[Call] | str:
+    """Return the calls, or the reason why there are none."""
+    if not seen.readings:
         return NO_USAGE
     model = _first(find_model, seen.models)
     if model is None:
@@ -110,31 +117,65 @@ def call_of(seen: Sighting) -> Call | str:
     moment = _first(find_moment, seen.moments)
     if moment is None:
         return NO_TIME
+    provider = _first(find_provider, seen.providers) or provider_of(model)
+    call = _call_of(seen, seen.readings[0], moment, provider, model)
+    others = enumerate(seen.readings[1:], 2)
+    return [call, *(_other_call(call, reading, number) for number, reading in others)]
+
+
+def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, model: str) -> Call:
     tier = seen.service_tier
-    counts, parts = (
-        find_parts(seen.usage, seen.counts)
-        if seen.parts is None
-        else (seen.counts, fit_parts(seen.parts, seen.counts))
-    )
+    is_own = isinstance(tier, str) and tier in _TIERS and reading.service_tier != "fast"
     return Call(
         ts=moment,
-        provider=_first(find_provider, seen.providers) or provider_of(model),
+        provider=provider,
         model=model,
-        usage=_usage_of(counts, parts),
+        usage=_usage_of(reading),
         endpoint=find_tag(seen.endpoint),
         request_id=_first(id_of, seen.ids),
         tag=_first(find_tag, seen.tags),
         latency_ms=_find_latency(seen.latency_ms),
-        declared_max_tokens=next((cap for cap in seen.caps if is_count(cap) and cap), None),
+        declared_max_tokens=next(filter(None, map(count_of, seen.caps)), None),
         prefix_hash=find_hash(seen.prefix_hash) or hash_texts(*seen.prompts),
-        service_tier=tier if isinstance(tier, str) and tier in _TIERS else None,
-        cache_write_1h_tokens=parts.cache_write_1h,
-        web_searches=parts.web_searches,
+        service_tier=tier if is_own else reading.service_tier,
+        cache_write_1h_tokens=reading.parts.get("cache_write_1h_tokens", 0),
+        web_searches=reading.parts.get("web_searches", 0),
         environment=find_tag(seen.environment),
         session_id=id_of(seen.session),
-        region=find_provider(seen.region) or _find_region(seen.usage),
+        region=find_provider(seen.region) or find_provider(reading.region),
         status=seen.status if seen.status in STATUSES else None,
-        input_assumed=1 if seen.is_assumed else None,
+        units=reading.units or None,
+        reported_usd=_cost_of(seen.reported_usd, reading),
+        input_assumed=1 if reading.is_assumed else None,
+        unknown_fields=names_of(reading.unknown),
+        unknown_largest=largest_of(reading.unknown),
+    )
+
+
+def _cost_of(said: Any, reading: Reading) -> float | None:
+    """Return the source's own cost of a call in US dollars, beside its usage or in it."""
+    if type(said) not in (int, float) or not 0 <= said <= MAX_REPORTED_USD:
+        return reading.reported_usd
+    return float(said)
+
+
+def _other_call(call: Call, reading: Reading, number: int) -> Call:
+    """Return a call that another model has answered within the first, such as an advisor's."""
+    return msgspec.structs.replace(
+        call,
+        model=find_model(reading.model) or call.model,
+        usage=_usage_of(reading),
+        request_id=call.request_id and f"{call.request_id}.{number}",
+        latency_ms=None,
+        declared_max_tokens=None,
+        prefix_hash=None,
+        cache_write_1h_tokens=reading.parts.get("cache_write_1h_tokens", 0),
+        web_searches=reading.parts.get("web_searches", 0),
+        units=reading.units or None,
+        reported_usd=None,
+        input_assumed=None,
+        unknown_fields=None,
+        unknown_largest=None,
     )
 
 
@@ -160,21 +201,25 @@ def record_of(call: Call) -> StoredRecord:
 _LABELS: Final = tuple(name for name in Call.__struct_fields__ if name != "usage")
 
 
-def _usage_of(counts: Counts, parts: Parts) -> Usage:
-    prompt, completion, cached, written = counts
-    asked = PromptDetails(cached, written, parts.audio_prompt, parts.image_prompt)
-    answered = AnswerDetails(parts.reasoning, parts.audio_completion, parts.image_completion)
+def _usage_of(reading: Reading) -> Usage:
+    part = reading.parts.get
+    asked = PromptDetails(
+        reading.cached or 0,
+        reading.written or 0,
+        part("audio_prompt_tokens", 0),
+        part("image_prompt_tokens", 0),
+    )
+    answered = AnswerDetails(
+        part("reasoning_tokens", 0),
+        part("audio_completion_tokens", 0),
+        part("image_completion_tokens", 0),
+    )
     return Usage(
-        prompt,
-        completion,
+        reading.prompt,
+        reading.completion,
         asked if asked != PromptDetails() else None,
         answered if answered != AnswerDetails() else None,
     )
-
-
-def _find_region(usage: Any) -> str | None:
-    region = find_provider(usage.get("inference_geo")) if isinstance(usage, dict) else None
-    return None if region in ("global", "not_available") else region
 
 
 def find_moment(value: Any) -> datetime | None:

@@ -11,13 +11,16 @@ import msgspec
 from msgspec import Struct
 
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
-from detectors.formats.adapters.labels import find_model
+from detectors.formats.adapters.labels import find_model, find_provider
 from detectors.formats.adapters.rows import UNREADABLE, Row
-from detectors.formats.adapters.usage import find_counts
+from detectors.formats.adapters.usage import Usages, read_usages
 
 # The members of a request with its prompt, in the order in which they are hashed.
 PROMPTS: Final = ("system", "instructions", "messages", "input", "prompt")
 Inner: TypeAlias = "Exchange | str | int | float | bool | list[Any] | None"
+
+
+_NO_ITEMS: Final = msgspec.Raw(b"null")
 
 
 class Exchange(Struct, gc=False):
@@ -27,6 +30,12 @@ class Exchange(Struct, gc=False):
     response: Inner = None
     body: Inner = None
     usage: Any = None
+    usage_info: Any = None  # Mistral's name of the pages of a document
+    meta: Any = None  # Cohere's earlier name
+    tool_usage: Any = None
+    svg_usage: Any = None
+    output: msgspec.Raw = _NO_ITEMS
+    tools: msgspec.Raw = _NO_ITEMS
     ts: Any = None
     created: Any = None
     created_at: Any = None
@@ -43,6 +52,7 @@ class Exchange(Struct, gc=False):
     object: Any = None
     type: Any = None
     service_tier: Any = None
+    serviceTier: Any = None  # Bedrock's
     endpoint: Any = None
     tag: Any = None
     environment: Any = None
@@ -89,9 +99,8 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
     prompts = asked.prompts()
     if is_flat and not any((asked.messages, asked.input, asked.prompt)):
         prompts = ()  # a response repeats its instructions, which are not the whole prompt
-    usage = response.usage
     return Sighting(
-        counts=find_counts(usage),
+        readings=_readings_of(outer, asked, response),
         moments=(outer.ts, outer.created, response.created, response.created_at, outer.timestamp,
                  outer.created_at),
         models=(response.model, asked.model, outer.model),
@@ -99,15 +108,62 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
         ids=(outer.request_id, response.id),
         tags=(outer.tag,),
         environment=outer.environment,
-        usage=usage,
         endpoint=outer.endpoint,
         latency_ms=outer.latency_ms,
         caps=(outer.declared_max_tokens, asked.max_tokens, asked.max_completion_tokens,
               asked.max_output_tokens, response.max_output_tokens),
         prompts=prompts,
         prefix_hash=outer.prefix_hash,
-        service_tier=tier_of(response.service_tier, usage),
+        service_tier=response.service_tier or _inner(response.serviceTier, "type"),
     )  # fmt: skip
+
+
+def _readings_of(outer: Exchange, asked: Exchange, response: Exchange) -> Usages:
+    return read_usages(
+        *(response.usage, response.usage_info, response.meta),
+        provider=find_provider(outer.provider) or "",
+        model=response.model or asked.model or outer.model,
+        beside=_beside(response),
+        may_lack_output=response.object == "list",
+    )
+
+
+class _Action(Struct, gc=False):
+    type: Any = None
+
+
+class _Item(Struct, gc=False):
+    """Part of an answer, or a tool of a request, of which only the kind is read."""
+
+    type: Any = None
+    status: Any = None
+    model: Any = None
+    action: _Action | None = None
+    svg_usage: Any = None
+
+
+_ITEMS: Final = msgspec.json.Decoder(list[_Item])
+
+
+def _beside(response: Exchange) -> dict[str, Any] | None:
+    """Return what stands beside a usage and may cost something of its own; most often nothing."""
+    found: dict[str, Any] = {}
+    if response.tool_usage is not None:
+        found["tool_usage"] = response.tool_usage
+    if response.svg_usage is not None:
+        found["svg_usage"] = response.svg_usage
+    for name in ("output", "tools"):
+        text = getattr(response, name)
+        if text is not _NO_ITEMS:
+            try:
+                found[name] = msgspec.to_builtins(_ITEMS.decode(text))
+            except UNREADABLE:  # an answer's text, in other APIs
+                continue
+    return found or None
+
+
+def _inner(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _provider_of(response: Exchange) -> str:
@@ -119,14 +175,6 @@ def _provider_of(response: Exchange) -> str:
     model = find_model(response.model) or ""
     is_claude = not is_openai and response.object is None and model.startswith("claude")
     return "anthropic" if is_claude else "openai"
-
-
-def tier_of(named: Any, usage: Any) -> Any:
-    """Return the service tier of a response, which may be in its usage."""
-    usage = usage if isinstance(usage, dict) else {}
-    if usage.get("speed") == "fast":
-        return "fast"
-    return named or usage.get("service_tier")
 
 
 def caps_of(options: Row) -> tuple[Any, ...]:
@@ -147,4 +195,7 @@ def read_batch(row: Row, response: Row) -> Iterator[Sighting | str]:
     yield seen
 
 
-_READ: Final = frozenset(Exchange.__struct_fields__) - {"request", "response", "body", *PROMPTS}
+_READ: Final = frozenset(Exchange.__struct_fields__) - {
+    *("request", "response", "body", "output", "tools"),
+    *PROMPTS,
+}

@@ -9,7 +9,8 @@ from hashlib import sha256
 from typing import Any, Final
 
 _MODEL: Final = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?"  # Vertex AI dates
+    # Vertex AI's dates, and Claude Code's mark of a long context.
+    r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?(?:\[1m\])?"
 )
 _TAG: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/+#-]{0,119}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")

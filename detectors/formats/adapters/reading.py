@@ -18,7 +18,7 @@ from detectors.errors import (
 )
 from detectors.formats.adapters import find_adapter, find_sums
 from detectors.formats.adapters.adapter import Adapter, State, unknown_members
-from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Call, Sighting, call_of, record_of
+from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Sighting, calls_of, record_of
 from detectors.formats.adapters.duplicates import Once
 from detectors.formats.adapters.rows import Row
 from detectors.formats.chunks import Chunk
@@ -114,14 +114,15 @@ class _Reader:
     ) -> Iterator[UsageRecordV2]:
         row = Row(document)
         for seen in self._adapter_of(row, document, number).read(row, self._state):
-            call = seen if isinstance(seen, str) else call_of(seen)
-            if isinstance(call, Call) and isinstance(seen, Sighting):
-                for taken in self._once.add(call, is_snapshot=seen.is_snapshot):
-                    yield record_of(taken.call)
-            elif call in _INVALID:
-                invalid.append(InvalidRow(number, str(call)))
+            calls = seen if isinstance(seen, str) else calls_of(seen)
+            if isinstance(calls, list) and isinstance(seen, Sighting):
+                for call in calls:
+                    for taken in self._once.add(call, is_snapshot=seen.is_snapshot):
+                        yield record_of(taken.call)
+            elif calls in _INVALID:
+                invalid.append(InvalidRow(number, str(calls)))
             else:
-                self._dropped[str(call)] += 1
+                self._dropped[str(calls)] += 1
 
     def _adapter_of(self, row: Row, document: dict[str, Any], number: int) -> Adapter:
         """Return the row's adapter, once the row is known to hold no text."""

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from detectors.contract import MAX_LABEL_LENGTH, RECORD_V2_FIELDS, REQUIRED_FIELDS
+from detectors.contract import MAX_LABEL_LENGTH, REQUIRED_FIELDS
 from detectors.errors import ColumnMappingError, ContractError, UnreadableLogError
+from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.names import MAX_COLUMNS, TARGETS, UNCACHED, is_text_column
 from detectors.formats.fields import LABEL, PROVIDER_TEXT, RECORD_V2
 from detectors.formats.problems import (
@@ -82,7 +83,7 @@ class ColumnMapping:
         """Count the cells of a header that are fields, mapped or dropped."""
         named = {_normal(name) for name in (*self.columns, *self.dropped)}
         return sum(
-            cell in RECORD_V2_FIELDS or cell in named or f"#{number}" in named
+            cell in TABLE_FIELDS or cell in named or f"#{number}" in named
             for number, cell in enumerate(cells, 1)
         )
 
@@ -152,7 +153,7 @@ def check_header(cells: Sequence[str]) -> Header:
     """Return where the fields are; raise an error for unknown, missing or repeated columns."""
     offenders = Offenders()
     for number, cell in enumerate(cells, 1):
-        if cell not in RECORD_V2_FIELDS:
+        if cell not in TABLE_FIELDS:
             offenders.add("header", Problem("unknown", shown_name(cell, f"column {number}")))
     if offenders.named:
         raise contract_error(offenders)

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
+from detectors.contract import REQUIRED_FIELDS
+from detectors.formats.columns import TABLE_FIELDS
 
 # Prompt tokens without those read from the cache or written to it, as Anthropic counts them.
 UNCACHED: Final = "uncached_prompt_tokens"
-TARGETS: Final = (*RECORD_V2_FIELDS, UNCACHED)
+TARGETS: Final = (*TABLE_FIELDS, UNCACHED)
 # Other tools' names of each field, the best first, in lower case with underscores.
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -141,7 +142,7 @@ def propose(cells: Sequence[str]) -> list[ProposedColumn]:
     names = [plain(cell) for cell in cells]
     fields = [""] * len(cells)
     first = {name: index for index, name in reversed(list(enumerate(names)))}
-    for field in RECORD_V2_FIELDS:
+    for field in TABLE_FIELDS:
         index = next(
             (first[name] for name in (field, *SYNONYMS.get(field, ())) if name in first), None
         )

@@ -10,17 +10,30 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
+from msgspec import Meta
 
-from detectors.contract import Label, UsageRecord, UsageRecordV2
+from detectors.contract import (
+    LEVEL_DIGITS,
+    MAX_COUNT,
+    SECONDS,
+    UNITS,
+    V2_FIELDS,
+    Count,
+    Label,
+    UsageRecord,
+)
 from detectors.errors import DetectorError
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
 from detectors.formats.columns import (
     COUNTS,
+    HASHES,
     OPTIONAL_COUNTS,
+    OPTIONAL_FLOATS,
+    REPORTED,
     Columns,
     columns_of,
     drop_empty,
@@ -38,11 +51,21 @@ from detectors.formats.text.splitting import has_longer_line
 _CHUNK_BATCHES: Final = 10
 _LONGEST_CELL: Final = 1_000
 _CONTROL: Final = bytes({*range(0x20), 0x7F} - {0x0A})
+_Seconds = Annotated[float, Meta(ge=0, le=MAX_COUNT)] | None
 _TYPES: Final[dict[str, Any]] = {
-    field.name: field.type for field in msgspec.structs.fields(UsageRecordV2)
-} | {"service_tier": Label | None}  # any name: only some tiers have prices of their own
+    **{field.name: field.type for field in V2_FIELDS},
+    **dict.fromkeys(UNITS, Count | None),
+    **dict.fromkeys(SECONDS, _Seconds),
+    "service_tier": Label | None,  # any name: only some tiers have prices of their own
+    HASHES: str | None,
+}
 # The value of an empty cell, where it is not the empty string.
-_EMPTY: Final = {"latency_ms": None, **dict.fromkeys((*COUNTS, *OPTIONAL_COUNTS), 0)}
+_EMPTY: Final = {
+    "latency_ms": None,
+    REPORTED: None,
+    **dict.fromkeys((*COUNTS, *OPTIONAL_COUNTS), 0),
+}
+_NO_LEVELS: Final = "-"  # which no check accepts
 _PROMPT_PARTS: Final = ("prompt_tokens", "cached_tokens", "cache_write_tokens")
 
 Row = tuple[int, list[str]]
@@ -139,6 +162,8 @@ class _Table:
             return [empty] * rows
         if name == "ts":
             return _read_times(cells)
+        if name == HASHES:
+            return [_join_levels(cell) for cell in cells]
         given: Sequence[str | None] = [c or None for c in cells] if "" in cells else cells
         column: list[Any] = msgspec.convert(given, self._columns[name], strict=False)
         if given is cells or empty is None:
@@ -198,6 +223,8 @@ class _Table:
         if name not in self._header:
             return [empty] * len(rows)
         get = attrgetter(name)
+        if name == HASHES:
+            return [_join_levels(get(row) or "") for row in rows]
         if name == "ts":
             return to_microseconds([row.ts for row in rows])
         return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
@@ -209,6 +236,8 @@ class _Table:
         for line, cells in rejected:
             given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
             values = {name: self._typed(name, given[name]) for name in given} | self._constants
+            if units := {name: values.pop(name) for name in UNITS if name in values}:
+                values["units"] = units
             if self._adds_cached and "prompt_tokens" in values:
                 values["prompt_tokens"] = _sum_counts(values)
             record = read_record(values, LOG_RECORD)
@@ -221,13 +250,21 @@ class _Table:
 
     def _typed(self, name: str, cell: str) -> object:
         """Convert the cell to the field's type, or return it unchanged for the field to reject."""
-        if name == "latency_ms" and self._delimiter == ";":
+        if name == HASHES:
+            return cell.split()
+        if name in (*OPTIONAL_FLOATS, "latency_ms") and self._delimiter == ";":
             # Spreadsheets that write semicolons have a comma as the decimal point.
             cell = cell.replace(",", ".")
         if name == "ts" or name in _EMPTY:
             with suppress(msgspec.ValidationError):
                 return msgspec.convert(cell, _TYPES[name], strict=False)
         return cell
+
+
+def _join_levels(cell: str) -> str:
+    """Return the levels of a cell without the spaces between them; others are no levels."""
+    levels = cell.split()
+    return "".join(levels) if all(len(level) == LEVEL_DIGITS for level in levels) else _NO_LEVELS
 
 
 def _read_times(cells: Sequence[str]) -> list[int | None]:

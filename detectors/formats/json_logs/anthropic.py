@@ -1,7 +1,8 @@
 """Anthropic-style lines, flat or wrapped: Messages, including beta members of their usage.
 
 The structs are the allowlist. They have every member of `Message` and `BetaMessage` besides
-`content` (https://docs.anthropic.com/en/api/messages). Words such as `stop_reason` are checked and
+`content` (https://docs.anthropic.com/en/api/messages), and of `usage` what most lines have;
+`rereading` reads the others. Words such as `stop_reason` are checked and
 dropped; what may hold text must be null. Anthropic's `input_tokens` exclude cached tokens; a
 record's `prompt_tokens` include them. Anthropic's objects have no time: a line
 needs `ts` (or `created`).
@@ -46,27 +47,6 @@ class _OutputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False)
     thinking_tokens: Count | None = None
 
 
-class _Iteration(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One sampling step of a call; the call's counts already include it."""
-
-    type: Label | None = None
-    model: Label | None = None
-    input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    cache_creation_input_tokens: Count | None = None
-    cache_read_input_tokens: Count | None = None
-    cache_creation: _CacheCreation | None = None
-
-
-class _CreditStatus(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    type: Label | None = None
-    reason: Label | None = None
-
-
-class _FallbackCredit(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    status: _CreditStatus | None = None
-
-
 class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     input_tokens: Count
     output_tokens: Count
@@ -75,8 +55,6 @@ class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     cache_creation: _CacheCreation | None = None
     output_tokens_details: _OutputDetails | None = None
     server_tool_use: _ServerToolUse | None = None
-    iterations: list[_Iteration] | None = None
-    fallback_credit: _FallbackCredit | None = None
     service_tier: Label | None = None
     inference_geo: Label | None = None
     speed: Label | None = None
@@ -184,13 +162,12 @@ def _tier(usage: _Usage) -> str | None:
 
 
 def _cache_writes(usage: _Usage) -> int:
-    """Return the total if given, or else the sum of its breakdown by lifetime."""
-    if usage.cache_creation_input_tokens is not None:
-        return usage.cache_creation_input_tokens
-    split = usage.cache_creation
+    """Return the total, or the sum of its breakdown by lifetime if that is more."""
+    total, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
     if split is None:
-        return 0
-    return (split.ephemeral_5m_input_tokens or 0) + (split.ephemeral_1h_input_tokens or 0)
+        return total
+    both = (split.ephemeral_5m_input_tokens or 0) + (split.ephemeral_1h_input_tokens or 0)
+    return max(total, both)
 
 
 ANTHROPIC: Final = Dialect(
@@ -210,4 +187,5 @@ ANTHROPIC: Final = Dialect(
         "completion_tokens": "usage.output_tokens",
         "cache_write_tokens": "the sum of usage.cache_creation",
     },
+    plain_usage={"input_tokens": 0, "output_tokens": 0},
 )

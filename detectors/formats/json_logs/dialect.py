@@ -7,13 +7,23 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
-from detectors.contract import MAX_LATENCY_MS, Count, Label, PrefixHash
-from detectors.formats.columns import Columns, empty_value, lowered
+from detectors.contract import (
+    MAX_LATENCY_MS,
+    REQUIRED_FIELDS,
+    STORED_FIELDS,
+    V1_FIELDS,
+    V2_FIELDS,
+    Count,
+    Label,
+    PrefixHash,
+    RecordField,
+)
+from detectors.formats.columns import Columns, lowered, optional_columns
 from detectors.formats.json_logs.shapes import Shape, shape_of
 from detectors.formats.moments import (
     EPOCH,
@@ -43,26 +53,30 @@ class Labels(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     latency_ms: Annotated[float, Meta(ge=0, le=MAX_LATENCY_MS)] | None = None
 
 
-class _MoreLabels(Struct, kw_only=True):
-    """The labels of the record's second version, which few logs have."""
+_IN_USAGE: Final = tuple(
+    field
+    for field in V2_FIELDS
+    if field.name == "service_tier" or (field.part and field.part.total in REQUIRED_FIELDS)
+)
+# The tier, by any name, and parts of the prompt and the answer: a provider's usage says them in its
+# own way.
+USAGE_FIELDS: Final = tuple(
+    field if field.part else field._replace(type=Label | None) for field in _IN_USAGE
+)
+# The record's other fields since its second version, which few logs have.
+_MORE: Final = tuple(field for field in STORED_FIELDS if field not in (*V1_FIELDS, *_IN_USAGE))
 
-    cache_write_1h_tokens: Count | None = None
-    web_searches: Count | None = None
-    prefix_hash_16k: PrefixHash | None = None
-    prefix_hash_64k: PrefixHash | None = None
-    environment: Label | None = None
-    session_id: Label | None = None
-    status: Literal["ok", "error", "cancelled"] | None = None
-    region: Label | None = None
-    input_assumed: Literal[1] | None = None
 
-
-def with_more_labels(struct: type[Labels]) -> type[Struct]:
+def with_more_labels(struct: type[Struct]) -> type[Struct]:
     """Return a line's struct with these labels too; lines without them are read faster."""
-    more = [(field.name, field.type, None) for field in msgspec.structs.fields(_MoreLabels)]
+    return with_fields(struct, _MORE)
+
+
+def with_fields(struct: type[Struct], fields: Iterable[RecordField]) -> type[Struct]:
+    """Return a line's struct that has these fields of the record too, all of them optional."""
     return msgspec.defstruct(
         f"{struct.__name__}WithMore",
-        more,
+        [(field.name, field.type, None) for field in fields],
         bases=(struct,),
         kw_only=True,
         forbid_unknown_fields=True,
@@ -86,17 +100,27 @@ class Layout(msgspec.Struct, frozen=True):
     decoder: msgspec.json.Decoder[Any]
     shape: Shape
     to_columns: Callable[[Sequence[Any]], Columns]
+    find_odd: Callable[[Sequence[Any], Columns], set[int]]
 
 
-def layout(struct: type[Struct], to_columns: Callable[[Sequence[Any]], Columns]) -> Layout:
-    return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns)
+def _find_none(rows: Sequence[Any], columns: Columns) -> set[int]:
+    return set()
+
+
+def layout(
+    struct: type[Struct],
+    to_columns: Callable[[Sequence[Any]], Columns],
+    find_odd: Callable[[Sequence[Any], Columns], set[int]] = _find_none,
+) -> Layout:
+    """Return a layout; `find_odd` finds the rows that the one reader of usage has to read."""
+    return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns, find_odd)
 
 
 class Dialect(msgspec.Struct, frozen=True):
     """A log format of JSON objects. `names` maps a column to its path in a line, for messages.
 
     `style` names it for people, `example` is a line of it, and `text_field` is the field of its
-    `objects` that holds text and must be removed.
+    `objects` that holds text and must be removed. `plain_usage` is the least usage of a line.
     """
 
     name: str
@@ -108,6 +132,7 @@ class Dialect(msgspec.Struct, frozen=True):
     wrapped: Layout
     without_more_labels: tuple[Layout, Layout]
     names: dict[str, str]
+    plain_usage: dict[str, int] = {}
 
     def layout_of(self, document: dict[str, Any]) -> Layout:
         """Return the layout for a line's keys."""
@@ -128,7 +153,7 @@ def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
     }
 
 
-_OPTIONAL: Final = {name: attrgetter(name) for name in _MoreLabels.__struct_fields__}
+_OPTIONAL: Final = {field.name: attrgetter(field.name) for field in _MORE}
 _FIRST_OPTIONAL: Final = next(iter(_OPTIONAL))
 
 
@@ -137,9 +162,7 @@ def _optional_labels(rows: Sequence[Labels]) -> Columns:
     if not rows or not hasattr(rows[0], _FIRST_OPTIONAL):
         return columns
     for name, get in _OPTIONAL.items():
-        if any(map(get, rows)):
-            empty = empty_value(name)
-            columns[name] = [get(row) or empty for row in rows]
+        columns |= optional_columns(name, list(map(get, rows)))
     return columns
 
 

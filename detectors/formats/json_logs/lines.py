@@ -27,12 +27,16 @@ from detectors.formats.json_logs.documents import (
     decode_document,
     reason_of,
 )
+from detectors.formats.json_logs.rereading import Reread, reread
 from detectors.formats.json_logs.shapes import examine
 from detectors.formats.problems import ContractCheck, Problem
 
 _DECODE_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _WHITESPACE: Final = b" \t\r"
 _CONTROL_IN_JSON: Final = re.compile(rb"\\(?:[bfnrt]|u00[01789])|\x7f|\xc2[\x80-\x9f]")
+
+# The places of examined rows among those of a chunk.
+_FLAT, _WRAPPED = 2, 3
 
 Line = tuple[int, bytes]
 
@@ -56,11 +60,14 @@ class Rows(NamedTuple):
     def as_columns(self) -> Columns:
         return self.layout.to_columns(self.values)
 
+    def find_odd(self, columns: Columns) -> set[int]:
+        return self.layout.find_odd(self.values, columns)
+
 
 class _Decoded(msgspec.Struct):
     """The rows of each layout, and what is wrong with the other objects."""
 
-    rows: list[Rows]
+    rows: list[Rows | Reread]
     problems: list[tuple[int, str | list[Problem]]] = []
     unknown_fields: list[tuple[int, str]] = []
 
@@ -97,17 +104,34 @@ def parse_objects(
         lines = _number(texts, first, may_be_blank=may_be_blank)
         decoded = _decode_apart(lines, dialect)
     parts = Parts()
+    odd: list[int] = []
     for rows in decoded.rows:
         columns = rows.as_columns()
         unclean = find_unclean_rows(columns, may_hold_control_characters=not is_fast)
         for row in unclean:
             found = find_problems(columns, row, dialect.names)
             decoded.problems.append((rows.numbers[row], found))
-        parts.add(*take_clean(rows.numbers, columns, unclean))
+        unusual = rows.find_odd(columns) - unclean
+        odd += [rows.numbers[row] for row in unusual]
+        parts.add(*take_clean(rows.numbers, columns, unclean | unusual))
+    for again in _reread_all(odd, texts, first, dialect):
+        parts.add(again.numbers, again.columns)
     for number, problems in decoded.problems:
         parts.reject(number, problems)
     invalid = parts.ordered_invalid()
     return Parsed(parts.columns(), invalid, decoded.unknown_fields, parts.untimed)
+
+
+def _reread_all(
+    numbers: Iterable[int], texts: Sequence[bytes], first: int, dialect: Dialect
+) -> Iterator[Reread]:
+    """Yield the calls of lines that were decoded, but whose counts need the reader of usage."""
+    for number in numbers:
+        document = decode_document(texts[number - first])
+        if isinstance(document, dict):
+            read = reread(document, number, dialect, dialect.layout_of(document))
+            if isinstance(read, Reread):
+                yield read
 
 
 def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _Decoded | None:
@@ -192,11 +216,18 @@ def _examine(number: int, text: bytes, dialect: Dialect, decoded: _Decoded) -> N
     layout = dialect.layout_of(document)
     found = examine(document, layout.shape)
     if found.unknown_fields:
+        read = reread(document, number, dialect, layout)
+        if isinstance(read, Reread):
+            decoded.rows.append(read)
+            return
+        found = read or found
+    if found.unknown_fields:
         decoded.unknown_fields += [(number, name) for name in found.unknown_fields]
     elif found.problems:
         decoded.problems.append((number, found.problems))
     else:
-        rows = decoded.rows[-1 if layout is dialect.wrapped else -2]
+        rows = decoded.rows[_WRAPPED if layout is dialect.wrapped else _FLAT]
+        assert isinstance(rows, Rows)  # noqa: S101 - for types: the first four are
         rows.numbers.append(number)
         rows.values.append(msgspec.convert(found.values, layout.struct))
 

@@ -6,6 +6,7 @@ the counts-only contract, and so does a member that may hold text, unless it is 
 """
 
 from collections.abc import Sequence
+from operator import add, gt
 from typing import Final
 
 from msgspec import Struct
@@ -25,12 +26,7 @@ from detectors.formats.json_logs.dialect import (
     to_microseconds,
     with_more_labels,
 )
-from detectors.formats.json_logs.parts import add_reasoning, column, cut_parts, filled, given
-
-
-class _CacheWriteDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    ttl_12h_tokens: Count | None = None
-    ttl_30m_tokens: Count | None = None
+from detectors.formats.json_logs.parts import column, cut_parts, filled, given
 
 
 class _InputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -38,7 +34,6 @@ class _InputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
     cached_tokens: Count | None = None
     cache_write_tokens: Count | None = None
-    cache_write_tokens_details: _CacheWriteDetails | None = None
     audio_tokens: Count | None = None
     image_tokens: Count | None = None
     text_tokens: Count | None = None
@@ -56,14 +51,11 @@ class _OutputDetails(Struct, kw_only=True, forbid_unknown_fields=True, gc=False)
 
 
 class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """The usage of every endpoint; the names of Chat Completions come first."""
+    """The usage of every endpoint, as most lines have it; `rereading` reads the others."""
 
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     total_tokens: Count | None = None
-    prompt_cache_hit_tokens: Count | None = None  # DeepSeek's name of cached tokens
-    prompt_cache_miss_tokens: Count | None = None
-    num_sources_used: Count | None = None  # xAI's searches
     prompt_tokens_details: _InputDetails | None = None
     completion_tokens_details: _OutputDetails | None = None
     input_tokens: Count | None = None
@@ -145,13 +137,44 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
             [usage.prompt_tokens for usage in usages], (usage.input_tokens for usage in usages)
         ),
         "completion_tokens": completions,
-        "cached_tokens": _cached_tokens(details, usages),
+        "cached_tokens": [detail.cached_tokens or 0 for detail in details],
         "cache_write_tokens": [detail.cache_write_tokens or 0 for detail in details],
         "service_tier": service_tiers([body.service_tier for body in bodies]),
         **_part_columns(details, usages),
     }
-    add_reasoning(columns, (usage.total_tokens for usage in usages))
     return cut_parts(columns)
+
+
+def _find_odd(usages: Sequence[_Usage], columns: Columns) -> set[int]:
+    """Return the rows in which a part exceeds its whole, or the total is another than theirs."""
+    prompts, answers = columns["prompt_tokens"], columns["completion_tokens"]
+    caches = list(map(add, columns["cached_tokens"], columns["cache_write_tokens"]))
+    thoughts = columns.get("reasoning_tokens") or [0] * len(usages)
+    totals = [usage.total_tokens for usage in usages]
+    if None not in prompts and None not in answers:
+        adds_up = "reasoning_tokens" not in columns or totals == list(map(add, prompts, answers))
+        if adds_up and not any(map(gt, caches, prompts)):
+            return set()
+    rows = zip(prompts, answers, caches, thoughts, totals, strict=True)
+    return {row for row, counts in enumerate(rows) if _is_odd(*counts)}
+
+
+def _is_odd(
+    prompt: int | None, answer: int | None, cached: int, reasoning: int, total: int | None
+) -> bool:
+    if prompt is None or answer is None:
+        return False
+    # xAI's reasoning is beside the answer, as its total says; here, a part is cut to its whole.
+    is_apart = reasoning >= answer if total is None else total != prompt + answer
+    return cached > prompt or (reasoning > 0 and is_apart)
+
+
+def _find_odd_flat(rows: Sequence[_Flat], columns: Columns) -> set[int]:
+    return _find_odd([row.usage for row in rows], columns)
+
+
+def _find_odd_wrapped(rows: Sequence[_Wrapped], columns: Columns) -> set[int]:
+    return _find_odd([row.response.usage for row in rows], columns)
 
 
 def _input_details(usages: Sequence[_Usage]) -> list[_InputDetails]:
@@ -160,14 +183,6 @@ def _input_details(usages: Sequence[_Usage]) -> list[_InputDetails]:
         (usage.input_tokens_details for usage in usages),
     )
     return [detail or _NO_DETAILS for detail in details] if None in details else details
-
-
-def _cached_tokens(details: Sequence[_InputDetails], usages: Sequence[_Usage]) -> list[int]:
-    cached = [detail.cached_tokens or 0 for detail in details]
-    hits = [usage.prompt_cache_hit_tokens for usage in usages]
-    if not any(hits):
-        return cached
-    return [count or hit or 0 for count, hit in zip(cached, hits, strict=True)]
 
 
 def _part_columns(details: Sequence[_InputDetails], usages: Sequence[_Usage]) -> Columns:
@@ -214,12 +229,16 @@ OPENAI: Final = Dialect(
     example='{"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000,'
     ' "model": "gpt-4o-mini", "usage": {"prompt_tokens": 1200, "completion_tokens": 80},'
     ' "tag": "support-bot"}',
-    flat=layout(with_more_labels(_Flat), _flat_columns),
-    wrapped=layout(with_more_labels(_Wrapped), _wrapped_columns),
-    without_more_labels=(layout(_Flat, _flat_columns), layout(_Wrapped, _wrapped_columns)),
+    flat=layout(with_more_labels(_Flat), _flat_columns, _find_odd_flat),
+    wrapped=layout(with_more_labels(_Wrapped), _wrapped_columns, _find_odd_wrapped),
+    without_more_labels=(
+        layout(_Flat, _flat_columns, _find_odd_flat),
+        layout(_Wrapped, _wrapped_columns, _find_odd_wrapped),
+    ),
     names={
         "ts": "created, created_at or ts",
         "prompt_tokens": "usage.prompt_tokens or usage.input_tokens",
         "completion_tokens": "usage.completion_tokens or usage.output_tokens",
     },
+    plain_usage={"prompt_tokens": 0, "completion_tokens": 0},
 )

@@ -4,7 +4,7 @@ Providers count by rules of their own, so a part is cut to its total instead of 
 invalid. A column exists only if some call has the part.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -28,30 +28,6 @@ def filled(counts: list[int | None]) -> list[int] | None:
 def given(**columns: list[Any] | None) -> Columns:
     """Return the columns that exist."""
     return {name: values for name, values in columns.items() if values is not None}
-
-
-def add_reasoning(columns: Columns, totals: Iterable[int | None]) -> None:
-    """Add reasoning tokens to the answers of providers that count them apart, such as xAI.
-
-    They are apart where the provider's total says so or, without a total, where they exceed the
-    answer.
-    """
-    reasoning = columns.get("reasoning_tokens")
-    if reasoning is None:
-        return
-    rows = zip(
-        columns["prompt_tokens"], columns["completion_tokens"], reasoning, totals, strict=True
-    )
-    columns["completion_tokens"] = [
-        answer + apart if _is_apart(prompt, answer, apart, total) else answer
-        for prompt, answer, apart, total in rows
-    ]
-
-
-def _is_apart(prompt: int | None, answer: int | None, reasoning: int, total: int | None) -> bool:
-    if not reasoning or prompt is None or answer is None:
-        return False
-    return reasoning > answer if total is None else total == prompt + answer + reasoning
 
 
 def cut_parts(columns: Columns) -> Columns:

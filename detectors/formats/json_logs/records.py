@@ -4,17 +4,19 @@
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from detectors.contract import Count, Label, ModelName
+from detectors.contract import Count, ModelName
 from detectors.formats.columns import Columns, service_tiers
 from detectors.formats.json_logs.dialect import (
+    USAGE_FIELDS,
     Dialect,
     Labels,
     first_given,
     label_columns,
     layout,
     to_microseconds,
+    with_fields,
     with_more_labels,
 )
 from detectors.formats.json_logs.parts import column, given
@@ -28,20 +30,7 @@ class _Record(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     cache_write_tokens: Count | None = None
 
 
-class _RecordWithParts(_Record, kw_only=True, forbid_unknown_fields=True, gc=False):
-    service_tier: Label | None = None
-    reasoning_tokens: Count | None = None
-    audio_prompt_tokens: Count | None = None
-    audio_completion_tokens: Count | None = None
-    image_prompt_tokens: Count | None = None
-    image_completion_tokens: Count | None = None
-
-
-_PARTS: Final = tuple(
-    name
-    for name in _RecordWithParts.__struct_fields__
-    if name not in (*_Record.__struct_fields__, "service_tier")
-)
+_PARTS: Final = tuple(field.name for field in USAGE_FIELDS if field.part)
 
 
 def _columns(rows: Sequence[_Record]) -> Columns:
@@ -58,7 +47,7 @@ def _columns(rows: Sequence[_Record]) -> Columns:
     }
 
 
-def _columns_with_parts(rows: Sequence[_RecordWithParts]) -> Columns:
+def _columns_with_parts(rows: Sequence[Any]) -> Columns:
     return {
         **_columns(rows),
         "service_tier": service_tiers([row.service_tier for row in rows]),
@@ -66,7 +55,9 @@ def _columns_with_parts(rows: Sequence[_RecordWithParts]) -> Columns:
     }
 
 
-_WITH_PARTS: Final = layout(with_more_labels(_RecordWithParts), _columns_with_parts)
+_WITH_PARTS: Final = layout(
+    with_more_labels(with_fields(_Record, USAGE_FIELDS)), _columns_with_parts
+)
 
 RECORDS: Final = Dialect(
     name="records",

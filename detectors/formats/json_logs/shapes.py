@@ -11,11 +11,20 @@ from typing import Any, Final, Union, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from detectors.contract import FIELD_NAME
-from detectors.formats.fields import ANY_MOMENT, COUNT, LABEL, LOG_RECORD, WORD, Field, Word
+from detectors.contract import FIELD_NAME, MAX_UNITS
+from detectors.formats.fields import (
+    ANY_MOMENT,
+    COUNT,
+    LABEL,
+    LOG_RECORD,
+    UNIT_FIELDS,
+    WORD,
+    Field,
+    Word,
+)
 from detectors.formats.problems import MAX_NAMES, Problem
 
-_NO_NAME: Final = "a key that is not a field name"
+NO_NAME: Final = "a key that is not a field name"
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -23,6 +32,7 @@ class Shape(msgspec.Struct, frozen=True):
 
     members: Mapping[str, "Member"]
     required: tuple[str, ...]
+    most: int | None = None  # members at once
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -73,6 +83,8 @@ def _outline_within(member: Member) -> str:
 def _member_of(name: str, annotation: Any) -> Member:
     if annotation is types.NoneType:
         return Null()
+    if name == "units":
+        return Shape({str(unit): field for unit, field in UNIT_FIELDS.items()}, (), MAX_UNITS)
     kinds = _alternatives(annotation)
     first = kinds[0]
     if get_origin(first) is list:
@@ -103,6 +115,10 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
             found.unknown_fields.append(_shown(key, path))
         elif not _is_absent(value, member, key in shape.required):
             _examine_member(found, key, value, member, path)
+    if shape.most is not None and len(document) > shape.most:
+        found.problems.append(
+            Problem("bad", path[:-1], f"an object of at most {shape.most} members")
+        )
     found.problems += [
         Problem("missing", path + name) for name in shape.required if document.get(name) is None
     ]
@@ -122,7 +138,7 @@ def _examine_member(found: Examination, key: str, value: Any, member: Member, pa
         found.values[key] = _take(found, examine(value, member, f"{name}."))
     elif isinstance(member, Listed) and isinstance(value, list):
         found.values[key] = [_examine_item(found, item, member.shape, name) for item in value]
-    elif isinstance(member, Field) and not isinstance(value, dict | list):
+    elif isinstance(member, Field) and not _keys_within(value, name) and _may_be(value, member):
         try:
             found.values[key] = member.read(value)
         except (ValueError, OverflowError):
@@ -132,6 +148,10 @@ def _examine_member(found: Examination, key: str, value: Any, member: Member, pa
     else:
         found.unknown_fields += _keys_within(value, name)
         found.problems.append(Problem("bad", name, _expected_of(member)))
+
+
+def _may_be(value: Any, member: Field) -> bool:
+    return member.is_list if isinstance(value, list) else not isinstance(value, dict)
 
 
 def _examine_item(found: Examination, item: Any, shape: Shape, name: str) -> dict[str, Any]:
@@ -171,4 +191,4 @@ def _keys_within(value: Any, path: str) -> list[str]:
 def _shown(key: str, path: str) -> str:
     if FIELD_NAME.fullmatch(key):
         return path + key
-    return f"{_NO_NAME} in {path[:-1]}" if path else _NO_NAME
+    return f"{NO_NAME} in {path[:-1]}" if path else NO_NAME

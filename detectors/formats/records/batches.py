@@ -8,9 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from detectors.contract import (
     FIRST_INSTANT,
@@ -18,6 +20,7 @@ from detectors.contract import (
     MAX_BATCH_BYTES,
     MAX_BATCH_RECORDS,
     MAX_BATCH_V2_BYTES,
+    PARTS,
     UsageRecord,
     UsageRecordV2,
 )
@@ -29,7 +32,7 @@ from detectors.errors import (
 from detectors.formats.checks import (
     are_prefix_hashes,
     has_control_characters,
-    has_excess,
+    have_excess,
     is_provider,
 )
 from detectors.formats.columns import OPTIONAL_HASHES, OPTIONAL_LABELS
@@ -79,6 +82,8 @@ class _StrictDocument(_Document, forbid_unknown_fields=True, gc=False):
     """A body without other keys."""
 
 
+# Fields with rules that types can't express, which few records have.
+_RARE: Final = (attrgetter("units"), attrgetter("prefix_hashes"))
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _STRICT_DOCUMENT: Final = msgspec.json.Decoder(_StrictDocument)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -141,7 +146,12 @@ def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:
         hashes = [getattr(record, name) for record in records]
         if not are_prefix_hashes([text for text in hashes if text is not None]):
             return False
-    return not any(map(has_excess, records))
+    if any(have_excess(records, part) for part in PARTS):
+        return False
+    if not any(any(map(get, records)) for get in _RARE):
+        return True
+    few = [each for each in records if each.units is not None or each.prefix_hashes is not None]
+    return all(isinstance(read_record(asdict(each), RECORD_V2), UsageRecordV2) for each in few)
 
 
 def bring_to_utc(records: Sequence[UsageRecord]) -> None:

@@ -73,6 +73,9 @@ def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chun
         record = read_record(values, LOG_RECORD)
         if isinstance(record, UsageRecord):
             records.append(record)
+        elif unknown := [problem for problem in record if problem.kind == "unknown"]:
+            for problem in unknown:
+                offenders.add(f"row {row}", problem)
         else:
             invalid.append(InvalidRow(row, describe(record)))
     if offenders.named:

@@ -120,7 +120,7 @@ class Terms(msgspec.Struct, frozen=True):
         for key, rate in override.items():
             is_listed = key in own and short.get(key)
             agreed[key] = rate * own[key] / short[key] if is_listed else rate
-        if units.INPUT in override and own[units.INPUT]:
+        if units.INPUT in override and own.get(units.INPUT):
             # A contract that lowers the input rate lowers its cache rates too.
             moved = agreed[units.INPUT] / own[units.INPUT]
             agreed |= {key: own[key] * moved for key in cache_rates(own) - override.keys()}

@@ -17,8 +17,8 @@ import polars as pl
 
 from detectors.contract import SPARSE_CALLS
 from detectors.engines import compose_labels
-from detectors.formats.columns import ASSUMED, WRITTEN_LABELS
-from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
+from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting.records import FEW_CALLS
 
@@ -52,7 +52,7 @@ _ROW_GROUP: Final = 250_000
 # Counts of routes that hardly repeat would take as much space as the calls.
 _CALLS_PER_COUNT: Final = 4
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
-_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name != ASSUMED), "latency_ms")
+_OPTIONAL: Final = (*(name for name in OPTIONAL_CALLS if name not in OF_SOURCE), "latency_ms")
 
 
 class CallFile(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class CallFile(msgspec.Struct, frozen=True):
 def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFrame:
     """Read a file of calls; `import_id` names the import if the file is the frame of one."""
     # An earlier release has stored labels as they came.
-    frame = compose_labels(pl.read_parquet(file), WRITTEN_LABELS)
+    frame = compose_labels(from_bytes(pl.read_parquet(file)), WRITTEN_LABELS)
     return frame if import_id is None else frame.with_columns(pl.lit(import_id).alias(IMPORT))
 
 
@@ -80,7 +80,7 @@ def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
     """Write calls as Parquet, many with their counts; the same calls give the same bytes."""
     counts = FileCounts.of(frame) if frame.height > FEW_CALLS else None
     is_short = counts is not None and counts.rows * _CALLS_PER_COUNT <= frame.height
-    frame.rechunk().write_parquet(
+    to_bytes(frame).rechunk().write_parquet(
         file,
         compression="zstd",
         row_group_size=_ROW_GROUP,

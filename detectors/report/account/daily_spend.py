@@ -1,4 +1,7 @@
-"""Spend by day, route, provider, model and environment: the sums that charts and exports read."""
+"""Spend by day, route, provider, model and environment: the sums that charts and exports read.
+
+Calls that a plan includes have lines of their own.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -8,9 +11,10 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.contract import DailySpend
+from detectors.contract import DailyPlanUsage, DailySpend
 from detectors.engines import Calls, Engine, Row, engine_of
 from detectors.frames.sources import place_together
+from detectors.prices.billing import is_included
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import LABELS, read_labels
 from detectors.prices.table import Cells
@@ -20,7 +24,8 @@ from detectors.report.money import rounded, sum_usd, usd
 
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 _LOG: Final = ("log",)
-_KEY: Final = ("log", "day", *LABELS, "environment")
+_INCLUDED: Final = "are_included"
+_KEY: Final = ("log", "day", *LABELS, "environment", _INCLUDED)
 _COST: Final = "cost_usd"
 _UNPRICED: Final = (0, Decimal(0))
 
@@ -42,7 +47,8 @@ def sum_spend(
     Returns
     -------
     list of list of DailySpend
-        The lines of each frame, ordered by day, route, provider, model and environment.
+        The lines of each frame, ordered by day, route, provider, model and environment, those of
+        metered calls before those of calls that a plan includes.
     """
     calls = sum(frame.height for frame in frames)
     if not calls:
@@ -77,8 +83,9 @@ def _count(labelled: Calls) -> list[Calls]:
 
 
 def _by_day(calls: Calls) -> Calls:
-    """Add the day, and an environment where no call has one."""
-    calls = calls.with_columns((nw.col("at_us") // DAY_US).alias("day"))
+    """Add the day, whether a plan includes the call, and an environment where no call has one."""
+    day = (nw.col("at_us") // DAY_US).alias("day")
+    calls = calls.with_columns(day, is_included(calls).alias(_INCLUDED))
     if "environment" in calls.collect_schema().names():
         return calls
     return calls.with_columns(nw.lit("").alias("environment"))
@@ -104,7 +111,8 @@ def _key_of(row: Row) -> tuple[Any, ...]:
 
 
 def _line(row: Row, priced: int, cost: Decimal, list_cost: Decimal) -> DailySpend:
-    return DailySpend(
+    kind = DailyPlanUsage if row[_INCLUDED] else DailySpend
+    return kind(
         day=(EPOCH + timedelta(days=row["day"])).date(),
         route=row["route_label"],
         provider=row["provider"],

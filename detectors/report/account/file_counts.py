@@ -1,4 +1,4 @@
-"""Counts of a file's calls, kept in the metadata of the file.
+"""Counts of a file's metered calls, kept in the metadata of the file.
 
 Calls of a file never change, so an audit of whole files adds up what was counted when they were
 written. That takes a tenth of the time of counting all calls again.
@@ -7,7 +7,7 @@ written. That takes a tenth of the time of counting all calls again.
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import msgspec
 import narwhals.stable.v2 as nw
@@ -16,12 +16,20 @@ import polars as pl
 from detectors.engines import engine_of
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import Counted
+from detectors.prices.billing import have_plan, is_included
 from detectors.report import spend
 from detectors.report.account.traffic import add_slots, count_slots
 from detectors.report.counting.records import FEW_CALLS, count_days
 
 # Another name for other columns or another meaning, so that what earlier releases wrote is counted.
 _NAME: Final = "tallystick_counts_1"
+# Of a file that has calls of a plan, too, which earlier releases counted with the others.
+_METERED: Final = "tallystick_counts_of_metered_calls_1"
+_DAYS: Final = (
+    *("day", "calls", "first_us", "last_us", "seconds"),
+    *("overfull", "hashed", "assumed", "tokens"),
+)
+_MODELS: Final = {"provider": pl.String, "model": pl.String, "calls": pl.Int64, "tokens": pl.Int64}
 _MODEL: Final = ("provider", "model")
 
 
@@ -32,57 +40,83 @@ class _Stored(msgspec.Struct, frozen=True):
 
 
 class FileCounts(msgspec.Struct, frozen=True):
-    """Calls by day, by model and by slot of traffic, as the audit of their file counts them."""
+    """Calls by day, by model and by slot of traffic, as the audit of their file counts them.
+
+    `has_included` says that the file has calls of a plan, which are not counted.
+    """
 
     days: pl.DataFrame
     models: pl.DataFrame
     slots: pl.DataFrame
+    has_included: bool = False
 
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Self:
         """Count the calls of a frame, which has the columns of a stored file."""
-        calls = nw.from_native(checked_calls(frame))
+        calls = nw.from_native(checked_calls(frame).collect().lazy())
         engine = engine_of(calls)
         engine.has_few_calls = frame.height <= FEW_CALLS
         try:
+            metered = engine.keep(calls.filter(~is_included(calls)))
+            (counted,) = engine.fetch(metered.select(nw.len().alias("calls")))
+            has_included = counted["calls"] < frame.height
+            if has_included:
+                calls = metered
+            del metered
             days = engine.fetch(count_days(engine.mark_seconds(calls)))
             models = spend.count_models(calls, engine)
             slots = count_slots(calls, engine)
         finally:
             engine.close()
-        return cls(_to_frame(days), _to_frame(models), slots)
+        return cls(
+            _to_frame(days, dict.fromkeys(_DAYS, pl.Int64)),
+            _to_frame(models, _MODELS),
+            slots,
+            has_included,
+        )
 
     @classmethod
     def add(cls, counted: Sequence[Self], *, instead: pl.DataFrame | None = None) -> Self:
         """Add up the counts of files; `instead` has those of the days that they have in common."""
-        days = pl.concat([each.days for each in counted])
+        days = pl.concat([each.days for each in counted], how="diagonal")
         if instead is not None:
             own = days.filter(~pl.col("day").is_in(instead["day"].implode()))
-            days = pl.concat([own, instead])
+            days = pl.concat([own, instead], how="diagonal")
         models = pl.concat([each.models for each in counted])
         return cls(
             days,
             models.group_by(_MODEL).agg(pl.col("calls", "tokens").sum()),
             add_slots([each.slots for each in counted]),
+            any(each.has_included for each in counted),
         )
 
     @classmethod
     def read(cls, file: Path) -> Self | None:
         """Return the counts in a file's metadata, or None if it has none."""
-        content = pl.read_parquet_metadata(file).get(_NAME)
+        metadata = pl.read_parquet_metadata(file)
+        has_included = _METERED in metadata
+        content = metadata.get(_METERED) or metadata.get(_NAME)
         if content is None:
             return None
         stored = msgspec.json.decode(content, type=_Stored)
-        return cls(_read(stored.days), _read(stored.models), _read(stored.slots))
+        models = _read(stored.models)
+        if not has_included and have_plan(models.select("provider").iter_rows(named=True)):
+            return None  # an earlier release has counted calls of plans with the others
+        return cls(_read(stored.days), models, _read(stored.slots), has_included)
 
     def to_metadata(self) -> dict[str, str]:
         """Return the metadata that `read` finds in a Parquet file; equal counts give equal text."""
         by_label = self.models.sort(_MODEL), self.slots.sort(self.slots.columns)
         stored = _Stored(*map(_write, (self.days.sort("day"), *by_label)))
-        return {_NAME: msgspec.json.encode(stored).decode()}
+        name = _METERED if self.has_included else _NAME
+        return {name: msgspec.json.encode(stored).decode()}
 
     def to_counted(self) -> Counted:
-        return Counted(days=self.days.rows(named=True), models=self.models.rows(named=True))
+        return Counted(
+            days=self.days.rows(named=True),
+            models=self.models.rows(named=True),
+            has_included=self.has_included,
+        )
 
     @property
     def rows(self) -> int:
@@ -94,9 +128,11 @@ class FileCounts(msgspec.Struct, frozen=True):
         return min(self.days["first_us"]), max(self.days["last_us"])
 
 
-def _to_frame(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
+def _to_frame(rows: Sequence[dict[str, object]], empty: dict[str, Any]) -> pl.DataFrame:
     """Return rows with types that all files have, whatever the engine counted in."""
-    return pl.DataFrame(rows).with_columns(pl.selectors.integer().cast(pl.Int64))
+    return pl.DataFrame(rows or None, None if rows else empty).with_columns(
+        pl.selectors.integer().cast(pl.Int64)
+    )
 
 
 def _write(frame: pl.DataFrame) -> bytes:

@@ -9,8 +9,9 @@ import narwhals.stable.v2 as nw
 
 from detectors.contract import AuditedWindow, CallWindow
 from detectors.engines import Calls, Engine, engine_of, scanned_on_spark
-from detectors.formats.columns import present_columns
+from detectors.formats.columns import REPORTED, empty_value, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls
+from detectors.prices.billing import is_included
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import sum_traffic
 from detectors.report.account.windows import UNUSED, Window, audit_calls, of_account
@@ -60,7 +61,8 @@ class SparkWindows(msgspec.Struct, frozen=True):
 def _count(checked: CheckedCalls) -> Window:
     engine = engine_of(checked.calls)
     try:
-        return Window(checked, sum_traffic(checked.calls, engine))
+        metered = checked.calls.filter(~is_included(checked.calls))
+        return Window(checked, sum_traffic(metered, engine))
     finally:
         engine.close()
 
@@ -93,10 +95,10 @@ def _names(table: Calls) -> list[str]:
 
 def _check(window: Calls, engine: Engine, names: Sequence[str]) -> tuple[Calls, int]:
     """Return the columns of checked calls as `checked_calls` does, and the number of calls."""
-    optional = [nw.col(name) for name in names if name in OPTIONAL_CALLS]
     filled = [
-        column.fill_null("" if OPTIONAL_CALLS[name] == CALLS["model"] else 0)
-        for name, column in zip(names[len(CALLS) :], optional, strict=True)
+        nw.col(name).fill_null(empty_value(name))
+        for name in names
+        if name in OPTIONAL_CALLS and name != REPORTED
     ]
     has_tier = (nw.col("service_tier") != "").cast(nw.Int64).sum().alias("tiers")
     has_latency = (~nw.col("latency_ms").is_null()).cast(nw.Int64).sum().alias("latencies")

@@ -15,7 +15,7 @@ import polars as pl
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.engines import Calls
 from detectors.engines.categories import categorize, with_equal_types
-from detectors.formats.columns import present_columns
+from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
 from detectors.report import audit
@@ -31,7 +31,7 @@ ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
-UNUSED: Final = {"environment", "status"}
+UNUSED: Final = {"environment", "status", HASHES}
 _READERS: Final = 4
 _Span = tuple[datetime, datetime]
 
@@ -130,7 +130,9 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     calls = nw.from_native(frame.lazy())
     rows, counted = frame.height + window.duplicates, counts.to_counted()
     checked = of_account(calls, rows, future_calls, counted)
-    return Window(checked, window_of(counts.slots, *counts.ends))
+    # Calls of a plan have no traffic.
+    traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
+    return Window(checked, traffic)
 
 
 def of_account(
@@ -152,7 +154,7 @@ def _read(file: Path, optional: Sequence[str], until: datetime) -> _Part:
     """Read a file that may lack optional columns, with categories instead of repeated texts."""
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
-    filled = [pl.col(name).fill_null("" if schema[name] == pl.String else 0) for name in optional]
+    filled = [pl.col(name).fill_null(empty_value(name)) for name in optional if name != REPORTED]
     frame, counts = scanned.with_columns(filled).collect(), FileCounts.read(file)
     texts = [name for name in schema if name != "request_id" and schema[name] == pl.String]
     future_calls = int((frame["ts"] > until).sum())

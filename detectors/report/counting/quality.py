@@ -1,24 +1,39 @@
 """How far the figures of a report can be trusted."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
+import narwhals.stable.v2 as nw
 from msgspec import UNSET
 
-from detectors.contract import DataQuality
+from detectors.contract import (
+    FIELD_NAME,
+    LONGEST_LIST,
+    DataQuality,
+    ReportedCosts,
+    ReportedModel,
+    UnknownField,
+)
+from detectors.engines import Calls, Engine
+from detectors.formats.columns import REPORTED
 from detectors.report.counting.records import Records
 from detectors.report.impacts import Group
+from detectors.report.money import rounded, sum_usd, usd
 
 _DECIMALS = 6
 
 
 def measure_quality(
-    log: Records, groups: Sequence[Group], is_equivalent: Callable[[Group], bool]
+    log: Records,
+    groups: Sequence[Group],
+    is_equivalent: Callable[[Group], bool],
+    reported: Sequence[ReportedModel] = (),
 ) -> DataQuality:
     """Measure the quality of a log with these priced groups.
 
-    The dollars of an equivalent group are a list-price cost and not a bill.
+    The dollars of an equivalent group are a list-price cost and not a bill. `reported` compares the
+    costs that sources report, by group.
     """
     spent = _spend(groups)
     routes = Counter[str]()
@@ -32,9 +47,72 @@ def measure_quality(
         hashed_calls_pct=_pct(log.hashed, log.count),
         assumed_input_calls=log.assumed or UNSET,
         future_calls=log.future or UNSET,
+        unknown_fields=tuple(map(_unknown, log.unknown)) or UNSET,
+        reported_costs=_add_reported(reported) if reported else UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )
+
+
+def _unknown(counted: tuple[str, int, int]) -> UnknownField:
+    name, calls, largest = counted
+    # A name is shown only if it looks like one: a log has it from someone else's program.
+    return UnknownField(name if FIELD_NAME.fullmatch(name) else "", calls, largest)
+
+
+def sum_reported(
+    calls: Calls, engine: Engine, groups: Mapping[int, Group]
+) -> dict[int, list[ReportedModel]]:
+    """Return the costs that sources report and those of the same calls, by log."""
+    found: dict[int, list[ReportedModel]] = defaultdict(list)
+    if REPORTED not in calls.collect_schema().names():
+        return found
+
+    def plan(calls: Calls) -> list[Calls]:
+        own = calls.filter(nw.col(REPORTED) >= 0).select("group", "cost_usd", REPORTED)
+        others = [nw.len().alias("calls")]
+        return [sum_usd(own, "cost_usd", REPORTED, by=["group"], others=others)]
+
+    (summed,) = engine.apply("reported", plan, calls)
+    for row in engine.fetch(summed):
+        group = groups[row["group"]]
+        model = ReportedModel(
+            provider=group.provider,
+            model=group.model,
+            calls=row["calls"],
+            reported_usd=usd(row, REPORTED),
+            spend_usd=usd(row, "cost_usd"),
+        )
+        found[group.log].append(model)
+    return found
+
+
+def _add_reported(reported: Sequence[ReportedModel]) -> ReportedCosts:
+    """Add up routes, and list the models that differ most first."""
+    models = [
+        ReportedModel(
+            provider=provider,
+            model=model,
+            calls=sum(each.calls for each in own),
+            reported_usd=rounded(sum((each.reported_usd for each in own), Decimal(0))),
+            spend_usd=rounded(sum((each.spend_usd for each in own), Decimal(0))),
+        )
+        for (provider, model), own in _by_model(reported).items()
+    ]
+    models.sort(key=lambda each: (-abs(each.difference_usd), each.provider, each.model))
+    return ReportedCosts(
+        calls=sum(each.calls for each in models),
+        reported_usd=sum((each.reported_usd for each in models), Decimal(0)),
+        spend_usd=sum((each.spend_usd for each in models), Decimal(0)),
+        models=tuple(models[:LONGEST_LIST]),
+    )
+
+
+def _by_model(reported: Sequence[ReportedModel]) -> dict[tuple[str, str], list[ReportedModel]]:
+    found: dict[tuple[str, str], list[ReportedModel]] = defaultdict(list)
+    for each in reported:
+        found[each.provider, each.model].append(each)
+    return found
 
 
 def _spend(groups: Sequence[Group]) -> Decimal:

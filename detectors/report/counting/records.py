@@ -1,5 +1,6 @@
 """Counts and times of all records of some logs, priced or not, and their projections."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -9,8 +10,9 @@ import polars as pl
 
 from detectors.contract import InvalidRows, Thresholds
 from detectors.engines import Calls, Engine, Row
-from detectors.formats.columns import ASSUMED
+from detectors.formats.columns import ASSUMED, BILLING, UNKNOWN, UNKNOWN_LARGEST
 from detectors.frames.usage_log import Counted, ReadRows
+from detectors.prices.billing import have_plan, is_included
 from detectors.report import spend
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 
@@ -22,12 +24,16 @@ FEW_CALLS: Final = 20_000
 class Records(msgspec.Struct, kw_only=True):
     """Counts of the calls of one log without duplicate rows.
 
+    `included` calls are included in a plan. Of them, only what is wrong with their records is
+    counted elsewhere: `overfull`, `assumed` and `unknown`; all other counts are of metered calls.
     `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
-    tokens include the cached ones. `tokens` are those of prompts and answers. `models` counts the
-    calls of each (provider, model). `future` calls are dated in the future.
+    tokens include the cached ones. `future` calls are dated in the future. `unknown` has names of
+    usage fields that we don't know, with their calls and the largest number. `tokens` are those of
+    prompts and answers. `models` counts the calls of each (provider, model).
     """
 
     count: int
+    included: int
     duplicate_rows: int
     valid_pct: float
     invalid: InvalidRows
@@ -35,22 +41,34 @@ class Records(msgspec.Struct, kw_only=True):
     hashed: int
     assumed: int
     future: int
+    unknown: list[tuple[str, int, int]]
     tokens: int
     projection: Projection
     models: list[Row]
 
     @classmethod
-    def of(cls, log: ReadRows, days: list[Row], models: list[Row], thresholds: Thresholds) -> Self:
-        count = sum(row["calls"] for row in days)
+    def of(
+        cls,
+        log: ReadRows,
+        days: list[Row],
+        models: list[Row],
+        included: list[Row],
+        thresholds: Thresholds,
+    ) -> Self:
+        """Count the rows by day of the metered calls and of those that are `included` in a plan."""
+        count, every = sum(row["calls"] for row in days), [*days, *included]
+        number = sum(row["calls"] for row in included)
         return cls(
             count=count,
-            duplicate_rows=log.rows - log.invalid.count - count,
+            included=number,
+            duplicate_rows=log.rows - log.invalid.count - count - number,
             valid_pct=log.valid_pct,
             invalid=log.invalid,
-            overfull=sum(int(row["overfull"]) for row in days),
+            overfull=sum(int(row["overfull"]) for row in every),
             hashed=sum(int(row["hashed"]) for row in days),
-            assumed=sum(int(row["assumed"]) for row in days),
+            assumed=sum(int(row["assumed"]) for row in every),
             future=log.future_calls,
+            unknown=_unknown(every),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of(
                 [_day(row) for row in days],
@@ -60,6 +78,17 @@ class Records(msgspec.Struct, kw_only=True):
             ),
             models=models,
         )
+
+
+def _unknown(days: list[Row]) -> list[tuple[str, int, int]]:
+    """Return the names of unknown numbers, with their calls and the largest number."""
+    calls, largest = Counter[str](), dict[str, int]()
+    for row in days:
+        # Days that were counted by an earlier release have no such columns.
+        for name in str(row.get(UNKNOWN) or "").split():
+            calls[name] += int(row["unknown"])
+            largest[name] = max(largest.get(name, 0), int(row[UNKNOWN_LARGEST]))
+    return [(name, count, largest[name]) for name, count in calls.most_common()]
 
 
 def _day(row: Row) -> DayOfCalls:
@@ -74,12 +103,14 @@ def _day(row: Row) -> DayOfCalls:
 class CountedCalls(msgspec.Struct):
     """The calls of some logs without duplicate rows, until they are taken, and the logs' counts.
 
-    The column in `keys` numbers the logs; there is none for a single log.
+    The column in `keys` numbers the logs; there is none for a single log. Calls that a plan
+    includes are apart from here on, so that no sum or rule can mix them with those on an invoice.
     """
 
     logs: list[Records]
     keys: tuple[str, ...]
     _calls: list[Calls]
+    _included: list[Calls]
 
     @classmethod
     def of(
@@ -95,14 +126,12 @@ class CountedCalls(msgspec.Struct):
         if not all(log.is_account for log in logs):
             fields = calls.collect_schema().names()
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
-        rows = logs[0].counted or Counted(
-            days=engine.fetch(count_days(calls if keys else engine.mark_seconds(calls), keys)),
-            models=spend.count_models(calls, engine, keys),
-        )
-        days, models = _by_log(rows.days, len(logs)), _by_log(rows.models, len(logs))
+        calls, included, rows = _split(calls, logs[0].counted, engine, keys)
+        plan_days = [row for each in included for row in engine.fetch(count_days(each, keys))]
+        by_log = (_by_log(each, len(logs)) for each in (rows.days, rows.models, plan_days))
         counted = [
-            Records.of(log, sorted(own, key=lambda row: row["day"]), counts, thresholds)
-            for log, own, counts in zip(logs, days, models, strict=True)
+            Records.of(log, sorted(own, key=lambda row: row["day"]), models, plans, thresholds)
+            for log, own, models, plans in zip(logs, *by_log, strict=True)
         ]
         for number, log in enumerate(counted):
             if log.projection.may_have_few(thresholds):
@@ -111,7 +140,11 @@ class CountedCalls(msgspec.Struct):
                 )
                 (found,) = engine.fetch(window.select(nw.len().alias("calls")))
                 log.projection = log.projection.with_calls(found["calls"], thresholds)
-        return cls(counted, keys, [calls])
+        return cls(counted, keys, [calls], included)
+
+    def take_included(self) -> Calls | None:
+        """Return the calls that a plan includes once; None if there are none."""
+        return self._included.pop() if self._included else None
 
     def take_calls(self, engine: Engine) -> Calls:
         """Return the calls once, so that the caller can free them, and mark the window's."""
@@ -131,6 +164,30 @@ class CountedCalls(msgspec.Struct):
             .with_columns(is_in.alias("in_window"))
             .drop("from_us", "to_us")
         )
+
+
+def _split(
+    calls: Calls, counted: Counted | None, engine: Engine, keys: Sequence[str]
+) -> tuple[Calls, list[Calls], Counted]:
+    """Return the metered calls, those that a plan includes if there are any, and the counts."""
+    if counted is None:
+        models = spend.count_models(calls, engine, keys)
+        has_included = have_plan(models)
+        if BILLING in calls.collect_schema().names():
+            number = is_included(calls).cast(nw.Int64).sum().alias("included")
+            has_included = bool(engine.fetch(calls.select(number))[0]["included"])
+    else:
+        models, has_included = counted.models, counted.has_included
+    included = list[Calls]()
+    if has_included:
+        is_plan = is_included(calls)
+        included.append(engine.keep(calls.filter(is_plan)))
+        calls = engine.keep(calls.filter(~is_plan))
+        models = spend.count_models(calls, engine, keys) if counted is None else models
+    if counted is None:
+        days = engine.fetch(count_days(calls if keys else engine.mark_seconds(calls), keys))
+        counted = Counted(days=days, models=models)
+    return calls, included, counted
 
 
 def _is_in(projection: Projection) -> nw.Expr:
@@ -158,6 +215,16 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
     is_known = ASSUMED not in names
     assumed = nw.lit(0, nw.Int64) if is_known else nw.col(ASSUMED).fill_null(0)
+    named: tuple[nw.Expr, ...] = ()
+    counted: tuple[nw.Expr, ...] = ()
+    if UNKNOWN in names:
+        names_of_fields = nw.col(UNKNOWN).fill_null("")
+        named = (
+            names_of_fields.alias(UNKNOWN),
+            (names_of_fields != "").cast(nw.Int64).alias("unknown"),
+            nw.col(UNKNOWN_LARGEST).fill_null(0).alias(UNKNOWN_LARGEST),
+        )
+        counted = nw.col(UNKNOWN, UNKNOWN_LARGEST).max(), nw.col("unknown").sum()
     return (
         calls.select(
             *keys,
@@ -168,6 +235,7 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             (nw.col("prefix_hash") != "").cast(nw.Int64).alias("hashed"),
             assumed.alias("assumed"),
             (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
+            *named,
         )
         .group_by(*keys, "day")
         .agg(
@@ -176,5 +244,6 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             at.max().alias("last_us"),
             seconds.alias("seconds"),
             nw.col("overfull", "hashed", "assumed", "tokens").sum(),
+            *counted,
         )
     )

@@ -17,7 +17,8 @@ import msgspec
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.orm import Session
 
-from detectors.contract.record import RECORD_V2_FIELDS, UsageRecordV2
+from detectors.contract import UsageRecordV2
+from detectors.formats.columns import TABLE_FIELDS
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService, call
 from service.cli.options import CommandError
@@ -180,7 +181,7 @@ def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
 
 def _as_csv(records: Sequence[UsageRecordV2]) -> bytes:
     table = io.StringIO()
-    writer = csv.DictWriter(table, RECORD_V2_FIELDS)
+    writer = csv.DictWriter(table, TABLE_FIELDS)
     writer.writeheader()
     writer.writerows(msgspec.to_builtins(record) for record in records)
     return table.getvalue().encode()

@@ -13,7 +13,7 @@ from detectors.contract import CLOCK_MARGIN
 from service.models.audits.audits import ACCOUNT, DONE, PROCESSING, QUEUED, Audit
 from service.models.base import Base, new_id, utc_now
 from service.models.calls.call_files import CallFile
-from service.models.calls.daily_spend import SpendDay
+from service.models.calls.daily_spend import PlanRow, SpendDay
 
 WINDOWS: Final = (7, 30, 90)  # days
 DEFAULT_WINDOW: Final = 30
@@ -109,8 +109,14 @@ def queue_account_audit(connection: Connection, account_id: str, days: int) -> s
         .on_conflict_do_nothing(index_elements=["account_id"], index_where=is_unfinished)
         .returning(Audit.id)
     )
-    ahead = (SpendDay.account_id == account_id, SpendDay.day > utc_now().date())
-    next_call_on = select(func.min(SpendDay.day)).where(*ahead).scalar_subquery()
+    today = utc_now().date()
+    ahead = [
+        select(func.min(table.day))
+        .where(table.account_id == account_id, table.day > today)
+        .scalar_subquery()
+        for table in (SpendDay, PlanRow)
+    ]
+    next_call_on = func.least(*ahead)  # ignores nulls
     noted = update(AccountCalls).where(AccountCalls.account_id == account_id)
     connection.execute(noted.values(last_audit_at=func.now(), next_call_on=next_call_on))
     return added or _find_unfinished(connection, account_id)

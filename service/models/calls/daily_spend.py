@@ -34,7 +34,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from detectors.contract import DailySpend
+from detectors.contract import DailyPlanUsage, DailySpend
 from service.models.base import Base
 
 _USD: Final = Numeric(30, 9)
@@ -132,12 +132,53 @@ class SpendGroup(Base):
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
 
 
+class PlanRow(Base):
+    """The calls of one file that a plan includes, on one day, with the same labels.
+
+    They have a table of their own, so that no sum of spend mixes value and money, not even one of
+    the previous release.
+    """
+
+    __tablename__ = "plan_usage"
+    __table_args__ = (Index("ix_plan_usage_account", "account_id", "day"),)
+
+    # Labels are too long for a key of their own.
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    file_id: Mapped[str] = mapped_column(
+        ForeignKey("call_files.id", ondelete="CASCADE"), index=True
+    )
+    day: Mapped[date]
+    route: Mapped[str]
+    provider: Mapped[str]
+    model: Mapped[str]
+    environment: Mapped[str]
+    calls: Mapped[int] = mapped_column(BigInteger)
+    unpriced_calls: Mapped[int] = mapped_column(BigInteger)
+    prompt_tokens: Mapped[int] = mapped_column(BigInteger)
+    completion_tokens: Mapped[int] = mapped_column(BigInteger)
+    cached_tokens: Mapped[int] = mapped_column(BigInteger)
+    cache_write_tokens: Mapped[int] = mapped_column(BigInteger)
+    value_usd: Mapped[Decimal] = mapped_column(_USD)
+
+
 def add_spend(
     connection: Connection, spend: Iterable[tuple[str, str, Sequence[DailySpend]]]
 ) -> None:
-    """Add the spend of some files, each with its ID and its account."""
-    for files in _in_parts(spend):
-        connection.execute(_add_lines(), {"files": msgspec.json.encode(files).decode()})
+    """Add the spend of some files, each with its ID and its account, and their plan usage apart."""
+    given = list(spend)
+    for table in (SpendRow, PlanRow):
+        own = ((*file, _select(lines, table)) for *file, lines in given)
+        for files in _in_parts(own):
+            connection.execute(_add_lines(table), {"files": msgspec.json.encode(files).decode()})
+
+
+def _select(
+    lines: Sequence[DailySpend], table: type[SpendRow] | type[PlanRow]
+) -> Sequence[DailySpend]:
+    """Return the lines that belong to a table."""
+    is_plan = table is PlanRow
+    return [line for line in lines if isinstance(line, DailyPlanUsage) is is_plan]
 
 
 def _in_parts(
@@ -158,8 +199,8 @@ def _in_parts(
 
 
 @cache
-def _add_lines() -> Insert:
-    """Return the statement that adds lines, which are one parameter.
+def _add_lines(row: type[SpendRow] | type[PlanRow]) -> Insert:
+    """Return the statement that adds lines to a table, which are one parameter.
 
     With a parameter for each value, making the statement and parsing it took twice as long as what
     it does: PostgreSQL reads JSON faster than SQL.
@@ -169,9 +210,13 @@ def _add_lines() -> Insert:
     of_line = [column(name, table.c[name].type) for name in DailySpend.__struct_fields__]
     files = _rows(cast(bindparam("files", type_=Text), JSON), *of_file, column("lines", JSON))
     lines = _rows(files.c.lines, *of_line)
-    found = select(files.c.file_id, files.c.account_id, *lines.c)
-    names = ("file_id", "account_id", *DailySpend.__struct_fields__)
-    return insert(SpendRow).from_select(names, found.select_from(files.join(lines, true())))
+    names = {name: name for name in DailySpend.__struct_fields__}
+    if row is PlanRow:
+        names = {**names, "cost_usd": "value_usd"}
+        del names["list_usd"]
+    found = select(files.c.file_id, files.c.account_id, *(lines.c[name] for name in names))
+    columns = ("file_id", "account_id", *names.values())
+    return insert(row).from_select(columns, found.select_from(files.join(lines, true())))
 
 
 def _rows(array: ColumnElement[Any], *columns: ColumnClause[Any]) -> TableValuedAlias:
@@ -180,6 +225,7 @@ def _rows(array: ColumnElement[Any], *columns: ColumnClause[Any]) -> TableValued
 
 
 def drop_spend(connection: Connection, file_ids: Sequence[str]) -> None:
-    """Drop the spend of files that are being replaced."""
+    """Drop the spend and the plan usage of files that are being replaced."""
     if file_ids:
-        connection.execute(delete(SpendRow).where(SpendRow.file_id.in_(file_ids)))
+        for table in (SpendRow, PlanRow):
+            connection.execute(delete(table).where(table.file_id.in_(file_ids)))

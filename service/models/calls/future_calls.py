@@ -1,7 +1,7 @@
 """An account's calls on days after today: what they add up to, and how they are deleted.
 
 Their clocks are wrong, or ahead by less than a day. They are stored like others, and are in every
-figure once their day has come.
+figure once their day has come. Those that a plan includes are counted and cost nothing.
 """
 
 from collections.abc import Collection, Sequence
@@ -9,16 +9,17 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Row, exists, func, insert, literal, select, update
+from sqlalchemy import Connection, Numeric, Row, exists, func, insert, literal, select, update
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_audits import note_imports
 from service.models.calls.call_files import IMPORT, CallFile, CallImport
-from service.models.calls.daily_spend import SpendDay, SpendRow
+from service.models.calls.daily_spend import PlanRow, SpendDay, SpendRow
 from service.models.calls.deleted_calls import DeletedCalls
 
 MOST_LINES: Final = 200
 _DAY: Final = timedelta(days=1)
+_NO_COST: Final = literal(Decimal(0), Numeric).label("cost_usd")
 
 
 class FutureCalls(NamedTuple):
@@ -42,19 +43,26 @@ class FutureLine(NamedTuple):
 
 def sum_future_calls(session: Session, account_id: str, today: date) -> FutureCalls:
     """Return the sums of all calls after today."""
-    calls, cost = func.sum(SpendDay.calls), func.sum(SpendDay.cost_usd)
-    query = select(calls, cost, func.max(SpendDay.day))
-    own = (SpendDay.account_id == account_id, SpendDay.day > today)
-    row = session.execute(query.where(*own)).one()
+    spent = select(SpendDay.day, SpendDay.calls, SpendDay.cost_usd)
+    spent = spent.where(SpendDay.account_id == account_id, SpendDay.day > today)
+    plans = select(PlanRow.day, PlanRow.calls, _NO_COST)
+    plans = plans.where(PlanRow.account_id == account_id, PlanRow.day > today)
+    both = spent.union_all(plans).subquery().c
+    query = select(func.sum(both.calls), func.sum(both.cost_usd), func.max(both.day))
+    row = session.execute(query).one()
     return FutureCalls(int(row[0] or 0), row[1] or Decimal(0), row[2])
 
 
 def list_future_calls(session: Session, account_id: str, today: date) -> Sequence[FutureLine]:
     """Return the calls after today by day, route and model, the first `MOST_LINES` of them."""
-    keys = (SpendRow.day, SpendRow.route, SpendRow.provider, SpendRow.model)
-    query = select(*keys, func.sum(SpendRow.calls), func.sum(SpendRow.cost_usd)).where(
-        SpendRow.account_id == account_id, SpendRow.day > today
-    )
+    names = ("day", "route", "provider", "model", "calls")
+    spent = select(*(getattr(SpendRow, name) for name in names), SpendRow.cost_usd)
+    spent = spent.where(SpendRow.account_id == account_id, SpendRow.day > today)
+    plans = select(*(getattr(PlanRow, name) for name in names), _NO_COST)
+    plans = plans.where(PlanRow.account_id == account_id, PlanRow.day > today)
+    both = spent.union_all(plans).subquery().c
+    keys = (both.day, both.route, both.provider, both.model)
+    query = select(*keys, func.sum(both.calls), func.sum(both.cost_usd))
     rows = session.execute(query.group_by(*keys).order_by(*keys).limit(MOST_LINES))
     return [
         FutureLine(row.day, row.route, row.provider, row.model, int(row[4]), row[5]) for row in rows
@@ -69,8 +77,15 @@ def delete_future_calls(
     Return the number of calls. The caller enqueues a compaction after the commit.
     """
     first, last = max(days[0], today + _DAY), days[1]
-    own = (SpendDay.account_id == account_id, SpendDay.day.between(first, last))
-    calls = session.scalar(select(func.sum(SpendDay.calls)).where(*own))
+    calls = sum(
+        session.scalar(
+            select(func.sum(table.calls)).where(
+                table.account_id == account_id, table.day.between(first, last)
+            )
+        )
+        or 0
+        for table in (SpendDay, PlanRow)
+    )
     if not calls:
         return 0
     brought = select(

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, func, select, update
 from detectors.contract import DailySpend
 from service.models.audits.audit_settings import AuditSettings
 from service.models.calls.call_files import CallFile
-from service.models.calls.daily_spend import SpendRow, add_spend, drop_spend
+from service.models.calls.daily_spend import PlanRow, SpendRow, add_spend, drop_spend
 
 _LIVE: Final = CallFile.replaced_at.is_(None)
 
@@ -46,9 +46,10 @@ def list_outdated_files(
 
 
 def list_models(connection: Connection, file_id: str) -> Sequence[tuple[str, str]]:
-    """Return the provider and the model of each call in the spend of a file."""
+    """Return the provider and the model of each call in the spend or plan usage of a file."""
     query = select(SpendRow.provider, SpendRow.model).where(SpendRow.file_id == file_id)
-    return [(row[0], row[1]) for row in connection.execute(query.distinct())]
+    plans = select(PlanRow.provider, PlanRow.model).where(PlanRow.file_id == file_id)
+    return [(row[0], row[1]) for row in connection.execute(query.union(plans))]
 
 
 def mark_priced(connection: Connection, file_id: str, priced: Priced) -> bool:

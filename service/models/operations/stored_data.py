@@ -24,7 +24,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from service.models.audits.audits import Audit, FindingRow, ReportRow
 from service.models.base import Base
 from service.models.calls.call_files import IMPORT, CallFile
-from service.models.calls.daily_spend import SpendDay, SpendGroup, SpendRow
+from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
 from service.models.identity.accounts import Account
 
 # Accounts per batch; one with many reports takes a tenth of a second.
@@ -101,6 +101,7 @@ def _measure(connection: Connection, account_id: str) -> None:
     spend = _size_of(_rows("daily_spend")).select_from(SpendRow)
     days = _size_of(_rows("spend_days")).select_from(SpendDay)
     groups = _size_of(_rows("spend_groups")).select_from(SpendGroup)
+    plans = _size_of(_rows("plan_usage")).select_from(PlanRow)
     frames = select(func.sum(Audit.frame_bytes)).where(mine)
     calls = select(func.sum(CallFile.bytes)).where(CallFile.account_id == account_id, *merged)
     new = {
@@ -112,6 +113,7 @@ def _measure(connection: Connection, account_id: str) -> None:
             spend.where(SpendRow.account_id == account_id),
             days.where(SpendDay.account_id == account_id),
             groups.where(SpendGroup.account_id == account_id),
+            plans.where(PlanRow.account_id == account_id),
         ),
     }
     statement = insert(StoredData).values(account_id=account_id, **new)

@@ -53,7 +53,7 @@ def cover(report: Report) -> Iterator[Flowable]:
         yield words(observed(report), LEAD)
     yield from _warnings(report)
     yield Spacer(1, 4)
-    if audit.records:
+    if audit.metered_calls:
         yield tiles(headline_tiles(report.audit))
     yield Spacer(1, 18)
     actions = first_actions(report)

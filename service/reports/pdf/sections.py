@@ -10,6 +10,7 @@ from detectors.contract import Report
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import number
 from detectors.wording.names import detector_name
+from detectors.wording.plan_usage import PLAN_HEADING, plan_notes, plan_tables
 from detectors.wording.quality import measures, warnings
 from service.reports.pdf.cover import cover
 from service.reports.pdf.findings import list_findings
@@ -28,6 +29,7 @@ def story(report: Report) -> list[Flowable]:
         *cover(report),
         *_charts(report),
         *list_findings(report),
+        *_plan_usage(report),
         *_data(report),
         *_assumptions(report),
         *_methods(report),
@@ -44,6 +46,18 @@ def _charts(report: Report) -> Iterator[Flowable]:
     parts += [[]] * (len(parts) % 2)  # the last row has two columns too
     for row in zip(parts[::2], parts[1::2], strict=True):
         yield side_by_side([row], _HALF)
+
+
+def _plan_usage(report: Report) -> Iterator[Flowable]:
+    if not report.plan_usage:
+        return
+    yield CondPageBreak(200)
+    yield heading(PLAN_HEADING, "plan-usage")
+    yield from map(words, plan_notes(report))
+    for each in plan_tables(report):
+        numbers = len(each.headings) - each.labels
+        yield lines(each.headings, each.rows, (40 // each.labels,) * each.labels + (10,) * numbers)
+        yield Spacer(1, 10)
 
 
 def _data(report: Report) -> Iterator[Flowable]:

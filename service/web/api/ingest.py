@@ -65,6 +65,8 @@ _EXAMPLE_V2: Final = {
             "cache_write_1h_tokens": 20000,
             "reasoning_tokens": 600,
             "web_searches": 2,
+            "units": {"code_executions": 1},
+            "billing": "metered",
             "environment": "production",
             "session_id": "chat-5f2c",
             "tag": "research",

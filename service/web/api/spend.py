@@ -6,6 +6,7 @@ from flask import Response
 
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
+from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import KEYS, Line, Selection, page_of_spend
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
@@ -50,6 +51,7 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
         "group_by": wanted.keys,
         "spend": [_describe(wanted, line) for line in lines[:limit]],
         "totals": totals,
+        "plan_usage": sum_plan_usage(get_session(), account_id, wanted.first, wanted.last),
         "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }
     if len(lines) <= limit:

@@ -21,7 +21,7 @@ _WORDS: Final = {
         "projected_spend_usd": "Spend projected to 30 days.",
         "savings_pct": "Share of verified and estimated savings in the spend, 0 to 100.",
         "projected_savings_usd": "Verified and estimated savings. Overlaps are counted once.",
-        "equiv_spend": "Whether some of the spend is a list-price equivalent, not a bill.",
+        "equiv_spend": "Whether the dollars of some calls are a list-price equivalent, not a bill.",
         "below_floor": "Number of findings too small to be listed.",
         "overfull_records": "Number of calls with more cached tokens than prompt tokens.",
         "projection": "`good`, `rough`, `very rough`, or `none`: then nothing is monthly.",
@@ -38,6 +38,8 @@ _WORDS: Final = {
         "conditional_savings_high_usd": "High end, with wider limits.",
         "outlier_calls": "Number of calls far from all others, in `total_spend_usd` only.",
         "outlier_times": "Times of the first of these calls.",
+        "included_calls": "Calls that a plan includes, in no other figure but `records`. Absent if"
+        " there are none.",
     },
     "Finding": {
         "id": "Unique within the audit.",
@@ -62,6 +64,21 @@ _WORDS: Final = {
         " cached ones. Absent if there are none.",
         "future_calls": "Calls dated in the future by more than a day. Your account's figures leave"
         " them out until then. Absent if there are none.",
+        "unknown_fields": "Numbers in usage objects that we don't know, so the cost of their calls"
+        " may be too low. Absent if there are none.",
+        "reported_costs": "The costs that sources report, and those of the same calls. Absent if no"
+        " source reports any.",
+    },
+    "UnknownField": {
+        "name": "The path of the field; empty if it doesn't look like a field name.",
+        "largest": "The largest number found there.",
+    },
+    "PlanUsage": {
+        "calls": "Number of calls that a plan includes; no other dollars are of them.",
+        "unpriced_calls": "Those without a known price.",
+        "value_usd": "What they would have cost through the API, in US dollars: no spend.",
+        "models": "Most valuable first.",
+        "routes": "Most valuable first.",
     },
     "Method": {
         "title": "The display name.",
@@ -87,6 +104,7 @@ _WORDS: Final = {
         "other_past_findings": "Number of these that are not listed.",
         "wider_limits": "Groups that only wider limits would find.",
         "data_quality": "How far the figures can be trusted.",
+        "plan_usage": "Calls that a plan includes, and their value. Absent if there are none.",
     },
 }
 REPORT_REFERENCE: Final = {"$ref": "#/components/schemas/ReportDocument"}

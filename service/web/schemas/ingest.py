@@ -1,22 +1,28 @@
 """Schemas for sending data, errors and health. `/openapi.json` is generated from them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
 from marshmallow import RAISE, Schema, fields
 from marshmallow.validate import Length, OneOf, Range, Regexp
 
 from detectors.contract import (
     LABEL_PATTERN,
+    LEVEL_DIGITS,
+    LEVELS,
     MAX_BATCH_RECORDS,
     MAX_COUNT,
     MAX_LABEL_LENGTH,
     MAX_LATENCY_MS,
+    MAX_REPORTED_USD,
+    MAX_UNITS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
-    STATUSES,
+    V1_FIELDS,
+    V2_FIELDS,
+    RecordField,
 )
-from detectors.formats.fields import SERVICE_TIERS, STANDARD_TIER
 
 
 class PaymentLinkSchema(Schema):
@@ -51,100 +57,57 @@ def described(text: str) -> Mapping[str, str]:
     return {"description": text}
 
 
-def _count(text: str, *, required: bool = False) -> fields.Integer:
-    return fields.Integer(
-        strict=True,
-        required=required,
-        allow_none=not required,
-        validate=Range(min=0, max=MAX_COUNT),
-        metadata=described(text),
-    )
-
-
-def _label(text: str) -> fields.String:
-    shape = [Length(max=MAX_LABEL_LENGTH), Regexp(_published(LABEL_PATTERN))]
-    return fields.String(allow_none=True, validate=shape, metadata=described(text))
-
-
 def _published(pattern: str) -> str:
     r"""Return the pattern in JSON Schema's dialect, where `$` doesn't match before a newline."""
     return pattern.replace(r"\Z", "$")
 
 
-class UsageRecordSchema(Schema):
-    """One language model call as counts, times and labels. No other fields are accepted."""
+def _field(field: RecordField) -> fields.Field[Any]:
+    """Return the field as the API documents it."""
+    kind, checks = _KINDS.get(field.kind, (fields.String, [OneOf((*field.choices, None))]))
+    most = {"maxProperties": MAX_UNITS} if kind is _UNITS else {}
+    more = {"strict": True} if kind is fields.Integer else {}
+    return kind(
+        required=field.is_required,
+        **({} if field.is_required else {"allow_none": True}),
+        **({"validate": checks} if checks else {}),
+        metadata={**described(field.text), **most},
+        **more,
+    )
 
+
+_LEVEL: Final = fields.String(validate=Regexp(f"^[0-9a-f]{{{LEVEL_DIGITS}}}$"))
+_UNITS: Final = partial(fields.Dict, values=fields.Float(validate=Range(min=0, max=MAX_COUNT)))
+_LABEL: Final = Regexp(_published(LABEL_PATTERN))
+# Each kind of field, and its checks. An instant is no `date-time`, which requires an offset.
+_KINDS: Final[Mapping[str, tuple[Callable[..., fields.Field[Any]], list[Any]]]] = {
+    "instant": (fields.String, []),
+    "provider": (fields.String, [Regexp(_published(PROVIDER_PATTERN))]),
+    "model": (fields.String, [Length(min=1, max=MAX_LABEL_LENGTH), _LABEL]),
+    "label": (fields.String, [Length(max=MAX_LABEL_LENGTH), _LABEL]),
+    "hash": (fields.String, [Regexp(_published(PREFIX_HASH_PATTERN))]),
+    "count": (fields.Integer, [Range(min=0, max=MAX_COUNT)]),
+    "latency": (fields.Float, [Range(min=0, max=MAX_LATENCY_MS)]),
+    "usd": (fields.Float, [Range(min=0, max=MAX_REPORTED_USD)]),
+    "hashes": (partial(fields.List, _LEVEL), [Length(min=1, max=len(LEVELS))]),
+    "units": (_UNITS, []),
+}
+
+
+class _RecordSchema(Schema):
     class Meta:
         unknown = RAISE
 
-    ts = fields.String(  # not `date-time`, which requires an offset in JSON Schema
-        required=True,
-        metadata=described("ISO 8601 time from 2000 to 2100; UTC if it has no offset."),
-    )
-    provider = fields.String(
-        required=True,
-        validate=Regexp(_published(PROVIDER_PATTERN)),
-        metadata=described("`openai`, `anthropic`, or any lowercase label used for pricing."),
-    )
-    model = fields.String(
-        required=True,
-        validate=[Length(min=1, max=MAX_LABEL_LENGTH), Regexp(_published(LABEL_PATTERN))],
-        metadata=described("The model ID as billed."),
-    )
-    prompt_tokens = _count("Total input tokens, including cached tokens.", required=True)
-    completion_tokens = _count("Output tokens.", required=True)
-    cached_tokens = _count("Input tokens read from the cache.")
-    cache_write_tokens = _count("Cache-creation input tokens.")
-    latency_ms = fields.Float(
-        allow_none=True,
-        validate=Range(min=0, max=MAX_LATENCY_MS),
-        metadata=described("Round-trip latency in milliseconds."),
-    )
-    endpoint = _label("Your label for the endpoint that made the call.")
-    request_id = _label("Your correlation ID.")
-    tag = _label("Your label, for example a service, team or agent session.")
-    declared_max_tokens = _count("The `max_tokens` of the request.")
-    prefix_hash = fields.String(
-        allow_none=True,
-        validate=Regexp(_published(PREFIX_HASH_PATTERN)),
-        metadata=described("SHA-256 hex digest of the prompt's first 4,096 characters."),
-    )
+
+class UsageRecordSchema(_RecordSchema.from_dict({f.name: _field(f) for f in V1_FIELDS})):  # type: ignore[misc]
+    """One language model call as counts, times and labels. No other fields are accepted."""
 
 
-def _hash(characters: int) -> fields.String:
-    return fields.String(
-        allow_none=True,
-        validate=Regexp(_published(PREFIX_HASH_PATTERN)),
-        metadata=described(f"SHA-256 hex digest of the prompt's first {characters:,} characters."),
-    )
-
-
-def _choice(text: str, choices: Sequence[str]) -> fields.String:
-    return fields.String(
-        allow_none=True, validate=OneOf((*choices, None)), metadata=described(text)
-    )
-
-
-class UsageRecordV2Schema(UsageRecordSchema):
+class UsageRecordV2Schema(_RecordSchema.from_dict({f.name: _field(f) for f in V2_FIELDS})):  # type: ignore[misc]
     """A usage record with what the first version can't carry. No other fields are accepted.
 
     A part of a count must not exceed the count.
     """
-
-    service_tier = _choice("The tier the call was billed at.", (STANDARD_TIER, *SERVICE_TIERS))
-    cache_write_1h_tokens = _count("The part of `cache_write_tokens` kept for one hour.")
-    reasoning_tokens = _count("The part of `completion_tokens` spent on reasoning.")
-    audio_prompt_tokens = _count("The part of `prompt_tokens` that is audio.")
-    audio_completion_tokens = _count("The part of `completion_tokens` that is audio.")
-    image_prompt_tokens = _count("The part of `prompt_tokens` that is images.")
-    image_completion_tokens = _count("The part of `completion_tokens` that is images.")
-    web_searches = _count("Web searches that were billed with the call.")
-    prefix_hash_16k = _hash(16_384)
-    prefix_hash_64k = _hash(65_536)
-    environment = _label("Your label for the environment, for example `production`.")
-    session_id = _label("Your ID for the session or conversation.")
-    status = _choice("How the call ended; counts of a canceled stream are lower bounds.", STATUSES)
-    region = _label("The region that processed the call, if its price depends on that.")
 
 
 class Records(fields.List[Any]):

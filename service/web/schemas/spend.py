@@ -154,6 +154,16 @@ class SpendTotalsSchema(Schema):
     list_usd = _dollars("Cost at list prices, in US dollars.")
 
 
+class PlanUsageSchema(Schema):
+    calls = _count("Number of calls.")
+    unpriced_calls = _count("Calls without a known price; they are not in the value.")
+    prompt_tokens = _count("Input tokens, including cached tokens.")
+    completion_tokens = _count("Output tokens.")
+    cached_tokens = _count("Input tokens read from the cache.")
+    cache_write_tokens = _count("Cache-creation input tokens.")
+    value_usd = _dollars("What the calls would have cost through the API, in US dollars.")
+
+
 class SpendLineSchema(SpendTotalsSchema, _KeysSchema):  # in this order, keys come first
     """The sums of one group."""
 
@@ -179,6 +189,14 @@ class SpendSchema(Schema):
         SpendTotalsSchema,
         required=True,
         metadata=described("Sums of the whole range, the same on every page."),
+    )
+    plan_usage = fields.Nested(
+        PlanUsageSchema,
+        required=True,
+        metadata=described(
+            "The calls of the range that a plan includes, such as those of a coding agent on a"
+            " subscription. No other figure has them: their value is no spend."
+        ),
     )
     after_today = fields.Nested(
         FutureSumsSchema,

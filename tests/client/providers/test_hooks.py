@@ -17,7 +17,8 @@ from detectors.report.account import call_files
 from tallystick import capture
 from tallystick.reading import providers
 from tallystick.reading.documents import id_or_none, read_document
-from tallystick.reading.gemini import embedding_counts, gemini_counts, gemini_parts
+from tallystick.reading.gemini import embedding_usage
+from tallystick.usage.reader import read_usage
 from tests.client.offline import queued
 from tests.client.provider_stub import CANARY
 from tests.client.providers import answers
@@ -143,17 +144,19 @@ def test_the_provider_behind_a_host_is_the_programs_own(monkeypatch: pytest.Monk
 
 def test_modalities_thoughts_and_tiers_of_gemini() -> None:
     by_modality = [{"modality": SimpleNamespace(value="AUDIO"), "tokenCount": 5},
-                   {"modality": "IMAGE", "token_count": 3}, {"modality": "TEXT"}]  # fmt: skip
+                   {"modality": "IMAGE", "tokenCount": 3}, {"modality": "TEXT"}]  # fmt: skip
     usage = {"promptTokensDetails": by_modality, "candidatesTokensDetails": by_modality,
              "trafficType": "ON_DEMAND_PRIORITY"}  # fmt: skip
-    assert gemini_parts(usage, None) == {
-        "audio_prompt_tokens": 5, "image_prompt_tokens": 3, "service_tier": "priority",
+    (found,) = read_usage({**usage, "promptTokenCount": 20, "candidatesTokenCount": 10})
+    assert (found.parts, found.service_tier) == ({
+        "audio_prompt_tokens": 5, "image_prompt_tokens": 3,
         "audio_completion_tokens": 5, "image_completion_tokens": 3,
-    }  # fmt: skip
+    }, "priority")  # fmt: skip
     older = {"prompt_token_count": 10, "candidates_token_count": 4, "total_token_count": 20}
-    assert gemini_counts(older) == (10, 10, None, None)
-    assert embedding_counts({"usage_metadata": {}}) is None
-    assert embedding_counts({"embeddings": None}) is None
+    (found,) = read_usage(older)
+    assert (found.prompt, found.completion) == (10, 10)
+    assert embedding_usage({"usage_metadata": {}}) == {}
+    assert embedding_usage({"embeddings": None}) == {}
 
 
 @pytest.mark.parametrize(("path", "label"), [

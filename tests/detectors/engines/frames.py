@@ -12,7 +12,8 @@ import msgspec
 import polars as pl
 import pytest
 
-from detectors.contract import RECORD_V2_FIELDS, UsageRecord
+from detectors.contract import UNITS, UsageRecord
+from detectors.formats.columns import TABLE_FIELDS
 from detectors.frames import CALLS, OPTIONAL_CALLS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def as_polars(records: Iterable[UsageRecord]) -> pl.DataFrame:
     """One row a record, absent values null."""
     rows = [msgspec.structs.asdict(record) for record in records]
     kinds = dict(CALLS) | dict(OPTIONAL_CALLS)
-    schema = {name: kinds[name] for name in RECORD_V2_FIELDS}
+    schema = {name: kinds[name] for name in TABLE_FIELDS if name not in UNITS}
     return pl.DataFrame([row | {"ts": row["ts"].astimezone(UTC)} for row in rows], schema)
 
 

@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 
 import detectors
+from detectors.contract import UNITS
 from detectors.engines import engine_of
-from detectors.formats.columns import ASSUMED, OPTIONAL_COLUMNS
+from detectors.formats.columns import ASSUMED
 from detectors.frames import CALLS, OPTIONAL_CALLS, place, read, read_log, write_log
 from detectors.frames.sources import place_together
+from detectors.frames.usage_log import to_bytes
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import (
     OPTIONAL_CALL_COLUMNS,
@@ -22,7 +24,7 @@ from detectors.prices.calls import (
 )
 from detectors.report.counting.records import CountedCalls
 from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, SPARK_UNDER_STRESS
-from tests.detectors.formats.test_record_v2 import FULL_V2, NEW, TOO_MUCH
+from tests.detectors.formats.test_record_v2 import FULL_V2, IN_COLUMNS, NEW, TOO_MUCH, in_table
 from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 11, 2, tzinfo=UTC)
@@ -39,7 +41,9 @@ ROWS: list[dict[str, Any]] = [
     PLAIN | {"session_id": "chat-2", "prefix_hash_16k": "C" * 64, "status": "ok"},
 ]
 SCHEMA = dict(CALLS) | dict(OPTIONAL_CALLS)
-FRAME = pl.DataFrame(ROWS, {name: SCHEMA[name] for name in FULL_V2})
+SCHEMA_V2 = {name: SCHEMA[name] for name in in_table(FULL_V2)}
+FRAME = pl.DataFrame([in_table(row) for row in ROWS], SCHEMA_V2)
+KEPT = {name for name in SCHEMA if name not in UNITS or name in SCHEMA_V2}
 
 
 def rule_calls(source: Any) -> pl.DataFrame:
@@ -59,14 +63,15 @@ def test_a_frame_with_the_new_columns_is_the_same_log(engine: str) -> None:
     log = read(ENGINES[engine](FRAME))
     key = ["ts", "completion_tokens", "session_id"]
     assert log.frame.sort(key).equals(read(ROWS).frame.sort(key))
-    assert log.frame.schema == {name: SCHEMA[name] for name in SCHEMA if name != ASSUMED}
+    assert log.frame.schema == {name: SCHEMA[name] for name in SCHEMA if name in KEPT - {ASSUMED}}
 
 
 @pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
 def test_the_rules_see_the_new_columns_on_every_engine(engine: str) -> None:
-    names = [*OPTIONAL_CALL_COLUMNS, "prompt_tokens"]
+    absent = set(UNITS) - KEPT
+    names = [*(name for name in OPTIONAL_CALL_COLUMNS if name not in absent), "prompt_tokens"]
     calls = rule_calls(ENGINES[engine](FRAME)).sort("number").select(names)
-    values = {name: NEW[name] for name in names if name in NEW}
+    values = {name: IN_COLUMNS[name] for name in names if name in IN_COLUMNS}
     assert {name: calls[name][2] for name in values} == values
     assert calls["session"].rank("dense").to_list() == [1, 3, 2]
     assert calls["prefix_16k"].rank("dense").to_list() == [1, 3, 2]
@@ -90,10 +95,51 @@ def test_a_part_over_its_total_is_an_invalid_row(engine: str) -> None:
         for times, (values, _) in enumerate(TOO_MUCH, 1)
         for _ in range(times)
     ]
-    log = read(ENGINES[engine](pl.DataFrame([*ROWS, *wrong], FRAME.schema)))
+    units = {unit for row in wrong for unit in row["units"]}
+    schema = SCHEMA_V2 | {unit: SCHEMA[unit] for unit in units}
+    log = read(ENGINES[engine](pl.DataFrame(list(map(in_table, [*ROWS, *wrong])), schema)))
     assert log.frame.height == len(ROWS)
     expected = {reason: times for times, (_, reason) in enumerate(TOO_MUCH, 1)}
     assert log.invalid.reasons == expected
+
+
+@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+def test_levels_may_be_lists_texts_and_bytes(engine: str) -> None:
+    levels = [NEW["prefix_hashes"], None, ["4" * 16] * 13, [], ["5" * 16, None], ["6" * 15], ["É"]]
+    plain = pl.DataFrame([PLAIN | {"completion_tokens": row} for row, _ in enumerate(levels)])
+    lists = plain.with_columns(pl.Series("prefix_hashes", levels, pl.List(pl.String)))
+    texts = lists.with_columns(pl.col("prefix_hashes").list.join(" ", ignore_nulls=False))
+    reason = "prefix_hashes must be 1 to 13 strings of 16 lowercase hexadecimal digits"
+    kept = ["".join(each or ()) for each in levels[:4]]
+    log = read(ENGINES[engine](lists)).frame.sort("completion_tokens")
+    assert log["prefix_hashes"].to_list() == kept
+    assert read(ENGINES[engine](lists)).invalid.reasons == {reason: 3}
+    assert read(ENGINES[engine](texts)).invalid.reasons == {reason: 2}
+    stored = to_bytes(log).drop("latency_ms")
+    assert stored["prefix_hashes"].dtype == pl.Binary
+    again = read(ENGINES[engine](stored)).frame.sort("completion_tokens")
+    assert again["prefix_hashes"].to_list() == kept
+
+
+@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, 2))
+def test_a_frame_may_have_every_unit_but_a_row_at_most_sixteen(engine: str) -> None:
+    """All units of a frame need more digits of problems than a number has."""
+    tokens = [f"{way}_{kind}_tokens" for way in ("input", "output") for kind in ("text", "video")]
+    tokens += ["input_tool_tokens", "output_citation_tokens"]
+    others = [name for name in UNITS if not name.endswith("_tokens")]
+    many = dict.fromkeys(UNITS, 0) | dict.fromkeys([*tokens, *others], 1)
+    many["output_audio_seconds"] = 0
+    few = many | {"input_document_pages": 0}
+    assert sum(few.values()) == 16
+    rows = [PLAIN | few, PLAIN | many, PLAIN | few | {"input_pixels": -1}, PLAIN | {"ts": None}]
+    schema = {name: SCHEMA[name] for name in (*PLAIN, *UNITS)}
+    log = read(ENGINES[engine](pl.DataFrame(rows, schema)))
+    assert (log.frame.height, log.invalid.count) == (1, 3)
+    assert set(log.invalid.reasons) == {
+        "units must be an object of at most 16 numbers, by the price book's names of units",
+        "units.input_pixels must be an integer from 0 to 1000000000000",
+        "missing field ts",
+    }
 
 
 def test_rows_that_differ_in_a_new_field_are_two_calls() -> None:
@@ -111,7 +157,7 @@ def test_the_parquet_frame_has_the_new_columns(tmp_path: Path) -> None:
 def test_chunks_and_logs_with_other_columns_are_joined() -> None:
     logs = [read(ROWS[:1]), read(ROWS)]
     calls = place_together([log.frame for log in logs])
-    assert set(OPTIONAL_COLUMNS) - {ASSUMED} <= set(calls.collect_schema().names())
+    assert KEPT - {ASSUMED, "ts"} <= set(calls.collect_schema().names())
     engine = engine_of(calls)
     assert [row["log"] for row in engine.fetch(calls)] == [0, 1, 1, 1]
     alone = [detectors.audit(log).to_json() for log in logs]

@@ -11,6 +11,8 @@ from detectors.contract import (
     RECORD_FIELDS,
     RECORD_V2_FIELDS,
     STATUSES,
+    STORED_FIELDS,
+    UNITS,
     UsageRecord,
     UsageRecordV2,
 )
@@ -26,7 +28,7 @@ from detectors.formats import (
     read_stored,
     records_of,
 )
-from detectors.formats.columns import ASSUMED, OPTIONAL_COLUMNS, columns_of
+from detectors.formats.columns import ASSUMED, OPTIONAL_COLUMNS, TABLE_FIELDS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
 from detectors.formats.records.items import read_items
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
@@ -46,9 +48,18 @@ NEW: dict[str, Any] = {
     "session_id": "chat-1",
     "status": "cancelled",
     "region": "eu",
+    "units": {"code_executions": 5, "audio_seconds": 2.5},
+    "reported_usd": 0.25,
+    "prefix_hashes": [FULL["prefix_hash"][:16].lower(), "2" * 16],
+    "billing": "included",
 }
 FULL_V2: dict[str, Any] = FULL | NEW
-TOO_MUCH: list[tuple[dict[str, int], str]] = [
+IN_COLUMNS: dict[str, Any] = {
+    **{name: value for name, value in NEW.items() if name != "units"},
+    **NEW["units"],
+    "prefix_hashes": "".join(NEW["prefix_hashes"]),
+}
+TOO_MUCH: list[tuple[dict[str, Any], str]] = [
     ({"cache_write_1h_tokens": 4}, "cache_write_1h_tokens must be at most cache_write_tokens"),
     ({"reasoning_tokens": 3}, "reasoning_tokens must be at most completion_tokens"),
     (
@@ -67,6 +78,23 @@ TOO_MUCH: list[tuple[dict[str, int], str]] = [
         {"image_completion_tokens": 2},
         "image_completion_tokens must be at most completion_tokens less audio_completion_tokens",
     ),
+    (
+        {"units": {"output_video_tokens": 1}},
+        "units.output_video_tokens must be at most completion_tokens less its other parts",
+    ),
+    (
+        {"units": {"input_audio_tool_tokens": 5}},
+        "units.input_audio_tool_tokens must be at most audio_prompt_tokens less its other parts",
+    ),
+    (
+        {"units": {"input_document_pages": 1, "input_annotated_document_pages": 2}},
+        "units.input_annotated_document_pages must be at most units.input_document_pages"
+        " less its other parts",
+    ),
+    (
+        {"prefix_hash": "1" * 64, "prefix_hashes": ["3" * 16]},
+        "prefix_hashes must be the beginning of the other hashes: level 1 is that of prefix_hash",
+    ),
 ]
 
 
@@ -77,11 +105,21 @@ def refusal(*records: Any) -> str:
     return str(caught.value)
 
 
+def in_table(record: dict[str, Any]) -> dict[str, Any]:
+    """Return the cells of a record in a table, which has a column for each unit."""
+    rest = {name: value for name, value in record.items() if name != "units"}
+    if "prefix_hashes" in record:
+        rest["prefix_hashes"] = " ".join(record["prefix_hashes"])
+    return rest | record.get("units", {})
+
+
 def as_csv(*records: dict[str, Any]) -> bytes:
-    table = StringIO()
-    writer = csv.DictWriter(table, sorted(FULL_V2))
+    table, rows = StringIO(), list(map(in_table, records))
+    writer = csv.DictWriter(
+        table, sorted({*in_table(FULL_V2), *(name for row in rows for name in row)})
+    )
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows(rows)
     return table.getvalue().encode()
 
 
@@ -92,7 +130,10 @@ def read(text: bytes) -> Chunk:
 
 def test_every_field_has_one_definition() -> None:
     assert (*RECORD_FIELDS, *NEW) == RECORD_V2_FIELDS == tuple(RECORD_V2)
-    assert {"service_tier", *OPTIONAL_COLUMNS} == NEW.keys() | {ASSUMED}
+    tables = (NEW.keys() - {"units"}) | set(UNITS)
+    assert {"service_tier", *OPTIONAL_COLUMNS} == tables | {ASSUMED}
+    assert {*RECORD_FIELDS, *tables} == set(TABLE_FIELDS)
+    assert all(field.text and field.kind for field in STORED_FIELDS[:-1])
     assert tuple(RECORD) == RECORD_FIELDS
 
 
@@ -120,7 +161,7 @@ def test_text_breaks_the_second_version_too() -> None:
 
 
 @pytest.mark.parametrize(("values", "reason"), TOO_MUCH)
-def test_a_part_over_its_total_is_refused(values: dict[str, int], reason: str) -> None:
+def test_a_part_over_its_total_is_refused(values: dict[str, Any], reason: str) -> None:
     record = FULL_V2 | values
     assert reason in refusal(record)
     assert [row.reason for row in read(as_csv(FULL_V2, record)).invalid] == [reason]
@@ -143,10 +184,75 @@ def test_a_part_without_its_total_is_refused() -> None:
         ("session_id", "a\nb", "a string of at most 200 characters without control characters"),
         ("environment", "e" * 201, "a string of at most 200 characters without control"),
         ("region", "\x80", "a string of at most 200 characters without control characters"),
+        ("units", [1], "an object of at most 16 numbers, by the price book's names of units"),
+        ("units", dict.fromkeys(UNITS[:17], 0), "an object of at most 16 numbers"),
+        ("units.output_tokens", 1, "given as completion_tokens"),
+        ("units.code_executions", 1.5, "an integer from 0 to 1000000000000"),
+        ("units.audio_seconds", True, "a number from 0 to 1000000000000"),
+        ("units.audio_seconds", CANARY, "a number from 0 to 1000000000000"),
+        ("reported_usd", 1_000_000.5, "a number from 0 to 1000000"),
+        ("reported_usd", CANARY, "a number from 0 to 1000000"),
+        ("prefix_hashes", [], "1 to 13 strings of 16 lowercase hexadecimal digits"),
+        ("prefix_hashes", ["2" * 16] * 14, "1 to 13 strings of 16 lowercase hexadecimal digits"),
+        ("prefix_hashes", [CANARY], "1 to 13 strings of 16 lowercase hexadecimal digits"),
+        ("prefix_hashes", ["A" * 16], "1 to 13 strings of 16 lowercase hexadecimal digits"),
+        ("billing", CANARY, "one of metered, included"),
     ],
 )
 def test_a_bad_value_is_named(name: str, value: object, expected: str) -> None:
-    assert f"{name} must be {expected}".lower() in refusal(FULL_V2 | {name: value}).lower()
+    field, _, unit = name.partition(".")
+    record = FULL_V2 | {field: {unit: value} if unit else value}
+    reason = f"{name} must be {expected}".lower()
+    assert reason in refusal(record).lower()
+    [chunk] = read_items([FULL_V2, record])
+    assert field == "service_tier" or reason in chunk.invalid[0].reason.lower()
+
+
+@pytest.mark.parametrize("key", ["messages", "requests", f"a {CANARY}", "é"])
+def test_an_unknown_unit_breaks_the_contract(key: str) -> None:
+    """No text can be a key: in a batch, in lines of every kind, and in Python objects."""
+    record = GOOD | {"units": {key: 1}}
+    named = f"units.{key}" if key.isascii() and " " not in key else "a key that is not a field name"
+    assert f"never accept ({named}" in refusal(record)
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    chat = {"created": 1790000000, "model": "m", "usage": usage, "units": {key: 1}}
+    wrapped = {"response": {"model": "m", "usage": usage}, "ts": GOOD["ts"], "units": {key: 1}}
+    for line in (record, chat, wrapped):
+        with pytest.raises(ContractError, match="never accept") as caught:
+            read(json.dumps(line).encode())
+        assert "CANARY" not in str(caught.value)
+    with pytest.raises(ContractError, match="never accept") as caught:
+        list(read_items([record]))
+    assert "CANARY" not in str(caught.value)
+
+
+def test_other_lines_have_the_records_own_fields_too() -> None:
+    names = ("units", "reported_usd", "prefix_hashes", "billing")
+    own = {name: NEW[name] for name in names}
+    body = {"model": "m", "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    # The time of the second is read apart from the others.
+    for more in ({"ts": GOOD["ts"]}, {"ts": "20260101T000000"}):
+        for line in (body | own | more, {"response": body} | own | more):
+            chunk = read(json.dumps(line).encode())
+            assert [chunk.columns[name][0] for name in ("code_executions", "audio_seconds")] == [
+                5,
+                2.5,
+            ]
+            assert chunk.columns["prefix_hashes"] == [IN_COLUMNS["prefix_hashes"]]
+            assert (chunk.columns["reported_usd"], chunk.columns["billing"]) == (
+                [0.25],
+                ["included"],
+            )
+
+
+def test_a_unit_of_zero_is_absent_and_a_reported_cost_of_zero_is_not() -> None:
+    (record,) = decode_batch(body(GOOD | {"units": {"code_executions": 0}, "reported_usd": 0}), V2)
+    assert json.loads(encode_records([record])) == GOOD | {"reported_usd": 0}
+    columns = columns_of([record])
+    assert columns["reported_usd"] == [0]
+    assert "code_executions" not in columns
+    (empty,) = decode_batch(body(GOOD | {"units": {}}), V2)
+    assert json.loads(encode_records([empty])) == GOOD
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -176,7 +282,7 @@ def test_the_standard_tier_is_the_default() -> None:
 def test_csv_has_every_field_in_either_way_of_reading() -> None:
     plain, odd = read(as_csv(FULL_V2)), read(as_csv(FULL_V2, FULL_V2 | {"tag": 'a "quote"'}))
     for chunk in (plain, odd):
-        assert {name: chunk.columns[name][0] for name in NEW} == NEW
+        assert {name: chunk.columns[name][0] for name in IN_COLUMNS} == IN_COLUMNS
     assert plain.columns == columns_of(decode_batch(body(FULL_V2), V2))
 
 

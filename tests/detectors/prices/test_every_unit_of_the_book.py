@@ -1,9 +1,7 @@
 """Every unit that the price book has rates for is priced as it says, or listed with the reason."""
 
-import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import genai_prices
@@ -14,7 +12,8 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.data_units import unit_data
 from genai_prices.types import ModelInfo, ModelPrice
 
-import detectors
+from detectors.contract import SECONDS, UNITS
+from detectors.contract.units import SHARES
 from detectors.prices import units
 from detectors.prices.book import PriceBook
 from detectors.prices.model_data import priced_regions
@@ -24,7 +23,6 @@ from tests.detectors.prices.labels import labelled
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 _PLANS = {"cursor"}  # priced by the provider's list, not by the book's entry for the plan
-_FILE = Path(detectors.__file__).parent / "prices" / "data" / "uncounted_units.toml"
 
 # The counts of a record beside the usual four, and the book's name for each.
 _COUNTS = {
@@ -42,7 +40,9 @@ _USUAL = {
     "cache_write_tokens": "cache_write_tokens",
     "completion_tokens": "output_tokens",
 }
-_PLAIN = dict.fromkeys((*_USUAL, *_COUNTS), 0)
+_PLAIN = dict.fromkeys((*_USUAL, *_COUNTS, *UNITS), 0)
+# The book prices what it is told, and we write all other tokens for five minutes.
+_WRITTEN = "cache_write_5m_tokens"
 _SHAPES = (
     {"prompt_tokens": 9_001, "cached_tokens": 4_000, "completion_tokens": 700},
     {"prompt_tokens": 300_000, "cache_write_tokens": 299_000, "completion_tokens": 700},
@@ -50,7 +50,7 @@ _SHAPES = (
 )
 
 
-def _uses() -> Iterator[dict[str, int]]:
+def _uses() -> Iterator[dict[str, float]]:
     """Each unit alone, several at once, and none."""
     for shape in _SHAPES:
         yield _PLAIN | shape
@@ -58,6 +58,35 @@ def _uses() -> Iterator[dict[str, int]]:
         yield _PLAIN | shape | {"audio_prompt_tokens": 100, "image_prompt_tokens": 200}
         yield _PLAIN | shape | {"reasoning_tokens": 300, "web_searches": 3}
     yield _PLAIN | _SHAPES[1] | dict.fromkeys(("cache_write_1h_tokens", "web_searches"), 90_000)
+
+
+# A total for each part.
+_EVERY = {
+    **{"prompt_tokens": 9_000, "cached_tokens": 2_000, "cache_write_tokens": 1_500},
+    **{"completion_tokens": 700, "cache_write_1h_tokens": 400, "reasoning_tokens": 100},
+    **{"audio_prompt_tokens": 1_000, "image_prompt_tokens": 900},
+    **{"audio_completion_tokens": 90, "image_completion_tokens": 80},
+}
+
+
+def _unit_use(unit: str) -> dict[str, float]:
+    """One unit beside all fields, and the units that it is part of."""
+    wholes = [total for total, parts in SHARES if unit in parts and total in UNITS]
+    amount = 12.75 if unit in SECONDS else 12
+    return _EVERY | dict.fromkeys([unit, *wholes], amount)
+
+
+def _unit_uses(info: ModelInfo, number: int) -> Iterator[dict[str, float]]:
+    """The units that the model has rates for, several at once, and some of the others."""
+    priced = _price_keys_of(info)
+    for index, unit in enumerate(UNITS):
+        if unit_data[unit]["price_key"] in priced or (number + index) % 12 == 0:
+            yield _PLAIN | _unit_use(unit)
+    if _is_special(info):
+        video = {"input_video_tokens": 600, "cache_video_read_tokens": 200}
+        yield _PLAIN | _EVERY | video | {"input_tool_tokens": 9, "input_video_tool_tokens": 9}
+        spoken = {"audio_seconds": 61.5, "input_audio_seconds": 60.25, "web_searches": 2}
+        yield _PLAIN | _EVERY | spoken
 
 
 def _prices(info: ModelInfo) -> list[ModelPrice]:
@@ -69,8 +98,11 @@ def _prices(info: ModelInfo) -> list[ModelPrice]:
 def _is_special(info: ModelInfo) -> bool:
     usual = {"input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok"}
     others = {"cache_write_1h_mtok", "web_searches_kcount"}
-    keys = {key for price in _prices(info) for key, rate in vars(price).items() if rate is not None}
-    return bool(keys - usual - others)
+    return bool(_price_keys_of(info) - usual - others)
+
+
+def _price_keys_of(info: ModelInfo) -> set[str]:
+    return {key for price in _prices(info) for key, rate in vars(price).items() if rate is not None}
 
 
 def _calls(*, every: int) -> list[dict[str, Any]]:
@@ -84,13 +116,13 @@ def _calls(*, every: int) -> list[dict[str, Any]]:
         }
         for number, (provider, info, label) in enumerate(labelled())
         if provider.id not in _PLANS and (number % every == 0 or _is_special(info))
-        for counts in _uses()
+        for counts in (*_uses(), *_unit_uses(info, number))
     ]
 
 
 def _book_says(call: dict[str, Any]) -> float | None:
     """The book's own answer; none where it refuses the counts."""
-    names = _USUAL | _COUNTS
+    names = _USUAL | _COUNTS | dict(zip(UNITS, UNITS, strict=True))
     usage = genai_prices.Usage(**{key: call[name] for name, key in names.items() if call[name]})
     try:
         answer = genai_prices.calc_price(
@@ -115,27 +147,22 @@ def _compare(calls: list[dict[str, Any]]) -> set[str]:
             refused += 1
             continue
         assert call["cost_usd"] == pytest.approx(expected, rel=1e-9, abs=1e-18), call
-        seen |= {name for name in _COUNTS if call[name]}
+        seen |= {name for name in (*_COUNTS, *UNITS) if call[name]}
     assert refused < len(calls) / 10
     return seen
 
 
 def test_each_unit_costs_what_the_book_says() -> None:
-    assert _compare(_calls(every=25)) == set(_COUNTS)
+    assert _compare(_calls(every=25)) == {*_COUNTS, *UNITS}
 
 
 @pytest.mark.stress
 def test_each_unit_costs_what_the_book_says_for_every_model() -> None:
-    assert _compare(_calls(every=1)) == set(_COUNTS)
-
-
-def _listed() -> dict[str, str]:
-    entries = tomllib.loads(_FILE.read_text("utf-8"))["unit"]
-    return {key: entry["reason"] for entry in entries for key in entry["keys"]}
+    assert _compare(_calls(every=1)) == {*_COUNTS, *UNITS}
 
 
 def _unknown(price_keys: set[str]) -> set[str]:
-    return price_keys - units.priced_units().keys() - _listed().keys()
+    return price_keys - units.priced_units().keys()
 
 
 def _price_keys() -> set[str]:
@@ -150,18 +177,42 @@ def _price_keys() -> set[str]:
     return used | {unit["price_key"] for unit in unit_data.values()}
 
 
-def test_every_price_key_is_priced_or_listed_with_the_reason() -> None:
+def test_every_price_key_is_priced() -> None:
     assert _unknown(_price_keys()) == set()
-    assert all(len(reason) > 40 for reason in _listed().values())
-    assert not units.priced_units().keys() & _listed().keys()
 
 
 def test_a_price_key_that_is_new_to_the_book_is_noticed() -> None:
     assert _unknown({"input_mtok", "input_smell_mtok"}) == {"input_smell_mtok"}
 
 
-def test_every_listed_key_is_still_in_the_registry() -> None:
-    assert set(_listed()) <= {unit["price_key"] for unit in unit_data.values()}
+@pytest.mark.parametrize(
+    ("provider", "model", "counted", "usd"),
+    [
+        ("openai", "whisper-1", {"audio_seconds": 90.5}, 90.5 / 60 * 0.006),
+        ("openai", "whisper-1", {"code_executions": 5}, None),
+        ("openai", "whisper-1", {}, None),
+    ],
+)
+def test_a_model_that_is_billed_by_the_hour_is_priced_where_the_call_counts_seconds(
+    provider: str, model: str, counted: dict[str, float], usd: float | None
+) -> None:
+    at = (_NOON - _EPOCH) // timedelta(microseconds=1)
+    call = {"at_us": at, "provider": provider, "model": model} | _PLAIN | {"prompt_tokens": 50}
+    # The other call is priced, whatever this one is.
+    priced = _price([call | counted, call | {"model": "gpt-5.4", "audio_seconds": 0}])
+    found = [each["cost_usd"] for each in priced if each["model"] == model]
+    assert found == ([] if usd is None else [pytest.approx(usd, rel=1e-12)])
+
+
+def test_what_another_call_counts_changes_no_price() -> None:
+    """A call of cached sounds beside one that doesn't say what was cached."""
+    at = (_NOON - _EPOCH) // timedelta(microseconds=1)
+    call = {"at_us": at, "provider": "openai", "model": "gpt-realtime"} | _PLAIN
+    unsaid = call | {"prompt_tokens": 1_000, "cached_tokens": 900, "audio_prompt_tokens": 500}
+    said = unsaid | {"cache_audio_read_tokens": 450}
+    alone = [row["cost_usd"] for row in _price([unsaid])]
+    both = [row["cost_usd"] for row in _price([unsaid, said])]
+    assert sorted(both) == sorted([*alone, *(row["cost_usd"] for row in _price([said]))])
 
 
 def _cost(model: str, **more: Any) -> float:

@@ -12,6 +12,7 @@ from tests.detectors.reference.bloat import context_bloat
 from tests.detectors.reference.cache_users import cache_users
 from tests.detectors.reference.caching import uncached_prefixes, unhashed_prefixes
 from tests.detectors.reference.calls import Call, priced, without_echoes
+from tests.detectors.reference.catalog import flat_rate_labels
 from tests.detectors.reference.composition import Sums, compose
 from tests.detectors.reference.duplicates import duplicate_calls
 from tests.detectors.reference.limits import Limits
@@ -50,6 +51,7 @@ class Outcome:
     sums: Sums
     savings_pct: float
     equiv_spend: bool
+    plan_value: float
     listed: Listed
     no_longer: tuple[Gone, ...]
     only_high: tuple[Waste, ...]
@@ -66,8 +68,10 @@ def audit(records: Iterable[UsageRecord], limits: Limits | None = None) -> Outco
     limits = limits or Limits()
     given = list(records)
     kept = without_echoes(given)
-    calls = priced(kept)
-    period = projection(kept, limits)
+    metered = [record for record in kept if record.provider not in flat_rate_labels()]
+    included = priced([record for record in kept if record.provider in flat_rate_labels()])
+    calls = priced(metered)
+    period = projection(metered, limits)
     wastes = [waste for rule in RULES for waste in rule(calls, limits)]
     current, gone, only_high = split(wastes, period)
     in_window = [call for call in calls if period.has(call.microseconds)]
@@ -84,13 +88,14 @@ def audit(records: Iterable[UsageRecord], limits: Limits | None = None) -> Outco
         projected_spend=projected,
         sums=sums,
         savings_pct=100 * saved / projected if projected else 0.0,
-        equiv_spend=any(is_list_price(call.record.provider) for call in calls),
+        equiv_spend=any(is_list_price(call.record.provider) for call in [*calls, *included]),
+        plan_value=fsum(call.cost for call in included),
         listed=listed(current, period, limits),
         no_longer=gone,
         only_high=tuple(only_high),
         spend_by_model=_spend(((c.record.provider, c.record.model), c.cost) for c in calls),
         spend_by_day=_spend((_day(call), call.cost) for call in calls),
-        unpriced=dict(Counter((r.provider, r.model) for r in kept if id(r) not in known)),
+        unpriced=dict(Counter((r.provider, r.model) for r in metered if id(r) not in known)),
     )
 
 
@@ -112,4 +117,5 @@ def _spend(costs: Iterable[tuple[Key, float]]) -> dict[Key, float]:
 
 def calls_of(records: Sequence[UsageRecord]) -> list[Call]:
     """Return the priced calls of a log, as the rules see them."""
-    return priced(without_echoes(records))
+    kept = without_echoes(records)
+    return priced([each for each in kept if each.provider not in flat_rate_labels()])

@@ -8,8 +8,8 @@ import pytest
 
 from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.labels import find_model, id_of, provider_of
-from detectors.formats.adapters.usage import Counts, find_counts, sum_counts
 from detectors.formats.text import splitting
+from detectors.formats.usage.reader import read_usage
 from detectors.scrub import texts
 from detectors.scrub.scrubber import NOT_JSON, TOO_LONG, Scrubber
 from tests.detectors.scrub import raw_logs as raw
@@ -95,19 +95,21 @@ def test_fast_mode_is_a_tier() -> None:
 def test_langfuse_counts_every_kind_of_token_once(
     usage: dict[str, Any], counts: tuple[int, ...]
 ) -> None:
-    assert sum_counts(usage) == Counts(*counts)
+    (found,) = read_usage(usage, dialect="langfuse", may_lack_output=True)
+    assert (found.prompt, found.completion, found.cached or 0, found.written or 0) == counts
 
 
 @pytest.mark.parametrize("usage", [None, [], "40", {}, {"output": 5}, {"input": -1, "output": 2}])
 def test_usage_without_prompt_tokens_is_not_usage(usage: Any) -> None:
-    assert sum_counts(usage) is None
-    assert find_counts(usage) is None
+    assert read_usage(usage) == []
+    assert read_usage(usage, dialect="langfuse") == []
 
 
 def test_the_cache_writes_of_a_breakdown_count_where_the_sum_is_missing() -> None:
     split = {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}
     usage = {"input_tokens": 10, "output_tokens": 2, "cache_creation": split}
-    assert find_counts(usage) == Counts(17, 2, 0, 7)
+    (found,) = read_usage(usage)
+    assert (found.prompt, found.completion, found.written) == (17, 2, 7)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def _page(**context: Any) -> str:
         "record_example": RECORDS.example,
         "exports": [adapter.title for adapter in adapters().values()],
         "json_styles": JSON_STYLES,
-        "fields": RECORD_V2_FIELDS,
+        "fields": [name for name in RECORD_V2_FIELDS if name != "units"],
         "required": REQUIRED_FIELDS,
         **mapping_context(context.pop("columns", ())),
     }

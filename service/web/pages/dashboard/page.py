@@ -18,6 +18,7 @@ from service.models.calls.account_audits import (
 )
 from service.models.calls.finding_list import count_by_state
 from service.models.calls.future_calls import sum_future_calls
+from service.models.calls.plan_usage import find_last_plan_day, sum_plan_usage
 from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.route_spend import list_first_findings
 from service.models.identity.accounts import Account
@@ -56,6 +57,7 @@ def dashboard() -> Any:
     today = utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
     last_day = find_last_day(session, account_id, today)
+    last_day = last_day or find_last_plan_day(session, account_id, today)
     audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
     shared = {
         "account": session.get_one(Account, account_id),
@@ -102,6 +104,7 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "own": audits,
         "avoidable": read_avoidable(session, account_id, audits, only),
         "realized": measure_all_realized(session, account_id, only, periods, last_day),
+        "plan": sum_plan_usage(session, account_id, query.first, query.last, **query.only),
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": list_first_findings(session, account_id, only, _FINDINGS),

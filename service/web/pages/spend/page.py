@@ -6,6 +6,11 @@ from flask import Blueprint, Response, render_template, request
 
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
+from service.models.calls.plan_usage import (
+    find_last_plan_day,
+    list_plan_models,
+    sum_plan_usage,
+)
 from service.models.calls.ranked_spend import find_last_day, rank_spend
 from service.models.calls.spend import DAY, Selection
 from service.reports.csv_table import BYTE_ORDER_MARK
@@ -29,13 +34,17 @@ def show() -> str:
     session, account_id, query = get_session(), current_caller().account_id, _query()
     today = utc_now().date()
     ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
+    wanted = (session, account_id, query.first, query.last)
+    last_day = None if ranking.totals.calls else find_last_day(session, account_id, today)
     return render_template(
         "pages/spend/spend.html",
         query=query,
         link=query.narrowed_url,
         ranking=ranking,
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
-        last_day=None if ranking.totals.calls else find_last_day(session, account_id, today),
+        last_day=last_day or find_last_plan_day(session, account_id, today),
+        plan=sum_plan_usage(*wanted, **query.only),
+        plan_models=list_plan_models(*wanted, **query.only),
         future=sum_future_calls(session, account_id, today),
         unnamed=UNNAMED,
         periods=PERIODS,

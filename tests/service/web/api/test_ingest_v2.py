@@ -100,7 +100,7 @@ def test_the_first_version_refuses_each_new_field_as_unknown(
 
 @pytest.mark.parametrize(("values", "reason"), TOO_MUCH)
 def test_a_part_over_its_total_is_named(
-    client: FlaskClient, tenant: Tenant, values: dict[str, int], reason: str
+    client: FlaskClient, tenant: Tenant, values: dict[str, Any], reason: str
 ) -> None:
     body = {"records": [record(), record(**COUNTS, **NEW | values)]}
     response = client.post(INGEST_V2, json=body, headers=tenant.writes)

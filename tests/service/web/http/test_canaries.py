@@ -15,7 +15,7 @@ import detectors
 from detectors.formats.adapters import adapters
 from detectors.scrub.scrubber import Scrubber
 from tests.service.support.live import LiveService
-from tests.service.support.scenes import INGEST, Tenant, record
+from tests.service.support.scenes import INGEST, INGEST_V2, Tenant, record
 from tests.service.support.traces import traces_of
 from tests.service.support.uploads import add_person, openai_line, upload
 from tests.service.web.http.exported import with_canary
@@ -71,6 +71,22 @@ PAYLOADS = {
 }
 
 
+# Where text could hide in the second version's fields.
+SECOND = {
+    "name of a unit": {"units": {SENTENCE: 1}},
+    "value of a unit": {"units": {"code_executions": SENTENCE}},
+    "within a unit": {"units": {"code_executions": {"text": [SENTENCE]}}},
+    "name within a unit": {"units": {"code_executions": {SENTENCE: 1}}},
+    "units as text": {"units": SENTENCE},
+    "hash of a level": {"prefix_hashes": ["0" * 16, SENTENCE]},
+    "levels as text": {"prefix_hashes": SENTENCE},
+    "within a level": {"prefix_hashes": [{SENTENCE: SENTENCE}]},
+    "reported cost": {"reported_usd": SENTENCE},
+    "billing": {"billing": SENTENCE},
+    "billing as a list": {"billing": [SENTENCE]},
+}
+
+
 @pytest.fixture(scope="module")
 def tenant(live: LiveService) -> Tenant:
     return live.add_tenant()
@@ -94,6 +110,32 @@ def test_a_canary_in_a_rejected_body_is_kept_nowhere(
         assert response.status_code in (400, 413, 422)
         assert CANARY not in response.text or "field name" in name
         assert CANARY not in str(response.headers)
+
+
+@pytest.mark.parametrize("name", sampled(SECOND, 2))
+def test_a_canary_in_a_field_of_the_second_version_is_kept_nowhere(
+    live: LiveService, tenant: Tenant, name: str
+) -> None:
+    """In a batch, in lines of each kind and in a table, beside calls that are accepted."""
+    fields = SECOND[name]
+    batch = {"records": [record(), record(**fields)]}
+    refused = requests.post(f"{live.url}{INGEST_V2}", json=batch, headers=tenant.writes, timeout=30)
+    assert refused.status_code == 422
+    lines = [
+        (record(), record(**fields)),
+        (openai_line(), openai_line(**fields)),
+        ({"response": openai_line()}, {"response": openai_line(), **fields}),
+    ]
+    files = ["".join(f"{json.dumps(line)}\n" for line in (good, good, bad)) for good, bad in lines]
+    names = [*record(), "code_executions", "prefix_hashes", "billing"]
+    cells = [*map(str, record().values()), *[SENTENCE] * 3]
+    good = [*map(str, record().values()), "", "", ""]
+    files.append("\n".join(",".join(row) for row in (names, good, good, cells)))
+    person = add_person(live.sessions, len(files))
+    answers = [upload(live.url, person, file.encode()) for file in files]
+    assert {answer.status_code for answer in answers} <= {201, 422}
+    for answer in (refused, *answers):
+        assert CANARY not in answer.text + str(answer.headers)
 
 
 @pytest.mark.parametrize("name", sampled(adapters(), 8))

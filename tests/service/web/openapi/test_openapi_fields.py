@@ -24,7 +24,8 @@ FIELDS: Final = {
     " cache_write_tokens? latency_ms? endpoint? request_id? tag? declared_max_tokens? prefix_hash?"
     " service_tier? cache_write_1h_tokens? reasoning_tokens? audio_prompt_tokens?"
     " audio_completion_tokens? image_prompt_tokens? image_completion_tokens? web_searches?"
-    " prefix_hash_16k? prefix_hash_64k? environment? session_id? status? region?",
+    " prefix_hash_16k? prefix_hash_64k? environment? session_id? status? region? units?"
+    " reported_usd? prefix_hashes? billing?",
     "Batch": "records",
     "BatchV2": "records",
     "Accepted": "audit_id records replayed",

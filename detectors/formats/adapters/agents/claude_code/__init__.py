@@ -11,9 +11,8 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
-from detectors.formats.adapters.exchanges import tier_of
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import find_counts
+from detectors.formats.adapters.usage import read_usage
 
 # The name of a session; any other name could be text.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -32,18 +31,17 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if not message.has("usage"):
         yield NO_USAGE
         return
-    session, usage, name = row.get("sessionId"), message.get("usage"), message.get("id")
+    session, name = row.get("sessionId"), message.get("id")
     is_named = isinstance(session, str) and _UUID.fullmatch(session)
     yield Sighting(
-        counts=find_counts(usage),
+        readings=read_usage(message.get("usage"), model=message.get("model")),
         moments=(row.get("timestamp"), row.get("ts")),
         models=(message.get("model"),),
         providers=(_SUBSCRIPTION if session is not None else "anthropic",),
         ids=(name, row.get("requestId")),
         tags=(row.get("tag"), session if is_named else None),
         session=session,
-        usage=usage,
-        service_tier=tier_of(message.get("service_tier"), usage),
+        service_tier=message.get("service_tier"),
         is_snapshot=isinstance(name, str) and name != "",
     )
 

@@ -14,7 +14,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import NOTHING, Row
-from detectors.formats.adapters.usage import Parts, checked
+from detectors.formats.adapters.usage import read_usage
 
 _SUBSCRIPTION: Final = "codex"
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
@@ -30,6 +30,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         _begin(payload, state)
     elif kind == "turn_context":
         state["model"] = payload.get("model")
+    elif kind == "event_msg" and payload.get("type") == "thread_settings_applied":
+        settings = payload.inner("thread_settings")
+        state["model"] = settings.get("model") or state.get("model")
+        state["tier"] = settings.get("service_tier")
     elif kind == "event_msg" and payload.get("type") == "token_count" and payload.has("info"):
         yield _call(row, payload.inner("info"), state)
         return
@@ -46,23 +50,17 @@ def _call(row: Row, info: Row, state: State) -> Sighting:
     total = info.inner("total_token_usage")
     last = info.inner("last_token_usage") if info.has("last_token_usage") else _since(total, state)
     state["total"] = total
-    counts = checked(
-        last.get("input_tokens"),
-        last.get("output_tokens"),
-        last.get("cached_input_tokens"),
-        last.get("cache_write_input_tokens"),
-    )
     so_far = "-".join(str(total.get(name) or 0) for name in _COUNTS)
     session = state.get("session")
     return Sighting(
-        counts=counts,
-        parts=Parts(reasoning=last.get("reasoning_output_tokens")),
+        readings=read_usage(last.plain()),
         moments=(row.get("timestamp"),),
         models=(state.get("model"),),
         providers=(_SUBSCRIPTION,),
         ids=(f"{state.get('root') or session or 'codex'}:{so_far}",),
         tags=(session,),
         session=session,
+        service_tier=state.get("tier"),
         is_snapshot=True,
     )  # fmt: skip
 
@@ -85,6 +83,7 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         "timestamp type payload(type id forked_from_id timestamp originator cli_version "
-        "model_provider source model effort turn_id info* rate_limits*)"
+        "model_provider source model effort turn_id info* rate_limits* "
+        "thread_settings(model model_provider_id service_tier reasoning_effort))"
     ),
 )

@@ -8,12 +8,12 @@ session is resumed, with the same ID.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Parts, checked
+from detectors.formats.adapters.usage import read_usage
 
 _TYPES: Final = ("user", "gemini", "info", "error", "warning")
 
@@ -27,21 +27,17 @@ def _recognizes(row: Row) -> bool:
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if row.has("sessionId"):
         state["session"] = row.get("sessionId")
-    messages = row.items("messages") if row.has("messages") else [row]
+    changed = row.inner("$set")  # a checkpoint, which may have all messages so far
+    holder = changed if changed.has("messages") else row
+    messages = holder.items("messages") if holder.has("messages") else [row]
     for message in messages:
         yield _call(message, state) if message.has("tokens") else NO_USAGE
 
 
 def _call(message: Row, state: State) -> Sighting:
-    tokens, session = message.inner("tokens"), state.get("session")
-    counts = checked(
-        _sum(tokens.get("input"), tokens.get("tool")),
-        _sum(tokens.get("output"), tokens.get("thoughts")),
-        tokens.get("cached"),
-    )
+    tokens, session = message.get("tokens"), state.get("session")
     return Sighting(
-        counts=counts,
-        parts=Parts(reasoning=tokens.get("thoughts")),
+        readings=read_usage(tokens, dialect="gemini-cli"),
         moments=(message.get("timestamp"),),
         models=(message.get("model"),),
         providers=("google",),
@@ -50,10 +46,6 @@ def _call(message: Row, state: State) -> Sighting:
         session=session,
         is_snapshot=message.has("id"),
     )
-
-
-def _sum(first: Any, second: Any) -> Any:
-    return first + second if type(first) is type(second) is int else first
 
 
 _MESSAGE: Final = "id timestamp type model tokens*"
@@ -65,6 +57,6 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         f"sessionId projectHash startTime lastUpdated kind $rewindTo {_MESSAGE} "
-        f"messages({_MESSAGE}) $set(sessionId lastUpdated kind)"
+        f"messages({_MESSAGE}) $set(sessionId lastUpdated kind messages({_MESSAGE}))"
     ),
 )

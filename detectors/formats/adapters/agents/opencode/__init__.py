@@ -13,7 +13,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting, milliseconds_between
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Counts, Parts, with_cache
+from detectors.formats.adapters.usage import read_usage
 
 
 def _recognizes(row: Row) -> bool:
@@ -33,8 +33,7 @@ def _call(message: Row) -> Sighting:
     tokens, times = message.inner("tokens"), message.inner("time")
     begun, session = times.get("created"), message.get("sessionID")
     return Sighting(
-        counts=_counts(tokens),
-        parts=Parts(reasoning=tokens.get("reasoning")),
+        readings=read_usage(message.get("tokens"), dialect="opencode"),
         moments=(begun,),
         models=(message.get("modelID"),),
         providers=(message.get("providerID"),),
@@ -44,28 +43,13 @@ def _call(message: Row) -> Sighting:
         session=session,
         endpoint=message.first("agent", "mode"),
         latency_ms=milliseconds_between(begun, times.get("completed")),
+        reported_usd=message.get("cost"),
         is_snapshot=True,
     )
 
 
-def _counts(tokens: Row) -> Counts | None:
-    cache, reasoning = tokens.inner("cache"), tokens.get("reasoning") or 0
-    counts = with_cache(
-        tokens.get("input"),
-        tokens.get("output"),
-        cache.get("read"),
-        cache.get("write"),
-        is_within=False,
-    )
-    if counts is None or type(reasoning) is not int:
-        return counts
-    if tokens.get("total") == counts.prompt + counts.completion:
-        return counts
-    return counts._replace(completion=counts.completion + reasoning)
-
-
 _INFO: Final = (
-    "id sessionID role parentID modelID providerID mode agent finish variant "
+    "id sessionID role parentID modelID providerID mode agent finish variant cost "
     "time(created completed) tokens*"
 )
 

@@ -15,7 +15,7 @@ from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, Sighti
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Parts, with_cache
+from detectors.formats.adapters.usage import read_usage, token_members
 
 _NOT_CACHED: Final = (None, "", "00000000-0000-0000-0000-000000000000")
 
@@ -36,23 +36,17 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 def _call(row: Row) -> Sighting | str:
     provider, model = row.get("provider"), row.first("response_model", "model", "request_model")
-    counts = with_cache(
-        row.get("prompt_tokens"),
-        row.get("completion_tokens"),
-        row.get("prompt_cache_read_tokens"),
-        row.get("prompt_cache_write_tokens"),
-        is_within=False if provider == "ANTHROPIC" else None,
+    readings = read_usage(
+        token_members(row),
+        dialect="chat",
+        leaves_out=("reads", "writes") if provider == "ANTHROPIC" else None,
     )
-    if counts is None:
+    if not readings:
         return NO_USAGE
     asked, answered = row.inner("request_body"), row.inner("response_body")
     notes = row.inner("request_properties" if row.has("request_properties") else "properties")
     return Sighting(
-        counts=counts,
-        parts=Parts(
-            audio_prompt=row.get("prompt_audio_tokens"),
-            audio_completion=row.get("completion_audio_tokens"),
-        ),
+        readings=readings,
         moments=(row.get("request_created_at"), row.get("response_created_at")),
         models=(model, row.get("request_model")),
         providers=(lower_name(provider),),
@@ -61,6 +55,7 @@ def _call(row: Row) -> Sighting | str:
         session=notes.get("Helicone-Session-Id"),
         environment=notes.get("environment"),
         endpoint=row.get("request_path"),
+        reported_usd=row.first("cost", "costUSD"),
         latency_ms=row.first("delay_ms", "latency"),
         caps=caps_of(asked),
         prompts=tuple(map(asked.get, PROMPTS)),

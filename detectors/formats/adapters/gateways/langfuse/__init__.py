@@ -15,9 +15,10 @@ from detectors.formats.adapters.calls import Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import Counts, Parts, checked, is_count, sum_counts
+from detectors.formats.adapters.usage import count_of, plain_counts, read_usage
 
 _DETAILS: Final = ("usageDetails", "usage_details")
+_COPIED: Final = frozenset(("cache_read_input_tokens", "cache_creation_input_tokens"))
 _COUNTED: Final = (*_DETAILS, "promptTokens")
 
 
@@ -27,14 +28,11 @@ def _recognizes(row: Row) -> bool:
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     options = row.inner("modelParameters")
-    plain = checked(row.get("promptTokens"), row.get("completionTokens") or 0)
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
-    counts = sum_counts(usage)
     yield Sighting(
-        counts=counts or plain,
-        is_assumed=counts is not None and _is_assumed(usage, counts),
-        parts=_parts(usage),
+        readings=read_usage(usage, dialect=_dialect_of(usage), may_lack_output=True)
+        or plain_counts(row.get("promptTokens"), row.get("completionTokens") or 0),
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
         providers=(row.get("provider"),),
@@ -42,6 +40,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         tags=(row.get("tag"), row.get("name")),
         environment=row.get("environment"),
         session=row.first("sessionId", "session_id"),
+        reported_usd=_cost_of(row),
         latency_ms=milliseconds_between(begun, ended),
         caps=caps_of(options),
         prompts=_prompts(row.get("input")),
@@ -49,25 +48,22 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     )
 
 
-def _is_assumed(usage: dict[str, Any], counts: Counts) -> bool:
-    """Check for a cached part that an exporter may have put into `input`, too.
+def _cost_of(row: Row) -> Any:
+    costs = parsed(row.first("costDetails", "cost_details"))
+    return costs.get("total") if isinstance(costs, dict) else row.get("totalPrice")
 
-    Without the exporter's total, Langfuse's is the sum of all parts, which says nothing.
+
+def _dialect_of(usage: Any) -> str:
+    """Return how a usage counts: exporters that copy names don't say whether `input` has the cache.
+
+    As Langfuse documents it, it has not. But hardly any call has about as many tokens beside the
+    cache as in it, so a cache of half of the input or more is taken to be within it.
     """
-    cached = counts.cached + counts.cache_write
-    given = usage.get("input", 0)
-    return is_count(given) and 0 < cached <= given < counts.prompt
-
-
-def _parts(usage: Any) -> Parts:
-    """Return the parts of the answer and of the prompt that have keys of their own."""
-    if not isinstance(usage, dict):
-        return Parts()
-    return Parts(
-        reasoning=usage.get("output_reasoning_tokens", 0),
-        audio_prompt=usage.get("input_audio_tokens", 0),
-        audio_completion=usage.get("output_audio_tokens", 0),
-    )
+    if not isinstance(usage, dict) or _COPIED.isdisjoint(usage):
+        return "langfuse"
+    cache = sum(count_of(usage.get(name)) or 0 for name in _COPIED)
+    whole = count_of(usage.get("input")) or 0
+    return "langfuse-copied" if whole < 2 * cache else "langfuse"
 
 
 def _prompts(value: Any) -> tuple[Any, ...]:

@@ -14,13 +14,15 @@ from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, mem
 from detectors.formats.adapters.calls import (
     CACHE_HIT,
     FAILED,
+    TOTALS,
     Sighting,
     milliseconds_between,
 )
-from detectors.formats.adapters.exchanges import caps_of, tier_of
+from detectors.formats.adapters.exchanges import caps_of
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import checked, find_counts
+from detectors.formats.adapters.usage import plain_counts, read_usages
 
+_BATCH: Final = "aretrieve_batch"  # what a whole batch cost
 _TRUE: Final = (True, "True", "true")
 
 
@@ -29,6 +31,8 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         yield CACHE_HIT
     elif row.get("status") == "failure":
         yield FAILED
+    elif row.get("call_type") == _BATCH:
+        yield TOTALS
     else:
         yield _call(row)
 
@@ -37,24 +41,28 @@ def _call(row: Row) -> Sighting:
     response, request = row.inner("response"), row.inner("proxy_server_request")
     metadata, options = row.inner("metadata"), row.inner("model_parameters")
     noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
-    answered = response.get("usage")
-    has_noted = find_counts(noted) is not None
-    plain = checked(row.get("prompt_tokens"), row.get("completion_tokens"))
+    model, provider = _model(row), row.get("custom_llm_provider")
+    found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
     return Sighting(
-        counts=find_counts(noted) or find_counts(answered) or plain,
-        usage=noted if has_noted else answered,
+        readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
         moments=(row.get("startTime"), row.get("start_time")),
-        models=(_model(row), response.get("model")),
-        providers=(row.get("custom_llm_provider"),),
+        models=(model, response.get("model")),
+        providers=(provider,),
         ids=(row.get("id"), row.get("request_id"), response.get("id")),
         tags=(*_tags(row), row.get("team_id")),
         session=row.get("session_id"),
+        reported_usd=row.first("response_cost", "spend"),
         endpoint=row.get("call_type"),
         latency_ms=_latency(row),
         caps=caps_of(options),
         prompts=(request.get("system"), request.get("instructions"), _messages(row, request)),
-        service_tier=tier_of(response.get("service_tier"), answered) or options.get("service_tier"),
+        service_tier=response.get("service_tier") or options.get("service_tier"),
     )
+
+
+def _provider(name: Any) -> str:
+    """Return the name that the reader of usage has for a provider of LiteLLM's."""
+    return {"xai": "x-ai"}.get(name, name) if isinstance(name, str) else ""
 
 
 def _model(row: Row) -> Any:

@@ -12,7 +12,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Parts, checked
+from detectors.formats.adapters.usage import read_usage, token_members
 
 _SIGNS: Final = ("native_tokens_prompt", "tokens_prompt")
 _TRUE: Final = (True, "true", "True", "TRUE")
@@ -24,17 +24,15 @@ def _recognizes(row: Row) -> bool:
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     call = row.inner("data") if row.has("data") else row
-    counts = checked(
-        call.first(*_SIGNS),
-        call.first("native_tokens_completion", "tokens_completion"),
-        call.first("native_tokens_cached", "tokens_cached"),
-    )
-    if counts is None:
+    counts = token_members(call, "tokens_")
+    native = token_members(call, "native_tokens_")  # these are billed
+    counts.update({name: count for name, count in native.items() if count is not None})
+    readings = read_usage(counts, dialect="openrouter")
+    if not readings:
         yield NO_USAGE
         return
     yield Sighting(
-        counts=counts,
-        parts=Parts(reasoning=call.first("native_tokens_reasoning", "tokens_reasoning")),
+        readings=readings,
         moments=(call.get("created_at"),),
         models=(call.get("model"), call.get("model_permaslug")),
         providers=("openrouter",),
@@ -42,6 +40,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         tags=(call.get("app_name"), call.get("api_key_name")),
         endpoint=call.get("api_type"),
         session=call.get("session_id"),
+        reported_usd=call.first("total_cost", "cost_total", "usage"),
         latency_ms=call.first("latency", "generation_time_ms", "generation_time"),
         service_tier=call.get("service_tier"),
         status="cancelled" if call.get("cancelled") in _TRUE else None,

@@ -8,14 +8,14 @@ and one of values.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, Sighting
-from detectors.formats.adapters.exchanges import PROMPTS, caps_of, tier_of
+from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row, row_of
-from detectors.formats.adapters.usage import checked, find_counts
+from detectors.formats.adapters.usage import plain_counts, read_usage
 
 _SIGNS: Final = ("req_units", "ai_model", "res_units")
 _HITS: Final = ("HIT", "SEMANTIC HIT")
@@ -37,12 +37,12 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 def _call(row: Row) -> Sighting:
     asked, answered = _body(row, "request"), _body(row, "response")
-    usage, notes = answered.get("usage"), _notes(row)
+    notes, model = _notes(row), row.get("ai_model")
+    found = read_usage(answered.get("usage"), model=model)
     return Sighting(
-        counts=find_counts(usage) or checked(_whole(row, "req_units"), _whole(row, "res_units")),
-        usage=usage,
+        readings=found or plain_counts(row.get("req_units"), row.get("res_units")),
         moments=(row.get("created_at"),),
-        models=(row.get("ai_model"), answered.get("model")),
+        models=(model, answered.get("model")),
         providers=(lower_name(row.get("ai_org")),),
         ids=(answer_id(answered.get("id")), row.get("id")),
         tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
@@ -51,7 +51,7 @@ def _call(row: Row) -> Sighting:
         latency_ms=row.get("response_time"),
         caps=caps_of(asked),
         prompts=tuple(map(asked.get, PROMPTS)),
-        service_tier=tier_of(answered.get("service_tier"), usage),
+        service_tier=answered.get("service_tier"),
     )
 
 
@@ -69,11 +69,6 @@ def _notes(row: Row) -> Row:
         pairs = zip(keys, values, strict=False)
         return Row({key: value for key, value in pairs if isinstance(key, str)})
     return notes
-
-
-def _whole(row: Row, name: str) -> Any:
-    value = row.get(name)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 ADAPTER: Final = Adapter(

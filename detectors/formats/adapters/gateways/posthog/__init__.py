@@ -13,9 +13,10 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
 from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import Parts, with_cache
+from detectors.formats.adapters.usage import read_usage, token_members
 
 _CALLS: Final = ("$ai_generation", "$ai_embedding", None)
+_CACHE: Final = ("reads", "writes")
 _TRUE: Final = (True, "true", "True", 1)
 _FALSE: Final = (False, "false", "False", 0)
 
@@ -38,19 +39,17 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 
 def _call(row: Row, noted: Row) -> Sighting | str:
-    counts = with_cache(
-        noted.get("$ai_input_tokens"),
-        noted.get("$ai_output_tokens") or 0,
-        noted.get("$ai_cache_read_input_tokens"),
-        noted.get("$ai_cache_creation_input_tokens"),
-        is_within=_is_within(noted),
+    readings = read_usage(
+        token_members(noted, others=("$ai_total_cost_usd", "$ai_web_search_count")),
+        dialect="posthog",
+        leaves_out=_leaves_out(noted),
+        may_lack_output=True,
     )
-    if counts is None:
+    if not readings:
         return NO_USAGE
     seconds = noted.get("$ai_latency")
     return Sighting(
-        counts=counts,
-        parts=Parts(reasoning=noted.get("$ai_reasoning_tokens")),
+        readings=readings,
         moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
         models=(noted.get("$ai_model"),),
         providers=(lower_name(noted.get("$ai_provider")),),
@@ -68,15 +67,15 @@ def _call(row: Row, noted: Row) -> Sighting | str:
     )
 
 
-def _is_within(noted: Row) -> bool | None:
-    """Check whether the input includes the cached part; None if the counts have to say."""
+def _leaves_out(noted: Row) -> tuple[str, ...] | None:
+    """Return what the input leaves out; None if the counts have to say."""
     flag = noted.get("$ai_cache_reporting_exclusive")
     if flag in _TRUE:
-        return False
+        return _CACHE
     if flag is not None and flag in _FALSE:
-        return True
+        return ()
     is_anthropic = lower_name(noted.get("$ai_provider")) == "anthropic"
-    return False if is_anthropic or "claude" in str(noted.get("$ai_model")).lower() else None
+    return _CACHE if is_anthropic or "claude" in str(noted.get("$ai_model")).lower() else None
 
 
 _NOTED: Final = (

@@ -3,25 +3,30 @@
 Fields: https://docs.aws.amazon.com/bedrock/latest/userguide/model-invocation-logging.html; the
 counts as in https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html.
 `inputTokenCount` excludes tokens read from the cache and written to it. Exports of CloudWatch Logs
-have the log in `@message` or `message`.
+have the log in `@message` or `message`. Lines of batch outputs, which are priced at the tier
+`batch`, need a `ts`: https://docs.aws.amazon.com/bedrock/latest/userguide/batch-inference-results.html
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
-from detectors.formats.adapters.exchanges import caps_of
+from detectors.formats.adapters.exchanges import caps_of, read_batch
 from detectors.formats.adapters.labels import last_name
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import find_parts, with_cache
+from detectors.formats.adapters.usage import Usages, read_usage
 
 _MESSAGES: Final = ("@message", "message")
 _KIND: Final = "schemaType"
+_BATCH: Final = "modelOutput"  # of a line of a batch output, which has no time of its own
+_COUNTS: Final = frozenset(
+    ("inputTokenCount", "outputTokenCount", "cacheReadInputTokenCount", "cacheWriteInputTokenCount")
+)
 
 
 def _recognizes(row: Row) -> bool:
-    if _KIND in row:
+    if _KIND in row or _BATCH in row:
         return True
     if "@message" in row and not row.has("@message"):
         return True  # the header of a CSV
@@ -29,25 +34,24 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    if _BATCH in row:
+        for seen in read_batch(row, row.inner(_BATCH)):
+            if isinstance(seen, Sighting):
+                seen.providers = ("bedrock",)
+            yield seen
+        return
     found = next((row.inner(name) for name in _MESSAGES if _KIND in row.inner(name)), row)
     asked, answered = found.inner("input"), found.inner("output")
-    counts = with_cache(
-        asked.get("inputTokenCount"),
-        answered.get("outputTokenCount") or 0,
-        asked.get("cacheReadInputTokenCount"),
-        asked.get("cacheWriteInputTokenCount"),
-        is_within=False,
-    )
+    readings = _readings_of(asked, answered)
     if found.has("errorCode"):
         yield FAILED
-    elif counts is None:
+    elif not readings:
         yield NO_USAGE
     else:
         body, reply = asked.inner("inputBodyJson"), answered.inner("outputBodyJson")
         notes = found.inner("requestMetadata")
         yield Sighting(
-            counts=counts,
-            parts=find_parts(reply.get("usage"), counts)[1],
+            readings=readings,
             moments=(found.get("timestamp"), row.get("@timestamp"), row.get("timestamp")),
             models=(last_name(found.get("modelId")),),
             providers=("bedrock",),
@@ -56,28 +60,59 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             environment=notes.get("environment"),
             endpoint=found.get("operation"),
             region=found.get("inferenceRegion") or found.get("region"),
+            service_tier=_tier_of(reply) or _tier_of(body),
             latency_ms=reply.inner("metrics").get("latencyMs"),
             caps=(*caps_of(body), *caps_of(body.inner("inferenceConfig"))),
             prompts=(body.get("system"), body.get("messages"), body.get("prompt")),
         )
 
 
+def _readings_of(asked: Row, answered: Row) -> Usages:
+    """Return the calls of a log's own counts, or of its body's, which tell more of the same."""
+    counted = asked.plain(_COUNTS) | answered.plain(_COUNTS)
+    logged = read_usage(counted, dialect="bedrock", may_lack_output=True)
+    said = read_usage(_usage_of(answered))
+    if said and logged:
+        is_same = said[0].prompt >= logged[0].prompt and said[0].completion >= logged[0].completion
+        return said if is_same else logged
+    return said or logged
+
+
+def _usage_of(answered: Row) -> dict[str, Any]:
+    """Return the usage of a body; that of a stream is the usage of its events, the last first."""
+    body = answered.inner("outputBodyJson")
+    if body.has("usage"):
+        return dict(body.inner("usage").plain())
+    usage: dict[str, Any] = {}
+    for event in answered.items("outputBodyJson"):
+        for holder in (event.inner("message"), event, event.inner("metadata")):
+            found = holder.inner("usage").plain()
+            usage.update({name: value for name, value in found.items() if value is not None})
+    return usage
+
+
+def _tier_of(body: Row) -> Any:
+    return body.inner("serviceTier").get("type")
+
+
 _LOG: Final = (
     "schemaType schemaVersion timestamp accountId identity(arn) region inferenceRegion requestId "
     "operation modelId status errorCode performanceConfig(latency) requestMetadata* "
     "input(inputContentType inputTokenCount cacheReadInputTokenCount cacheWriteInputTokenCount "
-    "inputBodyJson(max_tokens anthropic_version inferenceConfig(maxTokens))) "
+    "inputBodyJson(max_tokens anthropic_version serviceTier(type) inferenceConfig(maxTokens))) "
     "output(outputContentType outputTokenCount "
-    "outputBodyJson(stopReason stop_reason metrics(latencyMs) usage*))"
+    "outputBodyJson(stopReason stop_reason metrics(latencyMs) serviceTier(type) usage*))"
 )
 
 ADAPTER: Final = Adapter(
     title="Bedrock invocation logs",
-    signs=(_KIND, *_MESSAGES),
+    signs=(_KIND, _BATCH, *_MESSAGES),
     recognizes=_recognizes,
     read=_read,
     allowed=members(
-        f"{_LOG} tag @timestamp @ptr @logStream @log logStreamName ingestionTime eventId id "
+        f"{_LOG} tag recordId ts modelInput(max_tokens anthropic_version) "
+        "modelOutput(id type role model stop_reason stop_sequence usage*) "
+        "@timestamp @ptr @logStream @log logStreamName ingestionTime eventId id "
         f"@message({_LOG}) message({_LOG})"
     ),
 )

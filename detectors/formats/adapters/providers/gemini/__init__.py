@@ -14,18 +14,11 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.labels import last_name
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Parts, checked
+from detectors.formats.adapters.usage import read_usage
 
 _NAMES: Final = ("usageMetadata", "usage_metadata")
+_GROUNDING: Final = ("groundingMetadata", "grounding_metadata")
 _ANSWERS: Final = ("response", "full_response", "response_payload")
-_SNAKE: Final = {
-    f"{name}TokenCount": f"{snake}_token_count"
-    for name, snake in (
-        *(("prompt", "prompt"), ("candidates", "candidates"), ("thoughts", "thoughts")),
-        *(("toolUsePrompt", "tool_use_prompt"), ("cachedContent", "cached_content")),
-    )
-}
-_TIERS: Final = {"ON_DEMAND_FLEX": "flex", "ON_DEMAND_PRIORITY": "priority"}
 
 
 def _recognizes(row: Row) -> bool:
@@ -37,21 +30,25 @@ def _recognizes(row: Row) -> bool:
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     named = next((answer for answer in _ANSWERS if row.mentions(answer, *_NAMES)), "")
     answer = row.inner(named) if named else row
-    usage = next((answer.inner(name) for name in _NAMES if answer.has(name)), None)
+    usage = answer.first(*_NAMES)
     if usage is None:
         yield NO_USAGE
         return
     is_batch = bool(named) and ("processed_time" in row or "key" in row)
     asked = row.inner("request") if row.has("request") else row.inner("full_request")
     name = answer.first("responseId", "response_id")
+    named_models = (
+        answer.first("modelVersion", "model_version"),
+        row.get("model"),
+        asked.get("model"),
+    )
+    models = tuple(map(last_name, filter(None, named_models))) or (None,)
     yield Sighting(
-        counts=_counts(usage),
-        parts=_parts(usage),
+        readings=read_usage(usage, model=models[0], beside={"candidates": _candidates(answer)}),
         moments=(row.get("ts"), answer.first("createTime", "create_time"), row.get("createTime"),
                  row.get("logging_time"), row.get("processed_time"), row.get("timestamp"),
                  row.get("created")),
-        models=tuple(map(last_name, (answer.first("modelVersion", "model_version"),
-                                     row.get("model"), asked.get("model")))),
+        models=models,
         providers=(row.get("provider"), "google"),
         ids=(name, row.get("request_id")),
         tags=(row.get("tag"),),
@@ -63,57 +60,14 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
               asked.inner("generationConfig").get("maxOutputTokens")),
         prompts=_prompts(asked),
         prefix_hash=row.get("prefix_hash"),
-        service_tier="batch" if is_batch else _tier(usage),
+        service_tier="batch" if is_batch else None,
         is_snapshot=isinstance(name, str) and name != "",
     )  # fmt: skip
 
 
-def _number(usage: Row, camel: str) -> Any:
-    return usage.first(camel, _SNAKE[camel]) or 0
-
-
-def _counts(usage: Row) -> Any:
-    return checked(
-        _sum(_number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")),
-        _sum(_number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")),
-        _number(usage, "cachedContentTokenCount"),
-    )
-
-
-def _sum(first: Any, second: Any) -> Any:
-    return first + second if type(first) is type(second) is int else None
-
-
-def _parts(usage: Row) -> Parts:
-    asked, answered = (
-        _by_modality(usage.first(f"{name}TokensDetails", f"{name}_tokens_details"))
-        for name in ("prompt", "candidates")
-    )
-    thoughts = _number(usage, "thoughtsTokenCount")
-    return Parts(
-        reasoning=thoughts if type(thoughts) is int else 0,
-        audio_prompt=asked.get("AUDIO", 0),
-        image_prompt=asked.get("IMAGE", 0),
-        audio_completion=answered.get("AUDIO", 0),
-        image_completion=answered.get("IMAGE", 0),
-    )
-
-
-def _by_modality(details: Any) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for item in details if isinstance(details, list) else ():
-        if isinstance(item, dict):
-            count = item.get("tokenCount", item.get("token_count"))
-            if type(count) is int and isinstance(item.get("modality"), str):
-                found[item["modality"]] = count
-    return found
-
-
-def _tier(usage: Row) -> Any:
-    named = usage.first("serviceTier", "service_tier")
-    if isinstance(named, str):
-        return named.lower()
-    return _TIERS.get(str(usage.first("trafficType", "traffic_type")))
+def _candidates(answer: Row) -> list[dict[str, Any]]:
+    """Return the parts of an answer that say what was searched, without its text."""
+    return [item.plain(_GROUNDING) for item in answer.items("candidates")]
 
 
 def _prompts(request: Row) -> tuple[Any, ...]:

@@ -1,0 +1,171 @@
+"""The problems of each row of a caller's dataframe, as numbers that are computed on its engine.
+
+A number has a digit in base 3 for each column: 1 for a bad value; 2 for a missing one or, in an
+optional column, for a part that exceeds its total. Values that contradict others have digits of
+their own. One number of 64 bits is enough for all columns but those of a frame with many units.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial, reduce
+from operator import add, and_, or_
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import narwhals.stable.v2 as nw
+
+from detectors.contract import (
+    LEVEL_DIGITS,
+    LEVELS_OF_HASHES,
+    MAX_UNITS,
+    PARTS,
+    REQUIRED_FIELDS,
+    SHARES,
+    UNITS,
+    Part,
+)
+from detectors.formats.columns import COLUMNS, HASHES, present_columns
+from detectors.formats.fields import LOG_RECORD, UNIT_FIELDS, excess_of, other_hash
+from detectors.formats.problems import Problem, describe
+
+_DIGITS: Final = 39  # in base 3, of an integer of 64 bits
+_PARTS: Final = {part.name: part for part in PARTS}
+_NONE: Final = nw.lit(0, nw.Int64)
+
+
+class CheckedColumn(msgspec.Struct, frozen=True):
+    """A column's value in the schema of calls, and which rows are bad or missing."""
+
+    value: nw.Expr
+    is_bad: nw.Expr
+    is_missing: nw.Expr
+
+
+Columns = Mapping[str, CheckedColumn]
+
+
+class _Contradiction(NamedTuple):
+    """What columns of a frame may say against each other."""
+
+    problem: Problem
+    is_so: Callable[[Columns], nw.Expr]
+
+
+def encode(columns: Columns) -> list[nw.Expr]:
+    """Return the numbers of `problem_columns` for these columns."""
+    names = list(columns)
+    digits = [_digit(name, columns) for name in names]
+    digits += [_as_digit(each.is_so(columns)) for each in _find_contradictions(names)]
+    return [
+        sum((digit * 3**place for place, digit in enumerate(some)), _NONE).alias(name)
+        for name, some in zip(problem_columns(names), _in_numbers(digits), strict=True)
+    ]
+
+
+def problem_columns(names: Iterable[str]) -> list[str]:
+    """Return the names of the numbers of a frame with these columns, or of its checked calls."""
+    own = _columns_of(names)
+    return [
+        f"problems_{number}"
+        for number, _ in enumerate(_in_numbers([*own, *_find_contradictions(own)]))
+    ]
+
+
+def is_invalid(problems: Sequence[str]) -> nw.Expr:
+    """Check whether one of these numbers has a digit."""
+    return reduce(or_, (nw.col(name) > 0 for name in problems))
+
+
+def describe_problems(row: Mapping[str, Any], known: Iterable[str]) -> str:
+    """Return the reason for the numbers of a row, empty for a valid one.
+
+    `known` are the columns of the checked calls.
+    """
+    names = _columns_of(known)
+    digits = [
+        row[name] // 3**place % 3 for name in problem_columns(names) for place in range(_DIGITS)
+    ]
+    states = dict(zip(names, digits, strict=False))
+    found = [Problem("missing", name) for name in REQUIRED_FIELDS if states[name] == 2]
+    found += [_bad(name) for name in names if states[name] == 1]
+    found += [
+        Problem("bad", name, part.expected)
+        for name, part in _PARTS.items()
+        if states.get(name) == 2
+    ]
+    others = zip(_find_contradictions(names), digits[len(names) :], strict=False)
+    return describe([*found, *(each.problem for each, digit in others if digit)])
+
+
+def _bad(name: str) -> Problem:
+    if name in UNITS:
+        return Problem("bad", f"units.{name}", UNIT_FIELDS[name].expected)
+    return Problem("bad", name, LOG_RECORD[name].expected)
+
+
+def _columns_of(names: Iterable[str]) -> list[str]:
+    """Return the columns with a digit."""
+    given = set(names)
+    return [name for name in present_columns(given) if name in given or name in COLUMNS]
+
+
+def _in_numbers(digits: Sequence[Any]) -> list[Sequence[Any]]:
+    return [digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS)]
+
+
+def _digit(name: str, columns: Columns) -> nw.Expr:
+    column, part = columns[name], _PARTS.get(name)
+    is_two = column.is_missing if part is None else _is_over(part, columns)
+    return nw.when(is_two).then(nw.lit(2, nw.Int64)).otherwise(_as_digit(column.is_bad))
+
+
+def _as_digit(condition: nw.Expr) -> nw.Expr:
+    return nw.when(condition).then(nw.lit(1, nw.Int64)).otherwise(_NONE)
+
+
+def _is_over(part: Part, columns: Columns) -> nw.Expr:
+    total, own = columns[part.total], columns[part.name].value
+    beside = columns[part.beside].value if part.beside in columns else _NONE
+    return (own > 0) & (own + beside > total.value) & ~(total.is_bad | total.is_missing)
+
+
+def _find_contradictions(names: Collection[str]) -> list[_Contradiction]:
+    """Return what may be wrong between these columns, as `fields.find_contradictions` finds it."""
+    units = [name for name in names if name in UNITS]
+    found = [
+        _Contradiction(excess_of(unit, total), partial(_exceeds, unit, total, parts))
+        for total, parts in (SHARES if units else ())
+        for unit in parts
+        if unit in units and (total in units or total not in UNITS)
+    ]
+    if len(units) > MAX_UNITS:
+        problem = Problem("bad", "units", LOG_RECORD["units"].expected)
+        found.append(_Contradiction(problem, partial(_are_many, units)))
+    if HASHES in names:
+        others = [name for name in LEVELS_OF_HASHES if name in names]
+        found += [_Contradiction(other_hash(name), partial(_differs, name)) for name in others]
+    return found
+
+
+def _exceeds(unit: str, total: str, parts: Sequence[str], columns: Columns) -> nw.Expr:
+    """Check whether the parts exceed the total, and this unit is the last of them."""
+    given = [columns[part].value for part in parts if part in columns]
+    later = [each for each in parts[parts.index(unit) + 1 :] if each in columns and each in UNITS]
+    whole = columns[total].value if total in columns else _NONE
+    is_over = (columns[unit].value > 0) & (reduce(add, given) > whole)
+    if total in UNITS:
+        is_over = is_over & (whole > 0)
+    elif total in columns:
+        is_over = is_over & ~(columns[total].is_bad | columns[total].is_missing)
+    return reduce(and_, (columns[other].value == 0 for other in later), is_over)
+
+
+def _are_many(units: Sequence[str], columns: Columns) -> nw.Expr:
+    counted = ((columns[unit].value > 0).cast(nw.Int64) for unit in units)
+    return reduce(add, counted) > MAX_UNITS
+
+
+def _differs(name: str, columns: Columns) -> nw.Expr:
+    """Check whether a hash and the levels differ, where both have its level."""
+    level = columns[HASHES].value.str.slice(LEVELS_OF_HASHES[name] * LEVEL_DIGITS, LEVEL_DIGITS)
+    own = columns[name].value.str.slice(0, LEVEL_DIGITS)
+    return (level != "") & (own != "") & (level != own)

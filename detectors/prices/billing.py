@@ -1,0 +1,33 @@
+"""Which calls are billed, and which are included in a plan: money and value are never summed.
+
+A call is included where its record says so. Without a label, it is if its provider is the name of a
+flat-rate plan.
+"""
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+
+from detectors.engines import Calls
+from detectors.formats.columns import BILLING
+from detectors.prices import model_data
+
+_INCLUDED: Final = "included"
+
+
+def is_included(calls: Calls) -> nw.Expr:
+    """Return whether each call is included in a plan; its dollars are value and no spend."""
+    provider = nw.col("provider")
+    is_plan = reduce(or_, (provider == label for label in model_data.flat_rate_labels()))
+    if BILLING not in calls.collect_schema().names():
+        return is_plan
+    billing = nw.col(BILLING)
+    return (billing == _INCLUDED) | ((billing == "") & is_plan)
+
+
+def have_plan(models: Iterable[dict[str, Any]]) -> bool:
+    """Check whether rows with a provider name a flat-rate plan."""
+    return any(model_data.is_flat_rate(row["provider"]) for row in models)

@@ -1,0 +1,85 @@
+"""The units of a record, and the registry of the price book that they come from."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genai_prices.data_units import unit_data
+
+from detectors.contract import FIELDS_OF_UNITS, SECONDS, UNITS, find_excess
+from detectors.contract.units import SHARES
+
+ROOT = Path(__file__).parents[3]
+_DIMENSIONS: dict[str, dict[str, str]] = {
+    key: unit["dimensions"] for key, unit in unit_data.items()
+}
+_EACH_RECORD = {"requests"}  # which each record is one of
+VIDEO = ("input_video_tokens", "prompt_tokens")
+
+
+def _name(key: str) -> str:
+    return FIELDS_OF_UNITS.get(key, key)
+
+
+def _shares() -> set[tuple[str, frozenset[str]]]:
+    """Return the totals of the registry, and their parts by each other dimension."""
+    others = set(chain.from_iterable(_DIMENSIONS.values()))
+    found = set()
+    for total, whole in _DIMENSIONS.items():
+        for other in others - whole.keys():
+            parts = {
+                _name(part)
+                for part, own in _DIMENSIONS.items()
+                if own.keys() == whole.keys() | {other} and whole.items() <= own.items()
+            }
+            if not parts.isdisjoint(UNITS):
+                found.add((_name(total), frozenset(parts)))
+    return found
+
+
+def test_the_units_are_those_of_the_installed_registry() -> None:
+    assert {*UNITS, *FIELDS_OF_UNITS, *_EACH_RECORD} == unit_data.keys()
+    assert len(UNITS) + len(FIELDS_OF_UNITS) + len(_EACH_RECORD) == len(unit_data)
+    durations = {key for key, own in _DIMENSIONS.items() if own["family"] == "durations"}
+    assert set(SECONDS) == durations
+
+
+def test_the_parts_are_those_of_the_installed_registry() -> None:
+    assert {(total, frozenset(parts)) for total, parts in SHARES} == _shares()
+
+
+@pytest.mark.parametrize(
+    ("counts", "units", "excess"),
+    [
+        ({"prompt_tokens": 5}, {"input_video_tokens": 5}, []),
+        (
+            {"prompt_tokens": 5},
+            {"input_video_tokens": 6},
+            [VIDEO],
+        ),
+        (
+            {"prompt_tokens": 5, "audio_prompt_tokens": 3},
+            {"input_video_tokens": 3},
+            [VIDEO],
+        ),
+        ({}, {"input_annotated_document_pages": 3}, []),
+        (
+            {},
+            {"input_annotated_document_pages": 3, "input_document_pages": 2},
+            [("input_annotated_document_pages", "input_document_pages")],
+        ),
+        ({}, {"audio_seconds": 0.5, "input_audio_seconds": 0.25, "output_audio_seconds": 0.25}, []),
+        # Cached tokens may exceed the prompt, which data quality counts; tools may not.
+        ({"prompt_tokens": 5, "cached_tokens": 9}, {}, []),
+        (
+            {"prompt_tokens": 5, "cached_tokens": 3},
+            {"input_tool_tokens": 3},
+            [("input_tool_tokens", "prompt_tokens")],
+        ),
+    ],
+)
+def test_a_part_is_at_most_what_its_total_leaves(
+    counts: dict[str, Any], units: dict[str, Any], excess: list[tuple[str, str]]
+) -> None:
+    assert find_excess(counts, units) == excess

@@ -1,0 +1,158 @@
+"""Any number in a usage object that we don't know is said by every door; a text never is."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any, Final
+
+import pytest
+
+import detectors
+from detectors.formats import read_chunks
+from detectors.formats.columns import UNKNOWN
+from detectors.formats.usage.reader import names_of, read_usage
+from detectors.frames.sources import from_chunks
+from detectors.wording.quality import warnings
+from tests.detectors.formats.usage.doors import (
+    CANARY,
+    Case,
+    corpus,
+    doors_of,
+    line_of,
+    raw_line_of,
+    scrubbed,
+    through_client,
+)
+
+EXTRA: Final = "hologram_units"
+_USAGES: Final = ("usage", "usageMetadata", "tool_usage", "svg_usage")
+# What is written twice: nothing below these is read.
+_COPIES: Final = ("cost_details",)
+
+
+def objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a usage, the inner ones too."""
+    if isinstance(value, dict):
+        yield value
+        for name, inner in value.items():
+            if name not in _COPIES:
+                yield from objects_in(inner)
+    elif isinstance(value, list):
+        for item in value:
+            yield from objects_in(item)
+
+
+def changed(case: Case) -> Iterator[Case]:
+    """Yield the case with one more number, at each depth of its usage."""
+    answer = case["answer"]
+    places = sum(1 for name in _USAGES for _ in objects_in(answer.get(name)))
+    for place in range(places):
+        other = copy.deepcopy(case)
+        found = [each for name in _USAGES for each in objects_in(other["answer"].get(name))]
+        found[place][EXTRA] = 41_200
+        found[place][f"Dear {CANARY}, this is no name"] = 3
+        yield other
+
+
+def said_by(case: Case, door: str) -> str:
+    """Return the names that a door says it doesn't know."""
+    if door == "client":
+        through_client(case)
+        return " ".join(case["said"])
+    text = line_of(case) if door == "audit" else scrubbed(raw_line_of(case))
+    chunks = list(read_chunks(BytesIO(text)))
+    return " ".join(" ".join(chunk.columns.get(UNKNOWN, ())) for chunk in chunks)
+
+
+CASES: Final = [case for case in corpus() if "events" not in case]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_an_unknown_number_at_any_depth_is_said_by_every_door(case: Case) -> None:
+    for other in changed(case):
+        for door in doors_of(case):
+            if door == "audit":  # where a key that is no name may be a text
+                other = copy.deepcopy(other)
+                for name in _USAGES:
+                    for each in objects_in(other["answer"].get(name)):
+                        each.pop(f"Dear {CANARY}, this is no name", None)
+            said = said_by(other, door)
+            assert EXTRA in said, (door, other["answer"])
+            assert CANARY not in said
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_no_text_of_a_usage_survives(case: Case) -> None:
+    other = copy.deepcopy(case)
+    for name in _USAGES:
+        for each in objects_in(other["answer"].get(name)):
+            each["note"] = f"{CANARY} a text"
+    if "scrub" in doors_of(case):
+        assert CANARY.encode() not in scrubbed(raw_line_of(other))
+    for usage in (other["answer"].get("usage"), other["answer"].get("usageMetadata")):
+        for reading in read_usage(usage, model=case["model"], beside=other["answer"]):
+            assert CANARY not in f"{reading.fields()}{reading.units}{reading.unknown}"
+
+
+def test_a_report_names_the_field_and_the_largest_number() -> None:
+    lines = [
+        {
+            "ts": 1_782_000_000 + number,
+            "model": "gpt-5-mini",
+            "usage": {
+                "prompt_tokens": 10,
+                "completion_tokens": 1,
+                "prompt_tokens_details": {"hologram_tokens": number},
+            },
+        }
+        for number in range(41_100, 41_201, 10)
+    ]
+    log = b"\n".join(json.dumps(line).encode() for line in lines)
+    for text in (log, scrubbed(log)):
+        report = detectors.audit(from_chunks(list(read_chunks(BytesIO(text)))))
+        assert report.audit.records == len(lines)
+        assert [each for each in warnings(report) if "usage field" in each] == [
+            "11 calls have a usage field that we don't know:"
+            " prompt_tokens_details.hologram_tokens (largest 41,200)."
+            " Their cost may be too low."
+        ]
+        (field,) = json.loads(report.to_json())["data_quality"]["unknown_fields"]
+        assert field == {
+            "name": "prompt_tokens_details.hologram_tokens",
+            "calls": 11,
+            "largest": 41_200,
+        }
+
+
+def test_a_label_that_is_no_name_is_not_shown() -> None:
+    counts = {"prompt_tokens": 1, "completion_tokens": 1}
+    line = {
+        **{"ts": 1_782_000_000, "model": "gpt-5-mini", "usage": counts},
+        **{"unknown_fields": "<b>CANARY</b>", "unknown_largest": 3},
+    }
+    report = detectors.audit(from_chunks(list(read_chunks(BytesIO(json.dumps(line).encode())))))
+    said = " ".join(warnings(report))
+    assert CANARY not in said
+    assert "whose name we don't know" in said
+
+
+def test_names_fit_a_label() -> None:
+    names = names_of({f"details.number_{each}": 1 for each in range(99)})
+    assert names is not None
+    assert 150 < len(names) <= 200
+    assert names_of({}) is None
+
+
+def test_a_nested_usage_and_a_large_one_are_read_in_bounded_memory() -> None:
+    usage: dict[str, Any] = {"prompt_tokens": 1, "completion_tokens": 1}
+    inner = usage
+    for _ in range(500):
+        inner["deeper"] = {"count": 1}
+        inner = inner["deeper"]
+    usage.update({f"number_{each}": each for each in range(1, 10_000)})
+    (reading,) = read_usage(usage)
+    assert (reading.prompt, reading.completion) == (1, 1)
+    assert len(reading.unknown) == 16

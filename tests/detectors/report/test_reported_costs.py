@@ -1,0 +1,95 @@
+"""The cost that a source reports beside the cost of counts and prices: compared, never summed."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import detectors
+from detectors.cli.terminal import print_report
+from detectors.html import page
+from detectors.wording.quality import measures, warnings
+from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES
+from tests.worker.support.promises import sampled
+
+FIRST = datetime(2026, 11, 2, tzinfo=UTC)
+COSTS = {"openai/gpt-5.4": 0.265, "google/gemini-2.5-flash": 0.0325}  # of these counts
+
+
+def calls(**reported: Any) -> list[dict[str, Any]]:
+    """Return a call of each model, and one that has no cost reported."""
+    return [
+        {
+            "ts": FIRST + timedelta(minutes=minute),
+            "provider": "openrouter",
+            "model": model,
+            "prompt_tokens": 100_000,
+            "completion_tokens": 1_000,
+            "reported_usd": usd,
+        }
+        for minute, (model, usd) in enumerate([*reported.items(), ("openai/gpt-5.4", None)])
+    ]
+
+
+def said(report: detectors.Report) -> list[str]:
+    return [text for text in warnings(report) if "counts and prices" in text]
+
+
+def test_a_source_that_says_more_is_a_warning_with_the_models() -> None:
+    report = detectors.audit(calls(**COSTS | {"google/gemini-2.5-flash": 0.5}))
+    [text] = said(report)
+    assert text == (
+        "OpenRouter says $0.76 where counts and prices give $0.30 (−61.1%): "
+        "google/gemini-2.5-flash lacks 93.5%."
+    )
+    output = StringIO()
+    print_report(report, Console(file=output, width=300), top=3)
+    assert text in " ".join(output.getvalue().split())
+    assert text in page.print_page(report)
+    assert ("Cost that the source reports", "$0.76") in measures(report)
+    document = json.loads(report.to_json())["data_quality"]["reported_costs"]
+    assert (document["calls"], document["reported_usd"]) == (2, 0.765)
+    assert document["models"][0]["model"] == "google/gemini-2.5-flash"
+    assert document["models"][0]["spend_usd"] == 0.0325
+
+
+@pytest.mark.parametrize("times", [0.985, 1, 1.015])
+def test_two_percent_are_no_warning(times: float) -> None:
+    report = detectors.audit(calls(**{model: usd * times for model, usd in COSTS.items()}))
+    assert said(report) == []
+    assert report.data_quality is not None
+    assert report.data_quality.reported_costs
+
+
+def test_models_that_differ_both_ways_are_a_warning() -> None:
+    changed = {"openai/gpt-5.4": 0.200, "google/gemini-2.5-flash": 0.0975}
+    [text] = said(detectors.audit(calls(**changed)))
+    assert "(No change)" in text
+    assert "google/gemini-2.5-flash lacks 66.7%" in text
+    assert "openai/gpt-5.4 has 32.5% more" in text
+
+
+def test_a_free_model_that_costs_something_is_named() -> None:
+    [text] = said(detectors.audit(calls(**{"openai/gpt-5.4": 0})))
+    assert text == (
+        "OpenRouter says $0.00 where counts and prices give $0.26: openai/gpt-5.4 has $0.26 more."
+    )
+
+
+def test_dollars_are_the_same_with_and_without_a_reported_cost() -> None:
+    with_cost, without = calls(**COSTS), calls(**dict.fromkeys(COSTS))
+    reports = [json.loads(detectors.audit(rows).to_json()) for rows in (with_cost, without)]
+    assert reports[0]["data_quality"].pop("reported_costs")
+    assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, 2))
+def test_every_engine_compares_them(engine: str) -> None:
+    import polars as pl
+
+    rows = calls(**COSTS | {"google/gemini-2.5-flash": 0.5})
+    report = detectors.audit(ENGINES[engine](pl.DataFrame(rows)))
+    assert said(report) == said(detectors.audit(rows))
