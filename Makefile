@@ -39,7 +39,7 @@ MICROHEI := 0.2.0-beta-3.1
 VENDORED := service/web/static/vendor
 COMPACT := service/web/static/upload/prices.json
 INSTALLED := detectors/prices/data/installed.json
-USAGE := client/tallystick/usage
+USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
 .PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-drift usage-doors \
@@ -185,11 +185,11 @@ sources: $(DEV) ## Update what docs/sources.md says about adapters
 
 # The reader's home is the client, which imports nothing else; `detectors` has a copy.
 usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, and copy the reader
-	cp $(USAGE)/reader.py detectors/formats/usage/
-	$(BIN)/python -m detectors.formats.usage.compiling > $(USAGE)/tables.py.new || \
+	cp $(USAGE)/reader.py detectors/formats/json_logs/usage/
+	$(BIN)/python -m detectors.formats.json_logs.usage.compiling > $(USAGE)/tables.py.new || \
 	  { rm -f $(USAGE)/tables.py.new; exit 1; }
 	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
-	cp $(USAGE)/tables.py detectors/formats/usage/
+	cp $(USAGE)/tables.py detectors/formats/json_logs/usage/
 
 usage-drift: $(DEV) ## Compare the names of usage fields with those of the installed libraries
 	@$(BIN)/python -m tests.detectors.formats.usage.drift

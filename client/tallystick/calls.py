@@ -10,8 +10,8 @@ from tallystick.capture import Capture, note_fault
 from tallystick.labels import clean_label, current_session, current_tag, entered, sessions
 from tallystick.reading.options import Route, declared_limit, route_of
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage import usual_message, usual_usage
-from tallystick.usage.reader import Reading, members_of, read_usage, tier_of
+from tallystick.reading.usage.reader import Reading, members_of, read_usage, tier_of
+from tallystick.reading.usual import usual_message, usual_usage
 
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
@@ -123,8 +123,11 @@ class Call:
             self._answer_id = answer_id
         if type(model) is str:
             self._answered_model = _models.get(model) or _clean_model(model)
-        if self.library == "anthropic" and self._usage is not None:
-            usage = _overlaid(self._usage, usage)
+        if self._usage is not None:
+            if self.library == "anthropic":
+                usage = _overlaid(self._usage, usage)
+            elif not _has_numbers(usage):
+                return
         self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
             # Should the process end first, this is counted.
@@ -216,7 +219,7 @@ class Call:
             self._put_other(reading, model, request_id and f"{request_id}.{number}")
 
     def _read(self) -> tuple[_Counted | None, list[Reading]]:
-        """Return the counts of the call, and other calls that its usage tells of."""
+        """Return the counts of the call, and other calls that its usage has."""
         usage = self._usage
         if usage is not None and self._tier is None:
             if self.library == "anthropic":
@@ -303,6 +306,11 @@ def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
         **members_of(before),
         **{name: value for name, value in later.items() if value is not None},
     }
+
+
+def _has_numbers(usage: Any) -> bool:
+    """Check that a usage is not an empty one, which some servers end a stream with."""
+    return any(type(value) in (int, float) for value in members_of(usage).values())
 
 
 def _has_tools(beside: dict[str, Any] | None) -> bool:

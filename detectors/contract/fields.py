@@ -21,6 +21,8 @@ from detectors.contract.record import (
 # Encoders escape a character of 4 bytes in UTF-8 as two of UTF-16: `\\ud83d\\ude00`.
 _LABEL_BYTES: Final = 12 * MAX_LABEL_LENGTH
 _OTHER_BYTES: Final = 70  # of a number, a time, a provider or a hash, and of what is around it
+# Of the most units with their longest names, and of a hash of each level.
+_LONGER: Final = {"units": 900, "hashes": 260}
 
 
 class Part(NamedTuple):
@@ -98,7 +100,7 @@ def names_of(fields: tuple[RecordField, ...], *kinds: str) -> tuple[str, ...]:
 def _max_bytes(fields: tuple[RecordField, ...]) -> int:
     """Return the bytes of a batch of the longest records, as encoders write JSON."""
     labels = len(names_of(fields, "label", "model"))
-    rest = sum(len(field.name) + _OTHER_BYTES for field in fields)
+    rest = sum(len(field.name) + _LONGER.get(field.kind, _OTHER_BYTES) for field in fields)
     return MAX_BATCH_RECORDS * (labels * _LABEL_BYTES + rest)
 
 

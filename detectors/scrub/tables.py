@@ -6,8 +6,8 @@ from typing import BinaryIO
 from detectors.contract import UsageRecord
 from detectors.formats import ColumnMapping, read_chunks, records_of
 from detectors.formats.adapters.calls import Sighting
+from detectors.formats.json_logs.usage.reader import reading_of
 from detectors.formats.text.blocks import Advance
-from detectors.formats.usage.reader import reading_of
 
 
 def sight_rows(

@@ -14,9 +14,9 @@ from tallystick.hooks import answers
 from tallystick.reading import options
 from tallystick.reading.options import declared_limit, route_of
 from tallystick.reading.prompts import hash_prompt
-from tallystick.reading.usage import usual_message, usual_usage
+from tallystick.reading.usage.reader import Reading, read_usage
+from tallystick.reading.usual import usual_message, usual_usage
 from tallystick.sending.dsn import parse_dsn
-from tallystick.usage.reader import Reading, read_usage
 from tests.client.offline import queued, record_calls
 from tests.lazily import anthropic, openai
 
@@ -199,7 +199,7 @@ def test_messages_read_in_few_steps_are_read_as_all_others(
 def test_a_class_with_a_member_that_we_don_t_know_is_not_usual() -> None:
     """A newer library may know a count that this release does not: the reader says so."""
 
-    class Newer(openai.types.CompletionUsage):
+    class Newer(openai.types.CompletionUsage):  # type: ignore[misc]
         hologram_tokens: int = 0
 
     usage = Newer(prompt_tokens=7, completion_tokens=5, total_tokens=12, hologram_tokens=900)

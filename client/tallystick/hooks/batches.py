@@ -14,8 +14,8 @@ from tallystick import capture
 from tallystick.capture import note_fault
 from tallystick.labels import current_session, current_tag
 from tallystick.reading.providers import provider_of
+from tallystick.reading.usage.reader import members_of, read_usage
 from tallystick.sending.records import Asked, Record
-from tallystick.usage.reader import members_of, read_usage
 
 _REMEMBERED = 256
 _ends: dict[str, float] = {}  # when each batch ended, as its client has seen it last

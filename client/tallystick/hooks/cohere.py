@@ -15,7 +15,7 @@ from tallystick.capture import note_fault
 from tallystick.hooks.responses import arrived, watch_events, watch_json
 from tallystick.reading.documents import id_or_none
 from tallystick.reading.options import route_of
-from tallystick.usage.reader import members_of
+from tallystick.reading.usage.reader import members_of
 
 _SIGN = b"billed_units"
 _LABELS = {"embed": "embeddings"}

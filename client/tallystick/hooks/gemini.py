@@ -14,13 +14,13 @@ from tallystick import capture
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
 from tallystick.reading.documents import id_or_none, read_document
-from tallystick.reading.gemini import embedding_usage, tier_in
 from tallystick.reading.providers import provider_at
-from tallystick.usage.reader import members_of
+from tallystick.reading.usage.reader import count_of, members_of
 
 _CONTENT, _EMBEDDINGS = "generateContent", "embeddings"
 _HOOKED = ("generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents")
 _LONGEST_WORD = 40
+_TIER_HEADER = "x-gemini-service-tier"
 
 
 def _wrap_whole(endpoint: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -191,6 +191,26 @@ async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
         raise
     finally:
         call.end()
+
+
+def tier_in(headers: Any) -> object:
+    """Return the tier that a header says."""
+    return headers.get(_TIER_HEADER) if headers else None
+
+
+def embedding_usage(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage of embeddings: of all together, or as Vertex AI says it of each."""
+    usage = answer.get("usage_metadata", answer.get("usageMetadata"))
+    if usage is not None:
+        return members_of(usage)
+    total = 0
+    for embedding in answer.get("embeddings") or ():
+        statistics = members_of(members_of(embedding).get("statistics"))
+        count = count_of(statistics.get("token_count"))
+        if count is None:
+            return {}
+        total += count
+    return {"prompt_token_count": total} if total else {}
 
 
 def _note_whole(call: Call) -> None:

@@ -18,7 +18,7 @@ from tallystick.hooks import bedrock, cohere, gemini
 from tallystick.hooks.responses import watch_events, watch_frames
 from tallystick.reading.documents import read_document
 from tallystick.reading.providers import provider_at
-from tallystick.usage.reader import members_of
+from tallystick.reading.usage.reader import members_of
 
 SIGN = b'"usage'
 _FRAMES = "application/vnd.amazon.eventstream"

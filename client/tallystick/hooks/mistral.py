@@ -13,7 +13,7 @@ from tallystick.capture import note_fault
 from tallystick.hooks.responses import arrived, watch_events
 from tallystick.reading.documents import id_or_none, read_document
 from tallystick.reading.options import route_of
-from tallystick.usage.reader import members_of
+from tallystick.reading.usage.reader import members_of
 
 _ASKED = "_tallystick_asked"
 _SIGN = b'"usage"'

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 from tallystick.calls import Call
 from tallystick.capture import note_fault
-from tallystick.usage.reader import members_of
+from tallystick.reading.usage.reader import members_of
 
 _COMPLETIONS = ("chat/completions", "completions")
 _HOLDERS = ("usage", "message", "response")

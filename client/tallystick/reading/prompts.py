@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from tallystick.usage.reader import members_of
+from tallystick.reading.usage.reader import members_of
 
 HASHED_CHARACTERS = 4_096
 SHORTEST_HASHED = 1_024

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tallystick.labels import clean_label
 from tallystick.reading.units import fit_units
-from tallystick.usage.reader import MAX_COUNT
+from tallystick.reading.usage.reader import MAX_COUNT
 
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive

@@ -22,8 +22,8 @@ from detectors.formats.adapters.labels import (
 from detectors.formats.adapters.prompts import hash_texts
 from detectors.formats.adapters.usage import Reading, count_of
 from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.json_logs.usage.reader import largest_of, names_of
 from detectors.formats.moments import read_moment
-from detectors.formats.usage.reader import largest_of, names_of
 
 _TIERS: Final = frozenset(SERVICE_TIERS)
 
@@ -76,7 +76,7 @@ class Call(Struct, omit_defaults=True, gc=False):
 class Sighting(Struct, kw_only=True, gc=False):
     """Unchecked values of a call from a raw log; texts are only hashed.
 
-    `readings` are the calls that its usage tells of; the first is the answer's own.
+    `readings` are the calls of its usage; the first is the answer's own.
     """
 
     readings: list[Reading]

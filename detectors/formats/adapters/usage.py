@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from detectors.formats.adapters.rows import Row
-from detectors.formats.usage.reader import Reading, count_of, read_usage
+from detectors.formats.json_logs.usage.reader import Reading, count_of, read_usage
 
 __all__ = [
     "Reading",
@@ -16,7 +16,7 @@ __all__ = [
     "token_members",
 ]
 
-# The calls that the usage of one answer tells of: none where it has no counts.
+# The calls of the usage of one answer: none where it has no counts.
 Usages = list[Reading]
 
 

@@ -15,7 +15,13 @@ from detectors.formats.chunks import Chunk, join_chunks
 from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST, Columns, optional_columns
 from detectors.formats.json_logs.dialect import Dialect, Layout
 from detectors.formats.json_logs.shapes import NO_NAME, Examination, examine
-from detectors.formats.usage.reader import Reading, largest_of, names_of, read_usage, tier_of
+from detectors.formats.json_logs.usage.reader import (
+    Reading,
+    largest_of,
+    names_of,
+    read_usage,
+    tier_of,
+)
 
 _USAGES: Final = ("usage", "usage_info")
 _BESIDE: Final = ("tool_usage", "svg_usage", "serviceTier")
@@ -31,7 +37,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}")
 
 
 class Reread(NamedTuple):
-    """The calls of one line: more than one if its usage tells of calls within the call."""
+    """The calls of one line: more than one if its usage has calls within the call."""
 
     numbers: list[int]
     columns: Columns

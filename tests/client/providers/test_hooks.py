@@ -15,10 +15,10 @@ import pytest
 import tallystick
 from detectors.report.account import call_files
 from tallystick import capture
+from tallystick.hooks.gemini import embedding_usage
 from tallystick.reading import providers
 from tallystick.reading.documents import id_or_none, read_document
-from tallystick.reading.gemini import embedding_usage
-from tallystick.usage.reader import read_usage
+from tallystick.reading.usage.reader import read_usage
 from tests.client.offline import queued
 from tests.client.provider_stub import CANARY
 from tests.client.providers import answers

@@ -10,7 +10,7 @@ import pytest
 import detectors
 from detectors.contract import UNITS
 from detectors.engines import engine_of
-from detectors.formats.columns import ASSUMED
+from detectors.formats.columns import OF_SOURCE
 from detectors.frames import CALLS, OPTIONAL_CALLS, place, read, read_log, write_log
 from detectors.frames.sources import place_together
 from detectors.frames.usage_log import to_bytes
@@ -63,7 +63,8 @@ def test_a_frame_with_the_new_columns_is_the_same_log(engine: str) -> None:
     log = read(ENGINES[engine](FRAME))
     key = ["ts", "completion_tokens", "session_id"]
     assert log.frame.sort(key).equals(read(ROWS).frame.sort(key))
-    assert log.frame.schema == {name: SCHEMA[name] for name in SCHEMA if name in KEPT - {ASSUMED}}
+    kept = KEPT - set(OF_SOURCE)
+    assert log.frame.schema == {name: SCHEMA[name] for name in SCHEMA if name in kept}
 
 
 @pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
@@ -103,7 +104,7 @@ def test_a_part_over_its_total_is_an_invalid_row(engine: str) -> None:
     assert log.invalid.reasons == expected
 
 
-@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+@pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
 def test_levels_may_be_lists_texts_and_bytes(engine: str) -> None:
     levels = [NEW["prefix_hashes"], None, ["4" * 16] * 13, [], ["5" * 16, None], ["6" * 15], ["É"]]
     plain = pl.DataFrame([PLAIN | {"completion_tokens": row} for row, _ in enumerate(levels)])
@@ -157,7 +158,7 @@ def test_the_parquet_frame_has_the_new_columns(tmp_path: Path) -> None:
 def test_chunks_and_logs_with_other_columns_are_joined() -> None:
     logs = [read(ROWS[:1]), read(ROWS)]
     calls = place_together([log.frame for log in logs])
-    assert KEPT - {ASSUMED, "ts"} <= set(calls.collect_schema().names())
+    assert KEPT - {*OF_SOURCE, "ts"} <= set(calls.collect_schema().names())
     engine = engine_of(calls)
     assert [row["log"] for row in engine.fetch(calls)] == [0, 1, 1, 1]
     alone = [detectors.audit(log).to_json() for log in logs]

@@ -8,8 +8,8 @@ import pytest
 
 from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.labels import find_model, id_of, provider_of
+from detectors.formats.json_logs.usage.reader import read_usage
 from detectors.formats.text import splitting
-from detectors.formats.usage.reader import read_usage
 from detectors.scrub import texts
 from detectors.scrub.scrubber import NOT_JSON, TOO_LONG, Scrubber
 from tests.detectors.scrub import raw_logs as raw

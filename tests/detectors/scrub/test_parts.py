@@ -99,8 +99,8 @@ def test_an_odd_session_is_replaced_by_a_hash() -> None:
 def test_values_of_other_types_do_no_harm() -> None:
     usage: dict[str, Any] = {"prompt_tokens": 1, "completion_tokens": 1}
     names = ("completion_tokens_details", "server_tool_use", "cache_creation", "inference_geo")
-    for odd in ("CANARY", ["CANARY"], {"CANARY": 1}, 1.5, -1, None):
+    for odd in ("CANARY", ["CANARY"], {"a CANARY": 1}, 1.5, -1, None):
         inner = {"reasoning_tokens": odd, "audio_tokens": odd, "image_tokens": odd}
         for value in (odd, inner):
             document = CHAT | {"usage": usage | dict.fromkeys(names, value)}
-            assert optional(scrub(document)) == {}
+            assert optional(scrub(document)).keys() <= {"unknown_fields", "unknown_largest"}

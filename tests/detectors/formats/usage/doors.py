@@ -17,6 +17,7 @@ from detectors.contract import UsageRecord
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import read_chunks, records_of
 from detectors.scrub.scrubber import Scrubber
+from tallystick.calls import begin_elsewhere
 from tallystick.hooks import litellm, mistral
 from tests.client.collector import refusing_dsn
 from tests.client.offline import capturing, queued, say, stream
@@ -116,7 +117,7 @@ def _through_anthropic(case: Case) -> None:
 
 
 def _through_mistral(case: Case) -> None:
-    call = litellm.begin_elsewhere(
+    call = begin_elsewhere(
         case["library"], case["provider"], case["endpoint"], {"model": case["model"]}
     )
     assert call is not None
@@ -190,12 +191,13 @@ DOORS: Final[dict[str, Callable[[Case], list[dict[str, Any]]]]] = {
 
 
 def doors_of(case: Case) -> list[str]:
-    return case.get("doors", [name for name in DOORS if name != "client" or not _is_live(case)])
+    named: list[str] | None = case.get("doors")
+    return named or [name for name in DOORS if name != "client" or not _is_live(case)]
 
 
 def _is_live(case: Case) -> bool:
     """Check for calls over a socket, which the client does not see."""
-    return case["endpoint"] == "realtime"
+    return str(case["endpoint"]) == "realtime"
 
 
 def read(case: Case, door: str) -> list[dict[str, Any]] | str:

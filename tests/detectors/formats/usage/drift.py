@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from detectors.formats.usage.compiling import UNPRICED, all_fields
-from detectors.formats.usage.tables import FAMILIES
+from detectors.formats.json_logs.usage.compiling import UNPRICED, all_fields
+from detectors.formats.json_logs.usage.tables import FAMILIES
 from service.web.otlp import attributes
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from detectors.formats.usage import compiling, reader, tables
-from tallystick.usage import reader as home
+from detectors.formats.json_logs.usage import compiling, reader, tables
+from tallystick.reading.usage import reader as home
 from tests.detectors.formats.usage import drift
 
 

@@ -13,8 +13,8 @@ import pytest
 import detectors
 from detectors.formats import read_chunks
 from detectors.formats.columns import UNKNOWN
-from detectors.formats.usage.reader import names_of, read_usage
-from detectors.frames.sources import from_chunks
+from detectors.formats.json_logs.usage.reader import names_of, read_usage
+from detectors.frames.usage_log import from_chunks
 from detectors.wording.quality import warnings
 from tests.detectors.formats.usage.doors import (
     CANARY,

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BytesIO
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -72,7 +73,7 @@ PAYLOADS = {
 
 
 # Where text could hide in the second version's fields.
-SECOND = {
+SECOND: dict[str, dict[str, Any]] = {
     "name of a unit": {"units": {SENTENCE: 1}},
     "value of a unit": {"units": {"code_executions": SENTENCE}},
     "within a unit": {"units": {"code_executions": {"text": [SENTENCE]}}},

@@ -1,6 +1,6 @@
 """Writes `tables.py`: the price book's own extractors, and what `fields.toml` adds to them.
 
-python -m detectors.formats.usage.compiling > client/tallystick/usage/tables.py
+python -m detectors.formats.json_logs.usage.compiling > client/tallystick/reading/usage/tables.py
 """
 
 import re
@@ -119,7 +119,7 @@ def _snake(match: re.Match[str]) -> str:
 def tree_of(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the paths as nested names.
 
-    A list is a pair: the member that tells its items apart, and the names by its value. A name that
+    A list is a pair: the member by which its items differ, and the names by its value. A name that
     may be a number or an object has the number's role under "".
     """
     tree: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Read the counts of the usual usage objects in the fewest steps, before the reader of `usage`.
 
-A shortcut takes only objects in which nothing is unusual: of a library's own class with members
-that all are known here, without audio, images, hosted tools or steps. Every other object is the
+A shortcut takes only objects in which nothing is unusual: of a library's own class, with no member
+without a name here, without audio, images, hosted tools or steps. Every other object is the
 reader's, and a test compares what both make of the same.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Any, Callable, Optional
 
-from tallystick.usage.reader import MAX_COUNT
+from tallystick.reading.usage.reader import MAX_COUNT
 
 _of_completion = itemgetter(
     *("prompt_tokens", "completion_tokens", "prompt_tokens_details", "completion_tokens_details")

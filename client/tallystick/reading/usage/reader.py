@@ -74,7 +74,7 @@ class Reading:
     """One billed call: counts as a record has them, and what stands beside them.
 
     `model` is the call's own where it is another than the answer's. `unknown` has the numbers that
-    we don't know, by their paths; `is_assumed` tells that nothing says whether the input has the
+    we don't know, by their paths; `is_assumed` is set where nothing says whether the input has the
     cache.
     """
 
@@ -203,7 +203,7 @@ def read_usage(
     leaves_out: Iterable[str] | None = None,
     may_lack_output: bool = False,
 ) -> list[Reading]:
-    """Return the billed calls that a usage object tells of; none if it has no counts that we know.
+    """Return the billed calls of a usage object; none if it has no counts that we know.
 
     `beside` has the members of the answer around it, of which hosted tools' usage is read.
     `leaves_out` names the parts that the emitter's input and output leave out, if that is known.
@@ -438,7 +438,7 @@ def _add_apart(
     if len(fitting) == 1:
         reading.prompt, reading.completion = fitting.pop()
         return
-    reading.is_assumed = is_open and len(set(ways)) > 1
+    reading.is_assumed = is_open and len({prompt for prompt, _ in ways}) > 1
     if best is None:
         best = ways[0] if ways else _wholes(wholes, groups, usual, is_any=True)
     if best is not None:
@@ -464,7 +464,7 @@ def _wholes(
     *,
     is_any: bool = False,
 ) -> tuple[int, int] | None:
-    """Return the whole input and output, with the parts that are left out; None if impossible."""
+    """Return the whole input and output, with the parts beside them; None if impossible."""
     inside, outside = [0, 0], [0, 0]
     for place, (group, count, of_output) in enumerate(groups):
         if way[place]:

@@ -1,1 +1,0 @@
-"""One reader of usage objects; a copy of this folder is in `detectors/formats/usage`."""
