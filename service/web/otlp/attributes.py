@@ -13,17 +13,17 @@ from detectors.formats.json_logs.usage.tables import FAMILIES
 _USAGES: Final[Mapping[str, Any]] = FAMILIES["spans"]
 
 
-def _named(*roles: str) -> tuple[str, ...]:
+def named(*roles: str) -> tuple[str, ...]:
     return tuple(name for name, role in _USAGES.items() if role in roles)
 
 
-INPUT: Final = _named("input_tokens")
-OUTPUT: Final = _named("output_tokens")
-TOTAL: Final = _named("total")
-CACHED: Final = _named("cache_read_tokens")
-WRITTEN: Final = _named("cache_write_tokens")
-UNCACHED: Final = _named("uncached")
-REASONING: Final = _named("output_reasoning_tokens")
+INPUT: Final = named("input_tokens")
+OUTPUT: Final = named("output_tokens")
+TOTAL: Final = named("total")
+CACHED: Final = named("cache_read_tokens")
+WRITTEN: Final = named("cache_write_tokens")
+UNCACHED: Final = named("uncached")
+REASONING: Final = named("output_reasoning_tokens")
 # A compaction is no part of the other counts.
 COMPACTION: Final = "anthropic.usage.compaction."
 # Usage inside a text: LiteLLM's and Logfire's copies of what the provider answered, and Langfuse's.

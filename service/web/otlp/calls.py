@@ -61,6 +61,12 @@ _KIND_OF_MODEL: Final = re.compile(
 )
 _INPUTS, _TOTALS = frozenset(names.INPUT), frozenset(names.TOTAL)
 _UNCACHED: Final = frozenset(names.UNCACHED)
+_COPIES: Final = frozenset((*names.RAW_USAGE, *names.LANGFUSE_USAGE))
+_USUAL_ROLES: Final = (
+    *("input_tokens", "output_tokens", "total"),
+    *("cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"),
+)
+_USUAL: Final = {name: role for role in _USUAL_ROLES for name in names.named(role)}
 _CACHE: Final = ("reads", "writes")
 _WORDS: Final[Mapping[str, str]] = {"None": "null", "True": "true", "False": "false", "'": '"'}
 _PYTHON: Final = re.compile(r"\b(?:None|True|False)\b|'")
@@ -68,25 +74,23 @@ _LONGEST_COPY: Final = 16_000
 _ADDED: Final = ("input_tokens", "output_tokens")  # of a compaction
 
 
-def read_usage(span: Span) -> list[Reading] | None:
+def read_usage(span: Span, provider: str) -> list[Reading] | None:
     """Return the calls that a span's usage is; None if it has no usage of its own.
 
     Sums over the calls inside an agent are none. The list is empty if the usage can't be read.
     """
     values, usage = span.values, span.usage
+    has_counts = not names.USAGE.isdisjoint(usage)
+    if has_counts and _COPIES.isdisjoint(values):
+        return None if _is_wrapper(values) else _read_attributes(span, provider)
     copied = _read_copy(first(values, names.RAW_USAGE))
     noted = _read_copy(first(values, names.LANGFUSE_USAGE))
-    if names.USAGE.isdisjoint(usage):
+    if not has_counts:
         noted = noted or _cut(usage, names.LANGFUSE_PARTS)
-        if not (copied or noted):
-            return None
-    if _is_wrapper(values):
+    if _is_wrapper(values) or not (has_counts or copied or noted):
         return None
-    provider = _read_provider(first(values, names.PROVIDER))
-    model = first(values, names.MODEL)
-    readings = _read_attributes(span, provider, model) if usage else []
-    if copied or noted:
-        _replace(readings, copied, noted, provider, model)
+    readings = _read_attributes(span, provider) if usage else []
+    _replace(readings, copied, noted, provider, first(values, names.MODEL))
     if readings and readings[0].reported_usd is None:
         cost = _read_copy(first(values, names.LANGFUSE_COST)).get("total")
         readings[0].reported_usd = cost if isinstance(cost, float) else None
@@ -94,7 +98,7 @@ def read_usage(span: Span) -> list[Reading] | None:
 
 
 def read_call(
-    span: Span, reading: Reading, place: int = 0, tag_attribute: str | None = None
+    span: Span, provider: str, reading: Reading, place: int, tag_attribute: str | None
 ) -> StoredRecord | None:
     """Return the record of a call of a span; None if its values are beyond those of a record.
 
@@ -116,7 +120,7 @@ def read_call(
     parts: dict[str, Any] = reading.parts
     return StoredRecord(
         ts=_EPOCH + timedelta(microseconds=start),
-        provider=_read_provider(first(values, names.PROVIDER)),
+        provider=provider,
         model=model,
         prompt_tokens=reading.prompt,
         completion_tokens=reading.completion,
@@ -130,7 +134,7 @@ def read_call(
         environment=_read_label(environment),
         session_id=_read_label(first(values, names.SESSION)),
         status="error" if span.is_error else None,
-        region=_read_label(reading.region),
+        region=_read_label(reading.region) if reading.region else None,
         units=_read_units(reading) if reading.units else None,
         reported_usd=reading.reported_usd or None,  # 0 where its emitter knows no price
         input_assumed=1 if reading.is_assumed else None,
@@ -150,25 +154,54 @@ def _is_wrapper(values: Mapping[str, Value]) -> bool:
     return function is not None and _FUNCTION_SPAN.fullmatch(str(function)) is not None
 
 
-def _read_attributes(span: Span, provider: str, model: Value | None) -> list[Reading]:
+def _read_attributes(span: Span, provider: str) -> list[Reading]:
     usage: Any = span.usage
     leaves_out: tuple[str, ...] | None
     known = find_input(span.origin.scope, span.origin.version, provider)
     if known is Input.ALL or not _UNCACHED.isdisjoint(usage):
         leaves_out = PROVIDERS.get(provider, ())
+        usual = None if leaves_out else _read_usual(usage)
+        if usual is not None:
+            return [usual]
     else:
         leaves_out = _CACHE if known is Input.UNCACHED else None
         # Where a provider's total isn't passed on, that of its emitter proves nothing.
-        added = (first(usage, names.INPUT) or 0) + (first(usage, names.OUTPUT) or 0)
-        usage = {name: n for name, n in usage.items() if name not in _TOTALS or n != added}
+        both: Any = first(usage, names.INPUT) or 0, first(usage, names.OUTPUT) or 0
+        usage = {name: n for name, n in usage.items() if name not in _TOTALS or n != sum(both)}
     if any(f"{names.COMPACTION}{name}" in usage for name in _ADDED):
         step = {name: usage.get(f"{names.COMPACTION}{name}", 0) for name in _ADDED}
         usage = {**usage, "iterations": [{"type": "compaction", **step}]}
     if _INPUTS.isdisjoint(usage):
         usage = {**usage, names.INPUT[0]: 0}
+    model = first(span.values, names.MODEL)
     return reader.read_usage(
         usage, provider=provider, model=model, dialect="spans", leaves_out=leaves_out
     )
+
+
+def _read_usual(usage: Mapping[str, float]) -> Reading | None:
+    """Return what the reader makes of a usage in which all is as usual, in a third of its time."""
+    found: dict[str, Any] = {}
+    for name, count in usage.items():
+        role = _USUAL.get(name)
+        if role is None or type(count) is not int or count < found.get(role, 0):
+            return None
+        found[role] = count
+    prompt, completion = found.get("input_tokens"), found.get("output_tokens", 0)
+    if prompt is None or max(found.values()) > MAX_COUNT:
+        return None
+    cached, written = found.get("cache_read_tokens"), found.get("cache_write_tokens")
+    reasoning = found.get("output_reasoning_tokens", 0)
+    is_whole = found.get("total", prompt + completion) == prompt + completion
+    if not is_whole or (cached or 0) + (written or 0) > prompt or reasoning > completion:
+        return None
+    reading = Reading()
+    reading.prompt, reading.completion = prompt, completion
+    reading.cached, reading.written = cached, written
+    reading.parts = {"reasoning_tokens": reasoning} if reasoning else {}
+    reading.units, reading.unknown, reading.is_assumed = {}, {}, False
+    reading.model = reading.service_tier = reading.region = reading.reported_usd = None
+    return reading
 
 
 def _replace(
@@ -222,7 +255,8 @@ def _read_units(reading: Reading) -> dict[str, float] | None:
     return fit_units(counts, reading.units) or None
 
 
-def _read_provider(name: Value | None) -> str:
+def read_provider(span: Span) -> str:
+    name = first(span.values, names.PROVIDER)
     if not isinstance(name, str) or len(name) > _MAX_LABEL:
         return "unknown"
     text = _KIND_OF_MODEL.sub("", name.lower())

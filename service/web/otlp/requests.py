@@ -10,7 +10,7 @@ from detectors.formats import encode_records
 from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
 from service.web.otlp import json_spans
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE
-from service.web.otlp.calls import read_call, read_usage
+from service.web.otlp.calls import read_call, read_provider, read_usage
 from service.web.otlp.content import published_event_name
 from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, Span, first
 
@@ -70,16 +70,23 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     reading.check()
     found, links, rejected = [], [], 0
     for span in spans:
-        usage = read_usage(span)
+        provider = read_provider(span)
+        usage = read_usage(span, provider)
         if usage is None:
             links.append(span)
             continue
-        reading.spend(SPAN_COST * max(len(usage) - 1, 0))
-        records = [read_call(span, each, at, tag_attribute) for at, each in enumerate(usage)]
-        if not records or records[0] is None or not _has_identity(span):
+        record = None
+        if usage and _has_identity(span):
+            record = read_call(span, provider, usage[0], 0, tag_attribute)
+        if record is None:
             rejected += 1
-        else:
-            found += [(_place(span, at), each) for at, each in enumerate(records) if each]
+            continue
+        found.append((span, record))
+        for place, each in enumerate(usage[1:], 1):
+            reading.spend(SPAN_COST)
+            other = read_call(span, provider, each, place, tag_attribute)
+            if other is not None:
+                found.append((_place(span, place), other))
     return _pack(found, links, reading.parents, rejected)
 
 
@@ -94,9 +101,7 @@ def _has_identity(span: Span) -> bool:
 
 
 def _place(span: Span, place: int) -> Span:
-    """Return the span of a call: those after the first have names of their own."""
-    if not place:
-        return span
+    """Return the span of a call after the first, with a name of its own."""
     response = first(span.values, RESPONSE_ID)
     values = {**span.values, RESPONSE_ID[0]: f"{response}.{place + 1}"} if response else span.values
     return span._replace(span_id=digest(f"{span.span_id.hex()}.{place + 1}"), values=values)

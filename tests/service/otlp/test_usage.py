@@ -1,10 +1,13 @@
 """Usage in spans: what each instrumentation writes, and numbers that nobody knows."""
 
 import json
+import random
 from typing import Any
 
 import pytest
 
+from detectors.formats.json_logs.usage.reader import Reading, read_usage
+from service.web.otlp import calls
 from service.web.otlp.attributes import NAMESPACES
 from tests.service.otlp.requests import (
     CHAT,
@@ -129,8 +132,8 @@ def test_a_cost_is_a_witness_and_zero_is_none(name: str) -> None:
 
 def test_a_negative_input_is_rejected() -> None:
     request = document(span({**CHAT, "gen_ai.usage.input_tokens": -1}))
-    for calls in (read(as_protobuf(request)), read(as_json(request), JSON)):
-        assert (calls.calls, calls.rejected) == (0, 1)
+    for found in (read(as_protobuf(request)), read(as_json(request), JSON)):
+        assert (found.calls, found.rejected) == (0, 1)
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
@@ -154,10 +157,27 @@ def test_no_text_of_a_usage_survives() -> None:
         "gen_ai.usage.Dear CANARY": 7,
         "langfuse.observation.usage_details": '{"input": "CANARY"}',
     }
-    calls = read(as_protobuf(document(span(attributes))))
-    (record,) = records_of(calls)
-    assert "CANARY" not in f"{record}{calls.unknown}"
+    stored = read(as_protobuf(document(span(attributes))))
+    (record,) = records_of(stored)
+    assert "CANARY" not in f"{record}{stored.unknown}"
     assert (record["unknown_fields"], record["unknown_largest"]) == ("*", 7)
+
+
+def test_the_usual_way_is_the_readers_way() -> None:
+    randomness = random.Random(4)
+    usual = 0
+    for _ in range(2_000):
+        usage = {
+            name: randomness.choice((-1, 0, 3, 9, 12, 40.0, 10**12, 10**13))
+            for name in randomness.sample([*calls._USUAL, "gen_ai.usage.cost"], 5)
+        }
+        found = calls._read_usual(usage)
+        if found is not None:
+            usual += 1
+            (expected,) = read_usage(usage, dialect="spans", leaves_out=())
+            for name in Reading.__slots__:
+                assert getattr(found, name) == getattr(expected, name), (name, usage)
+    assert usual > 20
 
 
 def test_a_copy_may_be_anything() -> None:
