@@ -166,11 +166,11 @@ def test_no_text_of_a_usage_survives() -> None:
 def test_the_usual_way_is_the_readers_way() -> None:
     randomness = random.Random(4)
     usual = 0
-    for _ in range(2_000):
+    for _ in range(4_000):
         usage = {
-            name: randomness.choice((-1, 0, 3, 9, 12, 40.0, 10**12, 10**13))
-            for name in randomness.sample([*calls._USUAL, "gen_ai.usage.cost"], 5)
-        }
+            name: randomness.choice((-1, 0, 0, 3, 9, 9, 12, 12, 40.0, 10**12, 10**13))
+            for name in randomness.sample([*calls._USUAL, "gen_ai.usage.cost"], 3)
+        } | {"gen_ai.usage.input_tokens": 40}
         found = calls._read_usual(usage)
         if found is not None:
             usual += 1
