@@ -160,14 +160,14 @@ def _read_attributes(span: Span, provider: str) -> list[Reading]:
     known = find_input(span.origin.scope, span.origin.version, provider)
     if known is Input.ALL or not _UNCACHED.isdisjoint(usage):
         leaves_out = PROVIDERS.get(provider, ())
-        usual = None if leaves_out else _read_usual(usage)
-        if usual is not None:
-            return [usual]
     else:
         leaves_out = _CACHE if known is Input.UNCACHED else None
         # Where a provider's total isn't passed on, that of its emitter proves nothing.
         both: Any = first(usage, names.INPUT) or 0, first(usage, names.OUTPUT) or 0
         usage = {name: n for name, n in usage.items() if name not in _TOTALS or n != sum(both)}
+    usual = None if provider in PROVIDERS else _read_usual(usage, leaves_out)
+    if usual is not None:
+        return [usual]
     if any(f"{names.COMPACTION}{name}" in usage for name in _ADDED):
         step = {name: usage.get(f"{names.COMPACTION}{name}", 0) for name in _ADDED}
         usage = {**usage, "iterations": [{"type": "compaction", **step}]}
@@ -179,7 +179,7 @@ def _read_attributes(span: Span, provider: str) -> list[Reading]:
     )
 
 
-def _read_usual(usage: Mapping[str, float]) -> Reading | None:
+def _read_usual(usage: Mapping[str, float], leaves_out: tuple[str, ...] | None) -> Reading | None:
     """Return what the reader makes of a usage in which all is as usual, in a third of its time."""
     found: dict[str, Any] = {}
     for name, count in usage.items():
@@ -193,13 +193,22 @@ def _read_usual(usage: Mapping[str, float]) -> Reading | None:
     cached, written = found.get("cache_read_tokens"), found.get("cache_write_tokens")
     reasoning = found.get("output_reasoning_tokens", 0)
     is_whole = found.get("total", prompt + completion) == prompt + completion
-    if not is_whole or (cached or 0) + (written or 0) > prompt or reasoning > completion:
+    cache = (cached or 0) + (written or 0)
+    if not is_whole or reasoning > completion:
         return None
+    is_assumed = False
+    if cache and (leaves_out or cache > prompt):
+        is_clear = leaves_out is not None or not (cached and written)
+        if leaves_out == () or "total" in found or not is_clear:
+            return None
+        prompt += cache
+    elif cache and leaves_out is None:
+        is_assumed = "total" not in found
     reading = Reading()
     reading.prompt, reading.completion = prompt, completion
     reading.cached, reading.written = cached, written
     reading.parts = {"reasoning_tokens": reasoning} if reasoning else {}
-    reading.units, reading.unknown, reading.is_assumed = {}, {}, False
+    reading.units, reading.unknown, reading.is_assumed = {}, {}, is_assumed
     reading.model = reading.service_tier = reading.region = reading.reported_usd = None
     return reading
 

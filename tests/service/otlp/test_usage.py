@@ -166,15 +166,16 @@ def test_no_text_of_a_usage_survives() -> None:
 def test_the_usual_way_is_the_readers_way() -> None:
     randomness = random.Random(4)
     usual = 0
-    for _ in range(4_000):
+    for _ in range(8_000):
         usage = {
             name: randomness.choice((-1, 0, 0, 3, 9, 9, 12, 12, 40.0, 10**12, 10**13))
             for name in randomness.sample([*calls._USUAL, "gen_ai.usage.cost"], 3)
-        } | {"gen_ai.usage.input_tokens": 40}
-        found = calls._read_usual(usage)
+        } | {"gen_ai.usage.input_tokens": randomness.choice((5, 40))}
+        leaves_out = randomness.choice(((), calls._CACHE, None))
+        found = calls._read_usual(usage, leaves_out)
         if found is not None:
             usual += 1
-            (expected,) = read_usage(usage, dialect="spans", leaves_out=())
+            (expected,) = read_usage(usage, dialect="spans", leaves_out=leaves_out)
             for name in Reading.__slots__:
                 assert getattr(found, name) == getattr(expected, name), (name, usage)
     assert usual > 20
