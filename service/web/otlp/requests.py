@@ -17,7 +17,7 @@ from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, 
 _LEVEL: Final = 1
 # More counts than these may take several ways of counting to understand.
 _MANY_COUNTS: Final = 5
-_MANY_COST: Final = 3 * SPAN_COST
+_MANY_COST: Final = 6 * SPAN_COST
 MAX_ATTRIBUTE_NAME: Final = 100
 _NO_PARENT: Final = bytes(SPAN_BYTES)
 

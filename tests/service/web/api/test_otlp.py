@@ -128,8 +128,8 @@ def test_an_answer_names_the_numbers_that_we_dont_know(
         partial = answer.get_json()["partialSuccess"]
         rejected, message = int(partial["rejectedSpans"]), partial["errorMessage"]
     else:
-        told = ExportTraceServiceResponse.FromString(answer.data).partial_success
-        rejected, message = told.rejected_spans, told.error_message
+        said = ExportTraceServiceResponse.FromString(answer.data).partial_success
+        rejected, message = said.rejected_spans, said.error_message
     assert (rejected, message) == (
         0,
         "Some spans have usage attributes that we don't know: gen_ai.usage.hologram_units."
