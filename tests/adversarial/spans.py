@@ -175,6 +175,24 @@ _SKELETONS: Final = {
     "open brackets": b"[" * 58_000,
 }
 
+_ADVISORS: Final = (
+    b'{"input_tokens":1,"output_tokens":1,"iterations":['
+    + b'{"type":"advisor_message","input_tokens":1},' * 340
+    + b"{}]}"
+)
+# Parts that no total fits, so that the reader tries every way to count.
+_PARTS: Final = b"".join(
+    _attribute(b"gen_ai.usage." + name, b"\x18" + count)
+    for name, count in (
+        (b"output_tokens", b"\x05"),
+        (b"total_tokens", b"\x77"),
+        (b"cache_creation.input_tokens", b"\x02"),
+        (b"reasoning_tokens", b"\x02"),
+        (b"audio.input_tokens", b"\x02"),
+        (b"image.input_tokens", b"\x02"),
+    )
+)
+
 PROTOBUFS: Final[dict[str, Attack]] = {
     "spans": _spans(b""),
     "spans with IDs": _spans(_ID + field(2, b"s" * 8) + field(4, b"p" * 8)),
@@ -190,6 +208,10 @@ PROTOBUFS: Final[dict[str, Attack]] = {
         size, lambda number, length: number % length, is_ring=True
     ),
     "a chain of calls": _chain_of_calls,
+    "calls of many parts": lambda size: _request(_filled(_span(1, 0, _CALL + _PARTS), size)),
+    "calls within calls": lambda size: _request(
+        _filled(_span(1, 0, _CALL + _attribute(b"gen_ai.usage.raw", _text(_ADVISORS))), size)
+    ),
     "resources": partial(repeated, b"\x0a\x00"),
     "fields of a resource": lambda size: field(1, repeated(b"\x0a\x00", size)),
     "scopes": lambda size: field(1, repeated(b"\x12\x00", size)),
@@ -215,6 +237,7 @@ PROTOBUFS: Final[dict[str, Attack]] = {
     **_fields("times", _CALL[:9]),
     **_names(b"n-%07d"),
     **_names(b"gen_ai.prompt.%07d"),
+    **_names(b"gen_ai.usage.%07d"),
     **_names(b"gen_ai.prompt.%07d", _text(b"x")),
     "a long name": lambda size: _request(field(2, _attribute(repeated(b"n", size)))),
     "a long name of content": lambda size: _request(

@@ -1,78 +1,41 @@
 """The attributes that are read, by name. Everything else is dropped unread, or is content.
 
 The names are those of the OpenTelemetry semantic conventions, today's and earlier, and those of
-OpenInference, OpenLLMetry, the Vercel AI SDK, Sentry, Logfire and LiteLLM. Of several spellings,
-the first that a span has counts.
+OpenInference, OpenLLMetry, the Vercel AI SDK, Sentry, Logfire, LiteLLM and Langfuse. Those of usage
+are in `fields.toml`, as of all other sources. Of several labels, the first that a span has counts.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
-INPUT: Final = (
-    "gen_ai.usage.input_tokens",
-    "gen_ai.usage.prompt_tokens",
-    "llm.token_count.prompt",
-    "ai.usage.inputTokens",
-    "ai.usage.promptTokens",
-    "ai.usage.tokens",  # of an embedding
-    "llm.usage.prompt_tokens",
-    "ai.prompt_tokens.used",
+from detectors.formats.json_logs.usage.tables import FAMILIES
+
+_USAGES: Final[Mapping[str, Any]] = FAMILIES["spans"]
+
+
+def named(*roles: str) -> tuple[str, ...]:
+    return tuple(name for name, role in _USAGES.items() if role in roles)
+
+
+INPUT: Final = named("input_tokens")
+OUTPUT: Final = named("output_tokens")
+TOTAL: Final = named("total")
+CACHED: Final = named("cache_read_tokens")
+WRITTEN: Final = named("cache_write_tokens")
+UNCACHED: Final = named("uncached")
+REASONING: Final = named("output_reasoning_tokens")
+# A compaction is no part of the other counts.
+COMPACTION: Final = "anthropic.usage.compaction."
+# Usage inside a text: LiteLLM's and Logfire's copies of what the provider answered, and Langfuse's.
+RAW_USAGE: Final = ("gen_ai.usage.raw", "metadata.usage_object")
+LANGFUSE_USAGE: Final = ("langfuse.observation.usage_details",)
+LANGFUSE_COST: Final = ("langfuse.observation.cost_details",)
+LANGFUSE_PARTS: Final = "langfuse.observation.usage_details."
+# Any other number below these counts something that we don't know.
+NAMESPACES: Final = (
+    *("gen_ai.usage.", "llm.token_count.", "llm.usage.", "ai.usage.", "anthropic.usage."),
+    LANGFUSE_PARTS,
 )
-OUTPUT: Final = (
-    "gen_ai.usage.output_tokens",
-    "gen_ai.usage.completion_tokens",
-    "llm.token_count.completion",
-    "ai.usage.outputTokens",
-    "ai.usage.completionTokens",
-    "llm.usage.completion_tokens",
-    "ai.completion_tokens.used",
-)
-CACHED: Final = (
-    "gen_ai.usage.cache_read.input_tokens",
-    "gen_ai.usage.cache_read_input_tokens",
-    "gen_ai.usage.input_tokens.cached",
-    "llm.token_count.prompt_details.cache_read",
-    "ai.usage.inputTokenDetails.cacheReadTokens",
-    "ai.usage.cachedInputTokens",
-    "gen_ai.usage.details.cache_read_tokens",
-    "gen_ai.usage.details.cache_read_input_tokens",
-)
-WRITTEN: Final = (
-    "gen_ai.usage.cache_creation.input_tokens",
-    "gen_ai.usage.cache_write.input_tokens",
-    "gen_ai.usage.cache_creation_input_tokens",
-    "gen_ai.usage.input_tokens.cache_write",
-    "llm.token_count.prompt_details.cache_write",
-    "ai.usage.inputTokenDetails.cacheWriteTokens",
-    "gen_ai.usage.details.cache_write_tokens",
-    "gen_ai.usage.details.cache_creation_input_tokens",
-)
-UNCACHED: Final = ("ai.usage.inputTokenDetails.noCacheTokens",)
-REASONING: Final = (
-    "gen_ai.usage.reasoning.output_tokens",
-    "gen_ai.usage.reasoning_tokens",
-    "gen_ai.usage.output_tokens.reasoning",
-    "llm.token_count.completion_details.reasoning",
-    "ai.usage.outputTokenDetails.reasoningTokens",
-    "ai.usage.reasoningTokens",
-    "gen_ai.usage.details.reasoning_tokens",
-)
-AUDIO_INPUT: Final = (
-    "gen_ai.usage.audio.input_tokens",
-    "gen_ai.usage.input_audio_tokens",
-    "llm.token_count.prompt_details.audio",
-    "gen_ai.usage.details.input_audio_tokens",
-)
-AUDIO_OUTPUT: Final = (
-    "gen_ai.usage.audio.output_tokens",
-    "gen_ai.usage.output_audio_tokens",
-    "llm.token_count.completion_details.audio",
-    "gen_ai.usage.details.output_audio_tokens",
-)
-IMAGE_INPUT: Final = ("gen_ai.usage.image.input_tokens",)
-IMAGE_OUTPUT: Final = ("gen_ai.usage.image.output_tokens",)
-# Counts inside a text: LiteLLM's and Logfire's copies of what the provider answered.
-RAW_USAGE: Final = ("metadata.usage_object", "gen_ai.usage.raw")
 MAX_TOKENS: Final = (
     "gen_ai.request.max_tokens",
     "ai.settings.maxOutputTokens",
@@ -98,6 +61,7 @@ MODEL: Final = (
     "llm.request.model",
     "ai.model.id",
     "ai.model_id",
+    "langfuse.observation.model.name",
 )
 RESPONSE_ID: Final = ("gen_ai.response.id", "ai.response.id")
 OPERATION: Final = ("gen_ai.operation.name",)
@@ -113,18 +77,17 @@ TIER: Final = (
 SERVICE: Final = ("service.name",)
 ENVIRONMENT: Final = ("deployment.environment.name", "deployment.environment")
 
-COUNTS: Final = (
-    *(*INPUT, *OUTPUT, *CACHED, *WRITTEN, *UNCACHED, *REASONING, *MAX_TOKENS),
-    *(*AUDIO_INPUT, *AUDIO_OUTPUT, *IMAGE_INPUT, *IMAGE_OUTPUT),
-)
+COUNTS: Final = tuple(name for name in _USAGES if "." in name)
 TEXTS: Final = (
     *(*PROVIDER, *MODEL, *RESPONSE_ID, *OPERATION, *SPAN_KIND, *FUNCTION, *SESSION, *TIER),
-    *(*SERVICE, *ENVIRONMENT, *RAW_USAGE),
+    *(*SERVICE, *ENVIRONMENT, *RAW_USAGE, *LANGFUSE_USAGE, *LANGFUSE_COST),
 )
+# A span without any of these is no call.
 USAGE: Final = frozenset((*INPUT, *OUTPUT))
 
-SKIPPED, COUNT, TEXT, CONTENT = range(4)
+SKIPPED, USED, COUNT, TEXT, CONTENT = range(5)
 READ: Final[Mapping[str, int]] = {
-    **dict.fromkeys(COUNTS, COUNT),
+    **dict.fromkeys(COUNTS, USED),
+    **dict.fromkeys(MAX_TOKENS, COUNT),
     **dict.fromkeys(TEXTS, TEXT),
 }

@@ -1,7 +1,8 @@
 """Whether a span's input tokens include the cached ones: by provider, scope and version.
 
-`RULES` is also a table in docs/api/otlp.md. Where nothing is known, cached tokens that exceed the
-input are added to it, and others are taken to be in it.
+`RULES` is also a table in docs/api/otlp.md. What a span's own numbers prove comes first. Where
+nothing is known, cached tokens that exceed the input are added to it, and others are taken to be
+in it.
 """
 
 from enum import Enum
@@ -25,6 +26,8 @@ class Rule(NamedTuple):
     source: str
 
 
+_BEDROCK: Final = "its `span_utils.py`: `inputTokens` of Converse, with what was cached beside it"
+_JAVASCRIPT: Final = "its `index.js`, 0.27: `input_tokens` as Anthropic answers them"
 _RECORDED: Final = "its export of a recorded exchange, in tests/service/otlp/exports"
 # Providers whose own input tokens include the cached ones; instrumentations pass them on.
 INCLUSIVE_PROVIDERS: Final = frozenset(
@@ -39,6 +42,8 @@ RULES: Final = (
     Rule("pydantic-ai", (2, 68), Input.ALL, _RECORDED),
     Rule("logfire.anthropic", (5, 2), Input.ALL, _RECORDED),
     Rule("litellm", (), Input.ALL, _RECORDED),
+    Rule("opentelemetry.instrumentation.bedrock", (), Input.UNCACHED, _BEDROCK),
+    Rule("@traceloop/instrumentation-anthropic", (), Input.UNCACHED, _JAVASCRIPT),
     Rule("openlit.instrumentation.anthropic", (), Input.UNCACHED, _RECORDED),
 )
 _SCOPES: Final = {rule.scope: rule for rule in RULES}

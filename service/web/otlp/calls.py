@@ -1,4 +1,4 @@
-"""A span as a usage record: one language-model call in counts, times and labels.
+"""A span as usage records: one language-model call in counts, times and labels.
 
 Nothing but the attributes named in `attributes` is used, and each is checked as a record's field.
 """
@@ -8,8 +8,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from detectors.contract import FIRST_INSTANT, LAST_INSTANT, MAX_COUNT, StoredRecord
+import msgspec
+
+from detectors.contract import FIRST_INSTANT, LAST_INSTANT, MAX_COUNT, StoredRecord, fit_units
+from detectors.formats.adapters.gateways.langfuse import dialect_of_details
 from detectors.formats.fields import LABEL_TEXT, PROVIDER_TEXT, SERVICE_TIERS
+from detectors.formats.json_logs.usage import reader
+from detectors.formats.json_logs.usage.reader import Reading, largest_of, names_of
+from detectors.formats.json_logs.usage.tables import PROVIDERS
 from service.web.otlp import attributes as names
 from service.web.otlp.caching import Input, find_input
 from service.web.otlp.spans import Span, Value, first, read_number
@@ -53,140 +59,213 @@ _PROVIDERS: Final[Mapping[str, str]] = {
 _KIND_OF_MODEL: Final = re.compile(
     r"\.(?:chat|responses|completions?|embedding|messages|image|transcription|speech)\Z"
 )
-_MODALITIES: Final = frozenset(
-    (*names.AUDIO_INPUT, *names.IMAGE_INPUT, *names.AUDIO_OUTPUT, *names.IMAGE_OUTPUT)
+_INPUTS, _TOTALS = frozenset(names.INPUT), frozenset(names.TOTAL)
+_UNCACHED: Final = frozenset(names.UNCACHED)
+_COPIES: Final = frozenset((*names.RAW_USAGE, *names.LANGFUSE_USAGE))
+_USUAL_ROLES: Final = (
+    *("input_tokens", "output_tokens", "total"),
+    *("cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"),
 )
-_RAW_COUNT: Final = re.compile(r"""['"]([a-z0-9_]{1,40})['"]: ?(\d{1,13})\b""")
-_RAW_CACHED: Final = ("cache_read_input_tokens", "cached_tokens")
-_RAW_WRITTEN: Final = ("cache_creation_input_tokens", "cache_write_tokens")
-_RAW_HOUR: Final = ("ephemeral_1h_input_tokens",)
-_RAW_REASONING: Final = ("reasoning_tokens",)
+_USUAL: Final = {name: role for role in _USUAL_ROLES for name in names.named(role)}
+_CACHE: Final = ("reads", "writes")
+_WORDS: Final[Mapping[str, str]] = {"None": "null", "True": "true", "False": "false", "'": '"'}
+_PYTHON: Final = re.compile(r"\b(?:None|True|False)\b|'")
+_LONGEST_COPY: Final = 16_000
+_ADDED: Final = ("input_tokens", "output_tokens")  # of a compaction
 
 
-def is_call(span: Span) -> bool:
-    """Check for usage of one call, rather than the sum over the calls inside an agent."""
-    values = span.values
-    if names.USAGE.isdisjoint(values):
-        return False
-    if values.get(names.OPERATION[0]) in _WRAPPERS:
-        return False
-    if values.get(names.SPAN_KIND[0]) in _WRAPPER_KINDS:
-        return False
-    function = values.get(names.FUNCTION[0])
-    return function is None or not _FUNCTION_SPAN.fullmatch(str(function))
+def read_usage(span: Span, provider: str) -> list[Reading] | None:
+    """Return the calls that a span's usage is; None if it has no usage of its own.
 
-
-def read_call(span: Span, tag_attribute: str | None = None) -> StoredRecord | None:
-    """Return the record of a span; None if its values are beyond what a record may have."""
-    values, resource = span.values, span.origin.resource
-    provider = _read_provider(first(values, names.PROVIDER))
-    model = _read_label(first(values, names.MODEL))
-    start = span.start // 1_000
-    counts = _read_counts(span, provider)
-    if not model or counts is None or not _FIRST <= start < _LAST:
+    Sums over the calls inside an agent are none. The list is empty if the usage can't be read.
+    """
+    values, usage = span.values, span.usage
+    has_counts = not names.USAGE.isdisjoint(usage)
+    if has_counts and _COPIES.isdisjoint(values):
+        return None if _is_wrapper(values) else _read_attributes(span, provider)
+    copied = _read_copy(first(values, names.RAW_USAGE))
+    noted = _read_copy(first(values, names.LANGFUSE_USAGE))
+    if not has_counts:
+        noted = noted or _cut(usage, names.LANGFUSE_PARTS)
+    if _is_wrapper(values) or not (has_counts or copied or noted):
         return None
-    latency = span.end - span.start
+    readings = _read_attributes(span, provider) if usage else []
+    _replace(readings, copied, noted, provider, first(values, names.MODEL))
+    if readings and readings[0].reported_usd is None:
+        cost = _read_copy(first(values, names.LANGFUSE_COST)).get("total")
+        readings[0].reported_usd = cost if isinstance(cost, float) else None
+    return readings
+
+
+def read_call(
+    span: Span, provider: str, reading: Reading, place: int, tag_attribute: str | None
+) -> StoredRecord | None:
+    """Return the record of a call of a span; None if its values are beyond those of a record.
+
+    The calls after the first are those of other models that helped to answer it.
+    """
+    values, resource = span.values, span.origin.resource
+    model = (place and _read_label(reading.model)) or _read_label(first(values, names.MODEL))
+    start = span.start // 1_000
+    counts = reading.prompt, reading.completion, reading.cached or 0, reading.written or 0
+    if not model or max(counts) > MAX_COUNT or not _FIRST <= start < _LAST:
+        return None
+    latency = 0 if place else span.end - span.start
     tag = values.get(tag_attribute or "", resource.get(tag_attribute or ""))
     if tag is None:
         tag = first(values, names.SERVICE) or first(resource, names.SERVICE)
     environment = first(values, names.ENVIRONMENT) or first(resource, names.ENVIRONMENT)
+    cap = 0 if place else min(read_number(first(values, names.MAX_TOKENS)), MAX_COUNT)
+    name = _read_label(first(values, names.RESPONSE_ID)) or _span_name(span)
+    parts: dict[str, Any] = reading.parts
     return StoredRecord(
         ts=_EPOCH + timedelta(microseconds=start),
         provider=provider,
         model=model,
+        prompt_tokens=reading.prompt,
+        completion_tokens=reading.completion,
+        cached_tokens=reading.cached or None,
+        cache_write_tokens=reading.written or None,
         latency_ms=latency / 1e6 if 0 < latency <= _MAX_LATENCY_NS else None,
-        request_id=_read_label(first(values, names.RESPONSE_ID)) or _span_name(span),
+        request_id=f"{name}.{place + 1}"[:_MAX_LABEL] if place else name,
         tag=_read_label(tag),
-        declared_max_tokens=min(read_number(first(values, names.MAX_TOKENS)), MAX_COUNT) or None,
-        service_tier=_read_tier(first(values, names.TIER)),
+        declared_max_tokens=cap or None,
+        service_tier=_read_tier(first(values, names.TIER)) or _read_tier(reading.service_tier),
         environment=_read_label(environment),
         session_id=_read_label(first(values, names.SESSION)),
         status="error" if span.is_error else None,
-        input_assumed=1 if is_assumed(span) else None,
-        **counts,
+        region=_read_label(reading.region) if reading.region else None,
+        units=_read_units(reading) if reading.units else None,
+        reported_usd=reading.reported_usd or None,  # 0 where its emitter knows no price
+        input_assumed=1 if reading.is_assumed else None,
+        unknown_fields=names_of(reading.unknown) if reading.unknown else None,
+        unknown_largest=largest_of(reading.unknown) if reading.unknown else None,
+        **parts,
     )
 
 
-def is_assumed(span: Span) -> bool:
-    """Check for cached tokens of which nobody says whether the input includes them."""
-    values = span.values
-    cached = read_number(first(values, names.CACHED)) + read_number(first(values, names.WRITTEN))
-    if not 0 < cached <= read_number(first(values, names.INPUT)):
-        return False
-    if names.UNCACHED[0] in values:
-        return False
-    provider = _read_provider(first(values, names.PROVIDER))
-    return find_input(span.origin.scope, span.origin.version, provider) is Input.UNKNOWN
+def _is_wrapper(values: Mapping[str, Value]) -> bool:
+    """Check for a span around calls, whose usage is theirs."""
+    if values.get(names.OPERATION[0]) in _WRAPPERS:
+        return True
+    if values.get(names.SPAN_KIND[0]) in _WRAPPER_KINDS:
+        return True
+    function = values.get(names.FUNCTION[0])
+    return function is not None and _FUNCTION_SPAN.fullmatch(str(function)) is not None
 
 
-def _read_counts(span: Span, provider: str) -> dict[str, Any] | None:
-    """Return the counts of a record; None if one is too large."""
-    values = span.values
-    raw = _read_raw(first(values, names.RAW_USAGE))
-    cached = read_number(first(values, names.CACHED)) or _largest(raw, _RAW_CACHED)
-    written = read_number(first(values, names.WRITTEN)) or _largest(raw, _RAW_WRITTEN)
-    prompt = read_number(first(values, names.INPUT))
-    if cached or written:
-        prompt = _read_prompt(span, provider, prompt, cached + written)
-    output = read_number(first(values, names.OUTPUT))
-    if max(prompt, output, cached, written) > MAX_COUNT:
-        return None
-    reasoning = read_number(first(values, names.REASONING)) or _largest(raw, _RAW_REASONING)
-    counts: dict[str, Any] = {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "cached_tokens": cached or None,
-        "cache_write_tokens": written or None,
-        "cache_write_1h_tokens": min(_largest(raw, _RAW_HOUR), written) or None,
-        "reasoning_tokens": min(reasoning, output) or None,
-    }
-    return counts | _read_modalities(values, prompt, output)
-
-
-def _read_prompt(span: Span, provider: str, prompt: int, cache: int) -> int:
-    """Return the input tokens with the cached ones."""
-    exact = span.values.get(names.UNCACHED[0])
-    if exact is not None:
-        return read_number(exact) + cache
+def _read_attributes(span: Span, provider: str) -> list[Reading]:
+    usage: Any = span.usage
+    leaves_out: tuple[str, ...] | None
     known = find_input(span.origin.scope, span.origin.version, provider)
-    if known is Input.UNCACHED or (known is Input.UNKNOWN and cache > prompt):
-        return prompt + cache
-    return prompt
+    if known is Input.ALL or not _UNCACHED.isdisjoint(usage):
+        leaves_out = PROVIDERS.get(provider, ())
+    else:
+        leaves_out = _CACHE if known is Input.UNCACHED else None
+        # Where a provider's total isn't passed on, that of its emitter proves nothing.
+        both: Any = first(usage, names.INPUT) or 0, first(usage, names.OUTPUT) or 0
+        usage = {name: n for name, n in usage.items() if name not in _TOTALS or n != sum(both)}
+    usual = None if provider in PROVIDERS else _read_usual(usage, leaves_out)
+    if usual is not None:
+        return [usual]
+    if any(f"{names.COMPACTION}{name}" in usage for name in _ADDED):
+        step = {name: usage.get(f"{names.COMPACTION}{name}", 0) for name in _ADDED}
+        usage = {**usage, "iterations": [{"type": "compaction", **step}]}
+    if _INPUTS.isdisjoint(usage):
+        usage = {**usage, names.INPUT[0]: 0}
+    model = first(span.values, names.MODEL)
+    return reader.read_usage(
+        usage, provider=provider, model=model, dialect="spans", leaves_out=leaves_out
+    )
 
 
-def _read_modalities(values: Mapping[str, Value], prompt: int, output: int) -> dict[str, int]:
-    """Return the counts of audio and images, which most spans have none of."""
-    found: dict[str, int] = {}
-    if _MODALITIES.isdisjoint(values):
-        return found
-    for name, spellings, left in (
-        ("audio_prompt_tokens", names.AUDIO_INPUT, prompt),
-        ("image_prompt_tokens", names.IMAGE_INPUT, prompt),
-        ("audio_completion_tokens", names.AUDIO_OUTPUT, output),
-        ("image_completion_tokens", names.IMAGE_OUTPUT, output),
-    ):
-        count = read_number(first(values, spellings))
-        if name == "image_prompt_tokens":
-            left -= found.get("audio_prompt_tokens", 0)
-        elif name == "image_completion_tokens":
-            left -= found.get("audio_completion_tokens", 0)
-        if count and left > 0:
-            found[name] = min(count, left)
-    return found
+def _read_usual(usage: Mapping[str, float], leaves_out: tuple[str, ...] | None) -> Reading | None:
+    """Return what the reader makes of a usage in which all is as usual, in a third of its time."""
+    found: dict[str, Any] = {}
+    for name, count in usage.items():
+        role = _USUAL.get(name)
+        if role is None or type(count) is not int or count < found.get(role, 0):
+            return None
+        found[role] = count
+    prompt, completion = found.get("input_tokens"), found.get("output_tokens", 0)
+    if prompt is None or max(found.values()) > MAX_COUNT:
+        return None
+    cached, written = found.get("cache_read_tokens"), found.get("cache_write_tokens")
+    reasoning = found.get("output_reasoning_tokens", 0)
+    is_whole = found.get("total", prompt + completion) == prompt + completion
+    cache = (cached or 0) + (written or 0)
+    if not is_whole or reasoning > completion:
+        return None
+    is_assumed = False
+    if cache and (leaves_out or cache > prompt):
+        is_clear = leaves_out is not None or not (cached and written)
+        if leaves_out == () or "total" in found or not is_clear:
+            return None
+        prompt += cache
+    elif cache and leaves_out is None:
+        is_assumed = "total" not in found
+    reading = Reading()
+    reading.prompt, reading.completion = prompt, completion
+    reading.cached, reading.written = cached, written
+    reading.parts = {"reasoning_tokens": reasoning} if reasoning else {}
+    reading.units, reading.unknown, reading.is_assumed = {}, {}, is_assumed
+    reading.model = reading.service_tier = reading.region = reading.reported_usd = None
+    return reading
 
 
-def _read_raw(text: Value | None) -> Mapping[str, int]:
-    """Return the counts in a copy of a provider's usage; nothing else of it is read."""
-    if not isinstance(text, str):
+def _replace(
+    readings: list[Reading],
+    copied: dict[str, Any],
+    noted: dict[str, Any],
+    provider: str,
+    model: Value | None,
+) -> None:
+    """Prefer a copy of the provider's usage, which says more than the attributes made from it."""
+    before = readings[0] if readings else None
+    found = reader.read_usage(copied, provider=provider, model=model)
+    if not found and noted:
+        dialect = reader.dialect_of(noted)
+        if dialect in (None, "langfuse"):
+            dialect = dialect_of_details(noted)
+        found = reader.read_usage(
+            noted, provider=provider, model=model, dialect=dialect, may_lack_output=True
+        )
+    if not found and before is not None and copied:
+        whole = {"input_tokens": before.prompt, "output_tokens": before.completion, **copied}
+        found = reader.read_usage(whole, model=model, leaves_out=())
+    if not found:
+        return
+    if before is not None:
+        found[0].unknown |= before.unknown
+        found[0].reported_usd = found[0].reported_usd or before.reported_usd
+        found[0].service_tier = found[0].service_tier or before.service_tier
+    readings[:] = found
+
+
+def _read_copy(text: Value | None) -> dict[str, Any]:
+    """Return an object that is written as a text, in JSON or as Python prints it."""
+    if not isinstance(text, str) or not 1 < len(text) <= _LONGEST_COPY:
         return {}
-    return {name: int(count) for name, count in _RAW_COUNT.findall(text[:4_000])}
+    for written in (text, _PYTHON.sub(lambda found: _WORDS[found.group()], text)):
+        try:
+            return msgspec.json.decode(written, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            continue
+    return {}
 
 
-def _largest(counts: Mapping[str, int], spellings: tuple[str, ...]) -> int:
-    return max((counts.get(name, 0) for name in spellings), default=0) if counts else 0
+def _cut(usage: Mapping[str, float], prefix: str) -> dict[str, Any]:
+    """Return the numbers whose names have a prefix, without it."""
+    return {name[len(prefix) :]: usage[name] for name in usage if name.startswith(prefix)}
 
 
-def _read_provider(name: Value | None) -> str:
+def _read_units(reading: Reading) -> dict[str, float] | None:
+    counts = {name: count or 0 for name, count in reading.fields().items()}
+    return fit_units(counts, reading.units) or None
+
+
+def read_provider(span: Span) -> str:
+    name = first(span.values, names.PROVIDER)
     if not isinstance(name, str) or len(name) > _MAX_LABEL:
         return "unknown"
     text = _KIND_OF_MODEL.sub("", name.lower())

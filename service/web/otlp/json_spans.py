@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
-from service.web.otlp.attributes import COUNT, SKIPPED, TEXT
+from service.web.otlp.attributes import COUNT, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
@@ -19,6 +19,7 @@ from service.web.otlp.spans import (
     Span,
     Value,
     make_origin,
+    read_amount,
     too_many_spans,
 )
 
@@ -129,7 +130,7 @@ def _read_resource(text: msgspec.Raw, reading: Reading) -> Iterator[Span]:
     resource = _decode(_RESOURCE, resource_spans.resource)
     values: dict[str, Value] = {}
     if resource is not None:
-        _read_attributes(resource.attributes, values, reading)
+        _read_attributes(resource.attributes, values, {}, reading)
     for each in resource_spans.scope_spans or ():
         reading.spend(SPAN_COST)
         scope_spans = _SCOPE_SPANS.decode(each)
@@ -149,7 +150,8 @@ def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
 
 def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
     values: dict[str, Value] = {}
-    _read_attributes(span.attributes, values, reading)
+    usage: dict[str, float] = {}
+    _read_attributes(span.attributes, values, usage, reading)
     for event in span.events or ():
         reading.spend(EVENT_COST + len(event.attributes or ()))
         for attribute in event.attributes or ():
@@ -157,16 +159,20 @@ def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
             if name is not None and _holds_text(attribute.value, reading):
                 reading.content.add(name)
     span_id, parent_id = _read_id(span.span_id), _read_id(span.parent_span_id)
-    if not values:
+    if not values and not usage:
         reading.parents[span_id] = parent_id
         return
     is_error = span.status is not None and span.status.code in (ERROR, "STATUS_CODE_ERROR")
     start, end = _read_time(span.start_time_unix_nano), _read_time(span.end_time_unix_nano)
-    yield Span(origin, _read_id(span.trace_id), span_id, parent_id, start, end, is_error, values)
+    trace_id = _read_id(span.trace_id)
+    yield Span(origin, trace_id, span_id, parent_id, start, end, is_error, values, usage)
 
 
 def _read_attributes(
-    attributes: list[_Attribute] | None, values: dict[str, Value], reading: Reading
+    attributes: list[_Attribute] | None,
+    values: dict[str, Value],
+    usage: dict[str, float],
+    reading: Reading,
 ) -> None:
     reading.spend(len(attributes or ()))
     for attribute in attributes or ():
@@ -176,12 +182,19 @@ def _read_attributes(
             kind = reading.classify(name)
         if kind == SKIPPED or value is None:
             continue
-        if kind == COUNT:
+        if kind == USED:
+            usage[name] = _read_used(value)
+        elif kind == COUNT:
             values[name] = value.int_value or value.double_value or value.string_value or 0
         elif kind == TEXT:
             values[name] = value.string_value or ""
         elif _holds_text(value, reading):
             reading.content.add(published_name(name) or name)
+
+
+def _read_used(value: _Any) -> float:
+    number = value.int_value or value.double_value or value.string_value or 0
+    return read_amount(number) if isinstance(number, str) else number
 
 
 def _holds_text(value: _Any | None, reading: Reading) -> bool:

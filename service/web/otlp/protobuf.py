@@ -9,7 +9,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 
 from service.web.otlp import wire
-from service.web.otlp.attributes import COUNT, SKIPPED, TEXT
+from service.web.otlp.attributes import COUNT, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
@@ -20,6 +20,7 @@ from service.web.otlp.spans import (
     Span,
     Value,
     make_origin,
+    read_amount,
 )
 
 # Fields of a span, and of an attribute.
@@ -54,7 +55,7 @@ def _read_resource(message: memoryview, reading: Reading) -> Iterator[Span]:
     values: dict[str, Value] = {}
     for number, part, _ in parts:
         if number == wire.RESOURCE and len(part) <= wire.LARGE:
-            _read_attributes(Resource.FromString(bytes(part)).attributes, values, reading)
+            _read_attributes(Resource.FromString(bytes(part)).attributes, values, {}, reading)
     for number, part, _ in parts:
         if number == wire.SCOPE_SPANS:
             yield from _read_scope(part, values, reading)
@@ -73,14 +74,15 @@ def _read_scope(
         if number != wire.SPANS:
             continue
         values: dict[str, Value] = {}
+        usage: dict[str, float] = {}
         if len(part) <= wire.LARGE:
             span = ProtobufSpan.FromString(bytes(part))
-            _read_attributes(span.attributes, values, reading)
+            _read_attributes(span.attributes, values, usage, reading)
             for event in span.events:
                 _read_event(event.name, event.attributes, reading)
         else:
-            span = _read_large(part, values, reading)
-        if values:
+            span = _read_large(part, values, usage, reading)
+        if values or usage:
             yield Span(
                 origin,
                 span.trace_id,
@@ -90,13 +92,17 @@ def _read_scope(
                 span.end_time_unix_nano,
                 span.status.code == ERROR,
                 values,
+                usage,
             )
         else:
             reading.parents[span.span_id] = span.parent_span_id
 
 
 def _read_attributes(
-    attributes: Sequence[KeyValue], values: dict[str, Value], reading: Reading
+    attributes: Sequence[KeyValue],
+    values: dict[str, Value],
+    usage: dict[str, float],
+    reading: Reading,
 ) -> None:
     kinds = reading.kinds
     reading.spend(len(attributes))
@@ -108,8 +114,10 @@ def _read_attributes(
         if kind == SKIPPED:
             continue
         value = attribute.value
-        if kind == COUNT:
+        if kind == USED:
             # Most counts are integers that are not 0, and asking for the kind takes longer.
+            usage[name] = value.int_value or value.double_value or read_amount(value.string_value)
+        elif kind == COUNT:
             values[name] = value.int_value or value.double_value or value.string_value or 0
         elif kind == TEXT:
             values[name] = value.string_value
@@ -140,13 +148,15 @@ def _read_event(event: str, attributes: Sequence[KeyValue], reading: Reading) ->
             reading.content.add(name)
 
 
-def _read_large(message: memoryview, values: dict[str, Value], reading: Reading) -> ProtobufSpan:
+def _read_large(
+    message: memoryview, values: dict[str, Value], usage: dict[str, float], reading: Reading
+) -> ProtobufSpan:
     """Return a large span, whose attributes and events are read one at a time."""
     kept = bytearray()
     for number, own, field in wire.cut(message, reading, FIELD_COST):
         if number == _ATTRIBUTE:
             if len(own) <= wire.LARGE:
-                _read_attributes((KeyValue.FromString(bytes(own)),), values, reading)
+                _read_attributes((KeyValue.FromString(bytes(own)),), values, usage, reading)
             else:
                 _check_name("", own, reading)
         elif number == _EVENT and len(own) <= wire.LARGE:

@@ -10,11 +10,14 @@ from detectors.formats import encode_records
 from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
 from service.web.otlp import json_spans
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE
-from service.web.otlp.calls import is_call, read_call
+from service.web.otlp.calls import read_call, read_provider, read_usage
 from service.web.otlp.content import published_event_name
-from service.web.otlp.spans import SPAN_BYTES, TRACE_BYTES, Reading, Span, first
+from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, Span, first
 
 _LEVEL: Final = 1
+# More counts than these may take several ways of counting to understand.
+_MANY_COUNTS: Final = 5
+_MANY_COST: Final = 6 * SPAN_COST
 MAX_ATTRIBUTE_NAME: Final = 100
 _NO_PARENT: Final = bytes(SPAN_BYTES)
 
@@ -39,12 +42,14 @@ class Calls:
     """The calls of a request, ready to be stored.
 
     `rejected` spans have values beyond the limits of a record; for `assumed` calls nobody says
-    whether their input includes the cached tokens.
+    whether their input includes the cached tokens. `unknown` has the names of the numbers in their
+    usage that we don't know.
     """
 
     calls: int
     rejected: int
     assumed: int
+    unknown: list[str]
     environment: str | None
     lines: bytes  # compressed
     keys: bytes
@@ -68,14 +73,25 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     reading.check()
     found, links, rejected = [], [], 0
     for span in spans:
-        if not is_call(span):
+        provider = read_provider(span)
+        if len(span.usage) > _MANY_COUNTS:
+            reading.spend(_MANY_COST)
+        usage = read_usage(span, provider)
+        if usage is None:
             links.append(span)
             continue
-        record = read_call(span, tag_attribute) if _has_identity(span) else None
+        record = None
+        if usage and _has_identity(span):
+            record = read_call(span, provider, usage[0], 0, tag_attribute)
         if record is None:
             rejected += 1
-        else:
-            found.append((span, record))
+            continue
+        found.append((span, record))
+        for place, each in enumerate(usage[1:], 1):
+            reading.spend(SPAN_COST)
+            other = read_call(span, provider, each, place, tag_attribute)
+            if other is not None:
+                found.append((_place(span, place), other))
     return _pack(found, links, reading.parents, rejected)
 
 
@@ -87,6 +103,13 @@ def is_label_attribute(name: str) -> bool:
 
 def _has_identity(span: Span) -> bool:
     return len(span.trace_id) == TRACE_BYTES and len(span.span_id) == SPAN_BYTES
+
+
+def _place(span: Span, place: int) -> Span:
+    """Return the span of a call after the first, with a name of its own."""
+    response = first(span.values, RESPONSE_ID)
+    values = {**span.values, RESPONSE_ID[0]: f"{response}.{place + 1}"} if response else span.values
+    return span._replace(span_id=digest(f"{span.span_id.hex()}.{place + 1}"), values=values)
 
 
 def _pack(
@@ -107,11 +130,17 @@ def _pack(
         calls=len(records),
         rejected=rejected,
         assumed=sum(record.input_assumed is not None for record in records),
+        unknown=_unknown(records),
         environment=environments.pop() if len(environments) == 1 else None,
         lines=zlib.compress(encode_records(records), _LEVEL) if records else b"",
         keys=keys,
         links=between,
     )
+
+
+def _unknown(records: Iterable[StoredRecord]) -> list[str]:
+    found = {record.unknown_fields for record in records if record.unknown_fields}
+    return sorted({name for fields in found for name in fields.split()})
 
 
 def _key(span: Span, record: StoredRecord, parents: dict[bytes, bytes]) -> bytes:

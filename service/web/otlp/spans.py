@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from service.errors import InvalidRequestError, PayloadTooLargeError
-from service.web.otlp.attributes import CONTENT, READ, SKIPPED, TEXT
+from service.web.otlp.attributes import CONTENT, NAMESPACES, READ, SKIPPED, TEXT, USED
 from service.web.otlp.content import describe, published_name
 
 _MOST: Final = 10**15  # larger numbers count nothing
+_MOST_DIGITS: Final = 19  # of an int64
 ERROR: Final = 2  # of a span's status
 TRACE_BYTES: Final = 16
 SPAN_BYTES: Final = 8
@@ -45,7 +46,7 @@ def make_origin(scope: str, version: str, resource: Mapping[str, Value]) -> Orig
 
 
 class Span(NamedTuple):
-    """A span with at least one attribute that is read."""
+    """A span with at least one attribute that is read; `usage` has its numbers of usage."""
 
     origin: Origin
     trace_id: bytes
@@ -55,6 +56,7 @@ class Span(NamedTuple):
     end: int
     is_error: bool
     values: Mapping[str, Value]
+    usage: dict[str, float]
 
 
 class Reading:
@@ -72,7 +74,10 @@ class Reading:
 
     def classify(self, name: str) -> int:
         """Return what is done with a name that is not in `kinds` yet."""
-        kind = SKIPPED if published_name(name) is None else CONTENT
+        if name.startswith(NAMESPACES):
+            kind = USED
+        else:
+            kind = SKIPPED if published_name(name) is None else CONTENT
         if len(self.kinds) < _MOST_NAMES:
             self.kinds[name] = kind
         return kind
@@ -100,6 +105,14 @@ def read_number(value: Value | None) -> int:
     if isinstance(value, float):
         return int(value) if value == value and 0 <= value < _MOST else 0
     return value if value is not None and 0 < value < _MOST else 0
+
+
+def read_amount(value: str) -> int:
+    """Return a number that is written as a text; 0 for any other text."""
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
+        return 0
+    return int(value)
 
 
 def first(values: Mapping[str, Value], names: Iterable[str]) -> Value | None:

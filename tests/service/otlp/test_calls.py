@@ -9,14 +9,12 @@ import pytest
 from service.errors import BadRequestError, InvalidRequestError, PayloadTooLargeError
 from service.web.otlp import json_spans, spans
 from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
-from service.web.otlp.calls import is_assumed
-from service.web.otlp.spans import SPAN_COST, Origin, Span
+from service.web.otlp.spans import SPAN_COST
 from tests.adversarial.spans import field
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
     PROTOBUF,
-    START,
     as_json,
     as_protobuf,
     attribute,
@@ -109,7 +107,7 @@ def test_labels_come_from_the_span_or_its_resource() -> None:
         "gen_ai.request.max_tokens": 400,
         "gen_ai.openai.response.service_tier": "flex",
         "gen_ai.usage.output_tokens": 85,
-        "gen_ai.usage.reasoning_tokens": 90,  # more than the output
+        "gen_ai.usage.reasoning_tokens": 90,  # more than the output, so beside it
     }
     request = document(
         span({**CHAT, **more}, status={"code": 2}),
@@ -123,7 +121,8 @@ def test_labels_come_from_the_span_or_its_resource() -> None:
         "session_id": "chat-7",
         "declared_max_tokens": 400,
         "service_tier": "flex",
-        "reasoning_tokens": 85,
+        "completion_tokens": 175,
+        "reasoning_tokens": 90,
         "status": "error",
     }
     assert {name: record[name] for name in expected} == expected
@@ -177,14 +176,16 @@ def test_the_ai_sdk_says_how_many_tokens_are_not_cached() -> None:
 def test_what_nobody_says_is_known_to_be_assumed(
     scope: str, version: str, provider: str, counts: dict[str, int], assumed: bool
 ) -> None:
-    values: dict[str, Any] = {
+    values = {
         "gen_ai.provider.name": provider,
+        "gen_ai.request.model": "m",
         "gen_ai.usage.input_tokens": 9,
         **counts,
     }
-    origin = Origin(scope, version, {})
-    each = Span(origin, b"t" * 16, b"s" * 8, b"", START, START, is_error=False, values=values)
-    assert is_assumed(each) is assumed
+    request = document(span(values), scope=scope, version=version)
+    calls = read(as_protobuf(request))
+    (record,) = records_of(calls)
+    assert (record.get("input_assumed") == 1, calls.assumed) == (assumed, int(assumed))
 
 
 def test_counts_inside_a_copy_of_the_usage_are_read() -> None:
@@ -204,8 +205,9 @@ def test_audio_and_images_are_parts_of_their_totals() -> None:
     }
     record = _record({**CHAT, **parts})
     assert (record["audio_prompt_tokens"], record["image_prompt_tokens"]) == (1_000, 200)
-    assert record["audio_completion_tokens"] == 85
-    assert "image_completion_tokens" not in record
+    # More audio than output tokens can't be in them.
+    assert (record["completion_tokens"], record["audio_completion_tokens"]) == (185, 100)
+    assert record["image_completion_tokens"] == 5
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,11 @@ def tree_of(fields: Mapping[str, str]) -> dict[str, Any]:
     return tree
 
 
+def flat_of(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the names whose dots are no steps."""
+    return {name: () if role == COPY else role for name, role in fields.items() if role != UNPRICED}
+
+
 def _plant(tree: dict[str, Any], steps: list[str], role: Any) -> None:
     step, *rest = steps
     found = _LIST.fullmatch(step)
@@ -169,7 +174,10 @@ def dialects(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def compiled() -> str:
     """Return the text of `tables.py`."""
     data = read_data()
-    families = {family: tree_of(fields) for family, fields in all_fields().items()}
+    families = {
+        family: (flat_of if data["families"][family].get("flat") else tree_of)(fields)
+        for family, fields in all_fields().items()
+    }
     providers = {name: tuple(each["leaves_out"]) for name, each in data["providers"].items()}
     tables = {"FAMILIES": families, "DIALECTS": dialects(data), "PROVIDERS": providers}
     body = "\n".join(

@@ -41,6 +41,7 @@ _GROUPS = (
 _MOST_GROUPS = 5
 _FEW = 2  # counts without parts: of the prompt and the answer
 _LIFETIMES = frozenset(("cache_write_5m_tokens", "cache_write_1h_tokens"))
+_WITHOUT = frozenset(("read_input", "uncached"))
 _NO_COUNTS = frozenset(("free", "part", "total"))
 _TIERS = {"on_demand_flex": "flex", "on_demand_priority": "priority"}
 _ANYWHERE = frozenset(("", "global", "not_available"))
@@ -394,15 +395,22 @@ def _counts_of(found: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]
         written = counts.get("cache_write_5m_tokens", 0) + counts.get("cache_write_1h_tokens", 0)
         if written > counts.get("cache_write_tokens", 0):
             counts["cache_write_tokens"] = written
-    if "read_input" in counts:
-        _prefer_billed(counts)
+    if not _WITHOUT.isdisjoint(counts):
+        _complete(counts)
     return counts
 
 
-def _prefer_billed(counts: dict[str, Any]) -> None:
-    """Count what is billed; where only what was read and written is said, that counts."""
-    counts.setdefault(_INPUT, counts["read_input"])
-    counts.setdefault(_OUTPUT, counts.get("read_output", 0))
+def _complete(counts: dict[str, Any]) -> None:
+    """Count what is billed; where only what was read and written is said, that counts.
+
+    The input has all of its parts, if they are said.
+    """
+    if "read_input" in counts:
+        counts.setdefault(_INPUT, counts["read_input"])
+        counts.setdefault(_OUTPUT, counts.get("read_output", 0))
+    if "uncached" in counts:
+        parts = sum(counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
+        counts[_INPUT] = max(counts.get(_INPUT, 0), counts["uncached"] + parts)
 
 
 def _note(unknown: dict[str, Any], path: str, value: Any) -> None:

@@ -22,6 +22,17 @@ from tallystick.hooks import litellm, mistral
 from tests.client.collector import refusing_dsn
 from tests.client.offline import capturing, queued, say, stream
 from tests.lazily import anthropic, openai
+from tests.service.otlp.requests import (
+    as_protobuf,
+    document,
+    span,
+)
+from tests.service.otlp.requests import (
+    read as read_spans,
+)
+from tests.service.otlp.requests import (
+    records_of as sent,
+)
 
 Case = dict[str, Any]
 CANARY: Final = "CANARY"
@@ -183,16 +194,49 @@ def through_scrub(case: Case) -> list[dict[str, Any]]:
     return [compared(record) for record in records_in(scrubbed(raw_line_of(case)))]
 
 
+# --- spans
+
+
+def attributes_of(case: Case) -> dict[str, Any]:
+    """Return the attributes of a span with a copy of the usage, as Logfire and LiteLLM write it."""
+    answer = case["answer"]
+    tier = answer.get("service_tier") or (answer.get("serviceTier") or {}).get("type")
+    return {
+        "gen_ai.provider.name": case["provider"],
+        "gen_ai.response.model": case["model"],
+        "gen_ai.usage.raw": json.dumps(answer.get("usage") or answer.get("usageMetadata")),
+        **({"gen_ai.response.service_tier": tier} if tier else {}),
+    }
+
+
+def through_otlp(case: Case) -> list[dict[str, Any]]:
+    calls = read_spans(as_protobuf(document(span(attributes_of(case)))))
+    return [compared(record) for record in sent(calls)]
+
+
+def _fits_a_span(case: Case) -> bool:
+    """Check for usage in one object: attributes have nothing that stands beside it."""
+    answer = case["answer"]
+    return ("usage" in answer or "usageMetadata" in answer) and "tool_usage" not in answer
+
+
 DOORS: Final[dict[str, Callable[[Case], list[dict[str, Any]]]]] = {
     "client": through_client,
     "audit": through_audit,
     "scrub": through_scrub,
+    "otlp": through_otlp,
 }
 
 
 def doors_of(case: Case) -> list[str]:
-    named: list[str] | None = case.get("doors")
-    return named or [name for name in DOORS if name != "client" or not _is_live(case)]
+    named: list[str] = case.get("doors") or [*DOORS]
+    if _is_live(case):
+        named = [name for name in named if name != "client"]
+    # What a line of counts can't say, a span can't either.
+    is_said = "otlp" in named or "audit" in named
+    if is_said and _fits_a_span(case):
+        return list(dict.fromkeys((*named, "otlp")))
+    return [name for name in named if name != "otlp"]
 
 
 def _is_live(case: Case) -> bool:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from detectors.formats.json_logs.usage.compiling import UNPRICED, all_fields
 from detectors.formats.json_logs.usage.tables import FAMILIES
-from service.web.otlp import attributes
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -141,7 +140,7 @@ def unknown_attributes() -> list[str]:
 
     names = [name for name in vars(gen_ai_attributes).values() if isinstance(name, str)]
     usage = [name for name in names if name.startswith("gen_ai.usage.")]
-    return [f"OpenTelemetry: {name}" for name in usage if name not in attributes.COUNTS]
+    return [f"OpenTelemetry: {name}" for name in usage if name not in FAMILIES["spans"]]
 
 
 if __name__ == "__main__":

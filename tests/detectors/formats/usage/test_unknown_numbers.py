@@ -19,6 +19,7 @@ from detectors.wording.quality import warnings
 from tests.detectors.formats.usage.doors import (
     CANARY,
     Case,
+    attributes_of,
     corpus,
     doors_of,
     line_of,
@@ -26,6 +27,8 @@ from tests.detectors.formats.usage.doors import (
     scrubbed,
     through_client,
 )
+from tests.service.otlp.requests import as_protobuf, document, span
+from tests.service.otlp.requests import read as read_spans
 
 EXTRA: Final = "hologram_units"
 _USAGES: Final = ("usage", "usageMetadata", "tool_usage", "svg_usage")
@@ -62,6 +65,8 @@ def said_by(case: Case, door: str) -> str:
     if door == "client":
         through_client(case)
         return " ".join(case["said"])
+    if door == "otlp":
+        return " ".join(read_spans(as_protobuf(document(span(attributes_of(case))))).unknown)
     text = line_of(case) if door == "audit" else scrubbed(raw_line_of(case))
     chunks = list(read_chunks(BytesIO(text)))
     return " ".join(" ".join(chunk.columns.get(UNKNOWN, ())) for chunk in chunks)

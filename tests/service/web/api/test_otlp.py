@@ -117,6 +117,31 @@ def test_an_answer_says_where_the_meaning_of_input_tokens_is_assumed(
     assert "input_assumed" not in _stored(db_session)[1]
 
 
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_an_answer_names_the_numbers_that_we_dont_know(
+    client: FlaskClient, tenant: Tenant, db_session: Session, kind: str
+) -> None:
+    odd = {"gen_ai.usage.hologram_units": 41_200, "gen_ai.usage.Dear CANARY": 3}
+    encode = {PROTOBUF: as_protobuf, JSON: as_json}[kind]
+    answer = _send(client, tenant, encode(document(span({**CHAT, **odd}))), kind)
+    if kind == JSON:
+        partial = answer.get_json()["partialSuccess"]
+        rejected, message = int(partial["rejectedSpans"]), partial["errorMessage"]
+    else:
+        said = ExportTraceServiceResponse.FromString(answer.data).partial_success
+        rejected, message = said.rejected_spans, said.error_message
+    assert (rejected, message) == (
+        0,
+        "Some spans have usage attributes that we don't know: gen_ai.usage.hologram_units."
+        " Their cost may be too low.",
+    )
+    (record,) = _stored(db_session)
+    assert (record["unknown_fields"], record["unknown_largest"]) == (
+        "* gen_ai.usage.hologram_units",
+        41_200,
+    )
+
+
 @pytest.mark.parametrize(
     ("path", "response", "counted"),
     [

@@ -31,7 +31,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
     yield Sighting(
-        readings=read_usage(usage, dialect=_dialect_of(usage), may_lack_output=True)
+        readings=read_usage(usage, dialect=dialect_of_details(usage), may_lack_output=True)
         or plain_counts(row.get("promptTokens"), row.get("completionTokens") or 0),
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
@@ -53,7 +53,7 @@ def _cost_of(row: Row) -> Any:
     return costs.get("total") if isinstance(costs, dict) else row.get("totalPrice")
 
 
-def _dialect_of(usage: Any) -> str:
+def dialect_of_details(usage: Any) -> str:
     """Return how a usage counts: exporters that copy names don't say whether `input` has the cache.
 
     As Langfuse documents it, it has not. But hardly any call has about as many tokens beside the
