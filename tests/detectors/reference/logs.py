@@ -20,7 +20,7 @@ Writer = Callable[[Iterable[UsageRecord]], bytes]
 
 def as_csv(records: Iterable[UsageRecord]) -> bytes:
     """Columns in reverse order and upper case, times with their own offsets."""
-    names = list(reversed(RECORD_V2_FIELDS))
+    names = [name for name in reversed(RECORD_V2_FIELDS) if name not in _WITH_PARTS]
     file = StringIO()
     writer = csv.writer(file)
     writer.writerow([name.upper() for name in names])
@@ -68,6 +68,8 @@ FORMATS: tuple[Writer, ...] = (
 )
 
 
+# Of several numbers or texts; the drawn logs have none.
+_WITH_PARTS = ("units", "prefix_hashes")
 _NOT_OF_OPENAI = ("cache_write_1h_tokens",)
 _NOT_OF_ANTHROPIC = ("reasoning_tokens",)
 _OF_CSV_ALONE = (
@@ -86,11 +88,11 @@ def writable(records: Iterable[UsageRecord], write: Writer) -> list[UsageRecord]
     is_anthropic = write in ANTHROPIC_FORMATS
     less = _OF_CSV_ALONE + (_NOT_OF_ANTHROPIC if is_anthropic else _NOT_OF_OPENAI)
     plain = [replace(record, **dict.fromkeys(less)) for record in records]
-    return [record for record in plain if _fits_anthropic(record)] if is_anthropic else plain
+    return [record for record in plain if _has_room_for_cache(record)]
 
 
-def _fits_anthropic(record: UsageRecord) -> bool:
-    """Check that the uncached part, which this provider counts, is not negative."""
+def _has_room_for_cache(record: UsageRecord) -> bool:
+    """Check that the prompt includes the cached part; readers add the two where it can't."""
     return record.prompt_tokens >= (record.cached_tokens or 0) + (record.cache_write_tokens or 0)
 
 
