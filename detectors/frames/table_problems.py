@@ -167,5 +167,5 @@ def _are_many(units: Sequence[str], columns: Columns) -> nw.Expr:
 def _differs(name: str, columns: Columns) -> nw.Expr:
     """Check whether a hash and the levels differ, where both have its level."""
     level = columns[HASHES].value.str.slice(LEVELS_OF_HASHES[name] * LEVEL_DIGITS, LEVEL_DIGITS)
-    own = columns[name].value.str.slice(0, LEVEL_DIGITS)
+    own = columns[name].value.cast(nw.String).str.slice(0, LEVEL_DIGITS)
     return (level != "") & (own != "") & (level != own)

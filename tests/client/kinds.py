@@ -171,6 +171,20 @@ def _message() -> Any:
         return stream.get_final_message()
 
 
+def _advised(_request: httpx2.Request) -> httpx2.Response:
+    """A message that another model advised, with a number that nobody knows."""
+    advice = {"type": "advisor_message", "model": "claude-opus-4-7", "output_tokens": 9}
+    own = {"type": "message", "input_tokens": 12, "output_tokens": 7}
+    steps = [own, {**advice, "input_tokens": 30}]
+    message = provider_stub.message()
+    usage = {**message["usage"], "iterations": steps, "new_tokens": 5}
+    return httpx2.Response(200, json={**message, "usage": usage})
+
+
+def _with_advice() -> Any:
+    return offline.anthropic_client(_advised).messages.create(**CLAUDE)
+
+
 def _async_plain() -> Any:
     async def ask() -> Any:
         return await offline.async_anthropic_client().messages.create(**CLAUDE)
@@ -470,6 +484,7 @@ CALLS: Final = (
     _bedrock,
     _middleware,
     _message,
+    _with_advice,
     _async_plain,
     _async_stream,
     _async_events,

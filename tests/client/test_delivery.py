@@ -29,6 +29,7 @@ def test_a_flush_sends_what_waits(monkeypatch: pytest.MonkeyPatch, collector: Co
             "queued": 0,
             "dropped": 0,
             "dropped_by_reason": {},
+            "unknown_fields": {},
             "last_error": None,
             "uncaptured": {},
             "without_usage": 0,

@@ -75,6 +75,10 @@ NO_LINES_OF_CALLS: Final = (
     *('rest = b""', 'lines.call.status = "error"'),
     # Of `init(include_usage=…)`, which is off here.
     *("from tallystick.hooks.extra_usage import", "ask_for_usage(", "stream._iterator = hide("),
+    # Constants and members, which cannot fail.
+    *("return False", "return True", "return {}", "found = None", "self._is_partial = False"),
+    *("self._metrics = numbers", "if self._is_stream and not self.has_ended:"),
+    "self.capture.open_streams[id(self)] = self",
     "_kinds.clear()",
     "_models.clear()",
     "return headers.get(",

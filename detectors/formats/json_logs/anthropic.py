@@ -162,12 +162,11 @@ def _tier(usage: _Usage) -> str | None:
 
 
 def _cache_writes(usage: _Usage) -> int:
-    """Return the total, or the sum of its breakdown by lifetime if that is more."""
+    """Return the total if it is given, or else the sum of its breakdown by lifetime."""
     total, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
-    if split is None:
+    if total or split is None:
         return total
-    both = (split.ephemeral_5m_input_tokens or 0) + (split.ephemeral_1h_input_tokens or 0)
-    return max(total, both)
+    return (split.ephemeral_5m_input_tokens or 0) + (split.ephemeral_1h_input_tokens or 0)
 
 
 ANTHROPIC: Final = Dialect(

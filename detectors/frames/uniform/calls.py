@@ -84,6 +84,9 @@ def make_calls(
         calls = calls.with_columns(
             pl.lit(text).cast(pl.Categorical()).alias(name) for name, text in constant.items()
         )
+    # Otherwise the prompt may exclude what was read and written, as the exact reader decides.
+    cached = calls["cached_tokens"] + calls["cache_write_tokens"]
+    _require((cached <= calls["prompt_tokens"]).all())
     instants = (pl.col("ts") * SECOND_US).cast(CALLS["ts"])
     optional = _find_optional(values, calls, given)
     return calls.with_columns(instants, *optional)

@@ -180,7 +180,8 @@ def test_tables_rights_and_indexes_are_checked(own_database: Config) -> None:
         )
     owner.dispose()
     downgrade(owner_url, "-1")
-    assert "this release needs" in _only(check_database(own_database))[1]
+    # The release before may lack tables, too.
+    assert "this release needs" in _problems(check_database(own_database))[0][1]
 
 
 # Clocks

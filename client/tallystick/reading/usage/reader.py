@@ -391,10 +391,9 @@ def _counts_of(found: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]
                 counts[role] = count
             elif role not in _NO_COUNTS:
                 _note(unknown, role, value)
-    if not _LIFETIMES.isdisjoint(counts):
+    if not _LIFETIMES.isdisjoint(counts) and not counts.get("cache_write_tokens"):
         written = counts.get("cache_write_5m_tokens", 0) + counts.get("cache_write_1h_tokens", 0)
-        if written > counts.get("cache_write_tokens", 0):
-            counts["cache_write_tokens"] = written
+        counts["cache_write_tokens"] = written
     if not _WITHOUT.isdisjoint(counts):
         _complete(counts)
     return counts

@@ -23,7 +23,7 @@ PLAIN: dict[str, Any] = {
     "completion_tokens": 1_000,
     "request_id": "chatcmpl-1",
 }
-FIELDS = {name: NEW[name] for name in ("units", "reported_usd", "prefix_hashes", "billing")}
+FIELDS = {name: NEW[name] for name in ("units", "reported_usd", "prefix_hashes")}
 COLUMNS = (*NEW["units"], *FIELDS.keys() - {"units"})
 
 
