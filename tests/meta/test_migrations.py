@@ -226,7 +226,7 @@ def test_an_audit_with_a_report_whose_recalculation_failed_is_done_again(
 
 
 def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_database: str) -> None:
-    migrate(empty_database, "0040")
+    migrate(empty_database, "0039")
     line = (
         "SELECT 'a', 'f', '2026-03-01', 'chat', provider, 'm', '', 10, 0, 1, 1, 1, 1, usd, usd"
         " FROM (VALUES ('openai', 2.5), ('claude-code', 40), ('codex', 7)) AS of (provider, usd)"
@@ -252,7 +252,7 @@ def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_datab
             assert found == [(2.5, 10)] * 3
             plans = connection.execute(text("SELECT sum(value_usd)::float FROM plan_usage"))
             assert plans.scalar() == 47
-        downgrade(empty_database, "0040")
+        downgrade(empty_database, "0039")
         with engine.connect() as connection:
             found = [tuple(connection.execute(text(sums + table)).one()) for table in tables]
             assert found == [(49.5, 30)] * 3
