@@ -49,12 +49,24 @@ class Running:
 
     def __init__(self, process: "subprocess.Popen[bytes]", name: str, errors: BinaryIO) -> None:
         self._process, self._name, self._errors = process, name, errors
-        self.input = cast(BinaryIO, process.stdin)
+        self._input = cast(BinaryIO, process.stdin)
         self.output = cast(BinaryIO, process.stdout)
+
+    def write(self, data: bytes, /) -> int:
+        """Send input to the program. What it leaves unread when it succeeds is dropped.
+
+        `pg_restore` reads no further than the last table, which isn't the end of the dump.
+        """
+        if not self._input.closed:
+            try:
+                self._input.write(data)
+            except BrokenPipeError:
+                self.finish()
+        return len(data)
 
     def finish(self) -> None:
         with suppress(BrokenPipeError):
-            self.input.close()
+            self._input.close()
         if self._process.wait() != 0:
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip()
@@ -82,9 +94,6 @@ def running(program: Path, *arguments: str, url: str | None = None) -> Iterator[
             run = Running(process, program.name, errors)
             try:
                 yield run
-            except BrokenPipeError:
-                run.finish()  # it failed while we were writing, and knows why
-                raise
             except BaseException:
                 process.kill()
                 raise

@@ -59,7 +59,7 @@ def _check_database(repository: Repository, manifest: Manifest) -> Iterator[str]
     program, _ = find_program(RESTORE, manifest.dump_version)
     try:
         with running(program, "--file=/dev/null") as run:
-            read_database(repository, manifest, run.input)
+            read_database(repository, manifest, run)
     except BackupError as error:
         yield f"the database: {error}"
 
@@ -88,7 +88,7 @@ def restore_database(repository: Repository, manifest: Manifest, url: str) -> No
     program, _ = find_program(RESTORE, manifest.dump_version)
     options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     with running(program, *options, f"--dbname={name_of_database(url)}", url=url) as run:
-        read_database(repository, manifest, run.input)
+        read_database(repository, manifest, run)
 
 
 def _check_names(engine: Engine, manifest: Manifest) -> Iterator[str]:

@@ -43,3 +43,17 @@ def test_the_address_and_its_options_are_in_the_environment(
     }
     assert expected.items() <= environment.items()
     assert "SECRET_KEY" not in environment
+
+
+def test_a_program_may_leave_the_end_of_its_input_unread() -> None:
+    with running(Path("/usr/bin/head"), "--bytes=1") as run:
+        written = [run.write(bytes(100_000)) for _ in range(20)]
+        assert run.output.read() == b"\0"
+    assert written == [100_000] * 20
+
+
+def test_a_program_that_fails_ends_what_is_sent_to_it() -> None:
+    with pytest.raises(BackupError, match="failed"), running(Path("/usr/bin/false")) as run:
+        for _ in range(1_000):
+            run.write(bytes(100_000))
+        pytest.fail("all of it was sent")
