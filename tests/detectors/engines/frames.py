@@ -92,6 +92,11 @@ SPARK_UNDER_STRESS = [
     *LOCAL_ENGINES,
     pytest.param("pyspark", marks=[NEEDS_JAVA, pytest.mark.stress]),
 ]
+# Where DuckDB, which takes seconds to plan an audit, would only repeat what pandas shows.
+DUCKDB_UNDER_STRESS = [
+    pytest.param(name, marks=[] if name in ("polars", "pandas") else [pytest.mark.stress])
+    for name in LOCAL_ENGINES
+]
 EVERY_ENGINE = [
     pytest.param(name, marks=[NEEDS_JAVA] if name == "pyspark" else []) for name in ENGINES
 ]

@@ -123,7 +123,7 @@ def test_levels_may_be_lists_texts_and_bytes(engine: str) -> None:
     assert again["prefix_hashes"].to_list() == kept
 
 
-@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, 2))
+@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, len(LOCAL_ENGINES)))
 def test_a_frame_may_have_every_unit_but_a_row_at_most_sixteen(engine: str) -> None:
     """All units of a frame need more digits of problems than a number has."""
     tokens = [f"{way}_{kind}_tokens" for way in ("input", "output") for kind in ("text", "video")]

@@ -13,7 +13,7 @@ import detectors
 from detectors.contract import UsageRecord
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
-from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, as_polars
+from tests.detectors.engines.frames import DUCKDB_UNDER_STRESS, ENGINES, as_polars
 from tests.detectors.prices.labels import labelled
 
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -65,7 +65,7 @@ def test_any_cached_counts_cost_what_the_definition_says(every: int) -> None:
         assert call["cost_usd"] == pytest.approx(expected, rel=1e-9, abs=1e-18), call
 
 
-@pytest.mark.parametrize("engine", LOCAL_ENGINES)
+@pytest.mark.parametrize("engine", DUCKDB_UNDER_STRESS)
 def test_writes_beyond_the_prompt_cost_the_input_rate_without_one_of_their_own(
     engine: str,
 ) -> None:

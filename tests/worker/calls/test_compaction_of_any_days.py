@@ -21,10 +21,11 @@ from service.core.blobs import BlobStore
 from service.models.calls.call_files import DAY, FAN_IN, IMPORT, LATE
 from service.operations.call_store import compaction, plan
 from service.operations.call_store.compaction import Compaction, FilesChangedError
-from tests.worker.support.promises import sampled
+from tests.worker.support.promises import at_a_sixth, sampled, scaled
 
 START = datetime(2026, 9, 20, 10, tzinfo=UTC)
 SPARSE = 40
+LATE_CALLS = 40
 _ids = count()
 
 
@@ -139,10 +140,13 @@ def draw_day(random: Random, now: datetime) -> datetime:
 
 
 @pytest.mark.parametrize("seed", sampled(range(20), 20))
-def test_batches_of_any_days_in_any_order_are_stored_once(seed: int, store: Store) -> None:
+@at_a_sixth
+def test_batches_of_any_days_in_any_order_are_stored_once(
+    share: float, seed: int, store: Store
+) -> None:
     """Some are sent again, weeks later. Compaction always ends; all seeds in `make stress`."""
     random, sent = Random(seed), list[dict[str, Any]]()
-    for _ in range(60):
+    for _ in range(scaled(60, share)):
         store.clock[0] += timedelta(hours=random.choice([0, 1, 1, 6, 30, 200]))
         new = [
             call(len(sent) + number, draw_day(random, store.clock[0]))
@@ -166,7 +170,7 @@ def test_batches_of_any_days_in_any_order_are_stored_once(seed: int, store: Stor
 
 
 def test_late_calls_rewrite_a_small_part_of_their_days(store: Store) -> None:
-    """174 late calls of 30 days with 10 times as many calls: 400 calls are written, not 50,000."""
+    """40 late calls of 10 days with 200 calls each rewrite eight calls each at most, not 200."""
     days = [START - timedelta(days=days) for days in range(1, 11)]
     for day in days:
         store.add([call(next(_ids), day + timedelta(seconds=n)) for n in range(SPARSE * 5)])
@@ -174,11 +178,11 @@ def test_late_calls_rewrite_a_small_part_of_their_days(store: Store) -> None:
     stored = store.written[0]
     assert stored == SPARSE * 5 * len(days)
     random = Random(1)
-    for _ in range(174):
+    for _ in range(LATE_CALLS):
         store.clock[0] += timedelta(minutes=11)
         store.add([call(next(_ids), random.choice(days))])
         store.run()
-    assert store.written[0] - stored <= 174 * 8
+    assert store.written[0] - stored <= LATE_CALLS * 8
     late = [file for file in store.files if LATE <= file.level < DAY]
-    assert sum(file.calls for file in late) <= 174
-    assert len(store.read_all()) == stored + 174
+    assert sum(file.calls for file in late) <= LATE_CALLS
+    assert len(store.read_all()) == stored + LATE_CALLS

@@ -154,7 +154,16 @@ def _read(client: FlaskClient, path: str, owner: Owner) -> Any:
         return answer.get_data(as_text=True).replace(owner.account_id, "")
 
 
-def test_no_page_table_or_answer_mixes_money_and_value(owners: Sequence[Owner]) -> None:
+def test_nothing_mixes_money_and_value(
+    owners: Sequence[Owner], engine: Engine, config: Config
+) -> None:
+    """One test, because importing and auditing the calls takes most of its time."""
+    _check_pages_tables_and_answers(owners)
+    _check_reports_and_mails(owners, engine, config)
+    _check_rows(owners, engine)
+
+
+def _check_pages_tables_and_answers(owners: Sequence[Owner]) -> None:
     own, both = owners
     for path in PAGES:
         pages = [owner.browser.get(path) for owner in owners]
@@ -179,9 +188,7 @@ def test_no_page_table_or_answer_mixes_money_and_value(owners: Sequence[Owner]) 
     assert set(none.values()) == {0}
 
 
-def test_no_report_or_mail_mixes_money_and_value(
-    owners: Sequence[Owner], engine: Engine, config: Config
-) -> None:
+def _check_reports_and_mails(owners: Sequence[Owner], engine: Engine, config: Config) -> None:
     for audits in zip(*(owner.audits for owner in owners), strict=True):
         pages = [
             owner.browser.get(f"/audits/{audit_id}")
@@ -247,7 +254,8 @@ def _mails(engine: Engine, config: Config, account_id: str) -> str:
     return "\n".join([*texts, *(f"${amount}" for _, amount in amounts if amount)])
 
 
-def test_plan_usage_follows_the_files_of_its_calls(owners: Sequence[Owner], engine: Engine) -> None:
+def _check_rows(owners: Sequence[Owner], engine: Engine) -> None:
+    """Plan usage follows the files of its calls."""
     own, both = owners
     with Session(engine) as session:
         spent = [

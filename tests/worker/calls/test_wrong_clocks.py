@@ -41,6 +41,7 @@ from service.operations.findings.realized import measure_realized
 from service.operations.watching.budgets import list_states
 from service.operations.watching.month import days_needed, look_at_month
 from service.operations.watching.weekly_digest import summarize_week
+from tests.worker.support.promises import sampled
 from tests.worker.support.stored import document
 from worker import compact_calls, run_audit
 
@@ -142,7 +143,7 @@ def add_budgets(engine: Engine, account_id: str) -> None:
         session.commit()
 
 
-@pytest.mark.parametrize("place", [0, 1, 2], ids=["before", "between", "after"])
+@pytest.mark.parametrize("place", sampled([1, 0, 2], 3), ids=["between", "before", "after"])
 def test_calls_of_wrong_clocks_change_no_figure(
     place: int, engine: Engine, account_id: str, others_id: str, publish: NewBatch
 ) -> None:
