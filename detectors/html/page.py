@@ -47,9 +47,10 @@ def print_page(report: Report) -> str:
 
 def _parts(report: Report) -> Iterator[str]:
     yield first_screen(report)
-    yield "<h2>Where the money goes</h2>"
-    for draw in (charts.savings_waterfall, *charts.REPORT_CHARTS):
-        yield figure(draw(report))
+    if report.audit.metered_calls or not report.plan_usage:
+        yield "<h2>Where the money goes</h2>"
+        for draw in (charts.savings_waterfall, *charts.REPORT_CHARTS):
+            yield figure(draw(report))
     yield "<h2>Findings</h2>"
     yield from (finding_body(finding, report.methods) for finding in report.findings[:_FULL])
     if report.findings[_FULL:]:

@@ -108,4 +108,5 @@ def _cells(sums: PlanSums) -> tuple[str, ...]:
         *(sums.calls, sums.prompt_tokens, sums.cached_tokens),
         *(sums.cache_write_tokens, sums.completion_tokens),
     )
-    return (*map(number, counts), usd(sums.value_usd))
+    has_price = sums.unpriced_calls < sums.calls
+    return (*map(number, counts), usd(sums.value_usd) if has_price else "–")

@@ -23,7 +23,7 @@ from detectors.report.account import Terms, audit_window, sum_spend, write_calls
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting import records
 from detectors.wording.findings_csv import print_findings
-from detectors.wording.tail import PLAN_HEADING
+from detectors.wording.tail import PLAN_HEADING, plan_tables
 from tests.detectors.engines.frames import (
     DUCKDB_UNDER_STRESS,
     ENGINES,
@@ -108,6 +108,8 @@ def test_plan_usage_adds_up_to_the_prices_of_its_calls(both: Report) -> None:
     assert usage.completion_tokens == sum(record.completion_tokens for record in WASTE)
     assert [model.provider for model in usage.models][-1] == "codex"
     assert usage.models[-1].value_usd == 0
+    by_model, _ = plan_tables(both)
+    assert [row[-1] for row in by_model.rows if row[1] == "codex"] == ["–"]
 
 
 def _terminal(report: Report) -> str:
@@ -178,6 +180,8 @@ def test_a_log_of_a_plan_alone_has_a_report_without_money() -> None:
         assert "All of these calls are included in a plan. Their value is $" in shown
         assert set(money(shown)) <= {"$0.00", "$0", *re.findall(r"\$[\d,.]*\d", shown)[:1]}
         assert "prefix hash" not in shown.partition("Data quality")[2].partition("Prices")[0]
+        assert "Where the money goes" not in shown
+        assert "could be priced" not in shown
 
 
 def test_logs_that_are_audited_together_keep_their_own_plan_usage(
