@@ -192,8 +192,9 @@ def test_an_account_has_one_large_export_of_all_web_processes(
     monkeypatch.setattr(tables, "LARGE_LINES", -1)
     with own_sessions() as elsewhere:
         assert try_lock(elsewhere, Lock.LARGE_EXPORTS, account_id)
-        with monkeypatch.context() as before, pytest.raises(RateLimitedError):
+        with monkeypatch.context() as before:
             before.setattr(tables, "_run", None)  # no process is started
-            tables.send_table(table)
+            with pytest.raises(RateLimitedError):
+                tables.send_table(table)
         with pytest.raises(RateLimitedError):  # if both ask before either has begun
             tables._write_elsewhere(table)
