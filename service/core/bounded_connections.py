@@ -32,9 +32,7 @@ class _Watch:
         self._late_at: dict[int, float] = {}
         self._is_running = False
 
-    def wait(
-        self, waiting: connection, seconds: float, ask: Callable[..., Any], *sent: Any
-    ) -> Any:
+    def wait(self, waiting: connection, seconds: float, ask: Callable[..., Any], *sent: Any) -> Any:
         """Return what the driver returns; let it fail if there is no answer in time."""
         if waiting.closed:
             return ask(*sent)
