@@ -40,7 +40,7 @@ def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
         title=_TITLE,
         unit="Audit",
         summary=f"{usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
-        f"peak: {usd(peak.total)} on {peak.label}.",
+        f"peak: {usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, (series,), top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
         dates=name_some([short_day(each.audited_at.date()) for each in points]),

@@ -133,7 +133,7 @@ def _summarize(columns: Sequence[Column], days: tuple[date, date]) -> str:
     total = sum((column.total for column in columns), _NONE)
     peak = max(columns, key=lambda column: column.total)
     length = counted((days[1] - days[0]).days + 1, "day")
-    return f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label}."
+    return f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC)."
 
 
 def outline_columns(

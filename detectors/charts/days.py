@@ -162,7 +162,8 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
         kind = len(SERIES) - 1 if series[index] == _OTHERS else index
         drawing.fill("".join(box(*edges) for edges in boxes), f"s{kind}", SERIES[kind])
         drawing.rule(hatching(boxes, kind), "paper", PAPER)
-    drawing.text(_PLOT_LEFT, floor + 16, period(bars[0].first, bars[0].first), faint=True)
+    first = f"{period(bars[0].first, bars[0].first)} (UTC)"
+    drawing.text(_PLOT_LEFT, floor + 16, first, faint=True)
     if len(bars) > 1:
         drawing.text(WIDTH, floor + 16, period(bars[-1].last, bars[-1].last), end=True, faint=True)
     if has_legend:

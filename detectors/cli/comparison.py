@@ -56,7 +56,7 @@ def print_comparison(printed: Printed, console: Console, top: int) -> None:
 
 def _totals(spans: tuple[Span, Span]) -> Iterator[Text]:
     for name, span in zip(("Before", "After "), spans, strict=True):
-        days = period(span.first, span.last) if span.first and span.last else "no calls"
+        days = f"{period(span.first, span.last)} UTC" if span.first and span.last else "no calls"
         yield Text.assemble(
             (f"{name}  {usd(span.spend_usd)}", "bold"),
             f"  {days} ({counted(span.days, 'day')}, {counted(span.calls, 'call')})",

@@ -83,7 +83,7 @@ def _outliers(audit: AuditSummary) -> str:
     is_ = "is" if audit.outlier_calls == 1 else "are"
     return (
         f"{counted(audit.outlier_calls, 'call')} {is_} more than 30 days away from all others "
-        f"({times}), counted in total spend only. Check the timestamps."
+        f"({times}, UTC), counted in total spend only. Check the timestamps."
     )
 
 

@@ -104,7 +104,8 @@ def rerun(
     """Rerun an audit from its raw upload or its stored records.
 
     The records are read if the upload was purged. With --failed-since, rerun every batch and file
-    whose audit has failed since a time, such as 2h (ago) or 2026-11-28T06:00 (UTC).
+    whose audit has failed since a time, such as 2h (ago) or 2026-11-28T06:00 (UTC), and audit
+    every account again whose latest audit has.
     """
     if (audit_id is None) == (failed_since is None):
         raise click.UsageError("give either AUDIT_ID or --failed-since")

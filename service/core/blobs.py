@@ -38,8 +38,10 @@ _S3_REQUEST_SECONDS: Final = 4.0
 _S3_RETRY_SECONDS: Final = 4.2
 _S3_RETRIES: Final = 3
 _S3_PAUSE: Final = timedelta(seconds=0.1)
-# What a disk must have room for to be usable.
+# What a disk must have room for to be usable, and what a probe writes, since there may be a quota.
 _ROOM_BYTES: Final = 1024 * 1024
+_PROBE_BYTES: Final = 4 * 1024
+_NO_BUCKET: Final = "NoSuchBucket"
 # How the S3 library words what failed, and how we do: its own texts contain addresses.
 _S3_REASONS: Final[Mapping[str, str]] = {
     r"BadScheme": "AWS_ENDPOINT_URL starts with http://; set AWS_ALLOW_HTTP=true",
@@ -60,10 +62,16 @@ class BlobError(OSError):
 
 
 class BlobNotFoundError(BlobError, FileNotFoundError):
-    """No blob has this key."""
+    """No blob has this key; `is_empty` if the storage has none at all, as an unmounted disk."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, *, is_empty: bool = False) -> None:
         OSError.__init__(self, errno.ENOENT, os.strerror(errno.ENOENT), key)
+        self.is_empty = is_empty
+
+
+def is_scratch_full() -> bool:
+    """Check whether the disk of temporary files is full now, without those of an ended job."""
+    return shutil.disk_usage(gettempdir()).free < _ROOM_BYTES
 
 
 class ScratchTooSmallError(Exception):
@@ -154,6 +162,7 @@ class FileBlobs(BlobStore):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._was_used = False
 
     @contextmanager
     def writer(self, key: str) -> Iterator[BinaryIO]:
@@ -165,39 +174,44 @@ class FileBlobs(BlobStore):
                 # Only now, because the sender of a file may take its time.
                 with timed_blob("write"):
                     _keep(file, temporary, path)
+            self._was_used = True
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
 
     def put(self, key: str, data: bytes) -> None:
-        with _as_file_errors(key):
+        with self._own_errors(key):
             super().put(key, data)
 
     def open(self, key: str) -> BinaryIO:
-        with timed_blob("open"), _as_file_errors(key):
+        with timed_blob("open"), self._own_errors(key):
             return self._path(key).open("rb")
 
     @contextmanager
     def local_files(self, keys: Sequence[str], size: int = 0) -> Iterator[list[Path]]:
+        if keys and self._is_empty():
+            raise BlobNotFoundError(keys[0], is_empty=True)
         yield [self._path(key) for key in keys]
 
     def urls(self, keys: Sequence[str]) -> list[str]:
         return [self._path(key).absolute().as_uri() for key in keys]
 
     def delete(self, key: str) -> None:
-        with timed_blob("delete"), _as_file_errors(key):
+        with timed_blob("delete"), self._own_errors(key):
             self._path(key).unlink(missing_ok=True)
 
     def exists(self, key: str) -> bool:
         return self._path(key).is_file()
 
     def is_usable(self) -> bool:
+        self._check_disk()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / f"{_TEMPORARY_PREFIX}{uuid4().hex}"
         try:
             with open_new(path) as file:
-                # The disk's free space would not show a quota.
-                file.write(bytes(_ROOM_BYTES))
+                file.write(bytes(_PROBE_BYTES))
+            if shutil.disk_usage(self._folder).free < _ROOM_BYTES:
+                raise BlobError(os.strerror(errno.ENOSPC), errno.ENOSPC)
         finally:
             path.unlink(missing_ok=True)
         return True
@@ -235,8 +249,33 @@ class FileBlobs(BlobStore):
             return open_new(temporary)
 
     def _make_folder(self, folder: Path) -> None:
+        self._check_disk()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         sync_folder(folder.parent)
+
+    def _check_disk(self) -> None:
+        """Refuse to write where a disk was mounted, which will hide it from all readers."""
+        if self._was_used and self._is_empty():
+            raise BlobError("the storage folder has lost its disk", errno.ENODEV)
+
+    def _is_empty(self) -> bool:
+        """Check whether there is no folder of blobs; once made, we delete none."""
+        with suppress(FileNotFoundError), os.scandir(self._folder) as entries:
+            return not any(entry.is_dir() for entry in entries)
+        return True
+
+    @contextmanager
+    def _own_errors(self, key: str) -> Iterator[None]:
+        """Raise the system's errors as our own."""
+        try:
+            yield
+        except BlobError:
+            raise
+        except FileNotFoundError as error:
+            raise BlobNotFoundError(key, is_empty=self._is_empty()) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise BlobError(reason, error.errno or errno.EIO) from error
 
 
 class S3Blobs(BlobStore):
@@ -300,7 +339,8 @@ class S3Blobs(BlobStore):
         return [f"{prefix}/{_checked(key)}" for key in keys]
 
     def is_usable(self) -> bool:
-        self.exists("health/probe.txt")
+        with suppress(BlobNotFoundError):  # unlike `exists`, it notices if there is no bucket
+            self.open("health/probe.txt").close()
         return True
 
     def list_old(self, folder: str, older_than_seconds: float) -> Iterator[str]:
@@ -350,18 +390,6 @@ def _checked(key: str) -> str:
 
 
 @contextmanager
-def _as_file_errors(key: str) -> Iterator[None]:
-    """Raise the system's errors as our own."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise BlobNotFoundError(key) from error
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise BlobError(reason, error.errno or errno.EIO) from error
-
-
-@contextmanager
 def _as_blob_errors(key: str) -> Iterator[None]:
     """Raise the S3 library's errors as our own."""
     from obstore.exceptions import BaseError, NotFoundError
@@ -369,6 +397,8 @@ def _as_blob_errors(key: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotFoundError) as error:
+        if _NO_BUCKET in str(error):
+            raise BlobError("the bucket doesn't exist") from error
         raise BlobNotFoundError(key) from error
     except BaseError as error:
         raise BlobError(_reason_of(error)) from error

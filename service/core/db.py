@@ -26,6 +26,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
+from service.core.bounded_connections import BoundedConnection
 from service.core.privileges import protect_tables
 from service.core.sealing import use_sealer
 from service.core.telemetry.counters import POOL_SECONDS
@@ -40,8 +41,11 @@ _LOCK_POLL_SECONDS: Final = 0.1
 _TABLE_LOCK_MS: Final = 1_000
 _TABLE_LOCK_TRIES: Final = 30
 _TABLE_LOCK_PAUSE_SECONDS: Final = 1.0
-# How long a connection that answered needs no other query as a test.
+# How long a connection that answered needs no other query as a test, and what a test may take.
 _ASK_SECONDS: Final = 5.0
+_ANSWER_SECONDS: Final = 2.0
+# How much later than the server itself we end a statement: then the server is silent.
+_SILENCE_SECONDS: Final = 1.0
 # PostgreSQL's own value is that of a spinning disk. With it, an account's spend is read by reading
 # the whole table once imports have come much faster than their files are merged.
 _PLANNING: Final = "-c random_page_cost=1.1"
@@ -50,9 +54,10 @@ _PLANNING: Final = "-c random_page_cost=1.1"
 def make_engine(config: Config) -> Engine:
     """Return an engine with a bounded pool that tests connections, to survive database restarts.
 
-    If no connection becomes free in time, it raises, so that a request gets a 503.
+    If no connection becomes free in time, or the server doesn't answer, it raises, so that a
+    request gets a 503.
     """
-    statement_ms = int(config.database_statement_timeout_seconds * 1000)
+    seconds = config.database_statement_timeout_seconds
     engine = create_engine(
         _address(config.database_url),
         poolclass=_TimedPool,
@@ -64,7 +69,8 @@ def make_engine(config: Config) -> Engine:
         hide_parameters=True,  # an error's text must not quote what a caller sent
         connect_args={
             "connect_timeout": config.database_connect_timeout_seconds,
-            "options": f"-c statement_timeout={statement_ms} -c timezone=UTC {_PLANNING}",
+            "options": f"-c statement_timeout={int(seconds * 1000)} -c timezone=UTC {_PLANNING}",
+            "connection_factory": BoundedConnection.within(seconds + _SILENCE_SECONDS),
         },
     )
     engine.dialect.do_ping = _Ping(engine.dialect.do_ping)  # type: ignore[assignment]
@@ -96,9 +102,15 @@ class _Ping:
     def __call__(self, connection: Any) -> bool:
         now = time.monotonic()
         if now < self._asked_at.get(connection, -_ASK_SECONDS) + _ASK_SECONDS:
-            return _is_silent(connection) or self._ask(connection)
-        self._asked_at[connection] = now
-        return self._ask(connection)
+            if _is_silent(connection):
+                return True
+        else:
+            self._asked_at[connection] = now
+        usual, connection.seconds = connection.seconds, _ANSWER_SECONDS
+        try:
+            return self._ask(connection)
+        finally:
+            connection.seconds = usual
 
 
 def _is_silent(connection: Any) -> bool:
@@ -128,8 +140,11 @@ class _TimedPool(QueuePool):
 
 def make_probe_engine(config: Config) -> Engine:
     """Return an engine for health checks with its own connections, independent of a busy pool."""
-    timeout = {"connect_timeout": config.database_connect_timeout_seconds}
-    return create_engine(_address(config.database_url), poolclass=NullPool, connect_args=timeout)
+    bounds = {
+        "connect_timeout": config.database_connect_timeout_seconds,
+        "connection_factory": BoundedConnection.within(config.database_statement_timeout_seconds),
+    }
+    return create_engine(_address(config.database_url), poolclass=NullPool, connect_args=bounds)
 
 
 def make_session_factory(engine: Engine) -> sessionmaker[Session]:

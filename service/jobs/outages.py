@@ -13,7 +13,12 @@ from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from service.core.blobs import BlobError, ScratchTooSmallError
+from service.core.blobs import (
+    BlobError,
+    BlobNotFoundError,
+    ScratchTooSmallError,
+    is_scratch_full,
+)
 from service.core.logs import get_logger
 from service.core.telemetry.counters import OUTAGES
 
@@ -82,7 +87,9 @@ def _find(error: BaseException) -> Outage | None:
         return Outage(DATABASE, name) if error.code == _LOST_IN_TRANSACTION else None
     if isinstance(error, DBAPIError):
         return _find_in_database(error)
-    if isinstance(error, FileNotFoundError):  # all are missing if a disk isn't mounted
+    if isinstance(error, BlobNotFoundError) and error.is_empty:
+        return Outage(STORAGE, "all blobs are missing, as if the disk weren't mounted")
+    if isinstance(error, FileNotFoundError):
         return Outage(STORAGE, "a blob is missing", is_certain=False)
     if isinstance(error, BlobError):
         return Outage(STORAGE, error.strerror or name)
@@ -113,6 +120,7 @@ def _find_in_system(error: BaseException) -> Outage | None:
         # Of Spark: of the storage, the database and Redis there are other errors.
         return Outage(NETWORK, type(error).__name__, is_certain=False)
     if number in _DISK_ERRORS:
-        # The job's own temporary files may have filled the disk.
-        return Outage(STORAGE, errno.errorcode[number], is_certain=number != errno.ENOSPC)
+        # The job's own temporary files may have filled the disk, but they are gone now.
+        is_certain = number != errno.ENOSPC or is_scratch_full()
+        return Outage(STORAGE, errno.errorcode[number], is_certain)
     return None

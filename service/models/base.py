@@ -33,6 +33,7 @@ class Lock(IntEnum):
     SIGN_IN_LINKS = 725_504  # of an address
     REPORT_MAILS = 725_505  # of an account
     QUEUED_AUDITS = 725_506  # of an account
+    LARGE_EXPORTS = 725_507  # of an account
 
 
 def take_lock(connection: Executor, lock: Lock, name: str) -> None:
@@ -41,6 +42,12 @@ def take_lock(connection: Executor, lock: Lock, name: str) -> None:
     Code that counts rows before it adds one needs it: two that count at once would both find room.
     """
     connection.execute(select(func.pg_advisory_xact_lock(lock, func.hashtext(name))))
+
+
+def try_lock(connection: Executor, lock: Lock, name: str, *, until_closed: bool = False) -> bool:
+    """Take a lock until the transaction or the connection ends; return False if another has it."""
+    take = func.pg_try_advisory_lock if until_closed else func.pg_try_advisory_xact_lock
+    return bool(connection.scalar(select(take(lock, func.hashtext(name)))))
 
 
 def new_id() -> str:

@@ -57,6 +57,7 @@ def test_reports_are_compared_by_route_model_and_finding(before: Path, tmp_path:
     assert result.exit_code == 0
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert "Change +11.7% (+$7.00)" in lines
+    assert lines[0].startswith("Before $60.00 Oct 1, 2026 to Oct 11, 2026 UTC (")
     assert lines.index("chat $10.00 $15.00 +$5.00 +50%") < lines.index("new $0.00 $2.00 +$2.00 New")
     assert "gpt-5 openai $60.00 $67.00 +$7.00 +11.7%" in lines
     assert any(line.startswith("New Oversized model new") for line in lines)

@@ -241,6 +241,13 @@ def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_datab
             "INSERT INTO daily_spend (account_id, file_id, day, route, provider, model,"
             " environment, calls, unpriced_calls, prompt_tokens, completion_tokens, cached_tokens,"
             f" cache_write_tokens, cost_usd, list_usd) {line}",
+            "INSERT INTO accounts (id, email, created_at) VALUES ('b', 'b@example.com', now())",
+            "INSERT INTO call_files SELECT (jsonb_populate_record(call_files,"
+            """ '{"id": "g", "account_id": "b", "blob_key": "calls/g"}')).* FROM call_files""",
+            "INSERT INTO spend_days (account_id, file_id, day, calls, cost_usd)"
+            " VALUES ('b', 'g', now()::date + 900, 0, 0)",
+            "INSERT INTO account_calls (account_id, first_import_at, last_import_at, last_audit_at)"
+            " SELECT id, now(), now(), now() FROM accounts",
         ):
             connection.execute(text(statement))
     sums = "SELECT sum(cost_usd)::float, sum(calls)::int FROM "
@@ -252,6 +259,9 @@ def test_stored_spend_of_flat_rate_plans_becomes_plan_usage_and_back(empty_datab
             assert found == [(2.5, 10)] * 3
             plans = connection.execute(text("SELECT sum(value_usd)::float FROM plan_usage"))
             assert plans.scalar() == 47
+            # The account with calls of later days is audited again soon: 0041.
+            due = "SELECT account_id FROM account_calls WHERE next_call_on < now()::date + 2"
+            assert connection.scalars(text(due)).all() == ["b"]
         downgrade(empty_database, "0039")
         with engine.connect() as connection:
             found = [tuple(connection.execute(text(sums + table)).one()) for table in tables]

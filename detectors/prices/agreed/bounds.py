@@ -1,5 +1,7 @@
 """What a price file may have at most, so that reading, applying and printing it stays cheap.
 
+The numbers of terms and dates limit what is accepted, not what an earlier release has stored.
+
 The text is checked before it is parsed: a TOML parser takes quadratic time for a long dotted key,
 and digits or exponents become gigabytes once they are numbers.
 """

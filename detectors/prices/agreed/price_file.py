@@ -60,27 +60,30 @@ class PriceTerms(msgspec.Struct, frozen=True):
         overrides: Mapping[tuple[str, str], Any] | None = None,
         aliases: Mapping[tuple[str, str], Any] | None = None,
         refuse: Refuse = raise_error,
+        *,
+        is_stored: bool = False,
     ) -> "PriceTerms":
-        """Check the arguments of a price book."""
+        """Check the arguments of a price book.
+
+        What is stored was accepted, perhaps before there were limits of its number.
+        """
         given = (discounts or {}, overrides or {}, aliases or {})
         count = sum(
             len(value) if isinstance(value, list | tuple) and table is not given[2] else 1
             for table in given
             for value in table.values()
         )
-        if count > MAX_TERMS:
-            refuse(PriceTermsError(f"expected at most {MAX_TERMS:,} prices and aliases"))
-            return cls()
+        if count > MAX_TERMS and not is_stored:
+            raise PriceTermsError(f"expected at most {MAX_TERMS:,} prices and aliases")
         terms = cls(
             read_discounts(given[0], refuse),
             read_overrides(given[1], refuse),
             read_aliases(given[2], refuse),
         )
-        periods = [term.period for term in terms.discounts]
-        periods += [term.period for term in terms.overrides]
-        if len({moment for period in periods for moment in period.moments}) > MAX_DATES:
-            refuse(PriceTermsError(f"expected at most {MAX_DATES} different dates"))
-            return cls(aliases=terms.aliases)
+        periods = [each.period for each in (*terms.discounts, *terms.overrides)]
+        dates = {moment for period in periods for moment in period.moments}
+        if len(dates) > MAX_DATES and not is_stored:
+            raise PriceTermsError(f"expected at most {MAX_DATES} different dates")
         return terms
 
     def __bool__(self) -> bool:
@@ -90,15 +93,15 @@ class PriceTerms(msgspec.Struct, frozen=True):
 def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
     """Read a file; anything else than the format raises `PriceTermsError`, with its line.
 
-    With `refuse`, it reads what it can, and gives the errors to `refuse`.
+    With `refuse`, it is a stored one: it reads what it can, and gives the errors to `refuse`.
     """
-    refuse = Locator(text).wrap(refuse)
+    located = Locator(text).wrap(refuse)
     try:
-        discounts, overrides, aliases = _parse(text)
+        tables = _parse(text)
     except PriceTermsError as error:
-        refuse(error)
+        located(error)
         return PriceTerms()
-    return PriceTerms.read(discounts, overrides, aliases, refuse)
+    return PriceTerms.read(*tables, located, is_stored=refuse is not raise_error)
 
 
 def _parse(text: str) -> tuple[dict[str, Any], _ByModel, _ByModel]:

@@ -11,12 +11,12 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ForeignKey, Row, Select, and_, func, or_, select, text, tuple_
+from sqlalchemy import ColumnElement, ForeignKey, Row, Select, and_, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.audits.audits import SOURCES, Audit
+from service.models.audits.audits import QUEUED, SOURCES, Audit
 from service.models.audits.leases import EXPIRED, READY, Claim, claim_each, counted_attempts
 from service.models.base import Base
 
@@ -24,6 +24,9 @@ from service.models.base import Base
 _CLAIMS_LOCK: Final = 725_501
 # A claim leaves the rest of a short queue to other workers.
 _SHARE: Final = 8
+
+
+_Waiting = Select[*tuple[Any, ...]]
 
 
 class AccountTurn(Base):
@@ -75,25 +78,36 @@ def find_source(connection: Connection, audit_id: str) -> tuple[str, bool] | Non
 def count_ahead(session: Session, audit: Audit) -> int:
     """Count the audits that workers will claim before this one, in all queues.
 
-    If audits of two queues have the same position, the older one counts as first.
+    If audits of two queues have the same position, the older one counts as first. One that pauses
+    after an outage counts all that pause as well, as if the pauses were over.
     """
-    order = _in_turn(audit.source).subquery()
+    waiting = _in_turn if audit.resume_at is None else _in_turn_after_pauses
+    order = waiting(audit.source).subquery()
     position = session.scalar(select(order.c.position).where(order.c.id == audit.id)) or 1
     here = (position, audit.created_at, audit.id)
-    others = [_count_before(source, here) for source in SOURCES if source != audit.source]
+    others = [_count_before(waiting(each), here) for each in SOURCES if each != audit.source]
     return position - 1 + sum(session.scalar(count) or 0 for count in others)
 
 
-def _count_before(source: str, here: tuple[int, datetime, str]) -> Select[int]:
-    order = _in_turn(source).subquery()
+def _count_before(waiting: _Waiting, here: tuple[int, datetime, str]) -> Select[int]:
+    order = waiting.subquery()
     there = tuple_(order.c.position, order.c.created_at, order.c.id)
     return select(func.count()).select_from(order).where(there < here)
 
 
 @cache
-def _in_turn(source: str) -> Select[*tuple[Any, ...]]:
+def _in_turn(source: str) -> _Waiting:
     """Return the waiting audits of a source in the order in which workers claim them."""
-    waiting = (Audit.source == source, or_(READY, EXPIRED))
+    return _order(source, or_(READY, EXPIRED))
+
+
+@cache
+def _in_turn_after_pauses(source: str) -> _Waiting:
+    return _order(source, or_(Audit.status == QUEUED, EXPIRED))
+
+
+def _order(source: str, is_waiting: ColumnElement[bool]) -> _Waiting:
+    waiting = (Audit.source == source, is_waiting)
     turn = func.row_number().over(
         partition_by=Audit.account_id,
         order_by=(Audit.frame_key.is_not(None), Audit.created_at, Audit.id),

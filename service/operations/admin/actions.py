@@ -3,11 +3,13 @@
 A rejected action raises before it changes anything. Callers commit, delete blobs and enqueue.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
+from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
 from service.core.blobs import BlobStore
@@ -17,6 +19,7 @@ from service.mail.security_notice import post_notice
 from service.models.audits.audits import ACCOUNT, FAILED, Audit, ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Payment
+from service.models.calls.account_audits import queue_account_audit
 from service.models.identity.accounts import COMP, Account
 from service.models.identity.early_access import EarlyAccess, list_early_access
 from service.models.identity.passkeys import end_pending_sign_ins, remove_second_factor
@@ -84,8 +87,8 @@ def queue_failed(
 ) -> Reruns:
     """Queue every batch and file again whose audit has failed since a time, oldest first.
 
-    Each is committed, so an interrupted command can be repeated. The audits of accounts follow
-    with their next import.
+    Audit each account again whose latest audit has. Each is committed, so an interrupted command
+    can be repeated.
     """
     failed = select(Audit.id).where(Audit.status == FAILED, Audit.source != ACCOUNT)
     audit_ids = session.scalars(failed.where(Audit.finished_at >= since).order_by(Audit.created_at))
@@ -101,7 +104,34 @@ def queue_failed(
         session.commit()
         queues.enqueue_audit(*wake_up)
         queued += 1
+    for account_id, window_days in _list_failed_accounts(session, since):
+        audit_id = queue_account_audit(session.connection(), account_id, window_days)
+        if audit_id is None:  # its calls were deleted meanwhile
+            purged += 1
+            continue
+        log_admin_action(session, via, RERUN, audit_id, {"source": ACCOUNT})
+        session.commit()
+        queues.enqueue_audit(audit_id, ACCOUNT)
+        queued += 1
     return Reruns(queued, purged)
+
+
+def _list_failed_accounts(session: Session, since: datetime) -> Sequence[Row[str, int]]:
+    """Return accounts whose latest audit has failed, with its window.
+
+    A new one is of all that they have sent until now, so none of the failed rows is needed.
+    """
+    latest = (
+        select(Audit.account_id, Audit.window_days, Audit.status, Audit.finished_at)
+        .where(Audit.source == ACCOUNT)
+        .ext(distinct_on(Audit.account_id))
+        .order_by(Audit.account_id, Audit.created_at.desc(), Audit.id.desc())
+        .subquery()
+    )
+    has_failed = (latest.c.status == FAILED, latest.c.finished_at >= since)
+    return session.execute(
+        select(latest.c.account_id, latest.c.window_days).where(*has_failed)
+    ).all()
 
 
 def record_payment(session: Session, manual: ManualPayment, via: Via) -> tuple[Payment, bool]:

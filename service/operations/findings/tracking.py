@@ -1,8 +1,8 @@
 """How the findings of an account change with each audit of the account.
 
 A new finding is open. One without flagged calls for 14 days, while its route has calls, is fixed,
-unless the audit has less than half of the calls of the one before. A fixed one with later flagged
-calls has returned. A dismissed one is open again when its time is up.
+unless the audit has less than half of the calls of one that was the latest in the last 14 days. A
+fixed one with later flagged calls has returned. A dismissed one is open again when its time is up.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from detectors.contract import Finding, FindingDay, Report
@@ -152,19 +152,26 @@ def _delete_days(connection: Connection, keys: Iterable[tuple[str, date]]) -> No
 
 
 def _has_usual_calls(connection: Connection, audited: AuditedFindings) -> bool:
-    """Check whether the audit has at least half of the calls of the one before.
+    """Check whether the audit has at least half of the calls of the largest of the last 14 days.
 
-    If not, most calls are missing rather than findings fixed.
+    If not, most calls are missing rather than findings fixed: until so few have been usual for as
+    long as a finding must be absent. The audit that was the latest when the 14 days began counts,
+    too: after a pause, it is the only one with the usual calls.
     """
-    query = select(Audit.records - Audit.included_calls).where(
+    own = (
         Audit.account_id == audited.account_id,
         Audit.source == ACCOUNT,
         Audit.window_days == DEFAULT_WINDOW,
         Audit.status == DONE,
         Audit.id != audited.audit_id,
     )
-    before = connection.scalar(query.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(1))
-    return before is None or audited.report.audit.metered_calls * 2 >= before
+    earlier = select(func.max(Audit.created_at)).where(
+        *own, Audit.created_at < func.now() - FIXED_AFTER
+    )
+    since = func.coalesce(earlier.scalar_subquery(), datetime.min.replace(tzinfo=UTC))
+    largest = select(func.max(Audit.records - Audit.included_calls))
+    most = connection.scalar(largest.where(*own, Audit.created_at >= since))
+    return most is None or audited.report.audit.metered_calls * 2 >= most
 
 
 def _move(

@@ -4,13 +4,16 @@ A table is complete before its first byte is sent: a failed query is an error, n
 and a slow client holds no connection. A file's name says that its days and times are in UTC.
 
 A large table is written by a process of its own (`server/large_tables.py`), because Python runs one
-thread at a time: writing it in a thread of the web process would hold up all other requests.
+thread at a time: writing it in a thread of the web process would hold up all other requests. An
+account has one at a time, of all web processes: another is refused at once, so that it can't take
+the turns of others, who wait for one.
 """
 
 import hashlib
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from subprocess import PIPE
 from tempfile import TemporaryFile
 from threading import Semaphore
@@ -21,7 +24,8 @@ from flask import Response, send_file
 from sqlalchemy.orm import Session
 
 from service.core.logs import get_logger
-from service.errors import InvalidRequestError, UnavailableError
+from service.errors import InvalidRequestError, RateLimitedError, UnavailableError
+from service.models.base import Lock, try_lock
 from service.reports.csv_table import spool_csv
 from service.web.http.current import current_config, current_session_factory, without_slot
 
@@ -31,17 +35,26 @@ XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet
 LARGE_LINES: Final = 2_000
 # The exit code of a process that wrote a message for the caller instead of the table.
 REJECTED: Final = 3
+# The same of one whose account has another table written.
+BUSY: Final = 4
 _TIMED_OUT: Final = -1
 _WRITE_SECONDS: Final = 300
 _WAIT_SECONDS: Final = 30
-# One at a time in each web process, so that the others have processors.
-_TURN: Final = Semaphore()
+# Of each web process. An account has one at most, so none keeps the others' from being free.
+_TURNS: Final = Semaphore(2)
+_RETRY_SECONDS: Final = 10
+_IN_PROGRESS: Final = "Another large export of your account is in progress. Try again when it ends."
 
+# Accounts with a table that this process has written or that waits for its turn.
+_accounts: Final = set[str]()
 _log = get_logger(__name__)
 
 
 class Table(Protocol):
     """A table of an account; msgspec encodes it for the process that writes it."""
+
+    @property
+    def account_id(self) -> str: ...
 
     @property
     def name(self) -> str: ...
@@ -61,9 +74,14 @@ class Table(Protocol):
 
 
 def send_table(table: Table) -> Response:
-    """Return the table as a file; raise `InvalidRequestError` if it doesn't fit into a sheet."""
+    """Return the table as a file; raise `InvalidRequestError` if it doesn't fit into a sheet.
+
+    Raise `RateLimitedError` if it is large and another of the account is being written.
+    """
     with current_session_factory()() as session:
         is_large = table.has_more_lines(session, LARGE_LINES)
+        if is_large and not try_lock(session, Lock.LARGE_EXPORTS, table.account_id):
+            raise RateLimitedError(_IN_PROGRESS, _RETRY_SECONDS)
         file = None if is_large else write_table(table, session)
     file = file or _write_elsewhere(table)
     is_csv = table.ending == CSV
@@ -96,18 +114,16 @@ def _write_elsewhere(table: Table) -> IO[bytes]:
     job = msgspec.json.encode((current_config(), table))
     file = TemporaryFile()  # noqa: SIM115  # the response closes it
     try:
-        with without_slot():
-            if not _TURN.acquire(timeout=_WAIT_SECONDS):
-                raise UnavailableError
+        with without_slot(), _turn(table.account_id):
             try:
                 code = _run(command, job, file)
             except subprocess.TimeoutExpired:
                 code = _TIMED_OUT
-            finally:
-                _TURN.release()
         file.seek(0)
         if code == REJECTED:
             raise InvalidRequestError(file.read().decode())
+        if code == BUSY:  # the requests came at once, to several processes
+            raise RateLimitedError(_IN_PROGRESS, _RETRY_SECONDS)
         if code:
             _log.error("large_table_failed", table=table.name, code=code)
             raise UnavailableError
@@ -115,6 +131,23 @@ def _write_elsewhere(table: Table) -> IO[bytes]:
         file.close()
         raise
     return file
+
+
+@contextmanager
+def _turn(account_id: str) -> Iterator[None]:
+    """Wait for a turn; raise `RateLimitedError` if the account has one or waits for it."""
+    if account_id in _accounts:
+        raise RateLimitedError(_IN_PROGRESS, _RETRY_SECONDS)
+    _accounts.add(account_id)
+    try:
+        if not _TURNS.acquire(timeout=_WAIT_SECONDS):
+            raise UnavailableError
+        try:
+            yield
+        finally:
+            _TURNS.release()
+    finally:
+        _accounts.discard(account_id)
 
 
 def _run(command: Sequence[str], job: bytes, output: IO[bytes]) -> int:

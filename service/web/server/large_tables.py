@@ -12,9 +12,10 @@ import msgspec
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
 from service.errors import InvalidRequestError
+from service.models.base import Lock, try_lock
 from service.web.http.finding_tables import FindingTable
 from service.web.http.spend_tables import SpendTable
-from service.web.http.tables import REJECTED, write_table
+from service.web.http.tables import BUSY, REJECTED, write_table
 
 _NICENESS = 5  # below the web processes, whose clients wait for less
 
@@ -25,6 +26,9 @@ def main() -> None:
         sys.stdin.buffer.read(), type=tuple[Config, SpendTable | FindingTable]
     )
     with make_session_factory(make_engine(config))() as session:
+        # Until this process ends, however it does.
+        if not try_lock(session, Lock.LARGE_EXPORTS, table.account_id, until_closed=True):
+            sys.exit(BUSY)
         try:
             file = write_table(table, session)
         except InvalidRequestError as error:  # more rows than a sheet has

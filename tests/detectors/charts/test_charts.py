@@ -144,6 +144,7 @@ def test_days_without_calls_are_gaps_and_in_no_table() -> None:
     assert [row[:2] for row in chart.rows] == [("Feb 1, 2026", "$1.00"), ("Feb 5, 2026", "$3.00")]
     assert chart.columns[2:] == ("All models",)
     assert chart.summary == "$4.00 in 5 days; peak: $3.00 on Feb 5, 2026."
+    assert [text for text in _texts(chart) if "UTC" in text] == ["Feb 1, 2026 (UTC)"]
 
 
 def test_entries_that_are_not_drawn_are_summed() -> None:

@@ -180,8 +180,26 @@ chat = ["azure", "gpt-4o"]
     assert "Line 2: overrides.openai.gpt-5.4.input_mtok: expected US dollars" in str(
         warnings(report)
     )
-    for bad in ("not toml", "[" * 50_000, _dated(_days(MAX_TERMS + 1))):
+    for bad in ("not toml", "[" * 50_000):
         assert len(PriceBook().with_stored_toml(bad).excluded) == 1
+
+
+def test_terms_that_were_stored_before_there_were_limits_of_their_number_apply() -> None:
+    days = _days(MAX_TERMS + 1)
+    names = "[aliases.x]\n" + _names(MAX_TERMS + 1)
+    for stored in (_dated(days[: MAX_DATES + 1]), _dated(days), names):
+        with pytest.raises(PriceTermsError, match="expected at most"):
+            PriceBook.from_toml(stored)
+        assert PriceBook().with_stored_toml(stored).excluded == ()
+    book = PriceBook().with_stored_toml(_dated(days))
+    assert len(book.negotiated) == len(days)
+    call = {"provider": "openai", "model": "gpt-4o", "prompt_tokens": 1_000_000}
+    calls = [
+        {"ts": f"{day}T12:00:00Z", "completion_tokens": 0, **call}
+        for day in (days[-1], days[-1] + timedelta(days=1))
+    ]
+    report = detectors.audit(calls, prices=book)
+    assert [float(each.spend_usd) for each in report.spend_by_day] == [2.25, 2.5]
 
 
 def test_equal_terms_are_written_alike_without_comments() -> None:

@@ -120,7 +120,7 @@ def test_warnings_say_what_limits_the_figures_and_what_to_do() -> None:
         "Monthly figures are rough",
         "12.5% of the spend is of calls on a flat-rate plan",
         "1 call to 1 model has no known price",
-        "2 calls are more than 30 days away from all others (Jan 1, 2001), counted in total",
+        "2 calls are more than 30 days away from all others (Jan 1, 2001, UTC), counted in total",
         "1 call has more cached tokens than prompt tokens.",
         "54% of your spend has no tag or endpoint",
         "9,812 tags were used only once.",

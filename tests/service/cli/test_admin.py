@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from service.models import (
     Account,
     AdminAction,
     Audit,
+    CallFile,
     EarlyAccess,
     Mail,
     Passkey,
@@ -106,7 +107,7 @@ def test_rerun(run: Run, committed: Session, audit: Audit) -> None:
 def test_rerun_takes_all_that_failed_since_a_time(
     run: Run, committed: Session, audit: Audit, blobs: Path
 ) -> None:
-    """Not older ones, not those of accounts, and not those whose records are gone."""
+    """Not older ones, and not those whose records are gone; of accounts, those of the latest."""
     own = {"account_id": audit.account_id, "status": "failed", "attempts": 3, "error": "gave up"}
 
     def add(minutes: int, source: str = "ingest", *, has_blob: bool = True) -> Audit:
@@ -120,9 +121,19 @@ def test_rerun_takes_all_that_failed_since_a_time(
 
     failed = [add(minutes) for minutes in range(30)]
     kept = [add(95), add(5, "account"), add(5, has_blob=False)]
+    kept[1].window_days = 30
+    days = {"first_day": date(2026, 3, 1), "last_day": date(2026, 3, 1)}
+    counts = {"calls": 7, "bytes": 1, "imports": 1, "duplicates": 0, "level": 0}
+    committed.add(
+        CallFile(account_id=audit.account_id, blob_key="store/a.parquet", **days, **counts)
+    )
     committed.commit()
     result = run("rerun", "--failed-since", "90m", "--json")
-    assert json.loads(result.stdout) == {"queued": 30, "purged": 1}
+    assert json.loads(result.stdout) == {"queued": 31, "purged": 1}
+    of_account = select(Audit).where(Audit.source == "account", Audit.status == "queued")
+    (new,) = committed.scalars(of_account).all()
+    assert (new.account_id, new.window_days, new.records) == (audit.account_id, 30, 7)
+    assert _acts(committed, new.id) == [("rerun", "command")]
     committed.expire_all()
     assert {row.status for row in failed} == {"queued"}
     assert {row.attempts - row.uncounted_attempts for row in failed} == {0}

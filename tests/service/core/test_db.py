@@ -24,6 +24,7 @@ from service.web.http.current import get_session, init_current
 from tests.databases import migrate_as_owner
 from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
+from tests.silent_postgres import running_silent_postgres
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgresql+psycopg2", "postgres"])
@@ -91,6 +92,36 @@ def test_a_statement_that_takes_too_long_is_ended(config: Config) -> None:
     with pytest.raises(OperationalError, match="statement timeout"), engine.connect() as connection:
         connection.execute(text("SELECT pg_sleep(5)"))
     engine.dispose()
+
+
+@pytest.mark.parametrize("is_lent", [True, False], ids=["in a request", "between requests"])
+def test_a_database_that_falls_silent_is_unavailable_within_seconds(
+    own_database: Config,
+    own_sessions: "sessionmaker[Session]",
+    monkeypatch: pytest.MonkeyPatch,
+    is_lent: bool,
+) -> None:
+    """It takes connections and answers nothing, as one that stands still or is unreachable.
+
+    Without bounds, the test would wait for as long.
+    """
+    monkeypatch.setattr(db, "_ASK_SECONDS", 60.0 if is_lent else -1.0)
+    tenant = add_tenant(own_sessions)
+    with running_silent_postgres(own_database.database_url) as (between, url):
+        app = create_app(
+            replace(own_database, database_url=url, database_statement_timeout_seconds=1.0)
+        )
+        client = app.test_client()
+        assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+        between.is_silent = True
+        for _ in range(2):  # with a connection that was open, and with a new one
+            began = time.monotonic()
+            response = client.post(INGEST, json=batch(), headers=tenant.writes)
+            error_of(response, 503, "unavailable")
+            assert int(response.headers["Retry-After"]) >= 1
+            assert time.monotonic() - began < 30
+        between.is_silent = False
+        assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
 
 
 def test_connections_that_were_cut_are_replaced_before_they_are_lent(

@@ -2,10 +2,12 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
+from tempfile import gettempdir
 from threading import Event
 from typing import Any
 
@@ -27,6 +29,7 @@ from service.jobs.transactions import transact as real
 from service.models import Audit
 from service.models.audits.leases import fail_exhausted, list_queued, postpone_audit
 from service.models.base import utc_now
+from service.models.calls.account_audits import queue_account_audit
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.sweeper import Sweeper
 from tests.worker.support.claims import claim_audit
@@ -173,6 +176,44 @@ def test_what_may_be_an_audits_own_fault_counts_after_ten_outages(
         with pytest.raises(type(error)):
             run_audit(audit_id)
     assert load(engine, audit_id).status == "failed"
+
+
+def test_audits_wait_for_a_disk_that_is_not_mounted(
+    engine: Engine, config: Config, new_audit: Callable[[], str], tmp_path: Path
+) -> None:
+    """All blobs are missing, which looks like one blob of each audit."""
+    done, waiting = new_audit(), new_audit()
+    run_audit(done)
+    with engine.begin() as connection:
+        of_account = queue_account_audit(connection, load(engine, done).account_id, 30)
+    assert of_account is not None
+    mounted, elsewhere = tmp_path / "blobs", tmp_path / "elsewhere"
+    mounted.rename(elsewhere)
+    mounted.mkdir()  # the folder below it
+    for audit_id in (waiting, of_account):
+        with engine.begin() as connection:  # those in doubt have ended
+            connection.execute(update(Audit).where(Audit.id == audit_id).values(outages=10))
+        run_audit(audit_id)
+        assert (load(engine, audit_id).status, _counted(engine, audit_id)) == ("queued", 0)
+    _end_pauses(engine)
+    mounted.rmdir()
+    elsewhere.rename(mounted)
+    for audit_id in (waiting, of_account):
+        run_audit(audit_id)
+        assert load(engine, audit_id).status == "done"
+
+
+def test_a_disk_of_temporary_files_that_others_fill_is_an_outage_for_certain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of the job are gone, and the disk is as full as before."""
+    full, usage = OSError(errno.ENOSPC, "full"), shutil.disk_usage(gettempdir())
+    own = find_outage(full)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=4_096))
+    others = find_outage(full)
+    assert own is not None
+    assert others is not None
+    assert (own.is_certain, others.is_certain) == (False, True)
 
 
 def test_a_bad_log_is_refused_and_an_outage_behind_it_is_not(

@@ -169,5 +169,18 @@ def test_positions_are_the_order_in_which_workers_claim(engine: Engine, queue: Q
     assert claim(engine) == expected[1:2]
 
 
+def test_an_audit_that_pauses_after_an_outage_has_a_position_too(
+    engine: Engine, queue: Queue
+) -> None:
+    paused, ready = queue("a", 3), queue("b", 2)
+    (batch,) = queue("c", source="upload")
+    with engine.begin() as connection:
+        later = datetime.now(UTC) + timedelta(minutes=1)
+        own = update(Audit).where(Audit.id.in_(paused))
+        connection.execute(own.values(outages=5, resume_at=later))
+    assert positions(engine, [*ready, batch]) == [0, 2, 1]
+    assert positions(engine, paused) == [0, 3, 5]
+
+
 def _is_queued(engine: Engine, audit_id: str) -> bool:
     return scalar(engine, select(Audit.status).where(Audit.id == audit_id)) == "queued"

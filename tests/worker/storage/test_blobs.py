@@ -1,6 +1,7 @@
 """Blobs on files, and the same guarantees of the S3 store with a store in memory."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from obstore.store import MemoryStore
 
-from service.core.blobs import BlobNotFoundError, BlobStore, S3Blobs
+from service.core.blobs import BlobError, BlobNotFoundError, BlobStore, S3Blobs
 
 KEY = "raw/0123456789abcdef.jsonl"
 
@@ -77,6 +78,33 @@ def test_delete_may_come_twice(blobs: BlobStore) -> None:
     blobs.delete(KEY)
     blobs.delete(KEY)
     assert not blobs.exists(KEY)
+
+
+def test_a_process_writes_nothing_where_its_disk_was_mounted(tmp_path: Path) -> None:
+    """The disk would hide it once it is mounted again, and an accepted batch with it."""
+    folder, elsewhere = tmp_path / "blobs", tmp_path / "elsewhere"
+    blobs = BlobStore.from_url(folder.as_uri())
+    blobs.put(KEY, b"one")
+    folder.rename(elsewhere)
+    folder.mkdir()
+    with pytest.raises(BlobError, match="has lost its disk"):
+        blobs.put(KEY, b"two")
+    with pytest.raises(BlobError, match="has lost its disk"):
+        blobs.is_usable()
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    elsewhere.rename(folder)
+    assert blobs.get(KEY) == b"one"
+    assert blobs.is_usable()
+
+
+def test_a_look_at_the_storage_writes_few_bytes(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 1_024, hard))
+    try:
+        assert BlobStore.from_url(tmp_path.as_uri()).is_usable()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_it_says_whether_it_is_usable(blobs: BlobStore) -> None:

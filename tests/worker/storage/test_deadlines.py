@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from service.core.blobs import BlobError, BlobNotFoundError, BlobStore, ScratchTooSmallError
-from tests.worker.support.faulty_s3 import BUSY, RESETS, SILENT, SLOW, WORKS, FaultyS3, running_s3
+from tests.worker.support.faulty_s3 import (
+    BUSY,
+    GONE,
+    RESETS,
+    SILENT,
+    SLOW,
+    WORKS,
+    FaultyS3,
+    running_s3,
+)
 
 KEY = "raw/0123456789abcdef.jsonl"
 OPERATIONS: dict[str, Callable[[BlobStore], object]] = {
@@ -105,6 +114,14 @@ def test_an_endpoint_that_does_not_listen_has_a_reason(
     monkeypatch.delenv("AWS_ALLOW_HTTP")
     with pytest.raises(BlobError, match="set AWS_ALLOW_HTTP=true"):
         BlobStore.from_url("s3://bucket/prefix").exists(KEY)
+
+
+def test_a_bucket_that_is_gone_is_no_missing_blob(s3: FaultyS3, blobs: BlobStore) -> None:
+    s3.state = GONE
+    for look in (lambda: blobs.get(KEY), blobs.is_usable):
+        with pytest.raises(BlobError, match="the bucket doesn't exist") as caught:
+            look()
+        assert not isinstance(caught.value, BlobNotFoundError)
 
 
 def test_copies_that_can_never_fit_are_no_outage(

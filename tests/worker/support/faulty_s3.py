@@ -18,6 +18,7 @@ from uuid import uuid4
 from xml.sax.saxutils import escape
 
 WORKS, SILENT, SLOW, RESETS, BUSY = "works", "silent", "slow", "resets", "responds 503"
+GONE: Final = "is deleted"
 FAULTS: Final = (SILENT, SLOW, RESETS, BUSY)
 SLOW_SECONDS: Final = 1.5
 _BUCKET: Final = "bucket"
@@ -89,6 +90,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if state == BUSY:
             self._answer(503, b"<Error><Code>SlowDown</Code></Error>")
+            return
+        if state == GONE:
+            self._answer(404, b"<Error><Code>NoSuchBucket</Code></Error>")
             return
         parts = urlsplit(self.path)
         query = parse_qs(parts.query, keep_blank_values=True)

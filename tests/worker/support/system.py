@@ -110,13 +110,18 @@ class System(Records, Jobs):
         return self.folder / "blobs"
 
     @property
+    def database_url(self) -> str:
+        """The address that the processes get."""
+        return self.servers.database_url
+
+    @property
     def environment(self) -> dict[str, str]:
         return {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
             "AUDIT_CONTROL": str(self.control),
             "SECRET_KEY": "not-a-secret-" * 4,
-            "DATABASE_URL": self.servers.database_url,
+            "DATABASE_URL": self.database_url,
             "REDIS_URL": self.servers.redis_url,
             "STORAGE_URL": self.blobs.as_uri(),
             "OUTBOX_FOLDER": str(self.folder / "outbox"),

@@ -28,6 +28,8 @@ OK, DOWN = "ok", "down"
 # Ingest works without Redis: queued audits wait in PostgreSQL for the sweeper.
 _NEEDED_FOR_TRAFFIC: Final = ("database", "storage")
 _FRESH_SECONDS: Final = 1.0
+# The storage is asked less often while it works, because each look writes a file or is paid for.
+_STORAGE_SECONDS: Final = 3.0
 # A component that takes longer is down. Those who ask whether the process is alive wait no longer.
 _PROBE_SECONDS: Final = 2.0
 # Proxies add these, so a request with one of them comes from another machine.
@@ -40,13 +42,14 @@ blueprint = Blueprint("health", __name__, description="Liveness and readiness.")
 
 @dataclass
 class Health:
-    """Cache the components' states for one second.
+    """Cache the components' states for one second, and that the storage works for three.
 
     Each probe has a thread, which goes on after the deadline; until it ends, no other begins.
     """
 
     probes: dict[str, Callable[[], bool]]
     _running: dict[str, Future[bool]] = field(default_factory=dict)
+    _storage_until: float = 0.0
     _states: dict[str, str] = field(default_factory=dict)
     _checked_at: float = -_FRESH_SECONDS
     _lock: Lock = field(default_factory=Lock)
@@ -59,9 +62,14 @@ class Health:
             return self._states
 
     def _check(self) -> dict[str, str]:
+        now, known = time.monotonic(), self._states
         for name, probe in self.probes.items():
+            if name == "storage" and known.get(name) == OK and now < self._storage_until:
+                continue
             if name not in self._running or self._running[name].done():
                 self._running[name] = _start(probe)
+                if name == "storage":
+                    self._storage_until = now + _STORAGE_SECONDS
         wait(self._running.values(), _PROBE_SECONDS)
         running = {name: self._running[name] for name in self.probes}
         return {n: OK if each.done() and each.result() else DOWN for n, each in running.items()}

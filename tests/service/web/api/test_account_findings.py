@@ -292,7 +292,7 @@ def test_a_finding_has_a_page_with_its_life(owner: Browser, add: Add, sessions: 
         f"{owner.email} assigned it to Dana",
         "changed the note to: Line 1",
         f"{owner.email} changed the state from open to dismissed : Intended",
-        "$0.00 in the latest of 3 audits; peak: $7.50 on Oct 8, 2026.",
+        "$0.00 in the latest of 3 audits; peak: $7.50 on Oct 8, 2026 (UTC).",
         "Oct 8, 2026 $7.50",
     ):
         assert expected in words, expected

@@ -1,18 +1,22 @@
 """Large tables are written by another process: the same bytes, while other requests run."""
 
+import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import BytesIO
 from subprocess import TimeoutExpired
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from flask import Flask, Response
+from flask import Flask, Response, copy_current_request_context
 
 from service.app import create_app
 from service.config import Config
-from service.errors import InvalidRequestError, UnavailableError
+from service.errors import InvalidRequestError, RateLimitedError, UnavailableError
+from service.models.base import Lock, try_lock
 from service.models.calls.finding_list import FindingFilter
 from service.models.calls.spend import Selection
 from service.reports import csv_table, workbook
@@ -133,5 +137,64 @@ def test_what_another_process_rejects_or_cannot_write_is_an_error(
     with pytest.raises(UnavailableError):
         tables.send_table(table)
     monkeypatch.setattr(tables, "_WAIT_SECONDS", 0)
-    with tables._TURN, pytest.raises(UnavailableError):
+    with tables._TURNS, tables._TURNS, pytest.raises(UnavailableError):
         tables.send_table(table)
+    assert not tables._accounts
+
+
+@pytest.fixture
+def other_id(own_sessions: "sessionmaker[Session]") -> str:
+    return add_tenant(own_sessions).account_id
+
+
+@pytest.mark.usefixtures("app")
+def test_an_account_that_exports_again_and_again_takes_no_turn_of_others(
+    account_id: str, other_id: str, wanted: Selection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first export takes as long as the test; others are refused at once."""
+    monkeypatch.setattr(tables, "LARGE_LINES", -1)
+    has_begun, may_end = Event(), Event()
+
+    def run(*_: Any) -> int:
+        return 0
+
+    def hold(*_: Any) -> int:
+        has_begun.set()
+        return 0 if may_end.wait(60) else tables.REJECTED
+
+    monkeypatch.setattr(tables, "_run", hold)
+    send = copy_current_request_context(tables.send_table)
+    own = SpendTable(account_id=account_id, wanted=wanted)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(send, own)
+        assert has_begun.wait(60)
+        monkeypatch.setattr(tables, "_run", run)
+        began = time.monotonic()
+        for _ in range(20):
+            with pytest.raises(RateLimitedError) as refused:
+                tables.send_table(own)
+        assert time.monotonic() - began < tables._WAIT_SECONDS
+        assert int(refused.value.headers["Retry-After"]) > 0
+        tables.send_table(SpendTable(account_id=other_id, wanted=wanted)).close()
+        may_end.set()
+        first.result().close()
+    tables.send_table(own).close()
+
+
+@pytest.mark.usefixtures("app")
+def test_an_account_has_one_large_export_of_all_web_processes(
+    account_id: str,
+    wanted: Selection,
+    own_sessions: "sessionmaker[Session]",
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = SpendTable(account_id=account_id, wanted=wanted)
+    monkeypatch.setattr(tables, "LARGE_LINES", -1)
+    with own_sessions() as elsewhere:
+        assert try_lock(elsewhere, Lock.LARGE_EXPORTS, account_id)
+        with monkeypatch.context() as before:
+            before.setattr(tables, "_run", None)  # no process is started
+            with pytest.raises(RateLimitedError):
+                tables.send_table(table)
+        with pytest.raises(RateLimitedError):  # if both ask before either has begun
+            tables._write_elsewhere(table)

@@ -73,6 +73,21 @@ def test_it_shows_the_number_of_audits_ahead(
         assert expected in words(show(client, person, audit_id))
 
 
+def test_an_audit_that_an_outage_interrupted_says_so(
+    client: FlaskClient, person: Person, sessions: Sessions
+) -> None:
+    later = utc_now() + timedelta(minutes=1)
+    paused = {"status": "queued", "outages": 3, "resume_at": later}
+    first = add_run(
+        sessions, person.account_id, created_at=utc_now() - timedelta(days=4001), **paused
+    )
+    audit_id = add_run(sessions, person.account_id, **paused)
+    text = words(show(client, person, audit_id))
+    assert "An outage on our side interrupted this audit. It continues automatically." in text
+    assert "next in the queue" not in text
+    assert "next in the queue" in words(show(client, person, first))
+
+
 def test_a_running_audit_is_asked_for_again_with_scripts_and_without(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:

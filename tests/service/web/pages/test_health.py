@@ -1,6 +1,8 @@
 """/healthz and /readyz."""
 
 import resource
+import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
@@ -108,16 +110,41 @@ def test_a_component_that_is_down_decides_whether_traffic_should_come(
 
 
 def test_a_full_disk_is_not_ready(share_app: Callable[..., Flask]) -> None:
-    """A limit on the size of files stands for the disk."""
+    """A limit on the size of files stands for a quota."""
     client = share_app().test_client()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (512 * 1024, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_024, hard))
     try:
         full = client.get("/readyz")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (full.status_code, full.get_json()["components"]["storage"]) == (503, "down")
     assert wait_until(lambda: client.get("/readyz").status_code == 200)
+
+
+def test_a_disk_without_room_is_not_ready(
+    share_app: Callable[..., Flask], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=512 * 1_024))
+    assert share_app().test_client().get("/readyz").status_code == 503
+
+
+def test_the_storage_is_asked_every_few_seconds_however_many_ask(
+    app: Flask, client: FlaskClient
+) -> None:
+    health, asked = app.extensions["health"], list[float]()
+    probe = health.probes["storage"]
+
+    def ask() -> bool:
+        asked.append(time.monotonic())
+        return bool(probe())
+
+    health.probes = {**health.probes, "storage": ask}
+    for _ in range(20):
+        health._checked_at = -1.0
+        assert client.get("/readyz").status_code == 200
+    assert len(asked) <= 1 + (time.monotonic() - asked[0]) // 3
 
 
 def test_a_component_that_hangs_holds_nobody(
@@ -133,7 +160,7 @@ def test_a_component_that_hangs_holds_nobody(
 
     health.probes = {**health.probes, "storage": hang}
     for _ in range(3):
-        health._checked_at = -1.0
+        health._checked_at = health._storage_until = -1.0
         states = client.get("/healthz").get_json()["components"]
         assert states == {"database": "ok", "redis": "ok", "storage": "down"}
     assert asked == ["storage"]

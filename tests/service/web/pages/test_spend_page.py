@@ -128,7 +128,7 @@ def test_the_chart_has_a_column_per_day_with_its_values_and_one_series_for_the_o
     assert len(re.findall('<li tabindex="0">', chart)) == 7
     assert '<b>Mar 1, 2026</b> <span class="sum">$42.00</span>' in chart
     assert "<bdi>3 other routes</bdi>" in chart
-    assert "$43.50 in 7 days; peak: $42.00 on Mar 1, 2026." in chart
+    assert "$43.50 in 7 days; peak: $42.00 on Mar 1, 2026 (UTC)." in chart
     assert re.findall("<li>(Mar [0-9]+)</li>", chart) == ["Mar 1", "Mar 3", "Mar 5", "Mar 7"]
     assert '<th scope="col">Day (UTC)</th>' in chart
     weekly = _chart(ada.get("/spend?from=2026-01-01&to=2026-03-31"))

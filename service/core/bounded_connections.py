@@ -1,0 +1,116 @@
+"""Connections to PostgreSQL that end if the server stays silent.
+
+It ends slow statements itself (`statement_timeout`). But one that stands still, or that the network
+no longer reaches, does not, and the driver would wait for as long.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from psycopg2.extensions import connection, cursor
+
+_LOOK_SECONDS: Final = 0.25
+# What the driver may take to send a statement for each of many rows, without us between them.
+_ROWS_SECONDS: Final = 60.0
+
+
+class _Watch:
+    """Shut down the connections that wait too long; a thread looks at those of this process."""
+
+    def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        # The lock keeps a number from being closed, and given to another file, as it is shut down.
+        self._lock = threading.Lock()
+        self._late_at: dict[int, float] = {}
+        self._is_running = False
+
+    def wait(self, waiting: connection, seconds: float, ask: Callable[..., Any], *sent: Any) -> Any:
+        """Return what the driver returns; let it fail if there is no answer in time."""
+        if waiting.closed:
+            return ask(*sent)
+        number = waiting.fileno()
+        with self._lock:
+            self._late_at[number] = time.monotonic() + seconds
+            if not self._is_running:
+                self._is_running = True
+                threading.Thread(target=self._run, name="database", daemon=True).start()
+        try:
+            return ask(*sent)
+        finally:
+            with self._lock:
+                self._late_at.pop(number, None)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            with self._lock:
+                now = time.monotonic()
+                for number in [each for each, at in self._late_at.items() if at < now]:
+                    del self._late_at[number]
+                    with suppress(OSError), socket.socket(fileno=os.dup(number)) as late:
+                        late.shutdown(socket.SHUT_RDWR)
+
+
+_watch: Final = _Watch()
+
+
+class BoundedConnection(connection):
+    """A connection that is lost if the server takes longer than `seconds` for an answer."""
+
+    seconds = 10.0
+
+    @classmethod
+    def within(cls, seconds: float) -> "Callable[..., BoundedConnection]":
+        """Return a factory for the driver."""
+
+        def connect(*address: Any, **options: Any) -> BoundedConnection:
+            made = cls(*address, **options)
+            made.seconds = seconds
+            return made
+
+        return connect
+
+    def commit(self) -> None:
+        _watch.wait(self, self.seconds, super().commit)
+
+    def rollback(self) -> None:
+        _watch.wait(self, self.seconds, super().rollback)
+
+    def cursor(self, *name: Any, **options: Any) -> Any:
+        kind = _NamedCursor if name or options.get("name") else _Cursor
+        return super().cursor(*name, **{"cursor_factory": kind, **options})
+
+
+class _Cursor(cursor):
+    connection: BoundedConnection
+
+    def wait(self, ask: Callable[..., Any], *sent: Any) -> Any:
+        return _watch.wait(self.connection, self.connection.seconds, ask, *sent)
+
+    def execute(self, *sent: Any) -> None:
+        self.wait(super().execute, *sent)
+
+    def executemany(self, *sent: Any) -> None:
+        seconds = max(self.connection.seconds, _ROWS_SECONDS)
+        _watch.wait(self.connection, seconds, super().executemany, *sent)
+
+
+class _NamedCursor(_Cursor):
+    """A cursor of the server's, which is asked for each of its parts."""
+
+    def fetchone(self) -> Any:
+        return self.wait(super().fetchone)
+
+    def fetchmany(self, *size: Any) -> Any:
+        return self.wait(super().fetchmany, *size)
+
+    def fetchall(self) -> Any:
+        return self.wait(super().fetchall)
