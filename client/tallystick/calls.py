@@ -91,19 +91,21 @@ class Call:
         """Find the usage in a stream event or a whole response."""
         members = members_of(item)
         answer_id = members.get("id")
-        if self._is_background:
-            self._created_id = _text_or_none(answer_id)
         usage, is_partial = members.get("usage"), False
         if usage is None:
             holder = members.get("response") or members.get("x_groq")
             is_partial = holder is None  # a message that has only begun
             members = members_of(members.get("message") if is_partial else holder)
             usage = members.get("usage")
+            answer_id = answer_id or members.get("id")
+        if self._is_background:  # a stream's first event has the response, and so its ID
+            self._created_id = _text_or_none(answer_id) or self._created_id
         if usage is not None:
-            self._is_partial = is_partial
+            self._is_partial = is_partial or (
+                self._is_stream and _is_unfinished(members.get("choices"))
+            )
             if self.endpoint == "responses":
                 self.status = _STATUSES.get(str(members.get("status")))
-            answer_id = answer_id or members.get("id")
             self.take(usage, members.get("model"), members.get("service_tier"), answer_id, members)
 
     def take(
@@ -137,6 +139,13 @@ class Call:
         """Keep the usage of a stream that says how many there are so far."""
         self.take(usage, model, **others)
         self._is_partial = is_partial
+
+    def take_chunk(self, usage: Any, chunk: Any) -> None:
+        """Take the usage of a completion's chunk; some servers count so far in each of them."""
+        read = chunk.__dict__.get
+        self.take(usage, chunk.model, read("service_tier"), read("id"))
+        choices = chunk.choices
+        self._is_partial = bool(choices) and _is_unfinished(choices)
 
     def take_metrics(self, numbers: dict[str, Any]) -> None:
         """Keep what a host counts of an answer; it counts if the answer itself has no usage."""
@@ -281,9 +290,11 @@ class Call:
         """Check whether there are counts that were not counted before."""
         background, response_id = self.capture.background, self._response_id
         if response_id is not None:
-            return background.is_new(response_id, has_usage=has_usage) and has_usage
+            created_at = (self._beside or {}).get("created_at")
+            is_new = background.is_new(response_id, has_usage=has_usage, created_at=created_at)
+            return is_new and has_usage
         if self._is_background:
-            background.expect(self._created_id)
+            background.expect(self._created_id, self._started_at)
         else:
             self.capture.miss(self.endpoint)
         return False
@@ -311,6 +322,11 @@ def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
 def _has_numbers(usage: Any) -> bool:
     """Check that a usage is not an empty one, which some servers end a stream with."""
     return any(type(value) in (int, float) for value in members_of(usage).values())
+
+
+def _is_unfinished(choices: Any) -> bool:
+    """Check for a chunk of an answer that nothing has ended yet."""
+    return any(members_of(each).get("finish_reason") is None for each in choices or ())
 
 
 def _has_tools(beside: dict[str, Any] | None) -> bool:

@@ -52,13 +52,13 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        read = item.__dict__.get
-                        call.take(usage, item.model, read("service_tier"), read("id"))
+                        call.take_chunk(usage, item)
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
                 note_fault()
             yield item
+        call.is_whole()
     except Exception:
         call.status = "error"
         raise
@@ -91,13 +91,13 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        read = item.__dict__.get
-                        call.take(usage, item.model, read("service_tier"), read("id"))
+                        call.take_chunk(usage, item)
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
                 note_fault()
             yield item
+        call.is_whole()
     except Exception:
         call.status = "error"
         raise

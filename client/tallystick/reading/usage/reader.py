@@ -127,11 +127,11 @@ def names_of(unknown: Mapping[str, Any]) -> str | None:
 
 
 def largest_of(unknown: Mapping[str, Any]) -> int | None:
-    """Return the largest unknown number, as a count."""
+    """Return the largest unknown number, as a count; what is no number has none."""
     if not unknown:
         return None
-    largest = max(unknown.values())
-    return int(min(max(largest, 0), MAX_COUNT)) if largest == largest else 0
+    largest = max((value for value in unknown.values() if value == value), default=0)
+    return int(min(max(largest, 0), MAX_COUNT))
 
 
 def reading_of(record: Any) -> Reading:
