@@ -148,9 +148,7 @@ def _has_number(value: AnyValue, reading: Reading) -> bool:
     else:
         return False
     reading.spend(1 + len(inner))
-    return any(
-        each.int_value or each.double_value or _has_number(each, reading) for each in inner
-    )
+    return any(each.int_value or each.double_value or _has_number(each, reading) for each in inner)
 
 
 def _holds_text(value: AnyValue, reading: Reading) -> bool:

@@ -38,7 +38,8 @@ Case = dict[str, Any]
 CANARY: Final = "CANARY"
 TS: Final = 1_782_000_000
 COMPARED: Final = (
-    *("provider", "model", "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+    *("provider", "model", "prompt_tokens", "completion_tokens"),
+    *("cached_tokens", "cache_write_tokens"),
     *("cache_write_1h_tokens", "reasoning_tokens", "audio_prompt_tokens"),
     *("audio_completion_tokens", "image_prompt_tokens", "image_completion_tokens", "web_searches"),
     *("service_tier", "region", "units", "reported_usd"),
