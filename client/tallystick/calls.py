@@ -147,6 +147,22 @@ class Call:
         choices = chunk.choices
         self._is_partial = bool(choices) and _is_unfinished(choices)
 
+    def see_last(self, chunk: Any) -> None:
+        """Note that a stream of chunks has come to its end; never raises.
+
+        Moonshot has the usage in a choice of the last one.
+        """
+        try:
+            self._is_partial = False
+            if self._usage is None:
+                members = members_of(chunk)
+                for choice in members.get("choices") or ():
+                    usage = members_of(choice).get("usage")
+                    if usage is not None:
+                        self.take(usage, members.get("model"), None, members.get("id"))
+        except Exception:
+            note_fault()
+
     def take_metrics(self, numbers: dict[str, Any]) -> None:
         """Keep what a host counts of an answer; it counts if the answer itself has no usage."""
         self._metrics = numbers

@@ -188,3 +188,30 @@ def test_the_same_of_a_library_that_reads_lines(count: int, status: str | None) 
         next(lines)
     lines.close()
     assert statuses() == [status]
+
+
+def _count_in_a_choice(request: httpx2.Request) -> httpx2.Response:
+    """Answer as Moonshot does: https://platform.moonshot.ai/docs/api/chat."""
+    named = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "kimi"}
+    usage = {"prompt_tokens": 19, "completion_tokens": 13, "total_tokens": 32, "cached_tokens": 8}
+    said = {"index": 0, "delta": {"content": "x"}, "finish_reason": None}
+    last = {"index": 0, "delta": {}, "finish_reason": "stop", "usage": usage}
+    return offline.stream([("", {**named, "choices": [each]}) for each in (said, said, last)])
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_usage_in_a_choice_of_the_last_chunk_is_read(is_async: bool) -> None:
+    async def ask() -> None:
+        client = offline.async_openai_client.__wrapped__(_count_in_a_choice)
+        async for _ in await client.chat.completions.create(**STREAMED):
+            pass
+
+    if is_async:
+        offline.run(ask())
+    else:
+        client = offline.openai_client.__wrapped__(_count_in_a_choice)
+        assert len(list(client.chat.completions.create(**STREAMED))) == 3
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (19, 13)
+    assert (record["cached_tokens"], record["request_id"]) == (8, "chatcmpl-1")
+    assert "status" not in record

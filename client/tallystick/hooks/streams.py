@@ -46,6 +46,7 @@ def follow(call: Call, stream: Any) -> None:
 
 def _chunks(items: Any, call: Call) -> Iterator[Any]:
     """Watch completion chunks: all of one class, each may have a usage."""
+    item = None
     try:
         for item in items:
             try:
@@ -58,7 +59,7 @@ def _chunks(items: Any, call: Call) -> Iterator[Any]:
             except Exception:
                 note_fault()
             yield item
-        call.is_whole()
+        call.see_last(item)
     except Exception:
         call.status = "error"
         raise
@@ -85,6 +86,7 @@ def _events(items: Any, call: Call) -> Iterator[Any]:
 
 async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
     """Watch completion chunks; the event loop closes a dropped stream."""
+    item = None
     try:
         async for item in items:
             try:
@@ -97,7 +99,7 @@ async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
             except Exception:
                 note_fault()
             yield item
-        call.is_whole()
+        call.see_last(item)
     except Exception:
         call.status = "error"
         raise
