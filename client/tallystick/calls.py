@@ -23,7 +23,9 @@ _ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 _STATUSES = {"failed": "error", "cancelled": "cancelled"}
 
 # Calls of hosted tools in an answer that cost something beside its tokens.
-_TOOLS = frozenset(("web_search_call", "image_generation_call"))
+_TOOLS = frozenset(("web_search_call", "image_generation_call", "image_generation"))
+_COUNTED_BESIDE = ("tool_usage", "svg_usage", "created_at")
+_KEPT_OF_ITEMS = ("type", "status", "model", "svg_usage")
 _WITHOUT_OUTPUT = ("embeddings", "embed")
 
 _models: dict[str, str] = {}
@@ -132,6 +134,8 @@ class Call:
                 return
         self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
+            # A stream may stay open for long, and nothing of its text is kept.
+            self._beside = None if beside is None else _without_text(beside)
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
 
@@ -352,6 +356,28 @@ def _has_tools(beside: dict[str, Any] | None) -> bool:
     if beside.get("tool_usage") is not None:
         return True
     return any(members_of(item).get("type") in _TOOLS for item in beside.get("output") or ())
+
+
+def _without_text(beside: dict[str, Any]) -> dict[str, Any]:
+    """Return what is read of an answer beside its usage; of queries, whether they are the same."""
+    kept = {name: beside[name] for name in _COUNTED_BESIDE if beside.get(name) is not None}
+    for name in ("output", "tools"):
+        items = map(members_of, beside.get(name) or ())
+        kept[name] = [
+            {
+                **{each: item.get(each) for each in _KEPT_OF_ITEMS},
+                "action": {"type": members_of(item.get("action")).get("type", "search")},
+            }
+            for item in items
+            if item.get("type") in _TOOLS or item.get("svg_usage") is not None
+        ]
+    candidates = []
+    for candidate in map(members_of, beside.get("candidates") or ()):
+        found = members_of(candidate.get("grounding_metadata", candidate.get("groundingMetadata")))
+        queries = found.get("web_search_queries", found.get("webSearchQueries")) or ()
+        same = [str(hash(query)) for query in queries if isinstance(query, str) and query]
+        candidates.append({"grounding_metadata": {"web_search_queries": same}})
+    return {**kept, "candidates": candidates}
 
 
 def _counted(reading: Reading, tier: str | None) -> _Counted:
