@@ -206,5 +206,5 @@ def test_a_gemini_batch_whose_answers_are_in_a_file_is_missed_once() -> None:
     _get(_job(dest=SimpleNamespace(file_name="files/canary-7f3a")))
     stats = tallystick.stats()
     assert (queued(), stats["uncaptured"], stats["without_usage"]) == ([], {"batches": 1}, 1)
-    _get(_job(dest=7, name=["no name"]))
-    assert tallystick.stats()["faults"] == 2  # an unhashable name, twice
+    _get(_job(dest=SimpleNamespace(inlined_responses=[7]), name="b3", end_time="canary-7f3a"))
+    assert tallystick.stats()["faults"] == 1  # a time that is none; the job is counted once

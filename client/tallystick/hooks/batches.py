@@ -143,7 +143,7 @@ def _put(
             current.note_unknown(path, value)
         named = f"{answer_id}.{number + 1}" if number and answer_id else answer_id
         counts = (reading.prompt, reading.completion, reading.cached, reading.written)
-        parts = {**reading.parts, "service_tier": "batch", "region": reading.region}
+        parts: dict[str, Any] = {**reading.parts, "service_tier": "batch", "region": reading.region}
         if reading.units:
             parts["units"] = reading.units
         name = reading.model or model
@@ -177,7 +177,7 @@ def _count_job(resource: Any, job: Any) -> None:
     """Count the answers of a finished job once; a job that writes them to a file has none."""
     try:
         current, members = capture.active, members_of(job)
-        state, name = members.get("state"), members.get("name")
+        state, name = members.get("state"), str(members.get("name"))
         if current is None or getattr(state, "value", state) not in _SUCCEEDED or name in _read:
             return
         if len(_read) >= _REMEMBERED:
