@@ -43,6 +43,7 @@ USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
 .PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-drift usage-doors \
+	usage-libraries \
 	clean
 
 help: ## Show this help
@@ -191,8 +192,11 @@ usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, 
 	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
 	cp $(USAGE)/tables.py detectors/formats/json_logs/usage/
 
-usage-drift: $(DEV) ## Compare the names of usage fields with those of the installed libraries
+usage-drift: $(DEV) ## Compare the names of usage fields with those of providers' libraries
 	@$(BIN)/python -m tests.detectors.formats.usage.drift
+
+usage-libraries: $(DEV) ## Write the names of usage fields of libraries that aren't installed, from their locks
+	$(BIN)/python -m tests.detectors.formats.usage.drift --write
 
 usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
 	@$(BIN)/python -m examples.show_usage_doors

@@ -8,26 +8,30 @@ creation, which is kept in this process only.
 
 from __future__ import annotations
 
+from typing import Any
+
 _REMEMBERED = 1_024
+_CLOCKS_DIFFER = 300  # seconds
 
 
 class Background:
     def __init__(self) -> None:
         self._pending: dict[str, None] = {}
         self._counted: dict[str, None] = {}
-        self._unanswered = 0
+        self._unanswered: dict[float, None] = {}
 
-    def expect(self, response_id: str | None) -> None:
+    def expect(self, response_id: str | None, asked_at: float) -> None:
         """Note that this process created a background response whose usage is pending.
 
-        If its response was never parsed, the next unknown one that is fetched is taken for it.
+        If its response was never parsed, the next unknown one that is fetched and was created at
+        that time is taken for it.
         """
         if response_id is None:
-            self._unanswered += 1
+            _remember(self._unanswered, asked_at)
         else:
             _remember(self._pending, response_id)
 
-    def is_new(self, response_id: str, *, has_usage: bool) -> bool:
+    def is_new(self, response_id: str, *, has_usage: bool, created_at: object = None) -> bool:
         """Check if the fetched response should be counted now."""
         if response_id in self._counted:
             return False
@@ -36,14 +40,23 @@ class Background:
                 _remember(self._pending, response_id)
             return False
         was_pending = self._pending.pop(response_id, self) is None
-        if not was_pending and not self._unanswered:
+        if not was_pending and not self._was_asked_for(created_at):
             return False
-        self._unanswered = max(0, self._unanswered - 1)
         _remember(self._counted, response_id)
         return True
 
+    def _was_asked_for(self, created_at: object) -> bool:
+        """Check for a request at that time whose answer has not been seen, and forget it."""
+        if not isinstance(created_at, (int, float)):
+            return False
+        for asked_at in list(self._unanswered):
+            if abs(created_at - asked_at) <= _CLOCKS_DIFFER:
+                self._unanswered.pop(asked_at, None)
+                return True
+        return False
 
-def _remember(ids: dict[str, None], response_id: str) -> None:
-    if len(ids) >= _REMEMBERED:
-        ids.pop(next(iter(ids)), None)
-    ids[response_id] = None
+
+def _remember(keys: dict[Any, None], key: Any) -> None:
+    if len(keys) >= _REMEMBERED:
+        keys.pop(next(iter(keys)), None)
+    keys[key] = None

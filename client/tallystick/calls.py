@@ -23,7 +23,9 @@ _ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 _STATUSES = {"failed": "error", "cancelled": "cancelled"}
 
 # Calls of hosted tools in an answer that cost something beside its tokens.
-_TOOLS = frozenset(("web_search_call", "image_generation_call"))
+_TOOLS = frozenset(("web_search_call", "image_generation_call", "image_generation"))
+_COUNTED_BESIDE = ("tool_usage", "svg_usage", "created_at")
+_KEPT_OF_ITEMS = ("type", "status", "model", "svg_usage")
 _WITHOUT_OUTPUT = ("embeddings", "embed")
 
 _models: dict[str, str] = {}
@@ -91,19 +93,21 @@ class Call:
         """Find the usage in a stream event or a whole response."""
         members = members_of(item)
         answer_id = members.get("id")
-        if self._is_background:
-            self._created_id = _text_or_none(answer_id)
         usage, is_partial = members.get("usage"), False
         if usage is None:
             holder = members.get("response") or members.get("x_groq")
             is_partial = holder is None  # a message that has only begun
             members = members_of(members.get("message") if is_partial else holder)
             usage = members.get("usage")
+            answer_id = answer_id or members.get("id")
+        if self._is_background:  # a stream's first event has the response, and so its ID
+            self._created_id = _text_or_none(answer_id) or self._created_id
         if usage is not None:
-            self._is_partial = is_partial
+            self._is_partial = is_partial or (
+                self._is_stream and _is_unfinished(members.get("choices"))
+            )
             if self.endpoint == "responses":
                 self.status = _STATUSES.get(str(members.get("status")))
-            answer_id = answer_id or members.get("id")
             self.take(usage, members.get("model"), members.get("service_tier"), answer_id, members)
 
     def take(
@@ -130,6 +134,8 @@ class Call:
                 return
         self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
+            # A stream may stay open for long, and nothing of its text is kept.
+            self._beside = None if beside is None else _without_text(beside)
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
 
@@ -137,6 +143,29 @@ class Call:
         """Keep the usage of a stream that says how many there are so far."""
         self.take(usage, model, **others)
         self._is_partial = is_partial
+
+    def take_chunk(self, usage: Any, chunk: Any) -> None:
+        """Take the usage of a completion's chunk; some servers count so far in each of them."""
+        read = chunk.__dict__.get
+        self.take(usage, chunk.model, read("service_tier"), read("id"))
+        choices = chunk.choices
+        self._is_partial = bool(choices) and _is_unfinished(choices)
+
+    def see_last(self, chunk: Any) -> None:
+        """Note that a stream of chunks has come to its end; never raises.
+
+        Moonshot has the usage in a choice of the last one.
+        """
+        try:
+            self._is_partial = False
+            if self._usage is None:
+                members = members_of(chunk)
+                for choice in members.get("choices") or ():
+                    usage = members_of(choice).get("usage")
+                    if usage is not None:
+                        self.take(usage, members.get("model"), None, members.get("id"))
+        except Exception:
+            note_fault()
 
     def take_metrics(self, numbers: dict[str, Any]) -> None:
         """Keep what a host counts of an answer; it counts if the answer itself has no usage."""
@@ -281,9 +310,11 @@ class Call:
         """Check whether there are counts that were not counted before."""
         background, response_id = self.capture.background, self._response_id
         if response_id is not None:
-            return background.is_new(response_id, has_usage=has_usage) and has_usage
+            created_at = (self._beside or {}).get("created_at")
+            is_new = background.is_new(response_id, has_usage=has_usage, created_at=created_at)
+            return is_new and has_usage
         if self._is_background:
-            background.expect(self._created_id)
+            background.expect(self._created_id, self._started_at)
         else:
             self.capture.miss(self.endpoint)
         return False
@@ -313,6 +344,11 @@ def _has_numbers(usage: Any) -> bool:
     return any(type(value) in (int, float) for value in members_of(usage).values())
 
 
+def _is_unfinished(choices: Any) -> bool:
+    """Check for a chunk of an answer that nothing has ended yet."""
+    return any(members_of(each).get("finish_reason") is None for each in choices or ())
+
+
 def _has_tools(beside: dict[str, Any] | None) -> bool:
     """Check whether an answer has calls of tools that are billed beside its tokens."""
     if beside is None:
@@ -320,6 +356,28 @@ def _has_tools(beside: dict[str, Any] | None) -> bool:
     if beside.get("tool_usage") is not None:
         return True
     return any(members_of(item).get("type") in _TOOLS for item in beside.get("output") or ())
+
+
+def _without_text(beside: dict[str, Any]) -> dict[str, Any]:
+    """Return what is read of an answer beside its usage; of queries, whether they are the same."""
+    kept = {name: beside[name] for name in _COUNTED_BESIDE if beside.get(name) is not None}
+    for name in ("output", "tools"):
+        items = map(members_of, beside.get(name) or ())
+        kept[name] = [
+            {
+                **{each: item.get(each) for each in _KEPT_OF_ITEMS},
+                "action": {"type": members_of(item.get("action")).get("type", "search")},
+            }
+            for item in items
+            if item.get("type") in _TOOLS or item.get("svg_usage") is not None
+        ]
+    candidates = []
+    for candidate in map(members_of, beside.get("candidates") or ()):
+        found = members_of(candidate.get("grounding_metadata", candidate.get("groundingMetadata")))
+        queries = found.get("web_search_queries", found.get("webSearchQueries")) or ()
+        same = [str(hash(query)) for query in queries if isinstance(query, str) and query]
+        candidates.append({"grounding_metadata": {"web_search_queries": same}})
+    return {**kept, "candidates": candidates}
 
 
 def _counted(reading: Reading, tier: str | None) -> _Counted:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # A call of any other endpoint that has no usage costs no tokens.
 BILLED_BY_TOKENS = (
     *("chat/completions", "completions", "responses", "embeddings", "messages"),
-    *("converse", "invoke", "generateContent", "chat", "conversations", "interactions"),
+    *("converse", "invoke", "generateContent", "chat", "conversations", "interactions", "batches"),
 )
 UNKNOWN_ENDPOINT = "other"
 _MOST_ENDPOINTS = 256

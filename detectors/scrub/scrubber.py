@@ -7,7 +7,7 @@ from typing import BinaryIO, Final
 
 from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
-from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters import find_adapters, find_sums
 from detectors.formats.adapters.adapter import State
 from detectors.formats.adapters.calls import Sighting, calls_of
 from detectors.formats.adapters.containers import page_of
@@ -127,10 +127,18 @@ class Scrubber:
 
 
 def sight(row: Row, text: bytes, state: State) -> Iterable[Sighting | str]:
-    """Read the calls of the row, or the reasons why they were not billed."""
-    adapter = find_adapter(row)
-    if adapter:
-        return adapter.read(row, state)
+    """Read the calls of the row, or the reasons why they were not billed.
+
+    A row that a source claims but has no calls for is offered to the next that recognizes it.
+    """
+    reasons: list[Sighting | str] | None = None
+    for adapter in find_adapters(row):
+        found = list(adapter.read(row, state))
+        if any(not isinstance(each, str) for each in found):
+            return found
+        reasons = found if reasons is None else reasons
+    if reasons is not None:
+        return reasons
     try:
         seen = read_exchange(text)
     except _UNREADABLE:

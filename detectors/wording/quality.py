@@ -199,9 +199,11 @@ def _unknown(quality: DataQuality) -> Iterator[str]:
         named = (
             f"that we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
         )
+        # Lists and texts that are cut off have no number that is known.
+        largest = f" (largest {number(field.largest)})" if field.largest else ""
         yield (
-            f"{counted(field.calls, 'call')} {has} a usage field {named} (largest "
-            f"{number(field.largest)}). Their cost may be too low."
+            f"{counted(field.calls, 'call')} {has} a usage field {named}{largest}."
+            " Their cost may be too low."
         )
     if len(fields) > _NAMED:
         yield f"{number(len(fields) - _NAMED)} more usage fields are unknown to us."

@@ -22,6 +22,7 @@ def write_weekly_digest(
         "headline": f"You spent {usd(spend)} last week",
         "week": f"{day(first)} to {day(last)}, in UTC",
         "compared": _compare(spend, previous),
+        "plan": _describe_plan(parameters),
         "findings": [_describe_finding(each) for each in parameters["findings"]],
         "changes": _describe_changes(parameters),
         "realized": _describe_realized(parameters),
@@ -39,6 +40,17 @@ def _compare(spend: Decimal, previous: Decimal) -> str:
     if not previous:
         return "You had no spend the week before." if spend else ""
     return f"{change(spend, previous)} from {usd(previous)} the week before."
+
+
+def _describe_plan(parameters: Mapping[str, Any]) -> str:
+    """Return what calls of a plan are worth; mails of an earlier release don't know."""
+    calls = parameters.get("plan_calls")
+    if not calls:
+        return ""
+    whose, are = ("its", "is") if calls == 1 else ("their", "are")
+    value = usd(Decimal(parameters["plan_value_usd"]))
+    worth = f"{counted(calls, 'call')} {are} included in a plan: {whose} value is {value}"
+    return f"Plan usage: {worth}. No other figure counts it."
 
 
 def _describe_finding(finding: Mapping[str, str]) -> str:

@@ -180,6 +180,11 @@ _ADVISORS: Final = (
     + b'{"type":"advisor_message","input_tokens":1},' * 340
     + b"{}]}"
 )
+_NUMBERS: Final = (
+    b'{"input_tokens":1,"output_tokens":1'
+    + b"".join(b',"n%d":1' % number for number in range(1_500))
+    + b"}"
+)
 # Parts that no total fits, so that the reader tries every way to count.
 _PARTS: Final = b"".join(
     _attribute(b"gen_ai.usage." + name, b"\x18" + count)
@@ -247,6 +252,9 @@ PROTOBUFS: Final[dict[str, Attack]] = {
     **_values("an unread array", b"n", _array, field(1, b"")),
     **_values("an array", _CONTENT, _array, field(1, b"")),
     **_values("an array of texts", _CONTENT, _array, field(1, _text(b""))),
+    **_values("an array of usage", b"gen_ai.usage.n", _array, field(1, b"")),
+    **_values("a map of usage", b"gen_ai.usage.n", _map, field(1, b"")),
+    **_values("arrays of usage in arrays", b"gen_ai.usage.n", _array, _nested(30)),
     **_values("a map", _CONTENT, _map, field(1, b"")),
     **_values("a map of texts", _CONTENT, _map, field(1, _pair(b"", _text(b"")))),
     **_values("arrays in arrays", _CONTENT, _array, _nested(30)),
@@ -261,6 +269,8 @@ PROTOBUFS: Final[dict[str, Attack]] = {
         for name, of, value in (
             ("names of a usage", b"gen_ai.usage.raw", (b"'" + b"a" * 41) * 95),
             ("counts of a usage", b"gen_ai.usage.raw", b"'a': 1" * 660),
+            ("numbers of a usage", b"gen_ai.usage.raw", _NUMBERS),
+            ("quotes of a usage", b"gen_ai.usage.raw", b"'" * 15_000),
             ("long counts", b"gen_ai.usage.output_tokens", b"9" * 5_000),
         )
     },
@@ -387,6 +397,7 @@ JSONS: Final[dict[str, Attack]] = {
     **_elements("an array", _VALUE % (_CONTENT, _ARRAY), b"{}", _END),
     **_elements("an array of texts", _VALUE % (_CONTENT, _ARRAY), b'{"stringValue":""}', _END),
     **_elements("arrays in arrays", _VALUE % (_CONTENT, _ARRAY), _json_nested(30), _END),
+    **_elements("an array of usage", _VALUE % (b"gen_ai.usage.n", _ARRAY), b"{}", _END),
     **_elements("a map", _VALUE % (_CONTENT, _MAP), b'{"key":"","value":{}}', _END),
     **{
         f"messages of {name}": _json_spans(

@@ -1,11 +1,13 @@
-"""Results of message batches: each message counts once, at the tier and the time of its batch."""
+"""Results of batches: each answer counts once, at the tier and the time of its batch."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
+from enum import Enum
+from types import SimpleNamespace
 from typing import Any, Final
 
 import httpx2
@@ -13,8 +15,10 @@ import pytest
 
 import tallystick
 from detectors.report.account import merge_files
+from tallystick.hooks import batches
 from tests.client.offline import anthropic_client, async_anthropic_client, queued
 from tests.client.provider_stub import MESSAGES_COUNTS, Json, message
+from tests.client.providers.lookalikes import hooked
 from tests.client.test_ways_in import frame_of, from_log
 
 URL: Final = "https://api.anthropic.com/v1/messages/batches/msgbatch_1"
@@ -105,3 +109,102 @@ def test_a_raw_response_is_returned_as_it_is() -> None:
     raw = client.messages.batches.with_raw_response.results("msgbatch_1")
     assert raw.http_response.status_code == 200
     assert tallystick.stats()["faults"] == 0
+
+
+# --- Gemini's, as google-genai 3.6 has them
+
+GEMINI_USAGE: Final = SimpleNamespace(
+    prompt_token_count=1_000,
+    candidates_token_count=50,
+    thoughts_token_count=200,
+    cached_content_token_count=800,
+    total_token_count=1_250,
+    hologram_token_count=7,
+)
+
+
+def _job(**more: Any) -> Any:
+    grounding = SimpleNamespace(web_search_queries=["canary-7f3a a", "canary-7f3a b"])
+    answers = [
+        SimpleNamespace(
+            usage_metadata=GEMINI_USAGE,
+            model_version="gemini-3-pro-preview",
+            response_id=answer_id,
+            candidates=[SimpleNamespace(finish_reason="STOP", grounding_metadata=grounding)],
+        )
+        for answer_id in ("resp-1", None)
+    ]
+    items = [SimpleNamespace(response=answer, error=None) for answer in answers]
+    failed = SimpleNamespace(response=None, error=SimpleNamespace(message="canary-7f3a"))
+    job = {
+        "name": "batches/b1",
+        "model": "models/gemini-3-pro-preview",
+        "state": JobState.SUCCEEDED,
+        "end_time": datetime(2026, 11, 20, 10, 30, 0, 250_000, UTC),
+        "dest": SimpleNamespace(inlined_responses=[*items, failed]),
+    }
+    return SimpleNamespace(**{**job, **more})
+
+
+class JobState(Enum):
+    SUCCEEDED = "JOB_STATE_SUCCEEDED"
+    RUNNING = "JOB_STATE_RUNNING"
+
+
+def _get(job: Any) -> None:
+    """Get a job twice, in both ways."""
+
+    class Batches:
+        _api_client = SimpleNamespace(_http_options=SimpleNamespace(base_url="https://x.example"))
+
+        def get(self, *, name: str) -> Any:
+            return job
+
+    class AsyncBatches(Batches):
+        async def get(self, *, name: str) -> Any:
+            return job
+
+    hooked("google.genai.batches", Batches=Batches, AsyncBatches=AsyncBatches)
+    batches._read.clear()
+    assert Batches().get(name=job.name) is job
+    assert asyncio.run(AsyncBatches().get(name=job.name)) is job
+
+
+@pytest.mark.usefixtures("captured")
+def test_answers_of_a_gemini_batch_count_once_when_the_program_gets_the_job() -> None:
+    with tallystick.tag("nightly"):
+        _get(_job())
+    records = queued()
+    assert [record["request_id"] for record in records] == ["resp-1", "batches/b1.1"]
+    for record in records:
+        assert (record["ts"], record["service_tier"], record["tag"]) == (ENDED, "batch", "nightly")
+        assert (record["provider"], record["model"]) == ("google", "gemini-3-pro-preview")
+        assert (record["prompt_tokens"], record["completion_tokens"]) == (1_000, 250)
+        assert (record["cached_tokens"], record["web_searches"]) == (800, 2)
+        assert "canary-7f3a" not in json.dumps(record)
+    stats = tallystick.stats()
+    assert (stats["faults"], stats["uncaptured"]) == (0, {})
+    assert stats["unknown_fields"] == {"hologram_token_count": {"calls": 2, "largest": 7}}
+
+
+@pytest.mark.usefixtures("captured")
+def test_embeddings_of_a_gemini_batch_count_their_tokens() -> None:
+    text = SimpleNamespace(embedding=SimpleNamespace(values=[0.5]), token_count=9)
+    items = [SimpleNamespace(response=text, error=None)]
+    dest = SimpleNamespace(inlined_embed_content_responses=items)
+    _get(_job(model="models/gemini-embedding-001", dest=dest, end_time=None))
+    (record,) = queued()
+    assert (record["model"], record["endpoint"]) == ("gemini-embedding-001", "embeddings")
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (9, 0)
+    assert (record["service_tier"], record["request_id"]) == ("batch", "batches/b1.0")
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_gemini_batch_whose_answers_are_in_a_file_is_missed_once() -> None:
+    _get(_job(state=JobState.RUNNING, dest=None))
+    assert tallystick.stats()["uncaptured"] == {}
+    _get(_job(dest=SimpleNamespace(file_name="files/canary-7f3a")))
+    stats = tallystick.stats()
+    assert (queued(), stats["uncaptured"], stats["without_usage"]) == ([], {"batches": 1}, 1)
+    _get(_job(dest=SimpleNamespace(inlined_responses=[7]), name="b3", end_time="canary-7f3a"))
+    assert tallystick.stats()["faults"] == 1  # a time that is none; the job is counted once

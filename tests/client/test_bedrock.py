@@ -6,14 +6,14 @@ import functools
 import gc
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
 import pytest
 
 import tallystick
-from tallystick import hooks
+from tallystick import capture, ending, hooks
 from tests.client.offline import queued
 from tests.client.provider_stub import Json, event_message, event_stream_message
 
@@ -43,11 +43,6 @@ INVOKE: Final[dict[str, Any]] = {"modelId": MODEL, "body": b'{"max_tokens": 64}'
 Reply = tuple[int, dict[str, str], bytes]
 
 
-class _Raw(io.BytesIO):
-    def stream(self, **options: Any) -> Iterator[bytes]:
-        yield self.read()
-
-
 @functools.cache
 def _client(service: str = "bedrock-runtime") -> Any:
     keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s", "region_name": "us-east-1"}
@@ -61,7 +56,8 @@ def _ask(reply: Reply, operation: str, service: str = "bedrock-runtime", **asked
     def answer(request: Any, **context: Any) -> Any:
         named = {"x-amzn-requestid": "req_1", "content-type": "application/json", **headers}
         made = import_module("botocore.awsrequest").AWSResponse
-        return made(request.url, status, named, _Raw(body))
+        raw = import_module("urllib3").HTTPResponse(io.BytesIO(body), preload_content=False)
+        return made(request.url, status, named, raw)
 
     client.meta.events.register("before-send", answer, unique_id="stub")
     try:
@@ -134,6 +130,162 @@ def test_the_number_of_an_account_does_not_leave() -> None:
     _ask((200, HEADERS, b"{}"), "invoke_model", **{**INVOKE, "modelId": arn})
     (record,) = queued()
     assert record["model"] == "us.anthropic.claude-v1:0"
+
+
+CLAUDE_USAGE: Final = {
+    "input_tokens": 401, "output_tokens": 43, "cache_read_input_tokens": 61,
+    "cache_creation_input_tokens": 17,
+    "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 13},
+}  # fmt: skip
+TOOL: Final = {"type": "tool_use", "name": "n", "input": {"usage": {"input_tokens": 9}, "a": {}}}
+CLAUDE_ANSWER: Final = {
+    "id": "msg_bdrk_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6",
+    "content": [{"type": "text", "text": 'canary-7f3a "usage": {"input_tokens": 5}}'}, TOOL],
+    "usage": CLAUDE_USAGE,
+}  # fmt: skip
+
+
+def _read_whole(body: Any) -> bytes:
+    return bytes(body.read())
+
+
+def _read_into(body: Any) -> bytes:
+    return io.BufferedReader(body).read()
+
+
+def _read_within(body: Any) -> bytes:
+    with body as raw:
+        return bytes(raw.read())
+
+
+def _read_partly(body: Any) -> bytes:
+    """Read up to the last piece, which is enough to have it all."""
+    return b"".join(body.read(64) for _ in range(-(-len(_body()) // 64)))
+
+
+READERS: Final[dict[str, Callable[[Any], bytes]]] = {
+    "read": _read_whole,
+    "read, a piece at a time": _read_partly,
+    "chunks": lambda body: b"".join(body.iter_chunks(7)),
+    "iteration": lambda body: b"".join(body),
+    "lines": lambda body: b"".join(body.iter_lines(keepends=True)),
+    "list of lines": lambda body: b"".join(body.readlines()),
+    "with": _read_within,
+    "json.load": lambda body: json.dumps(json.load(body)).encode(),
+}
+
+
+def _body(**more: Any) -> bytes:
+    return json.dumps({**CLAUDE_ANSWER, **more}).encode()
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("where", ["last", "first"])
+def test_what_is_written_for_an_hour_is_read_as_the_program_reads_the_body(
+    reader: str, where: str
+) -> None:
+    body = _body()
+    if where == "first":
+        body = json.dumps({"usage": CLAUDE_USAGE, **CLAUDE_ANSWER}).encode()
+    answer = _ask(
+        (200, {**HEADERS, "content-length": str(len(body))}, body), "invoke_model", **INVOKE
+    )
+    assert queued() == []
+    assert READERS[reader](answer["body"]) == body
+    (record,) = queued()
+    assert (record["cache_write_tokens"], record["cache_write_1h_tokens"]) == (17, 13)
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (479, 43)
+    assert (record["request_id"], record["model"]) == ("req_1", MODEL)
+    assert "canary" not in json.dumps(record)
+    assert (tallystick.stats()["faults"], tallystick.stats()["unknown_fields"]) == (0, {})
+    del answer
+    assert queued() == []
+
+
+@pytest.mark.parametrize("size", [0, 100, 300])
+def test_a_body_that_is_not_read_to_its_end_counts_by_its_headers(size: int) -> None:
+    answer = _ask((200, HEADERS, _body()), "invoke_model", **INVOKE)
+    if size:
+        assert len(answer["body"].read(size)) == size
+    answer["body"].close()
+    del answer
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["cache_write_tokens"]) == (479, 17)
+    assert "cache_write_1h_tokens" not in record
+    assert tallystick.stats()["faults"] == 0
+
+
+def test_a_body_that_is_still_held_counts_when_the_program_ends() -> None:
+    answer = _ask((200, HEADERS, _body()), "invoke_model", **INVOKE)
+    current = capture.active
+    assert current is not None
+    tallystick.flush(0)
+    assert queued() == []
+    ending.end_open_streams(current)
+    (record,) = queued()
+    assert record["prompt_tokens"] == 479
+    assert answer["body"].read() == _body()
+    assert queued() == []
+
+
+def test_of_a_body_in_pieces_no_text_is_kept() -> None:
+    filler = {"type": "text", "text": "canary-7f3a " * 50_000}
+    body = _body(content=[filler])
+    answer = _ask((200, HEADERS, body), "invoke_model", **INVOKE)
+    watch = answer["body"]._raw_stream.read.__self__
+    longest = 0
+    while answer["body"].read(1_000):
+        longest = max(longest, len(watch._rest))
+        assert b"canary" not in watch._rest
+    assert longest < 1_000
+    assert queued()[0]["cache_write_1h_tokens"] == 13
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"canary",
+        b'{"usage": 5}',
+        b'{"usage": {}}',
+        b'"usage"}',
+        b'{"usage": {"a',
+    ],
+)
+def test_a_body_without_usage_counts_by_its_headers(body: bytes) -> None:
+    answer = _ask((200, HEADERS, body), "invoke_model", **INVOKE)
+    assert answer["body"].read() == body
+    assert [record["prompt_tokens"] for record in queued()] == [479]
+    assert tallystick.stats()["faults"] == 0
+
+
+def test_a_body_of_another_format_is_read_by_the_same_reader() -> None:
+    usage = {"inputTokens": 15, "outputTokens": 5, "totalTokens": 20, "hologramTokens": 7}
+    reply = (200, {"x-amzn-bedrock-service-tier": "flex"}, json.dumps({"usage": usage}).encode())
+    _ask(reply, "invoke_model", modelId="amazon.nova-pro-v1:0", body=b"{}")["body"].read()
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["service_tier"]) == (15, "flex")
+    assert tallystick.stats()["unknown_fields"] == {"hologramTokens": {"calls": 1, "largest": 7}}
+
+
+def test_what_a_stream_has_written_for_an_hour_is_in_its_events() -> None:
+    begun = {**CLAUDE_ANSWER, "content": [], "usage": {**CLAUDE_USAGE, "output_tokens": 1}}
+    events: list[Json] = [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "canary-7f3a"}},
+        {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 43}},
+        {"type": "message_stop", "amazon-bedrock-invocationMetrics": METRICS},
+    ]
+    body = b"".join(event_stream_message(event) for event in events)
+    answer = _ask((200, {}, body), "invoke_model_with_response_stream", **INVOKE)
+    assert len(list(answer["body"])) == 4
+    (record,) = queued()
+    assert (record["prompt_tokens"], record["completion_tokens"]) == (479, 43)
+    assert record["cache_write_1h_tokens"] == 13
+    assert (record["request_id"], record["model"]) == ("req_1", MODEL)
+    assert "status" not in record
 
 
 def test_an_embedding_has_no_output() -> None:

@@ -5,6 +5,7 @@ import sys
 import types
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.client import offline, provider_stub
 from tests.client.collector import Collector
 from tests.client.offline import capturing
 from tests.client.provider_stub import CANARY
+from tests.client.providers.lookalikes import gemini
 from tests.client.styles import ASKED, CHAT, CLAUDE, EMBEDDED, STREAMED
 
 TOOL: Any = {
@@ -133,3 +135,45 @@ def test_only_usage_model_tier_and_id_of_a_response_are_read(
         call.see(Members(provider_stub.completion()))
         call.end()
     assert read == {"usage", "model", "service_tier", "id"}
+
+
+def _searching(request: Any) -> Any:
+    """Answer with a stream whose last event has all that is read beside a usage, and text."""
+    said = {"type": "message", "id": "m", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": CANARY, "annotations": []}]}  # fmt: skip
+    action = {"type": "search", "query": CANARY}
+    searched = {"type": "web_search_call", "id": "w", "status": "completed", "action": action}
+    whole = {**provider_stub.response("resp_1", "completed"), "output": [searched, said]}
+    return offline.stream(
+        [("response.completed", {"type": "response.completed", "response": whole})]
+    )
+
+
+def _gemini_chunk() -> Any:
+    grounding = SimpleNamespace(web_search_queries=[f"{CANARY} a", f"{CANARY} b", f"{CANARY} a"])
+    part = SimpleNamespace(text=CANARY)
+    candidate = SimpleNamespace(content=part, grounding_metadata=grounding, finish_reason=None)
+    usage = SimpleNamespace(prompt_token_count=5, candidates_token_count=2, total_token_count=7)
+    return SimpleNamespace(usage_metadata=usage, model_version="gemini-3-pro", response_id="r",
+                           candidates=[candidate], sdk_http_response=None)  # fmt: skip
+
+
+@pytest.mark.usefixtures("captured")
+def test_of_a_stream_that_stays_open_no_text_is_kept() -> None:
+    stream = offline.openai_client.__wrapped__(_searching).responses.create(**ASKED, stream=True)
+    next(stream)
+    chunks = (
+        gemini([_gemini_chunk()] * 2)
+        .Models()
+        ._generate_content_stream(model="gemini-3-pro", contents=CANARY, config=None)
+    )
+    next(chunks)
+    current = capture.active
+    assert current is not None
+    assert len(current.open_streams) == 2
+    held = [one for one in _reachable(current) if isinstance(one, (str, bytes))]
+    assert [one for one in held if CANARY in str(one)] == []
+    stream.close()
+    chunks.close()
+    searches = {record["model"]: record.get("web_searches") for record in offline.queued()}
+    assert searches == {"gpt-4o-2024-08-06": 1, "gemini-3-pro": 2}

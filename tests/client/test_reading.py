@@ -49,14 +49,16 @@ def test_text_in_the_result_of_a_tool_is_hashed() -> None:
 
 def test_a_response_that_is_awaited_is_counted() -> None:
     background = Background()
-    background.expect(None)
-    assert background.is_new("resp_1", has_usage=True)
-    assert not background.is_new("resp_2", has_usage=True)
+    background.expect(None, 1_000.0)
+    assert not background.is_new("resp_of_yesterday", has_usage=True, created_at=0)
+    assert not background.is_new("resp_of_any_time", has_usage=True)
+    assert background.is_new("resp_1", has_usage=True, created_at=1_002)
+    assert not background.is_new("resp_2", has_usage=True, created_at=1_003)
 
 
 def test_a_pending_response_lets_no_other_count() -> None:
     background = Background()
-    background.expect("resp_1")
+    background.expect("resp_1", 1_000.0)
     assert not background.is_new("resp_2", has_usage=True)
     assert background.is_new("resp_1", has_usage=True)
 

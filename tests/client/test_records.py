@@ -248,6 +248,32 @@ def test_an_old_response_does_not_count_while_another_is_pending() -> None:
     assert len(queued()) == 1
 
 
+def _left(request: Any) -> Any:
+    if request.method == "POST" and request.url.path.endswith("/responses"):
+        queued_one = provider_stub.response("resp_bg1", "queued")
+        kinds = ("response.created", "response.in_progress")
+        return offline.stream([(kind, {"type": kind, "response": queued_one}) for kind in kinds])
+    name = request.url.path.removesuffix("/cancel").rpartition("/")[2]
+    status = "cancelled" if request.url.path.endswith("/cancel") else "completed"
+    return offline.say({**provider_stub.response(name, "completed"), "status": status})
+
+
+@pytest.mark.usefixtures("captured")
+def test_a_background_stream_that_is_left_is_known_by_the_id_of_its_first_event() -> None:
+    client = offline.openai_client.__wrapped__(_left)
+    for _ in range(2):
+        stream = client.responses.create(**ASKED, background=True, stream=True)
+        assert next(stream).response.id == "resp_bg1"
+        stream.close()
+    client.responses.retrieve("resp_of_yesterday")
+    assert queued() == []
+    client.responses.cancel("resp_bg1")
+    client.responses.retrieve("resp_bg1")
+    (record,) = queued()
+    assert (record["request_id"], record["status"]) == ("resp_bg1", "cancelled")
+    assert tallystick.stats()["without_usage"] == 0
+
+
 def _poll(request: Any) -> Any:
     if request.method == "POST" and request.url.path.endswith("/responses"):
         return offline.say(provider_stub.response("resp_bg1", "queued"))

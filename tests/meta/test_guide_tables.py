@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detectors.contract.record import MAX_BATCH_RECORDS
+from detectors.contract import MAX_BATCH_RECORDS, RECORD_FIELDS, RECORD_V2_FIELDS, UNITS
 from service.config import Config
 from service.errors import MESSAGES, OAUTH_CODES, code_for
 from service.models.access.credentials import MAX_READ_TOKENS
@@ -60,3 +60,35 @@ def test_every_error_of_a_program_stands_in_the_guide_to_oauth() -> None:
 )
 def test_what_holds_stands_in_the_guide_to_limits(thing: str, value: str) -> None:
     assert f"| {thing} | {value} |" in (GUIDES / "limits.md").read_text()
+
+
+def _fields(text: str) -> list[str]:
+    """Return the names in the first cells of the tables."""
+    cells = re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+    return [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+
+
+def test_the_readme_lists_the_fields_of_the_record() -> None:
+    """A new field is described there and in the guide, or this fails."""
+    readme = (GUIDES.parents[1] / "README.md").read_text()
+    section = readme.partition("## The usage record")[2].partition("\n## ")[0]
+    first, second = section.split("The second version of the record")
+    assert sorted(_fields(first)) == sorted(RECORD_FIELDS)
+    assert sorted(_fields(second)) == sorted(set(RECORD_V2_FIELDS) - set(RECORD_FIELDS))
+
+
+def test_the_guide_to_ingest_lists_the_further_fields_of_the_record() -> None:
+    section = (GUIDES / "ingest.md").read_text().partition("**More fields.**")[2]
+    further = set(RECORD_V2_FIELDS) - set(RECORD_FIELDS)
+    assert sorted(_fields(section.partition("**Units.**")[0])) == sorted(further)
+
+
+def test_the_guide_to_ingest_names_units_that_exist() -> None:
+    table = (GUIDES / "ingest.md").read_text().partition("**Units.**")[2].partition("```")[0]
+    named = _fields(table)
+    assert set(named) <= set(UNITS)
+    # Those of audio, image and video are named as those of text.
+    kinds = re.compile("_(audio|image|video)_")
+    assert {kinds.sub("_text_", name) for name in UNITS} - {
+        kinds.sub("_text_", name) for name in named
+    } == set()

@@ -43,6 +43,7 @@ _BOTOCORE = "botocore.client"
 _ELSEWHERE = {
     "google.genai.models": "gemini",
     "google.genai._api_client": "gemini",
+    "google.genai.batches": "batches",
     "google.genai._gaos.basesdk": "mistral",
     "mistralai.basesdk": "mistral",
     "mistralai.client.basesdk": "mistral",

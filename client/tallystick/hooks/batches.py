@@ -1,24 +1,29 @@
-"""Results of Anthropic's message batches: each message counts as the program reads it.
+"""Results of Anthropic's message batches, and of Gemini's batches whose answers come with the job.
 
-Results can be read again for weeks, so the time of each is the end of its batch: the same results
-are then the same calls.
+Each message of Anthropic's counts as the program reads it, Gemini's answers when the program gets
+the finished job. Results can be read again for weeks, so the time of each is the end of its batch:
+the same results are then the same calls.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Iterator
+from time import time
 from typing import Any, Callable
 
 from tallystick import capture
 from tallystick.capture import note_fault
 from tallystick.labels import current_session, current_tag
+from tallystick.reading.documents import id_or_none
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage.reader import members_of, read_usage
+from tallystick.reading.usage.reader import Reading, members_of, read_usage
 from tallystick.sending.records import Asked, Record
 
 _REMEMBERED = 256
 _ends: dict[str, float] = {}  # when each batch ended, as its client has seen it last
+_read: dict[str, None] = {}  # Gemini's jobs whose results have been counted
+_SUCCEEDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED")
 
 
 def _wrap_retrieve(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,33 +108,110 @@ def _count(item: Any, provider: str, ended_at: float) -> None:
         if current is None or usage is None or not isinstance(model, str):
             return
         readings = read_usage(usage, model=model)
-        if not readings:
-            current.miss("messages")
-            return
-        settings = current.settings
-        asked = Asked(
-            provider=provider,
-            endpoint="messages",
-            tag=current_tag() or settings.label,
-            environment=settings.environment,
-            session_id=current_session(),
-        )
-        if not current.delivery.is_started:
-            current.delivery.start()
-        for number, reading in enumerate(readings):
-            for path, value in reading.unknown.items():
-                current.note_unknown(path, value)
-            answer_id = message.get("id")
-            named = f"{answer_id}.{number + 1}" if number and answer_id else answer_id
-            counts = (reading.prompt, reading.completion, reading.cached, reading.written)
-            parts = {**reading.parts, "service_tier": "batch", "region": reading.region}
-            current.delivery.put(
-                Record(
-                    asked, ended_at, reading.model or model, *counts, request_id=named, parts=parts
-                )
-            )
+        asked = _asked(current, provider, "messages")
+        _put(current, asked, ended_at, model, readings, message.get("id"))
     except Exception:
         note_fault()
+
+
+def _asked(current: capture.Capture, provider: str, endpoint: str) -> Asked:
+    settings = current.settings
+    return Asked(
+        provider=provider,
+        endpoint=endpoint,
+        tag=current_tag() or settings.label,
+        environment=settings.environment,
+        session_id=current_session(),
+    )
+
+
+def _put(
+    current: capture.Capture,
+    asked: Asked,
+    ended_at: float,
+    model: str,
+    readings: list[Reading],
+    answer_id: str | None,
+) -> None:
+    """Make the records of an answer at the time and the tier of its batch."""
+    if not readings:
+        current.miss(asked.endpoint)
+    elif not current.delivery.is_started:
+        current.delivery.start()
+    for number, reading in enumerate(readings):
+        for path, value in reading.unknown.items():
+            current.note_unknown(path, value)
+        named = f"{answer_id}.{number + 1}" if number and answer_id else answer_id
+        counts = (reading.prompt, reading.completion, reading.cached, reading.written)
+        parts: dict[str, Any] = {**reading.parts, "service_tier": "batch", "region": reading.region}
+        if reading.units:
+            parts["units"] = reading.units
+        name = reading.model or model
+        current.delivery.put(Record(asked, ended_at, name, *counts, request_id=named, parts=parts))
+
+
+# --- Gemini
+
+
+def _wrap_get(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get(self: Any, *args: Any, **kwargs: Any) -> Any:
+        job = original(self, *args, **kwargs)
+        _count_job(self, job)
+        return job
+
+    return get
+
+
+def _wrap_async_get(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    async def get(self: Any, *args: Any, **kwargs: Any) -> Any:
+        job = await original(self, *args, **kwargs)
+        _count_job(self, job)
+        return job
+
+    return get
+
+
+def _count_job(resource: Any, job: Any) -> None:
+    """Count the answers of a finished job once; a job that writes them to a file has none."""
+    try:
+        current, members = capture.active, members_of(job)
+        state, name = members.get("state"), str(members.get("name"))
+        if current is None or getattr(state, "value", state) not in _SUCCEEDED or name in _read:
+            return
+        if len(_read) >= _REMEMBERED:
+            _read.clear()
+        _read[name] = None
+        from tallystick.hooks.gemini import _name, _provider
+
+        found = members_of(members.get("dest"))
+        chats = found.get("inlined_responses") or ()
+        texts = found.get("inlined_embed_content_responses") or ()
+        if not (chats or texts):
+            current.miss("batches")
+        ended = members.get("end_time") or members.get("update_time")
+        ended_at = ended.timestamp() if ended else time()
+        provider, asked_model = _provider(resource), _name(members.get("model"))
+        for endpoint, items in (("generateContent", chats), ("embeddings", texts)):
+            asked = _asked(current, provider, endpoint)
+            for number, item in enumerate(items):
+                answer = members_of(members_of(item).get("response"))
+                model = _name(answer.get("model_version")) or asked_model
+                if not answer or model is None:
+                    continue
+                usage = answer.get("usage_metadata") or _of_text(answer)
+                beside = {"candidates": answer.get("candidates")}
+                readings = read_usage(usage, model=model, beside=beside, may_lack_output=True)
+                answer_id = id_or_none(answer.get("response_id")) or f"{name}.{number}"
+                _put(current, asked, ended_at, model, readings, answer_id)
+    except Exception:
+        note_fault()
+
+
+def _of_text(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage of an embedding, which has the tokens of its text alone."""
+    return {"prompt_token_count": answer.get("token_count")}
 
 
 POINTS = (
@@ -137,4 +219,6 @@ POINTS = (
     ("AsyncBatches", ("retrieve",), _wrap_async_retrieve),
     ("Batches", ("results",), _wrap_results),
     ("AsyncBatches", ("results",), _wrap_async_results),
+    ("Batches", ("get",), _wrap_get),
+    ("AsyncBatches", ("get",), _wrap_async_get),
 )

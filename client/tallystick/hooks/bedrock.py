@@ -1,6 +1,7 @@
 """Calls of Amazon Bedrock through botocore, and so boto3: converse, invoke_model, their streams.
 
-Every service's calls go through the same method; those of others are let through at once.
+Every service's calls go through the same method; those of others are let through at once. The body
+of an `invoke_model` is never read for the program, but its usage is as the program reads it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from weakref import ref
 
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
+from tallystick.reading.usage.reader import members_of
 
 # Headers, under the names of the same counts in a stream's last event.
 _HEADERS = {
@@ -23,6 +25,9 @@ _HEADERS = {
 }
 _PRELUDE = 12  # bytes before a frame's headers
 _METRICS, _SIGN = "amazon-bedrock-invocationMetrics", b"amazon-bedrock-invocationMetrics"
+_USAGE = b'"usage"'
+_LONGEST_REST = 4_000_000  # bytes
+_MOST_USAGES = 16
 # The endpoint of each operation, and the member of the response that is a stream.
 _OPERATIONS = {
     "Converse": ("converse", None),
@@ -62,25 +67,42 @@ def _begin(endpoint: str, asked: dict[str, Any]) -> Call | None:
         "system": asked.get("system"),
         "messages": asked.get("messages"),
     }
-    return begin_elsewhere("bedrock", "aws", endpoint, members)
+    # The events of Claude's streams have a usage whose later members replace earlier ones.
+    is_claude = endpoint == "invoke" and "anthropic." in str(asked.get("modelId"))
+    return begin_elsewhere("anthropic" if is_claude else "bedrock", "aws", endpoint, members)
 
 
 def _end_or_follow(call: Call, answer: dict[str, Any], stream: str | None) -> None:
     metadata = answer["ResponseMetadata"]
     call.request_id = metadata.get("RequestId")
     if stream is not None:
-        _Watch(call, answer[stream])
+        _Watch(call, answer[stream], _tier_of(answer))
         return
     if "usage" in answer:
         _count(call, answer)
-    else:
-        take_headers(call, metadata["HTTPHeaders"])
-    call.end()
+        call.end()
+        return
+    take_headers(call, metadata["HTTPHeaders"])
+    call.arrived(None, False)
+    _Body(call, answer.get("body"), _tier_of(answer))
+
+
+def _tier_of(answer: dict[str, Any]) -> object:
+    tier = answer.get("serviceTier")
+    return tier.get("type") if isinstance(tier, dict) else tier
 
 
 def _count(call: Call, answer: dict[str, Any]) -> None:
-    tier = (answer.get("serviceTier") or {}).get("type")
-    call.take(answer.get("usage"), None, tier)
+    call.take(answer.get("usage"), None, _tier_of(answer))
+
+
+def _see_usage(call: Call, document: dict[str, Any], tier: object) -> None:
+    """Take the usage of a body or an event in a model's own format, under the request's ID."""
+    holder = members_of(document.get("message")) or document
+    if members_of(holder.get("usage")):
+        is_partial = holder is not document
+        model = holder.get("model")
+        call.take_partial(holder["usage"], model, is_partial=is_partial, tier=tier)
 
 
 def take_document(call: Call, document: dict[str, Any]) -> None:
@@ -137,13 +159,82 @@ class Frames:
         self.call.end()
 
 
+class _Body:
+    """In the place of `read` of a body's stream, which all ways to read it lead to.
+
+    Ends the call when the body was read, or else when it is dropped: then what its headers say
+    counts. Only what follows the name of a usage is kept, until the program has read the rest.
+    """
+
+    __slots__ = ("__weakref__", "_call", "_kind", "_rest", "_stream", "_tier")
+
+    def __init__(self, call: Call, body: Any, tier: object) -> None:
+        self._call, self._tier, self._rest = call, tier, b""
+        stream = body._raw_stream
+        self._kind, self._stream = type(stream), ref(stream)
+        stream.__dict__["read"] = self.read
+        call.capture.unparsed[id(self)] = ref(self)
+
+    def read(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            data = self._kind.read(self._stream(), *args, **kwargs)
+        except Exception:
+            self._call.status = "error"
+            self.end(is_over=True)
+            raise
+        try:
+            if not self._call.has_ended:
+                self._see(data)
+                if not data or (args or (None,))[0] is None:
+                    self.end(is_over=True)
+        except Exception:
+            note_fault()
+        return data
+
+    def _see(self, data: bytes) -> None:
+        rest = self._rest + data
+        begin = rest.find(_USAGE)
+        self._rest = rest[begin:] if begin >= 0 else rest[1 - len(_USAGE) :]
+        if len(self._rest) > _LONGEST_REST:
+            self._rest = b""
+        elif begin >= 0 and rest.rstrip().endswith(b"}"):
+            self._find_usage()
+
+    def _find_usage(self) -> None:
+        """Take the usage of the whole answer: what follows it closes one object, the answer."""
+        end = len(self._rest)
+        for _ in range(_MOST_USAGES):
+            end = self._rest.rfind(_USAGE, 0, end)
+            if end < 0:
+                return
+            try:
+                document = json.loads(b"{" + self._rest[end:])
+            except ValueError:
+                continue
+            if members_of(document.get("usage")):
+                self._rest = b""
+                _see_usage(self._call, document, self._tier)
+                self.end(is_over=True)
+                return
+
+    def end(self, *, is_over: bool) -> None:
+        """End the call if nothing more will be read; never raises."""
+        if is_over:
+            self._call.capture.unparsed.pop(id(self), None)
+            self._rest = b""
+            self._call.end()
+
+    def __del__(self) -> None:
+        self.end(is_over=True)
+
+
 class _Watch:
     """In the place of an event stream's parser: sees each event, and ends the call at the last."""
 
-    __slots__ = ("_call", "_kind", "_stream")
+    __slots__ = ("_call", "_kind", "_stream", "_tier")
 
-    def __init__(self, call: Call, stream: Any) -> None:
-        self._call = call
+    def __init__(self, call: Call, stream: Any, tier: object) -> None:
+        self._call, self._tier = call, tier
         self._kind = type(stream)
         self._stream = ref(stream)  # or a dropped stream would be collected later than without us
         stream._parse_event = self
@@ -166,9 +257,13 @@ class _Watch:
             metadata = parsed["metadata"]
             _count(self._call, metadata)
             self._call.end()
-        elif "chunk" in parsed and _SIGN in parsed["chunk"].get("bytes", b""):
-            self._call.take_metrics(json.loads(parsed["chunk"]["bytes"])[_METRICS])
-            self._call.end()
+        elif "chunk" in parsed:
+            data = parsed["chunk"].get("bytes", b"")
+            if _SIGN in data:
+                self._call.take_metrics(json.loads(data)[_METRICS])
+                self._call.end()
+            elif _USAGE in data:
+                _see_usage(self._call, json.loads(data), self._tier)
 
     def __del__(self) -> None:
         self._call.end()

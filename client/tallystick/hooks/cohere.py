@@ -1,7 +1,7 @@
 """Calls of Cohere's library, of both versions of its API, counted as they are billed.
 
 Every request goes through the library's own HTTP client. A rerank is billed by searches, not by
-tokens, so it makes no record.
+tokens: they are units of its record.
 """
 
 from __future__ import annotations

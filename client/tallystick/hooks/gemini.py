@@ -18,7 +18,11 @@ from tallystick.reading.providers import provider_at
 from tallystick.reading.usage.reader import count_of, members_of
 
 _CONTENT, _EMBEDDINGS = "generateContent", "embeddings"
-_HOOKED = ("generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents")
+_HOOKED = (
+    *("generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents"),
+    # Beginning a batch is no call; its answers count, or are missed, when the program gets them.
+    *("batchGenerateContent", "asyncBatchEmbedContent", "batchPredictionJobs"),
+)
 _LONGEST_WORD = 40
 _TIER_HEADER = "x-gemini-service-tier"
 

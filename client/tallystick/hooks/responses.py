@@ -111,6 +111,8 @@ class Lines:
     def _see_end(self, lines: bytes) -> None:
         """End the call at the last event, which some libraries read no further than."""
         last = lines.rstrip().rpartition(b"\n")[2][len(_DATA) :].strip()
+        if last == _DONE:
+            self.call.is_whole()
         if last == _DONE or (len(last) < _SHORT and b'"message_stop"' in last):
             self.call.end()
 

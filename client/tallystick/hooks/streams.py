@@ -46,19 +46,20 @@ def follow(call: Call, stream: Any) -> None:
 
 def _chunks(items: Any, call: Call) -> Iterator[Any]:
     """Watch completion chunks: all of one class, each may have a usage."""
+    item = None
     try:
         for item in items:
             try:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        read = item.__dict__.get
-                        call.take(usage, item.model, read("service_tier"), read("id"))
+                        call.take_chunk(usage, item)
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
                 note_fault()
             yield item
+        call.see_last(item)
     except Exception:
         call.status = "error"
         raise
@@ -85,19 +86,20 @@ def _events(items: Any, call: Call) -> Iterator[Any]:
 
 async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
     """Watch completion chunks; the event loop closes a dropped stream."""
+    item = None
     try:
         async for item in items:
             try:
                 try:
                     usage = item.usage
                     if usage is not None:
-                        read = item.__dict__.get
-                        call.take(usage, item.model, read("service_tier"), read("id"))
+                        call.take_chunk(usage, item)
                 except AttributeError:  # not the library's own class
                     call.see(item)
             except Exception:
                 note_fault()
             yield item
+        call.see_last(item)
     except Exception:
         call.status = "error"
         raise

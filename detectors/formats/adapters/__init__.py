@@ -4,6 +4,7 @@ Each has its sample log, the records expected of it and its documentation beside
 imported when a file is in none of the formats of this package's own.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
@@ -21,14 +22,18 @@ def adapters() -> dict[str, Adapter]:
     return {name: module.ADAPTER for name, module in modules.items() if hasattr(module, "ADAPTER")}
 
 
-def find_adapter(row: Row) -> Adapter | None:
-    """Return the adapter that recognizes the row; None if none does."""
+def find_adapters(row: Row) -> Iterator[Adapter]:
+    """Yield the adapters that recognize the row, in an order that is not that of its members."""
     by_sign = _by_sign()
-    for name in row.names():
-        for adapter in by_sign.get(name, ()):
-            if adapter.recognizes(row):
-                return adapter
-    return None
+    found = {rank: adapter for name in row.names() for rank, adapter in by_sign.get(name, ())}
+    for rank in sorted(found):
+        if found[rank].recognizes(row):
+            yield found[rank]
+
+
+def find_adapter(row: Row) -> Adapter | None:
+    """Return the first adapter that recognizes the row; None if none does."""
+    return next(find_adapters(row), None)
 
 
 def export_signs() -> list[str]:
@@ -47,10 +52,10 @@ def find_sums(row: Row) -> Sums | None:
 
 
 @cache
-def _by_sign() -> dict[str, list[Adapter]]:
+def _by_sign() -> dict[str, list[tuple[int, Adapter]]]:
     """Return the adapters by name of a member that only their rows have, or few others."""
-    found: dict[str, list[Adapter]] = {}
-    for adapter in adapters().values():
+    found: dict[str, list[tuple[int, Adapter]]] = {}
+    for rank, adapter in enumerate(adapters().values()):
         for sign in adapter.signs:
-            found.setdefault(sign, []).append(adapter)
+            found.setdefault(sign, []).append((rank, adapter))
     return found

@@ -34,6 +34,7 @@ class Exchange(Struct, gc=False):
     meta: Any = None  # Cohere's earlier name
     tool_usage: Any = None
     svg_usage: Any = None
+    choices: msgspec.Raw = _NO_ITEMS  # of which Moonshot's last chunk has the usage
     output: msgspec.Raw = _NO_ITEMS
     tools: msgspec.Raw = _NO_ITEMS
     ts: Any = None
@@ -74,7 +75,10 @@ _NOTHING: Final = Exchange()
 def read_exchange(text: bytes) -> Sighting:
     """Read an object with a request and its response, or with the members of both."""
     outer = _DECODER.decode(text)
-    response = outer.response if isinstance(outer.response, Exchange | str) else None
+    answered = outer.response
+    response = answered if isinstance(answered, Exchange | str) else None
+    if isinstance(answered, list):
+        response = _merged(answered)
     if response is not None or outer.request is not None:
         return exchange(outer, _exchange_of(outer.request), _exchange_of(response))
     return exchange(outer, outer, outer)
@@ -90,6 +94,32 @@ def _exchange_of(value: Any) -> Exchange:
         except UNREADABLE:
             pass
     return _NOTHING
+
+
+def _merged(events: list[Any]) -> Exchange | None:
+    """Return the answer that a stream's events make: what later ones say of it counts."""
+    found: dict[str, Any] = {}
+    usage: dict[str, Any] = {}
+    for event in events:
+        for holder in _holders(event):
+            found |= {name: holder[name] for name in _OF_STREAMS if holder.get(name) is not None}
+            usage |= {name: n for name, n in found.pop("usage", {}).items() if n is not None}
+    return msgspec.convert({**found, "usage": usage}, Exchange) if usage else None
+
+
+_OF_STREAMS: Final = ("id", "model", "type", "object", "service_tier", "tool_usage", "usage")
+
+
+def _holders(event: Any) -> list[dict[str, Any]]:
+    """Return an event, and the answer in it."""
+    if not isinstance(event, dict):
+        return []
+    found = [event, *(event.get(name) for name in ("message", "response"))]
+    return [
+        each
+        for each in found
+        if isinstance(each, dict) and isinstance(each.get("usage") or {}, dict)
+    ]
 
 
 def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting:
@@ -120,12 +150,28 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
 
 def _readings_of(outer: Exchange, asked: Exchange, response: Exchange) -> Usages:
     return read_usages(
-        *(response.usage, response.usage_info, response.meta),
+        *(response.usage, response.usage_info, response.meta, *_usage_of_choices(response)),
         provider=find_provider(outer.provider) or "",
         model=response.model or asked.model or outer.model,
         beside=_beside(response),
         may_lack_output=response.object == "list",
     )
+
+
+def _usage_of_choices(response: Exchange) -> list[Any]:
+    if response.usage is not None or b'"usage"' not in bytes(response.choices):
+        return []
+    try:
+        return [choice.usage for choice in _CHOICES.decode(response.choices)]
+    except UNREADABLE:
+        return []
+
+
+class _Choice(Struct, gc=False):
+    usage: Any = None
+
+
+_CHOICES: Final = msgspec.json.Decoder(list[_Choice])
 
 
 class _Action(Struct, gc=False):
@@ -196,6 +242,6 @@ def read_batch(row: Row, response: Row) -> Iterator[Sighting | str]:
 
 
 _READ: Final = frozenset(Exchange.__struct_fields__) - {
-    *("request", "response", "body", "output", "tools"),
+    *("request", "response", "body", "output", "tools", "choices"),
     *PROMPTS,
 }

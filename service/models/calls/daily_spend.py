@@ -42,23 +42,8 @@ _USD: Final = Numeric(30, 9)
 _LINES_AT_ONCE: Final = 10_000
 
 
-class SpendRow(Base):
-    """One line of the spend of one file."""
-
-    __tablename__ = "daily_spend"
-    __table_args__ = (
-        # Both contain the sums of pages, which so read no more than the index of their days.
-        Index(
-            "ix_daily_spend_account_labels",
-            *("account_id", "day"),
-            postgresql_include=("route", "provider", "model", "environment", "calls", "cost_usd"),
-        ),
-        Index(
-            "ix_daily_spend_account_route",
-            *("account_id", "route", "day"),
-            postgresql_include=("calls", "cost_usd"),
-        ),
-    )
+class _Line:
+    """What a line of a file's spend and one of its plan usage have in common."""
 
     # Labels are too long for a key of their own.
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
@@ -77,6 +62,26 @@ class SpendRow(Base):
     completion_tokens: Mapped[int] = mapped_column(BigInteger)
     cached_tokens: Mapped[int] = mapped_column(BigInteger)
     cache_write_tokens: Mapped[int] = mapped_column(BigInteger)
+
+
+class SpendRow(_Line, Base):
+    """One line of the spend of one file."""
+
+    __tablename__ = "daily_spend"
+    __table_args__ = (
+        # Both contain the sums of pages, which so read no more than the index of their days.
+        Index(
+            "ix_daily_spend_account_labels",
+            *("account_id", "day"),
+            postgresql_include=("route", "provider", "model", "environment", "calls", "cost_usd"),
+        ),
+        Index(
+            "ix_daily_spend_account_route",
+            *("account_id", "route", "day"),
+            postgresql_include=("calls", "cost_usd"),
+        ),
+    )
+
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
     list_usd: Mapped[Decimal] = mapped_column(_USD)
 
@@ -132,7 +137,7 @@ class SpendGroup(Base):
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
 
 
-class PlanRow(Base):
+class PlanRow(_Line, Base):
     """The calls of one file that a plan includes, on one day, with the same labels.
 
     They have a table of their own, so that no sum of spend mixes value and money, not even one of
@@ -142,23 +147,6 @@ class PlanRow(Base):
     __tablename__ = "plan_usage"
     __table_args__ = (Index("ix_plan_usage_account", "account_id", "day"),)
 
-    # Labels are too long for a key of their own.
-    id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
-    file_id: Mapped[str] = mapped_column(
-        ForeignKey("call_files.id", ondelete="CASCADE"), index=True
-    )
-    day: Mapped[date]
-    route: Mapped[str]
-    provider: Mapped[str]
-    model: Mapped[str]
-    environment: Mapped[str]
-    calls: Mapped[int] = mapped_column(BigInteger)
-    unpriced_calls: Mapped[int] = mapped_column(BigInteger)
-    prompt_tokens: Mapped[int] = mapped_column(BigInteger)
-    completion_tokens: Mapped[int] = mapped_column(BigInteger)
-    cached_tokens: Mapped[int] = mapped_column(BigInteger)
-    cache_write_tokens: Mapped[int] = mapped_column(BigInteger)
     value_usd: Mapped[Decimal] = mapped_column(_USD)
 
 

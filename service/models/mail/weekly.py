@@ -7,7 +7,7 @@ from typing import Final
 from sqlalchemy import Connection, Row, exists, func, or_, select, update
 
 from service.models.calls.account_findings import AccountFinding, FindingChange
-from service.models.calls.daily_spend import SpendDay
+from service.models.calls.daily_spend import PlanRow, SpendDay
 from service.models.identity.accounts import WEEKLY, Account
 
 WEEKLY_DIGEST: Final = "weekly_digest"
@@ -24,11 +24,14 @@ def list_due_weekly(
     They had calls in it, or findings that changed.
     """
     began_at = ended_at - _WEEK
-    has_spend = exists().where(
-        SpendDay.account_id == Account.id,
-        SpendDay.day >= began_at.date(),
-        SpendDay.day < ended_at.date(),
-    )
+    has_calls = [
+        exists().where(
+            table.account_id == Account.id,
+            table.day >= began_at.date(),
+            table.day < ended_at.date(),
+        )
+        for table in (SpendDay, PlanRow)
+    ]
     has_changes = exists().where(
         AccountFinding.account_id == Account.id,
         FindingChange.account_finding_id == AccountFinding.id,
@@ -36,7 +39,7 @@ def list_due_weekly(
         FindingChange.changed_at < ended_at,
     )
     query = select(Account.id, Account.email).where(
-        Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL, or_(has_spend, has_changes)
+        Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL, or_(*has_calls, has_changes)
     )
     return connection.execute(query.order_by(Account.id).limit(limit)).all()
 

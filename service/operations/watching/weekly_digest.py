@@ -23,6 +23,7 @@ from service.models.calls.ranked_spend import find_last_day
 from service.models.calls.spend_by_day import sum_days
 from service.models.mail.outbox import post_mail
 from service.models.mail.weekly import WEEKLY_DIGEST, claim_week, list_due_weekly
+from service.models.usage.plan_usage import sum_plan_usage
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 
@@ -73,7 +74,8 @@ def summarize_week(
         sum(sum_days(connection, account_id, days).values(), Decimal(0)) for days in (week, before)
     )
     changes = _count_changes(connection, account_id, week)
-    if not spend and not any(changes.values()):
+    plan = sum_plan_usage(connection, account_id, week)
+    if not spend and not plan.calls and not any(changes.values()):
         return None
     newest = find_last_day(connection, account_id, today)
     realized = measure_all_realized(connection, account_id, {}, (week, before), newest)
@@ -82,6 +84,8 @@ def summarize_week(
         "last": week[1].isoformat(),
         "spend_usd": str(spend),
         "previous_usd": str(previous),
+        "plan_calls": plan.calls,
+        "plan_value_usd": str(plan.value_usd),
         "findings": _list_findings(connection, account_id),
         **changes,
         "realized_usd": str(realized.month_usd) if realized.measured else None,

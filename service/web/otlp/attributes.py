@@ -30,6 +30,7 @@ COMPACTION: Final = "anthropic.usage.compaction."
 RAW_USAGE: Final = ("gen_ai.usage.raw", "metadata.usage_object")
 LANGFUSE_USAGE: Final = ("langfuse.observation.usage_details",)
 LANGFUSE_COST: Final = ("langfuse.observation.cost_details",)
+COPIES: Final = frozenset((*RAW_USAGE, *LANGFUSE_USAGE))
 LANGFUSE_PARTS: Final = "langfuse.observation.usage_details."
 # Any other number below these counts something that we don't know.
 NAMESPACES: Final = (

@@ -4,7 +4,7 @@ Nothing but the attributes named in `attributes` is used, and each is checked as
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from detectors.formats.json_logs.usage.reader import Reading, largest_of, names_
 from detectors.formats.json_logs.usage.tables import PROVIDERS
 from service.web.otlp import attributes as names
 from service.web.otlp.caching import Input, find_input
-from service.web.otlp.spans import Span, Value, first, read_number
+from service.web.otlp.spans import NOT_READ, Span, Value, first, read_number
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = int((FIRST_INSTANT - _EPOCH).total_seconds()) * 1_000_000
@@ -61,39 +61,50 @@ _KIND_OF_MODEL: Final = re.compile(
 )
 _INPUTS, _TOTALS = frozenset(names.INPUT), frozenset(names.TOTAL)
 _UNCACHED: Final = frozenset(names.UNCACHED)
-_COPIES: Final = frozenset((*names.RAW_USAGE, *names.LANGFUSE_USAGE))
 _USUAL_ROLES: Final = (
     *("input_tokens", "output_tokens", "total"),
     *("cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"),
 )
 _USUAL: Final = {name: role for role in _USUAL_ROLES for name in names.named(role)}
 _CACHE: Final = ("reads", "writes")
-_WORDS: Final[Mapping[str, str]] = {"None": "null", "True": "true", "False": "false", "'": '"'}
-_PYTHON: Final = re.compile(r"\b(?:None|True|False)\b|'")
+_WORDS: Final[Mapping[str, str]] = {"None": "null", "True": "true", "False": "false"}
+_PYTHON: Final = re.compile(r"\b(?:None|True|False)\b")
 _LONGEST_COPY: Final = 16_000
+# What a count costs that is not as usual, and so many characters of a copy.
+_COUNT_COST: Final = 12
+_CHARACTERS: Final = 5
+_EMPTY: Final = ("", "null", "None")
 _ADDED: Final = ("input_tokens", "output_tokens")  # of a compaction
 
 
-def read_usage(span: Span, provider: str) -> list[Reading] | None:
+def read_usage(
+    span: Span, provider: str, spend: Callable[[int], object] = int
+) -> list[Reading] | None:
     """Return the calls that a span's usage is; None if it has no usage of its own.
 
     Sums over the calls inside an agent are none. The list is empty if the usage can't be read.
+    `spend` gets what it costs to read, before it is read.
     """
     values, usage = span.values, span.usage
     has_counts = not names.USAGE.isdisjoint(usage)
-    if has_counts and _COPIES.isdisjoint(values):
-        return None if _is_wrapper(values) else _read_attributes(span, provider)
-    copied = _read_copy(first(values, names.RAW_USAGE))
-    noted = _read_copy(first(values, names.LANGFUSE_USAGE))
+    if has_counts and names.COPIES.isdisjoint(values):
+        return None if _is_wrapper(values) else _read_attributes(span, provider, spend)
+    spend(sum(len(str(values[name])) for name in names.COPIES.intersection(values)) // _CHARACTERS)
+    copies = {name: _read_copy(values[name]) for name in names.COPIES.intersection(values)}
+    unread = [name for name, copy in copies.items() if copy is None]
+    copied, noted = (first(copies, each) or {} for each in (names.RAW_USAGE, names.LANGFUSE_USAGE))
     if not has_counts:
         noted = noted or _cut(usage, names.LANGFUSE_PARTS)
-    if _is_wrapper(values) or not (has_counts or copied or noted):
+    if _is_wrapper(values) or not (has_counts or copied or noted or unread):
         return None
-    readings = _read_attributes(span, provider) if usage else []
+    readings = _read_attributes(span, provider, spend) if usage else []
     _replace(readings, copied, noted, provider, first(values, names.MODEL))
-    if readings and readings[0].reported_usd is None:
-        cost = _read_copy(first(values, names.LANGFUSE_COST)).get("total")
-        readings[0].reported_usd = cost if isinstance(cost, float) else None
+    if readings:
+        answer = readings[0]
+        answer.unknown.update(dict.fromkeys(unread, NOT_READ))
+        if answer.reported_usd is None:
+            cost = (_read_copy(first(values, names.LANGFUSE_COST)) or {}).get("total")
+            answer.reported_usd = cost if isinstance(cost, float) else None
     return readings
 
 
@@ -154,7 +165,7 @@ def _is_wrapper(values: Mapping[str, Value]) -> bool:
     return function is not None and _FUNCTION_SPAN.fullmatch(str(function)) is not None
 
 
-def _read_attributes(span: Span, provider: str) -> list[Reading]:
+def _read_attributes(span: Span, provider: str, spend: Callable[[int], object]) -> list[Reading]:
     usage: Any = span.usage
     leaves_out: tuple[str, ...] | None
     known = find_input(span.origin.scope, span.origin.version, provider)
@@ -168,6 +179,7 @@ def _read_attributes(span: Span, provider: str) -> list[Reading]:
     usual = None if provider in PROVIDERS else _read_usual(usage, leaves_out)
     if usual is not None:
         return [usual]
+    spend(_COUNT_COST * len(usage))
     if any(f"{names.COMPACTION}{name}" in usage for name in _ADDED):
         step = {name: usage.get(f"{names.COMPACTION}{name}", 0) for name in _ADDED}
         usage = {**usage, "iterations": [{"type": "compaction", **step}]}
@@ -236,22 +248,32 @@ def _replace(
     if not found:
         return
     if before is not None:
-        found[0].unknown |= before.unknown
+        unknown = found[0].unknown
+        for name, number in before.unknown.items():
+            if name not in unknown or number > unknown[name]:
+                unknown[name] = number
         found[0].reported_usd = found[0].reported_usd or before.reported_usd
         found[0].service_tier = found[0].service_tier or before.service_tier
     readings[:] = found
 
 
-def _read_copy(text: Value | None) -> dict[str, Any]:
-    """Return an object that is written as a text, in JSON or as Python prints it."""
-    if not isinstance(text, str) or not 1 < len(text) <= _LONGEST_COPY:
+def _read_copy(text: Value | None) -> dict[str, Any] | None:
+    """Return an object that is written as a text, in JSON or as Python prints it.
+
+    None for what can't be read, such as a text that its exporter has cut off.
+    """
+    if not isinstance(text, str) or text in _EMPTY:
         return {}
-    for written in (text, _PYTHON.sub(lambda found: _WORDS[found.group()], text)):
+    if len(text) > _LONGEST_COPY:
+        return None
+    for is_python in (False, True):
+        if is_python:
+            text = _PYTHON.sub(lambda found: _WORDS[found.group()], text).replace("'", '"')
         try:
-            return msgspec.json.decode(written, type=dict[str, Any])
+            return msgspec.json.decode(text, type=dict[str, Any])
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue
-    return {}
+    return None
 
 
 def _cut(usage: Mapping[str, float], prefix: str) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from msgspec import Struct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
-from service.web.otlp.attributes import COUNT, SKIPPED, TEXT, USED
+from service.web.otlp.attributes import COPIES, COUNT, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
     EVENT_COST,
+    NO_COPY,
+    NOT_READ,
     SPAN_COST,
     Origin,
     Reading,
@@ -183,18 +185,41 @@ def _read_attributes(
         if kind == SKIPPED or value is None:
             continue
         if kind == USED:
-            usage[name] = _read_used(value)
+            usage[name] = _read_used(value, reading)
         elif kind == COUNT:
             values[name] = value.int_value or value.double_value or value.string_value or 0
         elif kind == TEXT:
-            values[name] = value.string_value or ""
+            is_copy = not value.string_value and name in COPIES and _has_number(value, reading)
+            values[name] = NO_COPY if is_copy else value.string_value or ""
         elif _holds_text(value, reading):
             reading.content.add(published_name(name) or name)
 
 
-def _read_used(value: _Any) -> float:
+def _read_used(value: _Any, reading: Reading) -> float:
     number = value.int_value or value.double_value or value.string_value or 0
-    return read_amount(number) if isinstance(number, str) else number
+    if isinstance(number, str):
+        return read_amount(number)
+    return number or (NOT_READ if _has_number(value, reading) else 0)
+
+
+def _has_number(value: _Any, reading: Reading) -> bool:
+    """Check for a list or a map with a number in it, however deep."""
+    if value.array_value is not None:
+        inner = value.array_value.values or []
+    elif value.kvlist_value is not None:
+        inner = [each.value for each in value.kvlist_value.values or ()]
+    else:
+        return False
+    reading.spend(1 + len(inner))
+    return any(
+        each is not None
+        and (_amount(each.int_value) or _amount(each.double_value) or _has_number(each, reading))
+        for each in inner
+    )
+
+
+def _amount(value: float | str | None) -> float:
+    return read_amount(value) if isinstance(value, str) else value or 0
 
 
 def _holds_text(value: _Any | None, reading: Reading) -> bool:

@@ -9,12 +9,14 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 
 from service.web.otlp import wire
-from service.web.otlp.attributes import COUNT, SKIPPED, TEXT, USED
+from service.web.otlp.attributes import COPIES, COUNT, NAMESPACES, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
     EVENT_COST,
     FIELD_COST,
+    NO_COPY,
+    NOT_READ,
     SPAN_COST,
     Reading,
     Span,
@@ -116,13 +118,37 @@ def _read_attributes(
         value = attribute.value
         if kind == USED:
             # Most counts are integers that are not 0, and asking for the kind takes longer.
-            usage[name] = value.int_value or value.double_value or read_amount(value.string_value)
+            usage[name] = value.int_value or value.double_value or _read_used(value, reading)
         elif kind == COUNT:
             values[name] = value.int_value or value.double_value or value.string_value or 0
         elif kind == TEXT:
-            values[name] = value.string_value
+            values[name] = value.string_value or _read_empty(name, value, reading)
         elif _holds_text(value, reading):
             reading.content.add(published_name(name) or name)
+
+
+def _read_used(value: AnyValue, reading: Reading) -> float:
+    text = value.string_value
+    if text:
+        return read_amount(text)
+    return NOT_READ if _has_number(value, reading) else 0
+
+
+def _read_empty(name: str, value: AnyValue, reading: Reading) -> str:
+    return NO_COPY if name in COPIES and _has_number(value, reading) else ""
+
+
+def _has_number(value: AnyValue, reading: Reading) -> bool:
+    """Check for a list or a map with a number in it, however deep."""
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        inner = value.array_value.values
+    elif kind == "kvlist_value":
+        inner = [each.value for each in value.kvlist_value.values]
+    else:
+        return False
+    reading.spend(1 + len(inner))
+    return any(each.int_value or each.double_value or _has_number(each, reading) for each in inner)
 
 
 def _holds_text(value: AnyValue, reading: Reading) -> bool:
@@ -158,7 +184,7 @@ def _read_large(
             if len(own) <= wire.LARGE:
                 _read_attributes((KeyValue.FromString(bytes(own)),), values, usage, reading)
             else:
-                _check_name("", own, reading)
+                _check_name("", own, usage, reading)
         elif number == _EVENT and len(own) <= wire.LARGE:
             event = ProtobufSpan.Event.FromString(bytes(own))
             _read_event(event.name, event.attributes, reading)
@@ -177,16 +203,21 @@ def _read_large_event(message: memoryview, reading: Reading) -> None:
         if number == _EVENT_ATTRIBUTE and len(own) <= wire.LARGE:
             _read_event(name, (KeyValue.FromString(bytes(own)),), reading)
         elif number == _EVENT_ATTRIBUTE:
-            _check_name(name, own, reading)
+            _check_name(name, own, {}, reading)
 
 
-def _check_name(event: str, attribute: memoryview, reading: Reading) -> None:
-    """Note an attribute that is too large to be decoded, if its name is one of content."""
+def _check_name(
+    event: str, attribute: memoryview, usage: dict[str, float], reading: Reading
+) -> None:
+    """Note an attribute that is too large to be decoded, if its name is of content or usage."""
     for number, own, _ in wire.cut(attribute, reading, FIELD_COST):
         if number == _KEY:
-            name = published_event_name(event, _decode_name(own))
+            key = _decode_name(own)
+            name = published_event_name(event, key)
             if name is not None:
                 reading.content.add(name)
+            elif key.startswith(NAMESPACES):
+                usage[key] = NOT_READ
 
 
 def _decode_name(name: memoryview) -> str:

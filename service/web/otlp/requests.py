@@ -15,9 +15,6 @@ from service.web.otlp.content import published_event_name
 from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, Span, first
 
 _LEVEL: Final = 1
-# More counts than these may take several ways of counting to understand.
-_MANY_COUNTS: Final = 5
-_MANY_COST: Final = 6 * SPAN_COST
 MAX_ATTRIBUTE_NAME: Final = 100
 _NO_PARENT: Final = bytes(SPAN_BYTES)
 
@@ -74,9 +71,7 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     found, links, rejected = [], [], 0
     for span in spans:
         provider = read_provider(span)
-        if len(span.usage) > _MANY_COUNTS:
-            reading.spend(_MANY_COST)
-        usage = read_usage(span, provider)
+        usage = read_usage(span, provider, reading.spend)
         if usage is None:
             links.append(span)
             continue

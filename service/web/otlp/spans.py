@@ -1,5 +1,6 @@
 """A span as it is read from either encoding: its identity, its times and the attributes we read."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -9,6 +10,10 @@ from service.web.otlp.content import describe, published_name
 
 _MOST: Final = 10**15  # larger numbers count nothing
 _MOST_DIGITS: Final = 19  # of an int64
+_DECIMAL: Final = re.compile(r"\d{1,19}\.?\d{0,19}(?:[eE][+-]?\d{1,2})?")
+# What stands for numbers of usage in a list or a map, which are not read and so are unknown.
+NOT_READ: Final = float("nan")
+NO_COPY: Final = "?"  # the same for a copy of a usage
 ERROR: Final = 2  # of a span's status
 TRACE_BYTES: Final = 16
 SPAN_BYTES: Final = 8
@@ -107,12 +112,12 @@ def read_number(value: Value | None) -> int:
     return value if value is not None and 0 < value < _MOST else 0
 
 
-def read_amount(value: str) -> int:
+def read_amount(value: str) -> float:
     """Return a number that is written as a text; 0 for any other text."""
     digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS):
-        return 0
-    return int(value)
+    if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS:
+        return int(value)
+    return float(value) if digits.isascii() and _DECIMAL.fullmatch(digits) else 0
 
 
 def first(values: Mapping[str, Value], names: Iterable[str]) -> Value | None:

@@ -19,6 +19,8 @@ from detectors.contract import (
     MAX_UNITS,
     PREFIX_HASH_PATTERN,
     PROVIDER_PATTERN,
+    SECONDS,
+    UNITS,
     V1_FIELDS,
     V2_FIELDS,
     RecordField,
@@ -65,19 +67,30 @@ def _published(pattern: str) -> str:
 def _field(field: RecordField) -> fields.Field[Any]:
     """Return the field as the API documents it."""
     kind, checks = _KINDS.get(field.kind, (fields.String, [OneOf((*field.choices, None))]))
-    most = {"maxProperties": MAX_UNITS} if kind is _UNITS else {}
+    more_about = _ABOUT_UNITS if kind is fields.Dict else {}
     more = {"strict": True} if kind is fields.Integer else {}
     return kind(
         required=field.is_required,
         **({} if field.is_required else {"allow_none": True}),
         **({"validate": checks} if checks else {}),
-        metadata={**described(field.text), **most},
+        metadata={**described(field.text), **more_about},
         **more,
     )
 
 
 _LEVEL: Final = fields.String(validate=Regexp(f"^[0-9a-f]{{{LEVEL_DIGITS}}}$"))
-_UNITS: Final = partial(fields.Dict, values=fields.Float(validate=Range(min=0, max=MAX_COUNT)))
+_ABOUT_UNITS: Final[Mapping[str, Any]] = {
+    "maxProperties": MAX_UNITS,
+    "additionalProperties": False,
+    "properties": {
+        name: {
+            "type": "number" if name in SECONDS else "integer",
+            "minimum": 0,
+            "maximum": MAX_COUNT,
+        }
+        for name in UNITS
+    },
+}
 _LABEL: Final = Regexp(_published(LABEL_PATTERN))
 # Each kind of field, and its checks. An instant is no `date-time`, which requires an offset.
 _KINDS: Final[Mapping[str, tuple[Callable[..., fields.Field[Any]], list[Any]]]] = {
@@ -90,7 +103,7 @@ _KINDS: Final[Mapping[str, tuple[Callable[..., fields.Field[Any]], list[Any]]]] 
     "latency": (fields.Float, [Range(min=0, max=MAX_LATENCY_MS)]),
     "usd": (fields.Float, [Range(min=0, max=MAX_REPORTED_USD)]),
     "hashes": (partial(fields.List, _LEVEL), [Length(min=1, max=len(LEVELS))]),
-    "units": (_UNITS, []),
+    "units": (fields.Dict, []),
 }
 
 

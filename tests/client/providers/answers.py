@@ -105,6 +105,15 @@ def _gemini(path: str, body: Json) -> Reply | None:
     return None
 
 
+def job(name: str) -> Json:
+    """Return a finished batch of Gemini's, of two answers."""
+    answers = [{"response": content(CACHED_USAGE, "STOP")}] * 2
+    about = {"state": "BATCH_STATE_SUCCEEDED", "model": "models/gemini-2.5-flash"}
+    ended = {"endTime": "2026-11-20T10:30:00.250Z"}
+    output = {"output": {"inlinedResponses": {"inlinedResponses": answers}}}
+    return {"name": f"batches/{name}", "metadata": {**about, **ended, **output}}
+
+
 def content(usage: Json, reason: str | None) -> Json:
     candidate: Json = {"content": {"role": "model", "parts": [{"text": TEXT}]}, "index": 0}
     return {

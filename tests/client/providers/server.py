@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from tests.client.providers.answers import EVENTS, reply
+from tests.client.providers.answers import EVENTS, job, reply
 
 
 class Server(ThreadingHTTPServer):
@@ -32,6 +32,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
+
+    def do_GET(self) -> None:
+        self._send(json.dumps(job(self.path.rpartition("/")[2])).encode(), "application/json")
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -125,6 +125,7 @@ def _style(name: str, run: Callable[[Clients], Any], *expected: Counts, reason: 
     return Style(name, cast("Callable[[Any], Any]", run), expected, uncaptured=reason)
 
 
+SEARCH_COUNTS = (0, 0, None, None)  # and a unit of a search
 _NONE = "no tokens are billed"
 STYLES: tuple[Style, ...] = (
     _style("google content", lambda c: c.google.models.generate_content(**CONTENT), CACHED_COUNTS),
@@ -210,6 +211,16 @@ STYLES: tuple[Style, ...] = (
         INTERACTION_COUNTS,
     ),
     _style(
+        "google batch",
+        lambda c: c.google.batches.get(name="batches/b1"),
+        *[CACHED_COUNTS, CACHED_COUNTS],
+    ),
+    _style(
+        "google batch, async",
+        lambda c: c.google.aio.batches.get(name="batches/b2"),
+        *[CACHED_COUNTS, CACHED_COUNTS],
+    ),
+    _style(
         "google countTokens",
         lambda c: c.google.models.count_tokens(model="gemini-2.5-flash", contents=ASKED),
         reason=_NONE,
@@ -277,7 +288,7 @@ STYLES: tuple[Style, ...] = (
         BILLED_COUNTS,
     ),
     _style("cohere embeddings", lambda c: c.cohere.embed(**EMBED), (2, 0, None, None)),
-    _style("cohere rerank", lambda c: c.cohere.rerank(**RERANK), reason=_NONE),
+    _style("cohere rerank", lambda c: c.cohere.rerank(**RERANK), SEARCH_COUNTS),
     _style("cohere 2 chat", lambda c: c.cohere_2.chat(**SECOND), BILLED_COUNTS),
     _style("cohere 2 chat raw", lambda c: c.cohere_2.with_raw_response.chat(**SECOND).data and None,
            BILLED_COUNTS),
@@ -294,6 +305,6 @@ STYLES: tuple[Style, ...] = (
         lambda c: c.async_cohere_2.embed(**EMBED_2),
         (2, 0, None, None),
     ),
-    _style("cohere 2 rerank", lambda c: c.cohere_2.rerank(**RERANK), reason=_NONE),
-    _style("cohere 2 rerank, async", lambda c: c.async_cohere_2.rerank(**RERANK), reason=_NONE),
+    _style("cohere 2 rerank", lambda c: c.cohere_2.rerank(**RERANK), SEARCH_COUNTS),
+    _style("cohere 2 rerank, async", lambda c: c.async_cohere_2.rerank(**RERANK), SEARCH_COUNTS),
 )  # fmt: skip

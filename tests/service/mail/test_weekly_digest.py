@@ -17,6 +17,7 @@ from service.models.mail.outbox import Dispatch
 from service.models.mail.weekly import WEEKLY_DIGEST
 from service.models.watching.budgets import Budget
 from service.operations.watching.weekly_digest import post_weekly_digests
+from tests.service.support.spend import add_plan_usage, spend_line
 
 MONDAY = date(2026, 3, 2)
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)  # a Wednesday
@@ -164,3 +165,20 @@ def test_accounts_that_chose_otherwise_get_none(
     account.report_mails = choice
     spend(db_session, account, WEDNESDAY, "1")
     assert post(db_session) == []
+
+
+def test_plan_usage_has_a_line_of_its_own_and_is_in_no_sum(
+    db_session: Session, account: Account, config: Config
+) -> None:
+    line = spend_line(WEDNESDAY, "24.5", calls=3)
+    add_plan_usage(db_session, account.id, line)
+    [mail] = post(db_session)
+    subject, text, html = text_of(config, mail)
+    said = "Plan usage: 3 calls are included in a plan: their value is $24.50. No other figure"
+    assert said in text
+    assert said in " ".join(html.split())
+    assert "$24.50" not in subject + text.replace(said, "")
+    assert "You spent $0.00 last week" in text
+    for name in ("plan_calls", "plan_value_usd"):  # as an earlier release posted it
+        del mail.parameters[name]
+    assert "Plan usage" not in text_of(config, mail)[1]

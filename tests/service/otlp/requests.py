@@ -37,12 +37,14 @@ def span(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def attribute(name: str, value: Any) -> dict[str, Any]:
-    if isinstance(value, list):
-        return {"key": name, "value": {"arrayValue": {"values": [_value(each) for each in value]}}}
     return {"key": name, "value": _value(value)}
 
 
 def _value(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [_value(each) for each in value]}}
+    if isinstance(value, dict):
+        return {"kvlistValue": {"values": [attribute(*each) for each in value.items()]}}
     if isinstance(value, bool):
         return {"boolValue": value}
     if isinstance(value, int):

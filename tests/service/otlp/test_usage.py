@@ -148,6 +148,67 @@ def test_a_number_that_we_dont_know_is_named(namespace: str, value: object) -> N
     assert record["unknown_largest"] == 41_200
 
 
+@pytest.mark.parametrize(
+    "value", [[5, 7], ["CANARY", [0.5]], {"audio": 5}, {"CANARY": {"deep": [1]}}, ["CANARY", {}, 9]]
+)
+@pytest.mark.parametrize(
+    "name", ["gen_ai.usage.by_modality", "gen_ai.usage.reasoning_tokens", "gen_ai.usage.raw"]
+)
+def test_numbers_in_a_list_or_a_map_are_named(name: str, value: Any) -> None:
+    (record,) = _records({**CHAT, name: value})
+    assert record["unknown_fields"] == name
+    assert record["unknown_largest"] == 0
+    assert "CANARY" not in f"{record}"
+
+
+@pytest.mark.parametrize("value", [[], {}, ["CANARY"], {"tier": "flex"}, [0], True, "CANARY", ""])
+def test_what_has_no_number_is_not_named(value: Any) -> None:
+    (record,) = _records({**CHAT, "gen_ai.usage.by_modality": value})
+    assert "unknown_fields" not in record
+
+
+@pytest.mark.parametrize(
+    "raw", ['{"input_tokens": 5, "output_to', "[1]", "{" * 17_000, "usage=CANARY", '{"a": CANARY}']
+)
+@pytest.mark.parametrize(
+    "name",
+    ["gen_ai.usage.raw", "metadata.usage_object", "langfuse.observation.usage_details"],
+)
+def test_a_copy_that_cant_be_read_is_named(name: str, raw: str) -> None:
+    (record,) = _records({**CHAT, name: raw})
+    assert (record["prompt_tokens"], record["unknown_fields"]) == (1_200, name)
+    stored = read(as_protobuf(document(span({"gen_ai.response.model": "m", name: raw}))))
+    assert (stored.calls, stored.rejected) == (0, 1)
+    assert "CANARY" not in f"{record}{stored.unknown}"
+
+
+@pytest.mark.parametrize("raw", ["", "{}", "null", "None"])
+def test_an_empty_copy_is_none(raw: str) -> None:
+    (record,) = _records({**CHAT, "gen_ai.usage.raw": raw})
+    assert "unknown_fields" not in record
+
+
+def test_an_attribute_too_large_to_be_decoded_is_named() -> None:
+    large = ["x"] * 70_000 + [7]
+    (record,) = _records({**CHAT, "gen_ai.usage.by_modality": large, "gen_ai.usage.raw": large})
+    assert record["unknown_fields"] == "gen_ai.usage.by_modality gen_ai.usage.raw"
+
+
+@pytest.mark.parametrize(("own", "copied"), [(3, 9), (9, 3)])
+def test_of_two_unknown_numbers_the_larger_is_said(own: int, copied: int) -> None:
+    usage = {"input_tokens": 1, "output_tokens": 1, "gen_ai.usage.hologram": copied}
+    attributes = {"gen_ai.usage.hologram": own, "gen_ai.usage.raw": json.dumps(usage)}
+    (record,) = _records({**CHAT, **attributes})
+    assert (record["unknown_fields"], record["unknown_largest"]) == ("gen_ai.usage.hologram", 9)
+
+
+@pytest.mark.parametrize("written", ["0.041", "4.1e-2", "4.1E-02"])
+def test_decimals_in_a_text_are_read(written: str) -> None:
+    (record,) = _records({**CHAT, "gen_ai.usage.cost": written, "gen_ai.usage.hologram": "1.5"})
+    assert record["reported_usd"] == 0.041
+    assert record["unknown_fields"] == "gen_ai.usage.hologram"
+
+
 def test_no_text_of_a_usage_survives() -> None:
     raw = json.dumps({"input_tokens": 5, "output_tokens": 1, "note": "CANARY", "CANARY no": 3})
     attributes = {

@@ -170,7 +170,8 @@ def _check_pages_tables_and_answers(owners: Sequence[Owner]) -> None:
         assert money(pages[0]), path
         assert money(pages[1]) == money(pages[0]), path
         assert f"from {len(METERED)} calls" in pages[1] or not path.startswith("/dashboard")
-        assert ('id="plan-usage"' in pages[1]) is path.startswith(("/dashboard", "/spend")), path
+        is_shown = path.startswith(("/dashboard", "/spend", "/route", "/model"))
+        assert ('id="plan-usage"' in pages[1]) is is_shown, path
         assert 'id="plan-usage"' not in pages[0]
     for path in TABLES:
         tables = [rows_of(owner.browser.client, path, owner.account_id) for owner in owners]

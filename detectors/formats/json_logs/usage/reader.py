@@ -127,11 +127,11 @@ def names_of(unknown: Mapping[str, Any]) -> str | None:
 
 
 def largest_of(unknown: Mapping[str, Any]) -> int | None:
-    """Return the largest unknown number, as a count."""
+    """Return the largest unknown number, as a count; what is no number has none."""
     if not unknown:
         return None
-    largest = max(unknown.values())
-    return int(min(max(largest, 0), MAX_COUNT)) if largest == largest else 0
+    largest = max((value for value in unknown.values() if value == value), default=0)
+    return int(min(max(largest, 0), MAX_COUNT))
 
 
 def reading_of(record: Any) -> Reading:
@@ -591,15 +591,19 @@ def _add_iterations(readings: list[Reading], iterations: Any, model: object, pro
     """Add what the steps of an answer of Anthropic's cost beyond its own counts.
 
     A compaction is not in them, an advisor is a call of its own model, and so is the attempt of a
-    model that declined after it had begun to answer.
+    model that declined after it had begun to answer. Where the answer's output is that of all its
+    steps, a gateway has added the compaction already.
     """
     answer = readings[0]
-    for step in iterations if isinstance(iterations, (list, tuple)) else ():
-        members = members_of(step)
+    steps = [*map(members_of, iterations)] if isinstance(iterations, (list, tuple)) else []
+    said = sum(_written(step) for step in steps if step.get("type") in _ANSWERED)
+    compacted = sum(_written(step) for step in steps if step.get("type") == "compaction")
+    is_added = said > 0 and compacted > 0 and answer.completion >= said + compacted
+    for members in steps:
         kind, own = members.get("type"), members.get("model")
         found: dict[str, Any] = {}
         _walk(members, FAMILIES["tokens"], found, answer.unknown, ("iterations",))
-        if kind in ("message", "fallback_message"):
+        if kind in _ANSWERED:
             if not isinstance(own, str) or _is_same(own, model):
                 continue
             if not found.get(_OUTPUT):
@@ -612,11 +616,19 @@ def _add_iterations(readings: list[Reading], iterations: Any, model: object, pro
         if reading is None:
             continue
         if kind == "compaction":
-            _add(answer, reading)
+            if not is_added:
+                _add(answer, reading)
         else:
             reading.model = own if isinstance(own, str) else None
             reading.service_tier, reading.region = answer.service_tier, answer.region
             readings.append(reading)
+
+
+_ANSWERED = ("message", "fallback_message")
+
+
+def _written(step: Mapping[str, Any]) -> int:
+    return count_of(step.get("output_tokens")) or 0
 
 
 def _is_same(name: str, other: object) -> bool:

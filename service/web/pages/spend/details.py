@@ -15,6 +15,7 @@ from service.models.base import utc_now
 from service.models.calls.finding_list import list_findings_of
 from service.models.calls.ranked_spend import find_last_day, rank_spend
 from service.models.calls.spend import MAX_DAYS, Selection
+from service.models.usage.plan_usage import find_last_plan_day, sum_plan_usage
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -72,8 +73,11 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     has_calls = ranking.totals.calls > 0
     last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
+    plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
+    if last_day is None and not (has_calls or plan.calls):
+        last_day = find_last_plan_day(session, account_id, today, query.only)
     found = list_findings_of(session, account_id, own, _FINDINGS)
-    if last_day is None and not has_calls and not found:
+    if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
     return render_template(
         "pages/spend/details.html",
@@ -82,6 +86,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         ranking=ranking,
+        plan=plan,
         chart=chart_spend(query, ranking) if has_calls else None,
         last_day=last_day,
         lines=add_realized(found),

@@ -38,7 +38,8 @@ Case = dict[str, Any]
 CANARY: Final = "CANARY"
 TS: Final = 1_782_000_000
 COMPARED: Final = (
-    *("model", "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+    *("provider", "model", "prompt_tokens", "completion_tokens"),
+    *("cached_tokens", "cache_write_tokens"),
     *("cache_write_1h_tokens", "reasoning_tokens", "audio_prompt_tokens"),
     *("audio_completion_tokens", "image_prompt_tokens", "image_completion_tokens", "web_searches"),
     *("service_tier", "region", "units", "reported_usd"),
@@ -66,7 +67,8 @@ def _get(record: UsageRecord, name: str) -> Any:
 
 
 def expected(case: Case) -> list[dict[str, Any]]:
-    return _in_order([compared(record) for record in case["records"]])
+    given = {"provider": case["provider"]}
+    return _in_order([compared({**given, **record}) for record in case["records"]])
 
 
 def _in_order(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,77 +1,109 @@
-"""Compare the names that the reader of usage knows with those of the installed libraries' types.
+"""Compare the names that the reader of usage knows with those of the providers' libraries.
 
-`make usage-drift` fails where a library knows a number that we don't; `make check` runs it.
+`make usage-drift` fails where a library knows a number that we don't; `make check` runs it. Those
+of libraries that are not installed are in `libraries.json`, with the versions of their locks. After
+`make lock`, `make usage-libraries` writes that file, and a test fails until then.
 """
 
 from __future__ import annotations
 
-import importlib
+import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, get_args
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from detectors.formats.json_logs.usage.compiling import UNPRICED, all_fields
 from detectors.formats.json_logs.usage.tables import FAMILIES
+from tests.client.environments import environment_python, run
+from tests.detectors.formats.usage import numbers as numbers_module
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-# A library's types of usage, by module and class, and the family of their names.
-TYPES: Final = (
-    ("tokens", "openai.types.completion_usage", "CompletionUsage"),
-    ("tokens", "openai.types.create_embedding_response", "Usage"),
-    ("tokens", "openai.types.responses.response_usage", "ResponseUsage"),
-    ("tokens", "openai.types.responses.response", "ToolUsageImageGen"),
-    ("tokens", "openai.types.batch_usage", "BatchUsage"),
-    ("tokens", "openai.types.images_response", "Usage"),
-    ("tokens", "openai.types.images_response", "SvgUsage"),
-    ("tokens", "openai.types.audio.transcription", "UsageTokens"),
-    ("tokens", "openai.types.audio.transcription", "UsageDuration"),
-    ("tokens", "openai.types.live.session_usage", "SessionUsage"),
-    ("tokens", "openai.types.decision", "Usage"),
-    ("tokens", "openai.types.realtime.realtime_response_usage", "RealtimeResponseUsage"),
-    ("tokens", "anthropic.types", "Usage"),
-    ("tokens", "anthropic.types.beta", "BetaUsage"),
-    ("tokens", "anthropic.types.beta", "BetaMessageDeltaUsage"),
-    ("tokens", "anthropic.types.beta", "BetaMessageIterationUsage"),
-    ("tokens", "anthropic.types.beta", "BetaAdvisorMessageIterationUsage"),
-    ("tokens", "mistralai.client.models.usageinfo", "UsageInfo"),
-    ("tokens", "mistralai.client.models.conversationusageinfo", "ConversationUsageInfo"),
-    ("tokens", "mistralai.client.models.ocrusageinfo", "OCRUsageInfo"),
-    ("tokens", "groq.types.completion_usage", "CompletionUsage"),
-    ("tokens", "together.types.chat.chat_completion_usage", "ChatCompletionUsage"),
-    ("tokens", "litellm.types.utils", "Usage"),
-    ("gemini", "google.genai.types", "GenerateContentResponseUsageMetadata"),
-    ("gemini", "google.genai.types", "UsageMetadata"),
-    ("interactions", "google.genai._gaos.types.interactions.usage", "Usage"),
-    ("cohere", "cohere.types.usage", "Usage"),
-    ("cohere", "cohere.types.api_meta", "ApiMeta"),
+# Types of usage of the libraries in the lock of the developers, and the family of their names.
+INSTALLED: Final = (
+    ("tokens", "openai.types.completion_usage:CompletionUsage"),
+    ("tokens", "openai.types.create_embedding_response:Usage"),
+    ("tokens", "openai.types.responses.response_usage:ResponseUsage"),
+    ("tokens", "openai.types.responses.response:ToolUsageImageGen"),
+    ("tokens", "openai.types.batch_usage:BatchUsage"),
+    ("tokens", "openai.types.images_response:Usage"),
+    ("tokens", "openai.types.images_response:SvgUsage"),
+    ("tokens", "openai.types.audio.transcription:UsageTokens"),
+    ("tokens", "openai.types.audio.transcription:UsageDuration"),
+    ("tokens", "openai.types.live.session_usage:SessionUsage"),
+    ("tokens", "openai.types.decision:Usage"),
+    ("tokens", "openai.types.realtime.realtime_response_usage:RealtimeResponseUsage"),
+    ("tokens", "anthropic.types:Usage"),
+    ("tokens", "anthropic.types.beta:BetaUsage"),
+    ("tokens", "anthropic.types.beta:BetaMessageDeltaUsage"),
+    ("tokens", "anthropic.types.beta:BetaMessageIterationUsage"),
+    ("tokens", "anthropic.types.beta:BetaAdvisorMessageIterationUsage"),
 )
+# The same of other libraries, in environments of their own: their lock and their names there.
+_FURTHER: Final = "libraries/others/further.lock"
+ELSEWHERE: Final = {
+    "mistralai": (
+        _FURTHER,
+        ("tokens", "mistralai.client.models.usageinfo:UsageInfo"),
+        ("tokens", "mistralai.client.models.conversationusageinfo:ConversationUsageInfo"),
+        ("tokens", "mistralai.client.models.ocrusageinfo:OCRUsageInfo"),
+    ),
+    "groq": (
+        _FURTHER,
+        ("tokens", "groq.types.completion_usage:CompletionUsage"),
+        ("tokens", "groq.types.create_embedding_response:Usage"),
+    ),
+    "together": (
+        _FURTHER,
+        ("tokens", "together.types.chat.chat_completion_usage:ChatCompletionUsage"),
+    ),
+    "google-genai": (
+        _FURTHER,
+        ("gemini", "google.genai.types:GenerateContentResponseUsageMetadata"),
+        ("gemini", "google.genai.types:UsageMetadata"),
+        ("interactions", "google.genai._gaos.types.interactions.usage:Usage"),
+    ),
+    "cohere": (
+        _FURTHER,
+        ("cohere", "cohere.types.usage:Usage"),
+        ("cohere", "cohere.types.api_meta:ApiMeta"),
+    ),
+    "litellm": ("otlp/litellm.lock", ("tokens", "litellm.types.utils:Usage")),
+}
+LIBRARIES: Final = Path(__file__).with_name("libraries.json")
+REQUIREMENTS: Final = Path(__file__).parents[4] / "requirements"
 # Members that are no numbers of a call: an ID of a map, and a limit of the connection.
 NO_NUMBERS: Final = frozenset(("connectors",))
-_NUMBERS: Final = ("int", "float")
 _LIST: Final = re.compile(r"\[[^]]*\]")
 
 
-def models_of(annotation: Any) -> list[type[BaseModel]]:
-    """Return the models that a value of this annotation may be, or may be made of."""
-    from pydantic import BaseModel
+def locked_versions() -> dict[str, str]:
+    """Return the versions of the libraries that are not installed, as their locks have them."""
+    return {
+        name: re.findall(rf"^{name}==(\S+)", (REQUIREMENTS / lock).read_text(), re.MULTILINE)[0]
+        for name, (lock, *_) in ELSEWHERE.items()
+    }
 
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for part in get_args(annotation) for model in models_of(part)]
+
+def numbers_elsewhere() -> dict[str, Any]:
+    """Return the numbers of the libraries that are not installed; makes their environments."""
+    found = {}
+    for name, (lock, *types) in ELSEWHERE.items():
+        python = environment_python(REQUIREMENTS / lock)
+        addresses = [address for _, address in types]
+        numbers = json.loads(run(python, "-m", numbers_module.__name__, *addresses))
+        found[name] = {"version": locked_versions()[name], "numbers": numbers}
+    return found
 
 
-def numbers_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the paths of a model's numbers, at any depth."""
-    for name, field in model.model_fields.items():
-        path = prefix + (field.alias or name if not name.isidentifier() else name)
-        inner = models_of(field.annotation)
-        for each in inner:
-            yield from numbers_of(each, f"{path}.")
-        if not inner and any(kind in str(field.annotation) for kind in _NUMBERS):
-            yield path
+def all_numbers() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield each type of usage that a library has: its family, its address and its numbers."""
+    for family, address in INSTALLED:
+        yield family, address, numbers_module.numbers_at(address)
+    known = json.loads(LIBRARIES.read_text())
+    for name, (_, *types) in ELSEWHERE.items():
+        for family, address in types:
+            yield family, address, known[name]["numbers"][address]
 
 
 def numbers_of_bedrock() -> Iterator[str]:
@@ -106,44 +138,36 @@ def is_known(path: str, tree: Mapping[str, Any]) -> bool:
     return is_known(rest, inner) if rest else "" in inner
 
 
-def unknown_numbers(
-    families: Mapping[str, Any] = FAMILIES, note: Callable[[str], object] = str
-) -> list[str]:
-    """Return the numbers that a library knows and we don't; `note` is told what isn't installed."""
+def unknown_numbers(families: Mapping[str, Any] = FAMILIES) -> list[str]:
+    """Return the numbers that a library knows and we don't."""
     fields = [item for family in all_fields().values() for item in family.items()]
     unpriced = {_LIST.sub("", path) for path, role in fields if role == UNPRICED}
-    found = []
-    for family, module, name in TYPES:
-        try:
-            model = getattr(importlib.import_module(module), name)
-        except ImportError:
-            note(f"{module} is not installed")
-            continue
-        found += [
-            f"{module}.{name}: {path}"
-            for path in numbers_of(model)
-            if path not in NO_NUMBERS
-            and not is_known(path, families[family])
-            and path not in unpriced
-        ]
+    found = [
+        f"{address}: {path}"
+        for family, address, numbers in all_numbers()
+        for path in numbers
+        if path not in NO_NUMBERS and not is_known(path, families[family]) and path not in unpriced
+    ]
     found += [
         f"botocore TokenUsage: {path}"
         for path in numbers_of_bedrock()
         if not is_known(path, families["camel"])
     ]
-    return found + unknown_attributes()
+    return found + unknown_attributes(families)
 
 
-def unknown_attributes() -> list[str]:
+def unknown_attributes(families: Mapping[str, Any] = FAMILIES) -> list[str]:
     """Return the usage attributes of OpenTelemetry's conventions that spans are not read for."""
     from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
     names = [name for name in vars(gen_ai_attributes).values() if isinstance(name, str)]
     usage = [name for name in names if name.startswith("gen_ai.usage.")]
-    return [f"OpenTelemetry: {name}" for name in usage if name not in FAMILIES["spans"]]
+    return [f"OpenTelemetry: {name}" for name in usage if name not in families["spans"]]
 
 
 if __name__ == "__main__":
-    missing = unknown_numbers(note=lambda text: sys.stderr.write(f"{text}\n"))
+    if sys.argv[1:] == ["--write"]:
+        LIBRARIES.write_text(json.dumps(numbers_elsewhere(), indent=2, sort_keys=True) + "\n")
+    missing = unknown_numbers()
     sys.stdout.write("".join(f"{each}\n" for each in missing))
     sys.exit(bool(missing))

@@ -1,6 +1,7 @@
 """The names of usage fields: written from their sources, copied, and as complete as libraries."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,26 +40,64 @@ def test_every_usage_is_a_unit_of_the_price_book() -> None:
     assert roles - ours <= {*UNITS, *FIELDS_OF_UNITS}
 
 
-def test_no_installed_library_knows_a_number_that_we_don_t() -> None:
+def test_no_library_knows_a_number_that_we_don_t() -> None:
     assert drift.unknown_numbers() == []
 
 
-@pytest.mark.parametrize(
-    ("family", "path"),
-    [
-        ("tokens", "prompt_tokens_details.audio_tokens"),
-        ("tokens", "input_token_details.cached_tokens_details.audio_tokens"),
-        ("tokens", "cache_creation.ephemeral_1h_input_tokens"),
-        ("tokens", "seconds"),
-        ("camel", "cacheReadInputTokens"),
-        ("camel", "cacheDetails"),
-    ],
-)
-def test_a_field_that_is_missing_is_found(family: str, path: str) -> None:
-    families = copy.deepcopy(tables.FAMILIES)
+def test_the_numbers_of_libraries_are_those_of_their_locks() -> None:
+    known = json.loads(drift.LIBRARIES.read_text())
+    versions = {name: library["version"] for name, library in known.items()}
+    assert versions == drift.locked_versions(), "run: make usage-libraries"
+    for name, (_, *types) in drift.ELSEWHERE.items():
+        assert list(known[name]["numbers"]) == sorted(address for _, address in types)
+        assert all(known[name]["numbers"].values())
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(900)
+def test_the_numbers_of_libraries_are_what_their_types_have() -> None:
+    """The versions are compared in `make test`."""
+    assert json.loads(drift.LIBRARIES.read_text()) == drift.numbers_elsewhere()
+
+
+def _without(family: str, path: str) -> dict[str, Any]:
+    """Return all names without one, and those of a list without the list."""
+    families: dict[str, Any] = copy.deepcopy(tables.FAMILIES)
+    inner = families[family]
     *steps, last = path.split(".")
-    inner: Any = families[family]
     for step in steps:
+        if not isinstance(inner[step], dict):
+            last = step
+            break
         inner = inner[step]
-    del inner[last]
-    assert any(path in each for each in drift.unknown_numbers(families))
+    if isinstance(inner[last], dict) and "." not in path:
+        del inner[last][""]  # a count, and the parts of another
+    else:
+        del inner[last]
+    return families
+
+
+def test_any_field_that_is_missing_is_found() -> None:
+    """Of each type of each library, one field at a time."""
+    tried = 0
+    for family, address, numbers in drift.all_numbers():
+        for path in numbers:
+            if drift.is_known(path, tables.FAMILIES[family]):
+                tried += 1
+                assert not drift.is_known(path, _without(family, path)[family]), (address, path)
+        path = next(path for path in numbers if drift.is_known(path, tables.FAMILIES[family]))
+        found = drift.unknown_numbers(_without(family, path))
+        assert f"{address}: {path}" in found
+    assert tried > 150
+
+
+@pytest.mark.parametrize("path", ["cacheReadInputTokens", "cacheDetails.inputTokens"])
+def test_a_field_of_bedrock_that_is_missing_is_found(path: str) -> None:
+    assert f"botocore TokenUsage: {path}" in drift.unknown_numbers(_without("camel", path))
+
+
+def test_an_attribute_that_is_missing_is_found() -> None:
+    names = dict(tables.FAMILIES["spans"])
+    del names["gen_ai.usage.cache_read.input_tokens"]
+    found = drift.unknown_numbers({**tables.FAMILIES, "spans": names})
+    assert found == ["OpenTelemetry: gen_ai.usage.cache_read.input_tokens"]

@@ -12,7 +12,14 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
-from detectors.contract import RECORD_FIELDS, RECORD_V2_FIELDS, REQUIRED_FIELDS
+from detectors.contract import (
+    MAX_UNITS,
+    RECORD_FIELDS,
+    RECORD_V2_FIELDS,
+    REQUIRED_FIELDS,
+    SECONDS,
+    UNITS,
+)
 from service.models import Audit
 from tests.detectors.formats.test_record_v2 import NEW, TOO_MUCH
 from tests.service.support.scenes import (
@@ -151,3 +158,13 @@ def test_the_document_has_the_contracts_fields(client: FlaskClient) -> None:
     assert second["additionalProperties"] is False
     for name in NEW:
         assert "null" in second["properties"][name]["type"]
+
+
+def test_the_document_names_every_unit(client: FlaskClient) -> None:
+    schemas = client.get("/openapi.json").get_json()["components"]["schemas"]
+    units = schemas["UsageRecordV2"]["properties"]["units"]
+    assert tuple(units["properties"]) == UNITS
+    assert units["additionalProperties"] is False
+    assert (units["maxProperties"], set(units["type"])) == (MAX_UNITS, {"object", "null"})
+    decimal = [name for name, about in units["properties"].items() if about["type"] == "number"]
+    assert set(decimal) == set(SECONDS)

@@ -32,6 +32,26 @@ def test_an_account_of_a_plan_alone_sees_its_value_and_no_spend(
     assert "$24.50" not in other
 
 
+@pytest.mark.parametrize("kind", ["route", "model"])
+def test_a_route_or_model_of_a_plan_alone_has_a_page_with_its_value(
+    kind: str, ada: Browser, db_session: Session
+) -> None:
+    today = utc_now().date()
+    earlier = today - timedelta(days=60)
+    lines = [spend_line(today, "12.25", route="r", model="m")]
+    lines += [spend_line(earlier, "9", route="old", model="old")]
+    add_plan_usage(db_session, ada.account_id, *lines)
+    page = words_of(ada.get(f"/{kind}?{kind}={kind[0]}"))
+    assert "No spend in this period" in page
+    assert f"A plan includes all calls of this {kind} in this period." in page
+    section = page.partition("Plan usage")[2].partition("Findings")[0]
+    assert "10 calls are included in a plan. The API price of their tokens is $12.25" in section
+    assert "$12.25" not in page.partition("Plan usage")[0]
+    other = words_of(ada.get(f"/{kind}?{kind}=old"))
+    assert "Plan usage" not in other
+    assert f"The latest calls of this {kind} are from" in other
+
+
 def test_lines_of_a_merged_file_that_the_previous_release_left_are_not_counted(
     ada: Browser, db_session: Session
 ) -> None:

@@ -60,7 +60,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             environment=notes.get("environment"),
             endpoint=found.get("operation"),
             region=found.get("inferenceRegion") or found.get("region"),
-            service_tier=_tier_of(reply) or _tier_of(body),
+            service_tier=_tier_of(reply) or _tier_of(found) or _tier_of(body),
             latency_ms=reply.inner("metrics").get("latencyMs"),
             caps=(*caps_of(body), *caps_of(body.inner("inferenceConfig"))),
             prompts=(body.get("system"), body.get("messages"), body.get("prompt")),
@@ -92,12 +92,14 @@ def _usage_of(answered: Row) -> dict[str, Any]:
 
 
 def _tier_of(body: Row) -> Any:
-    return body.inner("serviceTier").get("type")
+    """Return the tier of a body, or of a log, which may have it as InvokeModel's headers do."""
+    tier = body.get("serviceTier")
+    return tier.get("type") if isinstance(tier, dict) else tier
 
 
 _LOG: Final = (
     "schemaType schemaVersion timestamp accountId identity(arn) region inferenceRegion requestId "
-    "operation modelId status errorCode performanceConfig(latency) requestMetadata* "
+    "operation modelId status errorCode serviceTier performanceConfig(latency) requestMetadata* "
     "input(inputContentType inputTokenCount cacheReadInputTokenCount cacheWriteInputTokenCount "
     "inputBodyJson(max_tokens anthropic_version serviceTier(type) inferenceConfig(maxTokens))) "
     "output(outputContentType outputTokenCount "

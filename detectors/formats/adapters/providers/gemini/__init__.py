@@ -4,7 +4,8 @@ Fields: https://ai.google.dev/api/generate-content#UsageMetadata and
 https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse.
 `promptTokenCount` includes `cachedContentTokenCount`; tokens of tool results are apart and are
 input too. The answer is `candidatesTokenCount` and `thoughtsTokenCount` together. A stream repeats
-the counts so far with the same `responseId`.
+the counts so far with the same `responseId`. LangChain's messages of any provider have a
+`usage_metadata`, too, and say their model in `response_metadata`.
 """
 
 from collections.abc import Iterator
@@ -12,9 +13,10 @@ from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
-from detectors.formats.adapters.labels import last_name
+from detectors.formats.adapters.labels import answer_id, last_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
+from detectors.formats.json_logs.usage.reader import dialect_of
 
 _NAMES: Final = ("usageMetadata", "usage_metadata")
 _GROUNDING: Final = ("groundingMetadata", "grounding_metadata")
@@ -37,11 +39,14 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     is_batch = bool(named) and ("processed_time" in row or "key" in row)
     asked = row.inner("request") if row.has("request") else row.inner("full_request")
     name = answer.first("responseId", "response_id")
+    about = answer.inner("response_metadata")
     named_models = (
-        answer.first("modelVersion", "model_version"),
+        answer.first("modelVersion", "model_version", "model"),
+        about.first("model_name", "model"),
         row.get("model"),
         asked.get("model"),
     )
+    is_google = not isinstance(usage, dict) or dialect_of(usage) == "gemini"
     models = tuple(map(last_name, filter(None, named_models))) or (None,)
     yield Sighting(
         readings=read_usage(usage, model=models[0], beside={"candidates": _candidates(answer)}),
@@ -49,8 +54,8 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
                  row.get("logging_time"), row.get("processed_time"), row.get("timestamp"),
                  row.get("created")),
         models=models,
-        providers=(row.get("provider"), "google"),
-        ids=(name, row.get("request_id")),
+        providers=(row.get("provider"), "google" if is_google else about.get("model_provider")),
+        ids=(name, row.get("request_id"), answer_id(about.get("id"))),
         tags=(row.get("tag"),),
         endpoint=row.get("endpoint"),
         environment=row.get("environment"),
