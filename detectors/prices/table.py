@@ -18,6 +18,7 @@ from detectors.prices import model_data, units
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
 from detectors.prices.listing import Listing
+from detectors.prices.lookup.published import priced_regions
 from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import NO_RATES, Rates
 from detectors.prices.spending import Optional, input_usd, rest_usd, surcharge_column
@@ -141,7 +142,7 @@ def _with_labels(calls: Calls) -> Calls:
     """
     names, labels = calls.collect_schema().names(), list[nw.Expr]()
     if "region" in names:
-        is_priced = nw.col("region").is_in(model_data.priced_regions())
+        is_priced = nw.col("region").is_in(priced_regions())
         region = nw.when(is_priced).then(nw.col("region")).otherwise(nw.lit(""))
         labels.append(region.alias(_PRICED_REGION))
     if measures := units.measures(units.optional_counts(names)):

@@ -91,6 +91,18 @@ def purpose(key: str) -> str:
     return token_type if token_type.startswith("cache_") else dimensions["direction"]
 
 
+def direction(key: str) -> str:
+    """Return the usage of all input or all output that a usage is part of; itself otherwise."""
+    dimensions = _UNITS[key].dimensions
+    totals = {"input": INPUT, "output": OUTPUT}
+    return totals[dimensions["direction"]] if dimensions["family"] == "tokens" else key
+
+
+def has_modality(key: str) -> bool:
+    """Check whether a usage counts tokens of one modality, such as sounds."""
+    return "modality" in _UNITS[key].dimensions
+
+
 def surcharge(rates: Mapping[str, float], key: str) -> float:
     """Return what a unit costs beyond the rates that it is billed at as part of other units.
 

@@ -14,6 +14,7 @@ from detectors.prices import model_data
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.index import REGIONAL, index_of
 from detectors.prices.lookup.names import Attempt, is_guessed, rewrite
+from detectors.prices.lookup.published import find_follows
 from detectors.prices.lookup.records import find_provider_by_id
 from detectors.prices.lookup.targets import NO_TARGET, find_target, is_same_model, names_at_host
 
@@ -95,6 +96,13 @@ class Catalog:
             target=target,
         )
 
+    def _find_vendor(self, provider: str, model: str) -> Listing | None:
+        """Return the model provider's own entry for a model of a host that follows its prices."""
+        if find_follows(provider) is None:
+            return None
+        vendor = self._look_up_alone(None, model.removeprefix(model_data.prefix(model)))
+        return vendor if vendor is not None and vendor.provider != provider else None
+
     def _look_up_target(self, listing: Listing, target: str) -> Listing | None:
         host = find_provider_by_id(self._snapshot.providers, listing.provider)
         for name in names_at_host(listing.model, target, host.models if host else ()):
@@ -109,7 +117,8 @@ class Catalog:
         except LookupError:
             return None
         is_own = any(info is own for own in found.models)
-        return Listing(found.id, model, info, is_equivalent=False, is_own=is_own)
+        vendor = self._find_vendor(found.id, model)
+        return Listing(found.id, model, info, is_equivalent=False, is_own=is_own, vendor=vendor)
 
     def suggest(self, label: str, model: str) -> list[tuple[str, str]]:
         """Return the provider and name of the models with the closest names."""

@@ -18,7 +18,7 @@ from genai_prices.types import (
 )
 
 from detectors.prices.book import PriceBook
-from detectors.prices.model_data import tier_context, tier_multiples
+from detectors.prices.lookup.published import tier_context
 from detectors.prices.table import price_calls
 from tests.detectors.prices.labels import labelled
 

@@ -16,7 +16,7 @@ from detectors.contract import SECONDS, UNITS
 from detectors.contract.units import SHARES
 from detectors.prices import units
 from detectors.prices.book import PriceBook
-from detectors.prices.model_data import priced_regions
+from detectors.prices.lookup.published import priced_regions
 from detectors.prices.table import price_calls
 from tests.detectors.prices.labels import labelled
 
