@@ -67,6 +67,15 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         standard = self._standard(at, 0) if tier else None
         return standard is not None and self._find_tier(standard, at, 0, tier) is None
 
+    def lacks(self, unit: units.Unit, rates: Rates) -> bool:
+        """Check whether calls that count this unit have no rate for it, and should have one."""
+        key = unit.usage_key
+        if rates.has(key) or not units.is_apart(key):
+            return False
+        if units.is_measure(key) and any(map(units.is_measure, rates.own)):
+            return False
+        return not published.is_billed_with_others(self.provider, self.model, key)
+
     def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
         standard = self._standard(at, prompt_tokens)
         if standard is None or not tier:

@@ -80,8 +80,8 @@ def find_follows(provider: str) -> Follows | None:
     return None
 
 
-def is_billed_as_text(provider: str, model: str, unit: str) -> bool:
-    """Check whether tokens of this modality are known to have no rate of their own."""
+def is_billed_with_others(provider: str, model: str, unit: str) -> bool:
+    """Check whether a unit is known to have no rate of its own."""
     return any(unit in each["units"] for each in _entries("same", provider, model))
 
 
