@@ -139,8 +139,8 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     the cached ones. `unknown_fields` are numbers in usage objects that we don't know, so their
     calls may have cost more. `future_calls`, if there are any, are dated more than a day after they
     were sent or, in an audit of an account, after the audit, which leaves them out.
-    `reported_costs` compares the costs that sources report, if there are any. `missing_rates` are of
-    tiers, regions and units that we know no rate for, of the most calls first.
+    `reported_costs` compares the costs that sources report, if there are any. `missing_rates` are
+    tiers, regions and units without a known rate, of the most calls first.
     """
 
     priced_tokens_pct: float = 100.0

@@ -100,9 +100,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
             has_lengths=has_lengths,
         )
 
-    def _follow(
-        self, vendor: "Listing", listed: Rates, at: datetime, prompt_tokens: int
-    ) -> Rates:
+    def _follow(self, vendor: "Listing", listed: Rates, at: datetime, prompt_tokens: int) -> Rates:
         """Add rates of long prompts and of modalities as the model provider's are."""
         follows, short = published.find_follows(self.provider), vendor._standard(at, 0)
         long = vendor._standard(at, prompt_tokens)
@@ -169,7 +167,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     def find_boundaries(self, tier: str = "") -> Boundaries:
         """Return where the rates of this listing or its target may change."""
         found = Boundaries.of(self.info) | self.terms.boundaries
-        found |= published.boundaries(self.provider, self.model, tier)
+        found |= published.find_boundaries(self.provider, self.model, tier)
         if tier:
             found |= Boundaries.of_variants(self.info)
         if self.vendor is not None:

@@ -225,7 +225,7 @@ def _missing_rates(quality: DataQuality) -> Iterator[str]:
     for own in list(groups.values())[:_MOST_MISSING]:
         yield _missing_rate(own)
     if len(groups) > _MOST_MISSING:
-        yield f"{number(len(groups) - _MOST_MISSING)} more tiers, regions or units have no known rate."
+        yield f"{number(len(groups) - _MOST_MISSING)} more tiers, regions or units have no rate."
 
 
 def _missing_rate(own: Sequence[MissingRate]) -> str:

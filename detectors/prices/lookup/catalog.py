@@ -94,6 +94,7 @@ class Catalog:
             listing,
             target_kind=NO_TARGET if target is None else kind,
             target=target,
+            vendor=self._find_vendor(listing.provider, listing.model),
         )
 
     def _find_vendor(self, provider: str, model: str) -> Listing | None:
@@ -108,7 +109,7 @@ class Catalog:
         for name in names_at_host(listing.model, target, host.models if host else ()):
             found = self._look_up_alone(listing.provider, name)
             if found is not None and is_same_model(found.info, target):
-                return found
+                return replace(found, vendor=self._find_vendor(found.provider, name))
         return None
 
     def _look_up_alone(self, provider: str | None, model: str) -> Listing | None:
@@ -117,8 +118,7 @@ class Catalog:
         except LookupError:
             return None
         is_own = any(info is own for own in found.models)
-        vendor = self._find_vendor(found.id, model)
-        return Listing(found.id, model, info, is_equivalent=False, is_own=is_own, vendor=vendor)
+        return Listing(found.id, model, info, is_equivalent=False, is_own=is_own)
 
     def suggest(self, label: str, model: str) -> list[tuple[str, str]]:
         """Return the provider and name of the models with the closest names."""

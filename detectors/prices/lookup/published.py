@@ -82,7 +82,7 @@ def find_follows(provider: str) -> Follows | None:
 
 def is_billed_with_others(provider: str, model: str, unit: str) -> bool:
     """Check whether a unit is known to have no rate of its own."""
-    return any(unit in each["units"] for each in _entries("same", provider, model))
+    return any(unit in each["units"] for each in entries("same", provider, model))
 
 
 def complete(
@@ -90,31 +90,32 @@ def complete(
 ) -> Rates:
     """Add the rates that the book lacks; `has_lengths` if it has rates of long prompts."""
     own = dict(listed.own)
-    for entry in _entries("rate", provider, model):
+    for entry in entries("rate", provider, model):
         if _holds(entry, at):
             for price_key, usd in entry["usd"].items():
                 unit = units.find_unit(price_key)
                 if unit is not None and (entry.get("replaces") or unit.usage_key not in own):
                     own[unit.usage_key] = usd / unit.per
     rates = Rates(own)
-    for entry in () if has_lengths else _entries("long", provider, model):
+    for entry in () if has_lengths else entries("long", provider, model):
         if prompt_tokens > entry["over"] and _holds(entry, at):
             return rates.times(entry["times"])
     return rates
 
 
-def boundaries(provider: str, model: str, tier: str) -> Boundaries:
+def find_boundaries(provider: str, model: str, tier: str) -> Boundaries:
     """Return where our own rates of a model change."""
-    dated = [*_entries("rate", provider, model), *_entries("long", provider, model)]
+    dated = [*entries("rate", provider, model), *entries("long", provider, model)]
     if tier:
         dated += _rules(provider, model)
     moments = {moment for entry in dated for moment in _moments(entry)}
-    lengths = {entry["over"] for entry in _entries("long", provider, model)}
+    lengths = {entry["over"] for entry in entries("long", provider, model)}
     return Boundaries(moments=frozenset(moments), prompt_tokens=frozenset(lengths))
 
 
 @lru_cache(maxsize=_MOST_NAMES)
-def _entries(table: str, provider: str, model: str) -> tuple[dict[str, Any], ...]:
+def entries(table: str, provider: str, model: str) -> tuple[dict[str, Any], ...]:
+    """Return the entries of `rates.toml` that concern a model."""
     return tuple(_find(read(_RATES)[table], provider, model))
 
 

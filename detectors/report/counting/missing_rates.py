@@ -1,4 +1,4 @@
-"""Calls at a tier, in a region or with units that no rate is known for: they cost something else."""
+"""Calls at a tier, in a region or with units without a known rate, which cost something else."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
