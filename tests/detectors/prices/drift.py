@@ -2,8 +2,8 @@
 
     python -m tests.detectors.prices.drift litellm-<version>.whl
 
-Each difference needs a line in `drift.toml` that says who is right and why; a line that nothing needs
-is wrong, too. `make price-drift` fetches the version that the file names.
+Each difference needs a line in `drift.toml` that says who is right and why, and each line a
+difference. `make price-drift` fetches the version that the file names.
 """
 
 import json
@@ -165,11 +165,12 @@ def main(wheel: Path, file: Path = LINES) -> int:
         find_differences(read_map(wheel), datetime.combine(known["day"], time(12), UTC))
     )
     unexplained, unused = explain(differences, known["difference"])
-    for difference in unexplained:
-        print(f"not in {file.name}: {difference}")
-    for line in unused:
-        print(f"no longer a difference: {line['provider']} {', '.join(line['models'])}")
-    print(f"{len(differences)} rates differ, {len(unexplained)} without a line that says why.")
+    said = [f"not in {file.name}: {difference}" for difference in unexplained]
+    said += [f"no longer a difference: {each['provider']} {each['models']}" for each in unused]
+    said.append(
+        f"{len(differences)} rates differ, {len(unexplained)} without a line that says why."
+    )
+    sys.stdout.write("\n".join([*said, ""]))
     return int(bool(unexplained or unused))
 
 
