@@ -27,11 +27,11 @@ def published_rule(
     for rule in load("service_tiers.toml")["rule"]:
         is_meant = rule["tier"] == tier and vendor in rule["providers"]
         in_time = rule.get("from", day) <= day <= rule.get("until", day)
-        names = rule.get("models") if is_named else ["*"]
-        excluded = _is_like(model, rule.get("not_models", []))
-        if is_meant and in_time and ("models" in rule) is is_named and names and not excluded:
-            if _is_like(model, names):
-                return dict(rule["times"])
+        is_kind = ("models" in rule) is is_named
+        is_like = _is_like(model, rule.get("models", ["*"]))
+        is_excluded = _is_like(model, rule.get("not_models", []))
+        if is_meant and in_time and is_kind and is_like and not is_excluded:
+            return dict(rule["times"])
     return None
 
 
