@@ -8,6 +8,8 @@ LOCKS := dev service
 # that supports the client's oldest Python.
 LIBRARIES := openai-1.109 openai-2.8 openai-2.54 anthropic-0.60 anthropic-0.125 anthropic-1.0 \
 	mypy-1.19
+# The second price book that ours is compared with: tests/detectors/prices/drift.toml has its day.
+LITELLM := 1.110.2
 # The tests start hundreds of processes, and without bytecode each would compile the code again.
 unexport PYTHONDONTWRITEBYTECODE
 # The tests' servers write gigabytes; in memory, where there is enough, their disk writes cost nothing.
@@ -43,7 +45,7 @@ USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
 .PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-drift usage-doors \
-	usage-libraries \
+	usage-libraries price-drift \
 	clean
 
 help: ## Show this help
@@ -197,6 +199,11 @@ usage-drift: $(DEV) ## Compare the names of usage fields with those of providers
 
 usage-libraries: $(DEV) ## Write the names of usage fields of libraries that aren't installed, from their locks
 	$(BIN)/python -m tests.detectors.formats.usage.drift --write
+
+price-drift: $(DEV) ## Compare our prices with LiteLLM's, downloaded from PyPI into a temporary folder
+	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	$(PIP) download --no-deps --dest "$$folder" litellm==$(LITELLM) && \
+	$(BIN)/python -m tests.detectors.prices.drift "$$folder"/*.whl
 
 usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
 	@$(BIN)/python -m examples.show_usage_doors

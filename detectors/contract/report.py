@@ -114,6 +114,23 @@ class ReportedCosts(Struct, frozen=True, kw_only=True):
     models: tuple[ReportedModel, ...]
 
 
+class MissingRate(Struct, frozen=True, kw_only=True):
+    """Calls of a model for which a rate is missing: of their tier, their region or a unit.
+
+    `name` is the tier, the region, or the record's field or unit. Calls at such a tier or in such a
+    region cost what others do; a unit is billed with the tokens that it is part of, a fee or a
+    measure not at all.
+    """
+
+    kind: Literal["tier", "region", "unit"]
+    name: str
+    provider: str
+    model: str
+    calls: int
+    first_call: str
+    last_call: str
+
+
 class DataQuality(Struct, frozen=True, kw_only=True):
     """How far the figures can be trusted; shares are percentages, 0 to 100.
 
@@ -122,7 +139,8 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     the cached ones. `unknown_fields` are numbers in usage objects that we don't know, so their
     calls may have cost more. `future_calls`, if there are any, are dated more than a day after they
     were sent or, in an audit of an account, after the audit, which leaves them out.
-    `reported_costs` compares the costs that sources report, if there are any.
+    `reported_costs` compares the costs that sources report, if there are any. `missing_rates` are
+    tiers, regions and units without a known rate, of the most calls first.
     """
 
     priced_tokens_pct: float = 100.0
@@ -135,6 +153,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     future_calls: int | UnsetType = UNSET
     unknown_fields: tuple[UnknownField, ...] | UnsetType = UNSET
     reported_costs: ReportedCosts | UnsetType = UNSET
+    missing_rates: tuple[MissingRate, ...] | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

@@ -1,19 +1,24 @@
 """One entry of the price book, and its rates at a given time."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, time
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from detectors.prices import model_data
+from detectors.prices import units
 from detectors.prices.agreed.terms import Terms
 from detectors.prices.boundaries import Boundaries
+from detectors.prices.lookup import published
 from detectors.prices.lookup.targets import NO_TARGET
-from detectors.prices.rates import Rates, find_rates
+from detectors.prices.rates import Rates, find_rates, tier_starts
 
 if TYPE_CHECKING:
     from detectors.prices.lookup.records import AnyModel
+
+# A host that sells by the model provider's list may add a surcharge, the same to all rates.
+_FACTORS: Final = (0.9, 1.3)
+_FACTOR_TOLERANCE: Final = 0.01
 
 
 class Listing(msgspec.Struct, frozen=True, eq=False):
@@ -22,7 +27,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a
     flat-rate plan or not in the book. `is_own` means that the provider has its own entry and does
     not resell a model from another provider's entry. `target` is the model that these calls could
-    try instead, and `target_kind` says why (module `targets`).
+    try instead, and `target_kind` says why (module `targets`). `vendor` is the model provider's own
+    entry, if the host follows its prices.
     """
 
     provider: str
@@ -33,6 +39,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     target_kind: int = NO_TARGET
     target: "Listing | None" = None
     terms: Terms = Terms()
+    vendor: "Listing | None" = None
 
     def find_rates(
         self,
@@ -51,30 +58,120 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if listed is None or not listed.prices(measured):
             return None
         if region:
-            listed = listed.times(model_data.region_multiples(self.provider, self.model, region))
-        base = self._list(at, 0, "")
+            listed = listed.times(published.find_region(self.provider, self.model, region) or {})
+        base = self._standard(at, 0)
         return listed if base is None else self.terms.negotiate(listed, base, at)
 
+    def lacks_tier(self, at: datetime, tier: str) -> bool:
+        """Check whether nothing is known of the price of a tier, so that it costs as standard."""
+        standard = self._standard(at, 0) if tier else None
+        return standard is not None and self._find_tier(standard, at, 0, tier) is None
+
+    def lacks(self, unit: units.Unit, rates: Rates) -> bool:
+        """Check whether calls that count this unit have no rate for it, and should have one."""
+        key = unit.usage_key
+        if rates.has(key) or not units.is_apart(key):
+            return False
+        if units.is_measure(key) and any(map(units.is_measure, rates.own)):
+            return False
+        return not published.is_billed_with_others(self.provider, self.model, key)
+
     def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
-        context = model_data.tier_context(tier)
-        if context and self.is_own and self._has_variant(context, at):
-            return find_rates(self.info.get_prices(at, context), prompt_tokens)
-        standard = find_rates(self.info.get_prices(at), prompt_tokens)
-        return standard and standard.times(model_data.tier_multiples(self.provider, tier))
+        standard = self._standard(at, prompt_tokens)
+        if standard is None or not tier:
+            return standard
+        return self._find_tier(standard, at, prompt_tokens, tier) or standard
+
+    def _standard(self, at: datetime, prompt_tokens: int) -> Rates | None:
+        """Return the rates of the standard tier, the book's and those that it lacks."""
+        prices = self.info.get_prices(at)
+        listed = find_rates(prices, prompt_tokens)
+        if listed is None:
+            return None
+        has_lengths = bool(tier_starts(prices))
+        if self.vendor is not None:
+            listed = self._follow(self.vendor, listed, at, 0 if has_lengths else prompt_tokens)
+        return published.complete(
+            listed,
+            self.provider,
+            self.model,
+            at,
+            prompt_tokens=prompt_tokens,
+            has_lengths=has_lengths,
+        )
+
+    def _follow(self, vendor: "Listing", listed: Rates, at: datetime, prompt_tokens: int) -> Rates:
+        """Add rates of long prompts and of modalities as the model provider's are."""
+        follows, short = published.find_follows(self.provider), vendor._standard(at, 0)
+        long = vendor._standard(at, prompt_tokens)
+        factor = short and _factor(listed, short)
+        if follows is None or short is None or long is None or not factor:
+            return listed
+        if follows.long_prompts:
+            listed = listed.in_proportion(long, short)
+        if follows.modalities:
+            more = {key: rate * factor for key, rate in long.own.items() if units.has_modality(key)}
+            listed = Rates(more | dict(listed.own))
+        return listed
+
+    def _find_tier(
+        self, standard: Rates, at: datetime, prompt_tokens: int, tier: str
+    ) -> Rates | None:
+        """Return the rates of a tier by what is known of it; the order is in service_tiers.toml."""
+        context = published.tier_context(tier)
+        if self.is_own and self._has_variant(context, at):
+            return self._as_variant(standard, context, at, prompt_tokens)
+        rule = published.find_tier_rule(self.provider, self.model, tier, at)
+        first = self._first_variant(context) if self.is_own else None
+        follows = published.find_follows(self.provider)
+        if first is not None and not (rule and rule.is_named):
+            return self._as_variant(standard, context, first, prompt_tokens)
+        if self.vendor and follows and tier in follows.tiers and not (rule and rule.is_named):
+            base = self.vendor._standard(at, prompt_tokens)
+            special = base and self.vendor._find_tier(base, at, prompt_tokens, tier)
+            if base and special:
+                return standard.in_proportion(special, base)
+        return None if rule is None else standard.times(rule.times)
+
+    def _as_variant(
+        self, standard: Rates, context: Mapping[str, str], at: datetime, prompt_tokens: int
+    ) -> Rates | None:
+        """Return the book's rates for calls of this kind, at a time when it has some.
+
+        The rates that only we have, and those of another time, move in proportion.
+        """
+        special = find_rates(self.info.get_prices(at, context), prompt_tokens)
+        base = find_rates(self.info.get_prices(at), prompt_tokens)
+        if special is None or base is None:
+            return special
+        return Rates({**special.own, **standard.in_proportion(special, base).own})
 
     def _has_variant(self, context: Mapping[str, str], at: datetime) -> bool:
         """Check whether the book has rates for calls of this kind at that time."""
         return any(
-            variant.when.items() <= context.items()
-            and (variant.constraint is None or variant.constraint.active(at))
-            for variant in self.info.price_variants or ()
+            variant.constraint is None or variant.constraint.active(at)
+            for variant in self._variants(context)
         )
+
+    def _first_variant(self, context: Mapping[str, str]) -> datetime | None:
+        """Return when the book's rates for calls of this kind begin; None without any."""
+        starts = (getattr(each.constraint, "start_date", None) for each in self._variants(context))
+        first = min(filter(None, starts), default=None)
+        return first and datetime.combine(first, time(), UTC)
+
+    def _variants(self, context: Mapping[str, str]) -> Iterator[Any]:
+        for variant in self.info.price_variants or ():
+            if variant.when.items() <= context.items():
+                yield variant
 
     def find_boundaries(self, tier: str = "") -> Boundaries:
         """Return where the rates of this listing or its target may change."""
         found = Boundaries.of(self.info) | self.terms.boundaries
+        found |= published.find_boundaries(self.provider, self.model, tier)
         if tier:
             found |= Boundaries.of_variants(self.info)
+        if self.vendor is not None:
+            found |= self.vendor.find_boundaries(tier)
         return found if self.target is None else found | self.target.find_boundaries(tier)
 
     @property
@@ -82,3 +179,12 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         """Return the largest prompt and answer that the target takes; None if it is unknown."""
         own = self.info.context_window
         return own if self.target is None else self.target.info.context_window or own
+
+
+def _factor(host: Rates, vendor: Rates) -> float | None:
+    """Return by what a host multiplies the model provider's rates; None if it has its own list."""
+    keys = [key for key in (units.INPUT, units.OUTPUT) if vendor.own.get(key)]
+    factors = [host.own.get(key, 0.0) / vendor.own[key] for key in keys]
+    if not factors or max(factors) - min(factors) > _FACTOR_TOLERANCE:
+        return None
+    return factors[0] if _FACTORS[0] <= factors[0] <= _FACTORS[1] else None

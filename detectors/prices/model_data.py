@@ -1,6 +1,6 @@
-"""Reads the data files on models: targets, cache minimums, service tiers, flat-rate plans.
+"""Reads the data files on models: targets, cache minimums, hosts, flat-rate plans.
 
-Each entry of the TOML files has its source. The files contain no rates.
+Each entry of the TOML files has its source. Module `lookup.published` reads the files with rates.
 """
 
 import re
@@ -52,7 +52,7 @@ def cache_minimum(model: str) -> int:
 
 def needs_cache_opt_in(model: str) -> bool:
     """Check whether prompts of this model are cached only if the request opts in."""
-    return base_name(model).split("-")[0] in _read("cache_minimums")["opt_in"]["families"]
+    return base_name(model).split("-")[0] in read("cache_minimums")["opt_in"]["families"]
 
 
 def is_flat_rate(provider: str) -> bool:
@@ -63,7 +63,7 @@ def is_flat_rate(provider: str) -> bool:
 @cache
 def flat_rate_labels() -> tuple[str, ...]:
     """Return the provider labels of these plans."""
-    return tuple(label["name"] for label in _read("flat_rate_labels")["label"])
+    return tuple(label["name"] for label in read("flat_rate_labels")["label"])
 
 
 def find_host(label: str) -> str | None:
@@ -78,44 +78,12 @@ def host_labels() -> dict[str, str]:
 
 def guessed_providers() -> list[str]:
     """Return the providers that readers of logs guess from the form of a response."""
-    return list(_read("hosts")["guessed"]["providers"])
-
-
-def tier_context(tier: str) -> dict[str, str]:
-    """Return the price book's name of a service tier; empty for the standard tier."""
-    return dict(_read("service_tiers")["tier"][tier]["context"]) if tier else {}
-
-
-def tier_multiples(provider: str, tier: str) -> dict[str, float]:
-    """Return the multiples of rates from the model provider's published rule; empty without one."""
-    for rule in _read("service_tiers")["rule"]:
-        if rule["tier"] == tier and provider in rule["providers"]:
-            return dict(rule["times"])
-    return {}
-
-
-@cache
-def priced_regions() -> list[str]:
-    """Return the regions in which some calls cost more."""
-    return sorted({name for rule in _read("service_tiers")["region"] for name in rule["regions"]})
-
-
-def region_multiples(provider: str, model: str, region: str) -> dict[str, float]:
-    """Return the multiples of rates for calls kept in a region; empty without a surcharge."""
-    for rule in _read("service_tiers")["region"]:
-        if provider in rule["providers"] and region in rule["regions"] and _pays(model, rule):
-            return dict(rule["times"])
-    return {}
-
-
-def _pays(model: str, rule: dict[str, Any]) -> bool:
-    is_named = base_name(model) in map(base_name, rule.get("models") or rule["not_models"])
-    return is_named is ("models" in rule)
+    return list(read("hosts")["guessed"]["providers"])
 
 
 @cache
 def _hosts() -> dict[str, str]:
-    hosts = _read("hosts")["host"]
+    hosts = read("hosts")["host"]
     return {label: host["provider"] for host in hosts for label in host["labels"]}
 
 
@@ -132,7 +100,7 @@ def _successors() -> dict[tuple[str, str], str]:
 def _by_provider(name: str, table: str) -> dict[tuple[str, str], str]:
     return {
         (provider, base_name(model)): target
-        for family in _read(name)["family"]
+        for family in read(name)["family"]
         for provider in family["providers"]
         for model, target in family[table].items()
     }
@@ -140,7 +108,7 @@ def _by_provider(name: str, table: str) -> dict[tuple[str, str], str]:
 
 @cache
 def _cache_minimums() -> dict[str, int]:
-    table = _read("cache_minimums")
+    table = read("cache_minimums")
     named = {
         base_name(model): entry["tokens"] for entry in table["minimum"] for model in entry["models"]
     }
@@ -148,6 +116,7 @@ def _cache_minimums() -> dict[str, int]:
 
 
 @cache
-def _read(name: str) -> dict[str, Any]:
+def read(name: str) -> dict[str, Any]:
+    """Return the content of a data file."""
     file = files(__package__).joinpath("data", f"{name}.toml")
     return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ from detectors.prices import model_data, units
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
 from detectors.prices.listing import Listing
+from detectors.prices.lookup.published import priced_regions
 from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import NO_RATES, Rates
 from detectors.prices.spending import Optional, input_usd, rest_usd, surcharge_column
@@ -69,6 +70,17 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     return cells.show(cells.add_cost(cells.number(calls, engine), engine), engine).drop(CELL)
 
 
+class Gap(msgspec.Struct, frozen=True):
+    """Something that a cell's calls have no rate for: their tier, or a unit that some count.
+
+    `name` is the tier, or the column of the unit.
+    """
+
+    cell: int
+    name: str
+    is_tier: bool
+
+
 class Cells(msgspec.Struct, frozen=True):
     """The price cells of a log: what its calls have in common in each, and their rates.
 
@@ -79,6 +91,7 @@ class Cells(msgspec.Struct, frozen=True):
     table: pl.DataFrame
     grid: Grid
     optional: Optional
+    gaps: tuple[Gap, ...] = ()
 
     @classmethod
     def of(cls, calls: Calls, book: PriceBook) -> Self:
@@ -93,9 +106,15 @@ class Cells(msgspec.Struct, frozen=True):
         keys = (*used, *grid.changing)
         cells = fetch(grid.number(calls).select(*keys).unique()) if grid.changing else pairs
         firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
-        priced = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
-        table = _table([cell for cell in priced if cell is not None], keys, optional)
-        return cls(keys, table, grid, optional)
+        found = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
+        priced = [each for each in found if each is not None]
+        table = _table([rates for rates, _ in priced], keys, optional)
+        gaps = (
+            Gap(cell, name, is_tier)
+            for cell, (_, missing) in enumerate(priced)
+            for name, is_tier in missing
+        )
+        return cls(keys, table, grid, optional, tuple(gaps))
 
     @property
     def depends_on_model_only(self) -> bool:
@@ -141,7 +160,7 @@ def _with_labels(calls: Calls) -> Calls:
     """
     names, labels = calls.collect_schema().names(), list[nw.Expr]()
     if "region" in names:
-        is_priced = nw.col("region").is_in(model_data.priced_regions())
+        is_priced = nw.col("region").is_in(priced_regions())
         region = nw.when(is_priced).then(nw.col("region")).otherwise(nw.lit(""))
         labels.append(region.alias(_PRICED_REGION))
     if measures := units.measures(units.optional_counts(names)):
@@ -174,10 +193,11 @@ def _labels(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _price_cell(
     cell: dict[str, Any], book: PriceBook, grid: Grid, first: datetime, optional: Optional
-) -> dict[str, Any] | None:
-    """Return the cell's row of the join table; None if its rates are unknown.
+) -> tuple[dict[str, Any], list[tuple[str, bool]]] | None:
+    """Return the cell's row of the join table, and what has no rate; None if no rates are known.
 
-    `first` is the time of the first call with these labels.
+    `first` is the time of the first call with these labels. What has no rate is a tier, which is
+    marked, or a unit.
     """
     provider, model, tier, region, measured = labels = _labels(cell)
     position = {name: cell.get(name, 0) for name in CELL_POSITION}
@@ -189,7 +209,10 @@ def _price_cell(
     if listing is None or rates is None:
         return None
     target = listing.target and listing.target.find_rates(*where)
-    return {
+    missing = [(name, False) for name, unit in optional.items() if listing.lacks(unit, rates)]
+    if listing.lacks_tier(at, tier):
+        missing.append((tier, True))
+    row = {
         **dict(zip(_LABELS, labels, strict=True)),
         **position,
         "cache_minimum": model_data.cache_minimum(listing.model),
@@ -199,6 +222,7 @@ def _price_cell(
         **_rate_columns("", rates, optional),
         **_rate_columns(_TARGET, target.with_fees_of(rates) if target else NO_RATES, optional),
     }
+    return row, missing
 
 
 def _window(listing: Listing) -> int:

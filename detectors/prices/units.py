@@ -78,8 +78,22 @@ def overlaps(key: str) -> bool:
 
 def measures(optional: Mapping[str, Unit]) -> list[str]:
     """Return the columns of units that a model may be billed by instead of tokens."""
-    besides = ("tokens", "tool_calls")
-    return [name for name, unit in optional.items() if unit.dimensions["family"] not in besides]
+    return [name for name, unit in optional.items() if is_measure(unit.usage_key)]
+
+
+def is_measure(key: str) -> bool:
+    """Check whether a model may be billed by a usage instead of tokens, such as seconds."""
+    return key != REQUESTS and _UNITS[key].dimensions["family"] not in ("tokens", "tool_calls")
+
+
+def is_apart(key: str) -> bool:
+    """Check whether a usage has a rate of its own where it is billed: all but parts of texts."""
+    dimensions = _UNITS[key].dimensions
+    if dimensions["family"] != "tokens":
+        return True
+    return dimensions.keys() == {"family", "direction", "modality"} and (
+        dimensions["modality"] != "text"
+    )
 
 
 def purpose(key: str) -> str:
@@ -89,6 +103,18 @@ def purpose(key: str) -> str:
         return key
     token_type = dimensions.get("token_type", "")
     return token_type if token_type.startswith("cache_") else dimensions["direction"]
+
+
+def direction(key: str) -> str:
+    """Return the usage of all input or all output that a usage is part of; itself otherwise."""
+    dimensions = _UNITS[key].dimensions
+    totals = {"input": INPUT, "output": OUTPUT}
+    return totals[dimensions["direction"]] if dimensions["family"] == "tokens" else key
+
+
+def has_modality(key: str) -> bool:
+    """Check whether a usage counts tokens of one modality, such as sounds."""
+    return "modality" in _UNITS[key].dimensions
 
 
 def surcharge(rates: Mapping[str, float], key: str) -> float:

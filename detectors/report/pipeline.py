@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from detectors.contract import (
     AuditSummary,
+    MissingRate,
     PlanUsage,
     SavingsByDetector,
 )
@@ -28,6 +29,7 @@ from detectors.report.compose import (
     find_columns,
     headline_savings,
 )
+from detectors.report.counting.missing_rates import count_missing_rates
 from detectors.report.counting.projection import DAY_US, iso_time
 from detectors.report.counting.quality import measure_quality, sum_reported
 from detectors.report.counting.records import CountedCalls, Records
@@ -66,6 +68,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
     spent: Calls
     groups: dict[int, Group]
     plan_usage: dict[int, PlanUsage]
+    missing: dict[int, tuple[MissingRate, ...]]
     book: PriceBook
     thresholds: Thresholds
     engine: Engine
@@ -82,6 +85,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
         priced = price_labelled(labelled, labels, book, engine, keys)
         # Frees the records, which are large: only the priced calls are needed from here on.
         del labelled
+        missing = count_missing_rates(priced, book, engine)
         calls = arrange(priced, engine)
         spent = spend.sum_days(calls, engine, keys)
         return cls(
@@ -92,6 +96,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
             spent=spent,
             groups=spend.find_groups(spent, labels, engine),
             plan_usage=plan_usage,
+            missing=missing,
             book=book,
             thresholds=thresholds,
             engine=engine,
@@ -131,7 +136,11 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
                 thresholds=self.thresholds,
                 methods=METHODS,
                 data_quality=measure_quality(
-                    log, spent[index].groups, self._is_equivalent, reported[index]
+                    log,
+                    spent[index].groups,
+                    self._is_equivalent,
+                    reported[index],
+                    self.missing.get(index, ()),
                 ),
                 plan_usage=plan_usage or UNSET,
                 **selection.sections(),

@@ -7,8 +7,9 @@ from typing import Final
 _CENT: Final = Decimal("0.01")
 _SMALLEST_USD: Final = Decimal("0.0001")
 # Not `strftime`, whose names depend on the locale.
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                  "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")  # fmt: skip
+_MONTH_NAMES: Final = ("January", "February", "March", "April", "May", "June", "July",
+                       "August", "September", "October", "November", "December")  # fmt: skip
+_MONTHS: Final = tuple(name[:3] for name in _MONTH_NAMES)
 _THOUSANDS: Final = ((10**15, "Q"), (10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
 _BYTES: Final = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "KB"))
 
@@ -133,6 +134,15 @@ def short_day(value: date) -> str:
 def month(first: date) -> str:
     """Format the month of a day: Nov 2026."""
     return f"{_MONTHS[first.month - 1]} {first.year}"
+
+
+def months(first: str, last: str) -> str:
+    """Format the months of two times: in June 2026, between June 2026 and July 2026."""
+    begin, end = (
+        f"{_MONTH_NAMES[when.month - 1]} {when.year}"
+        for when in map(datetime.fromisoformat, (first, last))
+    )
+    return f"in {begin}" if begin == end else f"between {begin} and {end}"
 
 
 def period(first: str | date, last: str | date) -> str:

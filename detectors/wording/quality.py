@@ -1,11 +1,18 @@
 """What limits how far a report's figures can be trusted, as warnings that say what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from detectors.contract import AuditSummary, DataQuality, Report, ReportedModel, UnpricedModel
-from detectors.wording.figures import change, counted, day, number, percent, usd
+from detectors.contract import (
+    AuditSummary,
+    DataQuality,
+    MissingRate,
+    Report,
+    ReportedModel,
+    UnpricedModel,
+)
+from detectors.wording.figures import change, counted, day, months, number, percent, usd
 from detectors.wording.labels import inert
 from detectors.wording.projection import caution, is_monthly
 
@@ -13,6 +20,8 @@ _UNTAGGED_PCT: Final = 5.0
 _HASHED_PCT: Final = 5.0
 _USED_ONCE: Final = 20
 _NAMED: Final = 3
+_MOST_MISSING: Final = 10
+_CHEAPER_TIERS: Final = ("batch", "flex")
 _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 
@@ -34,6 +43,7 @@ def warnings(report: Report) -> list[str]:
     if report.data_quality is not None and audit.records:
         found.extend(_assumed(report.data_quality))
         found.extend(_unknown(report.data_quality))
+        found.extend(_missing_rates(report.data_quality))
         found.extend(_reported(report.data_quality))
         if audit.metered_calls:
             found.extend(_labels(report.data_quality))
@@ -207,6 +217,44 @@ def _unknown(quality: DataQuality) -> Iterator[str]:
         )
     if len(fields) > _NAMED:
         yield f"{number(len(fields) - _NAMED)} more usage fields are unknown to us."
+
+
+def _missing_rates(quality: DataQuality) -> Iterator[str]:
+    """Say which tiers, regions and units have no rate, and how their calls are priced instead."""
+    groups: dict[tuple[str, str], list[MissingRate]] = {}
+    for each in quality.missing_rates or ():
+        groups.setdefault((each.kind, each.name), []).append(each)
+    for own in list(groups.values())[:_MOST_MISSING]:
+        yield _missing_rate(own)
+    if len(groups) > _MOST_MISSING:
+        yield f"{number(len(groups) - _MOST_MISSING)} more tiers, regions or units have no rate."
+
+
+def _missing_rate(own: Sequence[MissingRate]) -> str:
+    """Say how the calls of a tier, a region or a unit are priced without a rate for it."""
+    kind, name = own[0].kind, inert(own[0].name)
+    calls = sum(each.calls for each in own)
+    has = "has" if calls == 1 else "have"
+    when = months(min(each.first_call for each in own), max(each.last_call for each in own))
+    where, instead = {
+        "tier": (f"at tier {name}", "priced as standard"),
+        "region": (f"in region {name}", "priced as in any other region"),
+        "unit": (f"with {name}", "billed as other tokens" if _is_part(name) else "not billed"),
+    }[kind]
+    direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
+    sellers = list(dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own))
+    models = ", ".join(sellers[:_NAMED])
+    if len(sellers) > _NAMED:
+        models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
+    return (
+        f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
+        f"{'possibly' if kind == 'region' else 'probably'} too {direction}. Concerned: {models}."
+    )
+
+
+def _is_part(unit: str) -> bool:
+    """Check whether a unit counts tokens, which are part of the prompt or the answer."""
+    return unit.endswith("_tokens")
 
 
 def _reported(quality: DataQuality) -> Iterator[str]:

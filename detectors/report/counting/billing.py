@@ -5,8 +5,6 @@ flat-rate plan.
 """
 
 from collections.abc import Iterable
-from functools import reduce
-from operator import or_
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -20,8 +18,7 @@ _INCLUDED: Final = "included"
 
 def is_included(calls: Calls) -> nw.Expr:
     """Return whether each call is included in a plan; its dollars are value and no spend."""
-    provider = nw.col("provider")
-    is_plan = reduce(or_, (provider == label for label in model_data.flat_rate_labels()))
+    is_plan = nw.col("provider").is_in(model_data.flat_rate_labels())
     if BILLING not in calls.collect_schema().names():
         return is_plan
     billing = nw.col(BILLING)

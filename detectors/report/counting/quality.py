@@ -11,6 +11,7 @@ from detectors.contract import (
     FIELD_NAME,
     LONGEST_LIST,
     DataQuality,
+    MissingRate,
     ReportedCosts,
     ReportedModel,
     UnknownField,
@@ -29,6 +30,7 @@ def measure_quality(
     groups: Sequence[Group],
     is_equivalent: Callable[[Group], bool],
     reported: Sequence[ReportedModel] = (),
+    missing: Sequence[MissingRate] = (),
 ) -> DataQuality:
     """Measure the quality of a log with these priced groups.
 
@@ -49,6 +51,7 @@ def measure_quality(
         future_calls=log.future or UNSET,
         unknown_fields=tuple(map(_unknown, log.unknown)) or UNSET,
         reported_costs=_add_reported(reported) if reported else UNSET,
+        missing_rates=tuple(missing) or UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )

@@ -68,6 +68,13 @@ _WORDS: Final = {
         " may be too low. Absent if there are none.",
         "reported_costs": "The costs that sources report, and those of the same calls. Absent if no"
         " source reports any.",
+        "missing_rates": "Tiers, regions and units that no rate is known for, of the most calls"
+        " first. Absent if there are none.",
+    },
+    "MissingRate": {
+        "name": "The tier, the region, or the record's field or unit.",
+        "calls": "Calls that have no rate for it. At such a tier or in such a region they cost what"
+        " others do; a unit is billed with the tokens that it is part of, a fee not at all.",
     },
     "UnknownField": {
         "name": "The path of the field; empty if it doesn't look like a field name.",

@@ -87,9 +87,9 @@ def test_a_model_billed_by_hours_or_characters_is_unpriced(model: str) -> None:
 
 
 def test_a_request_fee_is_part_of_the_cost_but_not_of_the_input_rate() -> None:
-    # sonar-pro: $3 and $15 per million tokens, $14 per thousand requests.
+    # sonar-pro: $3 and $15 per million tokens, $6 per thousand requests.
     call = _priced(provider="perplexity", model="sonar-pro")
-    expected = Decimal(1_000) * 3 / 10**6 + Decimal(100) * 15 / 10**6 + Decimal(14) / 1_000
+    expected = Decimal(1_000) * 3 / 10**6 + Decimal(100) * 15 / 10**6 + Decimal(6) / 1_000
     assert call["cost_usd"] == pytest.approx(float(expected), rel=1e-12)
     assert call["input_usd_per_token"] == pytest.approx(3e-6, rel=1e-12)
 

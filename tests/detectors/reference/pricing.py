@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -13,7 +13,13 @@ from genai_prices.types import ModelPrice, PriceCalculation, StartDateConstraint
 
 from detectors.contract import UsageRecord
 from tests.detectors.reference.catalog import flat_rate_labels
-from tests.detectors.reference.tiers import price_context, published_rule, tier_of
+from tests.detectors.reference.tiers import (
+    follows,
+    own_rates,
+    price_context,
+    published_rule,
+    tier_of,
+)
 
 # Record fields beside the five of every price, and the book's names of their units.
 _UNITS = {
@@ -108,7 +114,7 @@ def _book(
     rates = answer.model_price
     if rates.input_mtok is None and rates.output_mtok is None:
         return None
-    return answer, _ruled(answer, tier, ts)
+    return answer, _priced(answer, label, model, tier, ts)
 
 
 def usage(record: UsageRecord, length: int) -> Usage:
@@ -181,30 +187,104 @@ def _calculate(model: str, provider: str | None, tier: str, ts: datetime) -> Pri
     )
 
 
-def _ruled(answer: PriceCalculation, tier: str, ts: datetime) -> ModelPrice:
-    """Return the price after the provider's rule for a tier that the book has no price for."""
-    book = answer.model_price
-    rule = published_rule(answer.provider.id, tier)
-    if rule is None or _has_price_for(answer, tier, ts):
+def _priced(
+    answer: PriceCalculation, label: str, model: str, tier: str, ts: datetime
+) -> ModelPrice:
+    """Return the price at a tier, with what our data files add to the book."""
+    standard = _standard(_ask(label, model, "", ts), model, ts)
+    if not tier:
+        return standard
+    vendor, context = answer.provider.id, price_context(tier)
+    is_own = any(each is answer.model for each in answer.provider.models)
+    starts = [
+        each.constraint.start_date if isinstance(each.constraint, StartDateConstraint) else date.min
+        for each in (answer.model.price_variants or [] if is_own else [])
+        if all(context.get(key) == value for key, value in each.when.items())
+    ]
+    if starts and min(starts) <= ts.date():
+        return answer.model_price
+    named = published_rule(vendor, model, tier, ts.date(), is_named=True)
+    if named is not None:
+        return _times(standard, named)
+    if starts:
+        first = datetime.combine(min(starts), time(), UTC)
+        special, base = (_ask(label, model, each, first).model_price for each in (tier, ""))
+        return _moved(standard, special, base)
+    own = _of_model_provider(vendor, model, ts)
+    if own is not None and tier in follows(vendor)["tiers"]:
+        theirs = _priced(_calculate(_bare(model), None, tier, ts), own, _bare(model), tier, ts)
+        return _moved(standard, theirs, _calculate(_bare(model), None, "", ts).model_price)
+    return _times(standard, published_rule(vendor, model, tier, ts.date(), is_named=False) or {})
+
+
+def _standard(answer: PriceCalculation, model: str, ts: datetime) -> ModelPrice:
+    """Return the standard price: a host's long prompts cost what the model provider's do."""
+    host, book = answer.provider.id, answer.model_price
+    more = {key: Decimal(usd) for key, usd in own_rates(host, model).items()}
+    book = ModelPrice(**{**vars(book), **more})
+    if _of_model_provider(host, model, ts) is None or any(map(_tiers, vars(book).values())):
         return book
-    rates = dict(vars(book))
+    theirs = _calculate(_bare(model), None, "", ts).model_price
+    ours, other = ((each.input_mtok, each.output_mtok) for each in (book, theirs))
+    factors = [
+        rate(mine, 0, 0.0) / rate(its, 0, 1.0) for mine, its in zip(ours, other, strict=True)
+    ]
+    if abs(factors[0] - factors[1]) > 0.01 or not 0.9 <= factors[0] <= 1.3:
+        return book
+    short = ModelPrice(**{key: _at(value, 0) for key, value in vars(theirs).items()})
+    return _moved(book, theirs, short)
+
+
+def _of_model_provider(host: str, model: str, ts: datetime) -> str | None:
+    """Return the model provider whose prices a host follows; None if it follows none."""
+    if not follows(host):
+        return None
+    with suppress(LookupError):
+        provider = _calculate(_bare(model), None, "", ts).provider.id
+        return provider if provider != host else None
+    return None
+
+
+def _bare(model: str) -> str:
+    return model.rpartition("/")[2].rpartition("anthropic.")[2]
+
+
+def _times(price: ModelPrice, times: dict[str, float]) -> ModelPrice:
+    """Multiply the rates of these purposes."""
+    rates = dict(vars(price))
     for name in ("input", "output", "cache_read", "cache_write", "cache_write_1h"):
         if rates.get(f"{name}_mtok") is not None:
-            times = rule.get(name, rule.get("cache_write", 1) if name == "cache_write_1h" else 1)
-            rates[f"{name}_mtok"] = _scaled(rates[f"{name}_mtok"], Decimal(str(times)))
+            by = times.get(name, times.get("cache_write", 1) if name == "cache_write_1h" else 1)
+            rates[f"{name}_mtok"] = _scaled(rates[f"{name}_mtok"], Decimal(str(by)))
     return ModelPrice(**rates)
 
 
-def _has_price_for(answer: PriceCalculation, tier: str, ts: datetime) -> bool:
-    """Check whether the book itself has a price for the model at the call's tier by then."""
-    if not any(model is answer.model for model in answer.provider.models):
-        return False
-    context = price_context(tier)
-    return any(
-        all(context.get(key) == value for key, value in variant.when.items())
-        and (variant.constraint is None or variant.constraint.active(ts))
-        for variant in answer.model.price_variants or []
-    )
+def _moved(price: ModelPrice, special: ModelPrice, base: ModelPrice) -> ModelPrice:
+    """Multiply each rate by what the special one is of the base, at each length of the prompt."""
+    rates = dict(vars(price))
+    for key, known in rates.items():
+        new, old = getattr(special, key), getattr(base, key)
+        if known is None or new is None or old is None:
+            continue
+        starts = sorted({start for each in (known, new, old) for start in _tiers(each)})
+        moved = [
+            _at(known, length) * _at(new, length) / (_at(old, length) or 1)
+            for length in (0, *(start + 1 for start in starts))
+        ]
+        tiers = [Tier(start=n, price=usd) for n, usd in zip(starts, moved[1:], strict=True)]
+        rates[key] = TieredPrices(base=moved[0], tiers=tiers) if tiers else moved[0]
+    return ModelPrice(**rates)
+
+
+def _tiers(known: Any) -> list[int]:
+    return [tier.start for tier in getattr(known, "tiers", ())]
+
+
+def _at(known: Any, length: int) -> Any:
+    """Return the rate for a prompt of this length."""
+    if not isinstance(known, TieredPrices):
+        return known
+    return ([known.base] + [tier.price for tier in known.tiers if length > tier.start])[-1]
 
 
 def _scaled(known: Decimal | TieredPrices, times: Decimal) -> Decimal | TieredPrices:
