@@ -13,7 +13,6 @@ from detectors.cli.console import BadInputError, long_progress, shown, standard_
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.errors import DetectorError
 from detectors.formats.adapters import adapters
-from detectors.formats.adapters.duplicates import WINDOW
 from detectors.scrub.files import find_files, writing
 from detectors.scrub.scrubber import Scrubber, Summary
 from detectors.wording.figures import counted
@@ -66,6 +65,7 @@ def scrub(
     with _one_line_errors(), _output(destination) as out:
         for lines in _scrub_all(scrubber, _find_logs(sources, destination)):
             out.write(lines)
+        out.writelines(scrubber.close())
         if not scrubber.summary.calls:
             raise BadInputError(f"We found no calls: {_EXPECTED}{_dropped(scrubber.summary)}")
     click.echo(_describe(scrubber.summary, destination), err=destination == STANDARD)
@@ -122,10 +122,10 @@ def _from(show: Show, before: int, total: int) -> Callable[[int], None]:
 def _scrub_one(scrubber: Scrubber, log: Path, advance: Callable[[int], None]) -> Iterator[bytes]:
     try:
         if log == STANDARD:
-            yield from scrubber.read(sys.stdin.buffer)
+            yield from scrubber.add(sys.stdin.buffer)
             return
         with log.open("rb") as file:
-            yield from scrubber.read(file, advance)
+            yield from scrubber.add(file, advance)
     except DetectorError as error:
         raise BadInputError(f"{shown(log)}: {error}") from error
     except OSError as error:
@@ -151,4 +151,4 @@ def _dropped(summary: Summary) -> str:
     if not summary.dropped:
         return ""
     reasons = "".join(f"\n  {count:>12,} {reason}" for reason, count in summary.reasons())
-    return f"\nDropped (duplicate rows are found within {WINDOW:,} calls):{reasons}"
+    return f"\nDropped:{reasons}"

@@ -45,7 +45,8 @@ def scrub(
         for source in sources:
             for path in find_files(Path(source)):
                 with path.open("rb") as log:
-                    file.writelines(scrubber.read(log))
+                    file.writelines(scrubber.add(log))
+        file.writelines(scrubber.close())
     return scrubber.summary
 
 

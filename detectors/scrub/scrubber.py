@@ -52,17 +52,28 @@ class Scrubber:
         self._mapping = mapping
         self._once = Once(self.summary.dropped)
 
-    def read(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
-        """Yield the lines of one log's calls, about a mebibyte at a time."""
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the lines of the calls of a log that is the only one."""
+        yield from self.add(file)
+        yield from self.close()
+
+    def add(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
+        """Yield lines of a log's calls, about a mebibyte at a time, without those of `close`."""
         self.summary.files += 1
+        yield from self._joined(self._lines(file, advance))
+
+    def close(self) -> Iterator[bytes]:
+        """Yield the lines of calls that later logs could have repeated or completed."""
+        yield from self._joined(map(self._write, self._once.close()))
+
+    def _joined(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         kept, size = list[bytes](), 0
-        for line in self._lines(file, advance):
+        for line in lines:
             kept.append(line)
             size += len(line) + 1
             if size >= _WRITTEN_BYTES:
                 yield self._join(kept)
                 kept, size = [], 0
-        kept += map(self._write, self._once.close())
         yield self._join(kept)
 
     def _join(self, lines: list[bytes]) -> bytes:
@@ -106,7 +117,7 @@ class Scrubber:
             self.summary.dropped[str(calls)] += 1
             return
         for call in calls:
-            taken = self._once.add(call, is_snapshot=seen.is_snapshot)
+            taken = self._once.add(call, seen.origin)
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:

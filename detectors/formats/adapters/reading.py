@@ -6,6 +6,7 @@ own machine.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from detectors.contract import InvalidRow, UsageRecordV2
@@ -26,6 +27,7 @@ from detectors.formats.columns import columns_of
 from detectors.formats.json_logs.documents import decode_document, reason_of
 
 _MAX_NAMES: Final = 5
+_CHUNK_ROWS: Final = 5_000
 _INVALID: Final = (NO_TIME, NO_MODEL)
 _KNOWN: Final = "use a log or export of a source that we know"
 _SCRUB: Final = "run `tallystick scrub` on it and use the file that it writes."
@@ -51,7 +53,7 @@ def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[C
     reader = _Reader(unit)
     for batch in batches:
         yield reader.read(batch)
-    yield reader.close()
+    yield from reader.close()
 
 
 class _Reader:
@@ -74,16 +76,17 @@ class _Reader:
                 records += self._records_of(document, number, invalid)
         return self._chunk(records, invalid)
 
-    def close(self) -> Chunk:
-        """Return the chunk of calls that are complete at the end, or say why there are none."""
-        chunk = self._chunk([record_of(taken.call) for taken in self._once.close()], [])
+    def close(self) -> Iterator[Chunk]:
+        """Yield the chunks of calls that are complete at the end, or say why there are none."""
+        records = (record_of(taken.call) for taken in self._once.close())
+        while some := list(islice(records, _CHUNK_ROWS)):
+            yield self._chunk(some, [])
         if not self._rows and self._title:
             reasons = "; ".join(f"{count:,} {name}" for name, count in self._dropped.items())
             raise UnreadableLogError(
                 f"We found no calls in this file of {self._title} ({reasons}): export one with "
                 "billed calls."
             )
-        return chunk
 
     def _chunk(self, records: list[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
         self._rows += len(records) + len(invalid)
@@ -117,7 +120,7 @@ class _Reader:
             calls = seen if isinstance(seen, str) else calls_of(seen)
             if isinstance(calls, list) and isinstance(seen, Sighting):
                 for call in calls:
-                    for taken in self._once.add(call, is_snapshot=seen.is_snapshot):
+                    for taken in self._once.add(call, seen.origin):
                         yield record_of(taken.call)
             elif calls in _INVALID:
                 invalid.append(InvalidRow(number, str(calls)))

@@ -138,7 +138,8 @@ def test_a_line_is_read_as_a_counts_only_log(name: str) -> None:
     assert chunk.columns["service_tier"] == [EXPECTED[name].get("service_tier", "")]
 
 
-ALL: Final = [json.dumps(one).encode() for one in raw.RAW.values()]
+EACH: Final = raw.apart([*raw.RAW.values()])
+ALL: Final = [json.dumps(one).encode() for one in EACH]
 
 
 @pytest.mark.parametrize(
@@ -147,10 +148,10 @@ ALL: Final = [json.dumps(one).encode() for one in raw.RAW.values()]
         b"\n".join(ALL),
         b"\xef\xbb\xbf" + b"\r\n\r\n".join(ALL) + b"\r\n",
         b" [" + b" ,\n".join(ALL) + b"]\n",
-        json.dumps(list(raw.RAW.values()), indent=2).encode(),
+        json.dumps(EACH, indent=2).encode(),
         gzip.compress(b"\n".join(ALL)),
-        json.dumps({"data": list(raw.RAW.values()), "meta": {"page": 1}}).encode(),
-        json.dumps({"data": list(raw.RAW.values()), "meta": {"page": 1}}, indent=2).encode(),
+        json.dumps({"data": EACH, "meta": {"page": 1}}).encode(),
+        json.dumps({"data": EACH, "meta": {"page": 1}}, indent=2).encode(),
     ],
     ids=["lines", "bom, crlf, blank", "array", "pretty", "gzip", "page", "pretty page"],
 )

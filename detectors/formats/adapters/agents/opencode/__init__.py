@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting, milliseconds_between
+from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting, milliseconds_between
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
 
@@ -44,7 +44,7 @@ def _call(message: Row) -> Sighting:
         endpoint=message.first("agent", "mode"),
         latency_ms=milliseconds_between(begun, times.get("completed")),
         reported_usd=message.get("cost"),
-        is_snapshot=True,
+        origin=Origin(name=f"opencode:{begun}:{message.get('modelID')}"),
     )
 
 
