@@ -4,12 +4,15 @@ Each has its sample log, the records expected of it and its documentation beside
 imported when a file is in none of the formats of this package's own.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 
-from detectors.formats.adapters.adapter import Adapter, Sums
+from detectors.formats.adapters.adapter import Adapter, State, Sums
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.totals import OTHER_SUMS
 
 
 @cache
@@ -21,14 +24,30 @@ def adapters() -> dict[str, Adapter]:
     return {name: module.ADAPTER for name, module in modules.items() if hasattr(module, "ADAPTER")}
 
 
-def find_adapter(row: Row) -> Adapter | None:
-    """Return the adapter that recognizes the row; None if none does."""
+def find_adapters(row: Row) -> Iterator[Adapter]:
+    """Yield the adapters that recognize the row, whatever the order of its members."""
     by_sign = _by_sign()
-    for name in row.names():
-        for adapter in by_sign.get(name, ()):
-            if adapter.recognizes(row):
-                return adapter
-    return None
+    signed = {rank: adapter for name in row.names() for rank, adapter in by_sign.get(name, ())}
+    return (signed[rank] for rank in sorted(signed) if signed[rank].recognizes(row))
+
+
+def read_row(row: Row, states: dict[str, State]) -> tuple[Adapter | None, list[Sighting | str]]:
+    """Return the adapter that can read the row, or the first that recognizes it, and its calls.
+
+    An adapter may claim a row that only another can read. `states` has what each remembers of the
+    file.
+    """
+    first: tuple[Adapter | None, list[Sighting | str]] = (None, [])
+    for adapter in find_adapters(row):
+        found = list(adapter.read(row, states.setdefault(adapter.title, {})))
+        if any(map(_says_something, found)):
+            return adapter, found
+        first = (adapter, found) if first[0] is None else first
+    return first
+
+
+def _says_something(seen: Sighting | str) -> bool:
+    return seen != NO_USAGE if isinstance(seen, str) else bool(seen.readings)
 
 
 def export_signs() -> list[str]:
@@ -38,7 +57,7 @@ def export_signs() -> list[str]:
 
 def all_sums() -> list[Sums]:
     """Return what the totals of each source that has them look like."""
-    return [adapter.sums for adapter in adapters().values() if adapter.sums]
+    return [*(adapter.sums for adapter in adapters().values() if adapter.sums), *OTHER_SUMS]
 
 
 def find_sums(row: Row) -> Sums | None:
@@ -47,10 +66,10 @@ def find_sums(row: Row) -> Sums | None:
 
 
 @cache
-def _by_sign() -> dict[str, list[Adapter]]:
+def _by_sign() -> dict[str, list[tuple[int, Adapter]]]:
     """Return the adapters by name of a member that only their rows have, or few others."""
-    found: dict[str, list[Adapter]] = {}
-    for adapter in adapters().values():
+    found: dict[str, list[tuple[int, Adapter]]] = {}
+    for rank, adapter in enumerate(adapters().values()):
         for sign in adapter.signs:
-            found.setdefault(sign, []).append(adapter)
+            found.setdefault(sign, []).append((rank, adapter))
     return found

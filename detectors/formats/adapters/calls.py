@@ -119,11 +119,12 @@ class Origin(Struct, frozen=True, kw_only=True, gc=False):
 MESSAGE: Final = Origin()
 ROW: Final = Origin(is_row=True)
 NO_USAGE: Final = "without token counts: questions, errors, notes"
+REPEATED: Final = "parts of what other rows count"
 NO_TIME: Final = "without a time from 2000 to 2100"
 NO_MODEL: Final = "without a model name"
 CACHE_HIT: Final = "answered from a gateway's cache, so not billed"
 FAILED: Final = "failed, so not billed"
-TOTALS: Final = "totals of many calls, not calls"
+TOTALS: Final = "totals instead of calls"
 
 
 def calls_of(seen: Sighting) -> list[Call] | str:

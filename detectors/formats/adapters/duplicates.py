@@ -197,9 +197,10 @@ class Once:
             call.request_id = first.request_id  # a copy has its own
         return call
 
-    def _age(self, seen: Seen) -> tuple[bool, int, int, str]:
+    def _age(self, seen: Seen) -> tuple[bool, int, bool, int, str]:
         """Order copies by age; of equal ones, a session that ended earlier had it first."""
-        return self._is_copy(seen), seen.at, self._ends.get(seen.session, 0), seen.session
+        is_copy, ended = self._is_copy(seen), self._ends.get(seen.session, 0)
+        return is_copy, seen.at, not seen.session, ended, seen.session
 
     def _is_copy(self, seen: Seen) -> bool:
         """Check for a turn that its session has copied, because it is older than the session."""

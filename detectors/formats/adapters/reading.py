@@ -17,7 +17,7 @@ from detectors.errors import (
     TooComplexError,
     UnreadableLogError,
 )
-from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import Adapter, State, unknown_members
 from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Sighting, calls_of, record_of
 from detectors.formats.adapters.duplicates import Once
@@ -63,7 +63,7 @@ class _Reader:
         self._unit = unit
         self._dropped: Counter[str] = Counter()
         self._once = Once(self._dropped)
-        self._state: State = {}
+        self._states: dict[str, State] = {}
         self._title = ""
         self._rows = 0
 
@@ -88,7 +88,7 @@ class _Reader:
                 "billed calls."
             )
 
-    def _chunk(self, records: list[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
+    def _chunk(self, records: Sequence[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
         self._rows += len(records) + len(invalid)
         untimed = sum(row.reason == NO_TIME for row in invalid)
         return Chunk(columns_of(records), invalid, untimed)
@@ -115,8 +115,7 @@ class _Reader:
     def _records_of(
         self, document: dict[str, Any], number: int, invalid: list[InvalidRow]
     ) -> Iterator[UsageRecordV2]:
-        row = Row(document)
-        for seen in self._adapter_of(row, document, number).read(row, self._state):
+        for seen in self._read(document, number):
             calls = seen if isinstance(seen, str) else calls_of(seen)
             if isinstance(calls, list) and isinstance(seen, Sighting):
                 for call in calls:
@@ -127,9 +126,10 @@ class _Reader:
             else:
                 self._dropped[str(calls)] += 1
 
-    def _adapter_of(self, row: Row, document: dict[str, Any], number: int) -> Adapter:
-        """Return the row's adapter, once the row is known to hold no text."""
-        adapter = find_adapter(row)
+    def _read(self, document: dict[str, Any], number: int) -> list[Sighting | str]:
+        """Return the row's calls, once the row is known to hold no text."""
+        row = Row(document)
+        adapter, found = read_row(row, self._states)
         where = f"{self._unit} {number}"
         if adapter is None:
             sums = find_sums(row)
@@ -139,6 +139,11 @@ class _Reader:
                 raise UnreadableLogError(f"We don't recognize {where}: {_KNOWN}, or {_SCRUB}")
             mixed = f"We read this file as {self._title}, but {where} is not:"
             raise UnreadableLogError(f"{mixed} use a file for each, or {_SCRUB}")
+        self._check_no_text(adapter, document, where)
+        self._title = self._title or adapter.title
+        return found
+
+    def _check_no_text(self, adapter: Adapter, document: dict[str, Any], where: str) -> None:
         names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
         if names:
             shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
@@ -147,5 +152,3 @@ class _Reader:
                 f"{_SCRUB}",
                 (f"{where}: {shown}",),
             )
-        self._title = self._title or adapter.title
-        return adapter

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from detectors.cli import console, library
 from detectors.cli.scrub import _scrub_all
 from detectors.scrub import scrub
+from detectors.scrub.folders import Log
 from detectors.scrub.scrubber import Scrubber
 from tests.detectors.scrub.raw_logs import CHAT_PAIR, CLAUDE_CODE, MESSAGE_PAIR, RAW, apart
 
@@ -44,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_files_and_folders_become_one_log(folder: Path, out: Path) -> None:
-    extra = folder / "extra"
+    extra = folder.parent / "extra"
     extra.write_bytes(dump(MESSAGE_PAIR, {"note": "nothing"}))
     result = run(folder, extra, "--out", out)
     assert result.exit_code == 0, result.output
@@ -54,6 +55,7 @@ def test_files_and_folders_become_one_log(folder: Path, out: Path) -> None:
     assert printed.startswith(f"Wrote 3 calls from 3 files to {out}:".replace("\n", " "))
     assert "; 2 with a prompt hash." in printed
     assert "Dropped: 1 without token counts" in printed
+    assert f"no log by its name or content (.txt): {folder}/notes.txt" in printed
     assert list(out.parent.iterdir()) == [out]
 
 
@@ -127,7 +129,7 @@ def test_files_that_cannot_be_read_or_written_give_a_one_line_error(tmp_path: Pa
     assert "cannot write the output" in run(log, "--out", tmp_path).stderr
     assert "cannot be both input and output" in run(log, "--out", log).stderr
     (tmp_path / "empty").mkdir()
-    assert "no files ending in" in run(tmp_path / "empty", "--out", tmp_path / "o").stderr
+    assert "We found no logs" in run(tmp_path / "empty", "--out", tmp_path / "o").stderr
     assert run("--out", tmp_path / "o").exit_code == 2
 
 
@@ -174,7 +176,7 @@ def test_it_shows_on_a_terminal_how_far_it_is(
         heard.append((completed, total))
 
     monkeypatch.setattr("rich.progress.Progress.update", update)
-    list(_scrub_all(Scrubber(), sorted((folder / "project").rglob("*.*"))))
+    list(_scrub_all(Scrubber(), [Log(each) for each in sorted((folder / "project").rglob("*.*"))]))
     total = sum(file.stat().st_size for file in (folder / "project").rglob("*.*"))
     assert heard[-1:] == [(total, total)]
     assert sorted(heard) == heard

@@ -172,9 +172,18 @@ def test_one_log_may_mix_every_shape_in_any_container(log: bytes) -> None:
         (raw.CHAT | {"created": None}, "without a time"),
         (raw.CHAT | {"created": 10**400}, "without a time"),
         (raw.CHAT | {"model": "an anchor for a boat"}, "without a model name"),
-        (raw.CHAT | {"usage": {"prompt_tokens": -1, "completion_tokens": 2}}, "without token"),
-        (raw.CHAT | {"usage": {"prompt_tokens": True, "completion_tokens": 2}}, "without token"),
-        (raw.CHAT | {"usage": {"prompt_tokens": 10**13, "completion_tokens": 2}}, "without token"),
+        (
+            raw.CHAT | {"usage": {"prompt_tokens": -1, "completion_tokens": 2}},
+            "has `usage` without the",
+        ),
+        (
+            raw.CHAT | {"usage": {"prompt_tokens": True, "completion_tokens": 2}},
+            "has `usage` without the",
+        ),
+        (
+            raw.CHAT | {"usage": {"prompt_tokens": 10**13, "completion_tokens": 2}},
+            "has `usage` without the",
+        ),
         (raw.MESSAGE_PAIR | {"response": "an anchor"}, "without token counts"),
         (["an anchor"], "not JSON objects"),
         ("an anchor", "not JSON objects"),

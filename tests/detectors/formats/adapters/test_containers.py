@@ -112,7 +112,13 @@ def test_sums_are_counted_apart_when_they_are_scrubbed() -> None:
     scrubber = Scrubber()
     sums = b'{"date": "2026-09-01", "api_requests": 5, "prompt_tokens": 9}'
     assert b"".join(scrubber.read(BytesIO(sums))) == b""
-    assert scrubber.summary.reasons() == [("totals of many calls, not calls", 1)]
+    assert scrubber.summary.reasons() == [
+        (
+            "totals instead of calls, of LiteLLM's daily spend: export rows of "
+            "LiteLLM_SpendLogs instead",
+            1,
+        )
+    ]
 
 
 def test_a_cell_of_megabytes_is_scrubbed() -> None:

@@ -59,4 +59,6 @@ ADAPTER: Final = Adapter(
         "leafUuid isMeta isApiErrorMessage forkedFrom(sessionId messageUuid) "
         "message(id type role model stop_reason stop_sequence usage*)"
     ),
+    # What a sub-agent or a compaction has read in all.
+    repeats=frozenset(("toolUseResult", "compactMetadata")),
 )
