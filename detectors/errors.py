@@ -10,9 +10,12 @@ class DetectorError(Exception):
     ----------
     columns : tuple of str
         The header of a CSV whose columns need a mapping; empty for any other error.
+    proposal : str
+        The options that map the columns or members, tried on the file; empty if there are none.
     """
 
     columns: tuple[str, ...] = ()
+    proposal: str = ""
 
 
 class UnreadableLogError(DetectorError):

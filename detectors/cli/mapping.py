@@ -1,20 +1,14 @@
-"""`--map`, `--drop` and `--provider`: the columns of a CSV with other names."""
+"""`--map`, `--drop` and `--provider`: columns or members of JSON with other names."""
 
-import shlex
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import click
 
 from detectors.cli.console import BadInputError
-from detectors.contract import FIELD_NAME
 from detectors.errors import ColumnMappingError
-from detectors.formats import ColumnMapping, lacks_provider, propose, read_pairs
+from detectors.formats import ColumnMapping, read_pairs
 
-if TYPE_CHECKING:
-    from detectors.formats import ProposedColumn
-
-_MAX_PROPOSED: Final = 40
 _F = TypeVar("_F", bound=Callable[..., Any])
 _OPTIONS: Final = (
     click.option(
@@ -22,20 +16,20 @@ _OPTIONS: Final = (
         "mapped",
         metavar="THEIRS=OURS",
         multiple=True,
-        help="Read a CSV's column THEIRS as the field OURS; once per column.",
+        help="Read a column, or a member of JSON such as a.b, as the field OURS; once per name.",
     ),
     click.option(
         "--drop",
         "dropped",
         metavar="COLUMN",
         multiple=True,
-        help="Ignore a CSV's column; once per column.",
+        help="Ignore a column or a member of JSON; once per name.",
     ),
     click.option(
         "--provider",
         metavar="NAME",
         default="",
-        help="The model provider of every call, for a CSV without such a column.",
+        help="The model provider of every call, for a file that doesn't say.",
     ),
 )
 
@@ -55,23 +49,3 @@ def read_mapping(
         return read_pairs([*mapped, *(f"{name}=" for name in dropped)], provider.lower())
     except ColumnMappingError as error:
         raise BadInputError(str(error)) from error
-
-
-def propose_options(columns: Sequence[str]) -> str:
-    """Return the options that map a foreign CSV, as its column names suggest."""
-    proposed = propose(columns)
-    options = [
-        _option(number, column)
-        for number, column in enumerate(proposed[:_MAX_PROPOSED], 1)
-        if column.name != column.field
-    ]
-    if lacks_provider(proposed):
-        options.append("--provider openai")
-    return " ".join(options)
-
-
-def _option(number: int, column: "ProposedColumn") -> str:
-    name = column.name if FIELD_NAME.fullmatch(column.name) else f"#{number}"
-    if column.field:
-        return f"--map {shlex.quote(f'{name}={column.field}')}"
-    return f"--drop {shlex.quote(name)}"

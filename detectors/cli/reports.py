@@ -13,7 +13,6 @@ import msgspec
 import detectors
 from detectors.cli.console import LONG_FILE_BYTES, BadInputError, long_progress, shown
 from detectors.cli.imports import imported_meanwhile
-from detectors.cli.mapping import propose_options
 from detectors.cli.price_file import find_update, read_prices
 from detectors.errors import ContractError, DetectorError
 
@@ -81,7 +80,12 @@ def _meanwhile(size: int) -> AbstractContextManager[None]:
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
     """Return what makes the file readable, if a command does."""
+    if mapping is None and error.proposal:
+        if not error.proposal.startswith("--"):
+            return [f"We propose no mapping, because {error.proposal}."]
+        if error.columns:
+            return [f"To read other columns, map or drop each of them: {error.proposal}"]
+        return [f"{SCRUB_HINT.format(file=shown(file))} {error.proposal}"]
     if error.columns:
-        options = propose_options(error.columns)
-        return [] if mapping else [f"To read other columns, map or drop each of them: {options}"]
+        return []
     return [SCRUB_HINT.format(file=shown(file))] if isinstance(error, ContractError) else []

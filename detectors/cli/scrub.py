@@ -13,8 +13,8 @@ from detectors.cli.console import BadInputError, long_progress, shown, standard_
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.errors import DetectorError
 from detectors.formats.adapters import adapters
-from detectors.formats.adapters.duplicates import WINDOW
-from detectors.scrub.files import find_files, writing
+from detectors.scrub.files import add_log, find_logs, writing
+from detectors.scrub.folders import Log
 from detectors.scrub.scrubber import Scrubber, Summary
 from detectors.wording.figures import counted
 
@@ -57,17 +57,19 @@ def scrub(
     """Turn raw logs that contain text into one counts-only log.
 
     RAW are files or folders: requests and responses of the OpenAI and Anthropic APIs, sessions of
-    coding agents, exports of gateways, logs and batch outputs of model providers; plain or gzipped,
-    in any mix. '-' is standard input. Nothing leaves this machine, and no text is written: of a
-    prompt only a hash remains, to find equal prompts. With --map, --drop or --provider, RAW are CSV
-    files of any other tool.
+    coding agents, exports of gateways, logs and batch outputs of model providers; plain, gzipped,
+    Zstandard or SQLite, in any mix. '-' is standard input. Nothing leaves this machine, and no text
+    is written: of a prompt only a hash remains, to find equal prompts. With --map, --drop or
+    --provider, RAW are CSV or JSON files of any other tool.
     """
     scrubber = Scrubber(read_mapping(mapped, dropped, provider))
     with _one_line_errors(), _output(destination) as out:
-        for lines in _scrub_all(scrubber, _find_logs(sources, destination)):
+        logs = _find_logs(sources, destination, scrubber.summary)
+        for lines in _scrub_all(scrubber, logs):
             out.write(lines)
+        out.writelines(scrubber.close())
         if not scrubber.summary.calls:
-            raise BadInputError(f"We found no calls: {_EXPECTED}{_dropped(scrubber.summary)}")
+            raise BadInputError(f"We found no calls: {_EXPECTED}{_not_read(scrubber.summary)}")
     click.echo(_describe(scrubber.summary, destination), err=destination == STANDARD)
 
 
@@ -92,23 +94,24 @@ def _output(destination: Path) -> AbstractContextManager[BinaryIO]:
     return _to_standard_output() if destination == STANDARD else writing(destination)
 
 
-def _find_logs(sources: tuple[Path, ...], destination: Path) -> list[Path]:
+def _find_logs(sources: tuple[Path, ...], destination: Path, summary: Summary) -> list[Log]:
     """Return the files to read, without the output file."""
     written = None if destination == STANDARD else destination.resolve()
     if any(source.resolve() == written for source in sources):
         raise BadInputError(f"{shown(destination)} cannot be both input and output")
-    logs = [log for source in sources for log in find_files(source) if log.resolve() != written]
+    found = find_logs(sources, summary)
+    logs = [log for log in found if log.path.resolve() != written]
     if not logs:
-        raise BadInputError(f"We found no files ending in .jsonl, .json or .csv: {_EXPECTED}")
+        raise BadInputError(f"We found no logs: {_EXPECTED}{_not_read(summary)}")
     return logs
 
 
-def _scrub_all(scrubber: Scrubber, logs: list[Path]) -> Iterator[bytes]:
-    total, done = sum(map(_size_of, logs)), 0
+def _scrub_all(scrubber: Scrubber, logs: list[Log]) -> Iterator[bytes]:
+    total, done = sum(_size_of(log.path) for log in logs), 0
     with long_progress("Scrubbing", total) as show:
         for log in logs:
             yield from _scrub_one(scrubber, log, _from(show, done, total))
-            done += _size_of(log)
+            done += _size_of(log.path)
 
 
 def _from(show: Show, before: int, total: int) -> Callable[[int], None]:
@@ -119,17 +122,24 @@ def _from(show: Show, before: int, total: int) -> Callable[[int], None]:
     return advance
 
 
-def _scrub_one(scrubber: Scrubber, log: Path, advance: Callable[[int], None]) -> Iterator[bytes]:
+def _scrub_one(scrubber: Scrubber, log: Log, advance: Callable[[int], None]) -> Iterator[bytes]:
     try:
-        if log == STANDARD:
-            yield from scrubber.read(sys.stdin.buffer)
-            return
-        with log.open("rb") as file:
-            yield from scrubber.read(file, advance)
+        if log.path == STANDARD:
+            yield from scrubber.add(sys.stdin.buffer)
+        else:
+            yield from add_log(scrubber, log, advance)
     except DetectorError as error:
-        raise BadInputError(f"{shown(log)}: {error}") from error
+        raise BadInputError(f"{shown(log.path)}: {error}{_mapping(error)}") from error
     except OSError as error:
-        raise BadInputError(f"cannot read {shown(log)}: {error.strerror or error}") from error
+        reason = error.strerror or error
+        raise BadInputError(f"cannot read {shown(log.path)}: {reason}") from error
+
+
+def _mapping(error: DetectorError) -> str:
+    """Return how to map the file, if its names have to be."""
+    if error.proposal.startswith("--"):
+        return f" Add: {error.proposal}"
+    return f" We propose no mapping, because {error.proposal}." if error.proposal else ""
 
 
 def _size_of(log: Path) -> int:
@@ -142,13 +152,25 @@ def _describe(summary: Summary, destination: Path) -> str:
     return (
         f"Wrote {calls} from {files} to {where}: read {decimal(summary.bytes_read)} with text, "
         f"wrote {decimal(summary.bytes_written)} of counts; {summary.hashed:,} with a prompt hash."
-        f"{_dropped(summary)}"
+        f"{_not_read(summary)}"
     )
 
 
-def _dropped(summary: Summary) -> str:
-    """List the reasons of dropped objects, one per line."""
-    if not summary.dropped:
-        return ""
-    reasons = "".join(f"\n  {count:>12,} {reason}" for reason, count in summary.reasons())
-    return f"\nDropped (duplicate rows are found within {WINDOW:,} calls):{reasons}"
+def _not_read(summary: Summary) -> str:
+    """List what was not read and why, a reason per line, and how it can be read."""
+    lines = [f"{count:>12,} {reason}" for reason, count in summary.reasons()]
+    text = "".join(f"\n  {line}" for line in ["Dropped:", *lines]) if lines else ""
+    skipped = [
+        f"{count:>12,} {reason}: {shown(summary.examples[reason])}"
+        for reason, count in summary.skipped.most_common()
+    ]
+    if skipped:
+        text += "".join(f"\n  {line}" for line in ["Skipped, each with an example:", *skipped])
+    for options, path in summary.proposals.items():
+        name = shown(path) if path else "-"
+        text += (
+            f"\nTo read {name}: tallystick scrub {name} --out usage.jsonl {options}"
+            if options.startswith("--")
+            else f"\nWe propose no mapping of {name}, because {options}."
+        )
+    return text

@@ -6,17 +6,18 @@ from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import (
-    ColumnMappingError,
+    DetectorError,
     MalformedJSONError,
     TooComplexError,
     UnreadableLogError,
 )
-from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters import find_adapters, find_sums
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.tables import is_export_header
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.names import (
     DELIMITERS,
+    delimiter_of,
     find_foreign_header,
     header_cells,
     parse_header,
@@ -143,18 +144,41 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
         return Format(container, is_export=True)
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
         error = UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
-        error.columns = () if objects else tuple(find_foreign_header(first_line))
+        if objects:
+            pieces = _pieces(text, container, is_whole)
+            error.proposal = _propose_for(list(islice(pieces, _SAMPLE)))
+        elif columns := find_foreign_header(first_line):
+            error.columns = tuple(columns)
+            error.proposal = _propose_for_table(head)
         raise error
     return Format(container, _dialect_of(objects))
 
 
+def _propose_for(pieces: list[bytes]) -> str:
+    from detectors.formats.proposals import propose_for_objects  # only for an error
+
+    return propose_for_objects(pieces)
+
+
+def _propose_for_table(head: bytes) -> str:
+    from detectors.formats.proposals import propose_for_table  # only for an error
+
+    return propose_for_table(head, delimiter_of(_first_line(head.lstrip())))
+
+
+def explain_columns(error: DetectorError, head: bytes) -> None:
+    """Add a mapping, tried on the beginning of the file, to an error about its header."""
+    if error.columns and not error.proposal:
+        error.proposal = _propose_for_table(head)
+
+
 def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
-    """Return the format of a CSV, the one whose header has the most columns of the mapping."""
+    """Return the format of JSON, or of the CSV whose header has the most columns of the mapping."""
     text = head.lstrip()
     if text.startswith((b"{", b"[")):
-        raise ColumnMappingError(
-            "This file is JSON, and only columns of a CSV can be mapped: use no mapping."
-        )
+        is_document = text.startswith(b"{") and _first_line(text).strip() == "{"
+        array: Container = "array" if text.startswith(b"[") else "lines"
+        return Format("document" if is_document else array)
     headers = {name: parse_header(_first_line(text), name) for name in DELIMITERS}
     named = {name: mapping.count_named(cells) for name, cells in headers.items()}
     best = max(named, key=named.__getitem__)
@@ -178,7 +202,7 @@ def _is_export(document: dict[str, Any]) -> bool:
     if document.keys() <= _OWN_NAMES:
         return False
     row = Row(document)
-    return find_adapter(row) is not None or find_sums(row) is not None
+    return any(find_adapters(row)) or find_sums(row) is not None
 
 
 def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes]:

@@ -32,6 +32,12 @@ _LEAP_SECOND: Final = re.compile(r"[T ][0-9]{2}:?59:?(60)", re.IGNORECASE)
 _FRACTION: Final = re.compile(
     rf"[T ][0-9]{{2}}:?(?P<minutes>[0-9]{{2}})?(?P<fraction>[.,][0-9]+){_ZONE}", re.IGNORECASE
 )
+# `5/28/2026, 8:26:40.123 PM`, as American tables print times: the month is first.
+_AMERICAN: Final = re.compile(
+    r"(?P<month>[0-9]{1,2})/(?P<day>[0-9]{1,2})/(?P<year>[0-9]{4}),? (?P<hour>[0-9]{1,2}):"
+    r"(?P<rest>[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?) ?(?P<half>[AP])M",
+    re.IGNORECASE,
+)
 _NUMBER: Final = re.compile(r"(?:[0-9]{9,10}|[0-9]{12,13}|[0-9]{15,16}|[0-9]{18,19})(\.[0-9]+)?")
 
 
@@ -121,7 +127,11 @@ def _parse_text(value: object) -> datetime:
 
 
 def _plain(text: str) -> str:
-    """Return ISO 8601 for a text that differs from it in slashes, spaces or the name of UTC."""
+    """Return ISO 8601 for a text that differs from it in slashes, spaces, or the name of UTC."""
+    if found := _AMERICAN.fullmatch(text):
+        hour = int(found["hour"]) % 12 + (12 if found["half"] in "pP" else 0)
+        day = f"{found['year']}-{int(found['month']):02d}-{int(found['day']):02d}"
+        return f"{day}T{hour:02d}:{found['rest']}"
     text = _UTC_SUFFIX.sub("", text.replace("/", "-"))
     return text.replace(" +", "+").replace(" -", "-")
 

@@ -4,15 +4,17 @@ The library and the service both use it, so a file means the same to both.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO, Final
 
-from detectors.errors import UnreadableLogError
-from detectors.formats.adapters.containers import read_export_file
+from detectors.errors import DetectorError, UnreadableLogError
+from detectors.formats.adapters.containers import objects_of, read_export_file
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
-from detectors.formats.detection import EXPECTED, Format, detect_format
+from detectors.formats.detection import EXPECTED, Format, detect_format, explain_columns
 from detectors.formats.json_logs.lines import read_json
+from detectors.formats.json_logs.mapped import read_mapped
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.text.splitting import (
     MAX_ROW_BYTES,
@@ -37,12 +39,14 @@ def read_chunks(
     max_bytes: int | None = None,
     advance: Advance | None = None,
     mapping: ColumnMapping | None = None,
+    ignores_others: bool = False,
 ) -> Iterator[Chunk]:
     """Yield the log's chunks in order; invalid rows have the log's own line numbers.
 
     In a JSON array, objects are counted instead of lines. `max_bytes` limits the file and what it
     unpacks to; `advance` receives how many of the file's bytes were read so far. `mapping` makes
-    the columns of a CSV fields. Memory depends on `chunk_bytes` and not on the file. A caller that
+    the columns of a CSV, or members of JSON, fields; with `ignores_others`, other members of JSON
+    may hold anything. Memory depends on `chunk_bytes` and not on the file. A caller that
     stores chunks must delete them if an error follows.
 
     Raises
@@ -60,11 +64,16 @@ def read_chunks(
         file, block_bytes=min(chunk_bytes, BLOCK_BYTES), max_bytes=max_bytes, advance=advance
     )
     form, blocks = detect_format(blocks, mapping)
+    head = next(blocks, b"")
     rows = untimed = 0
-    for chunk in _read(form, blocks, chunk_bytes, mapping):
-        rows += chunk.rows
-        untimed += chunk.untimed
-        yield chunk
+    try:
+        for chunk in _read(form, chain([head], blocks), chunk_bytes, mapping, ignores_others):
+            rows += chunk.rows
+            untimed += chunk.untimed
+            yield chunk
+    except DetectorError as error:
+        explain_columns(error, head)
+        raise
     if not rows:
         raise UnreadableLogError(f"This log has no rows: {EXPECTED}")
     check_times(untimed, rows)
@@ -77,8 +86,15 @@ def check_times(untimed: int, rows: int) -> None:
 
 
 def _read(
-    form: Format, blocks: Iterator[bytes], chunk_bytes: int, mapping: ColumnMapping | None
+    form: Format,
+    blocks: Iterator[bytes],
+    chunk_bytes: int,
+    mapping: ColumnMapping | None,
+    ignores_others: bool,
 ) -> Iterator[Chunk]:
+    if mapping is not None and form.container != "csv":
+        objects = objects_of(form.container, blocks, chunk_bytes)
+        return read_mapped(objects, mapping, ignores_others=ignores_others)
     if form.is_export:
         return read_export_file(form.container, blocks, chunk_bytes, form.delimiter)
     # Nothing is split before a reader takes it.

@@ -4,16 +4,14 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
+from detectors.errors import DetectorError
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
+from detectors.formats.text.blocks import SQLITE, Advance
+from detectors.scrub.databases import read_database
+from detectors.scrub.folders import Folders, Log
 from detectors.scrub.scrubber import Scrubber, Summary
-
-_SUFFIXES: Final = tuple(
-    f".{kind}{packed}"
-    for kind in ("jsonl", "json", "ndjson", "log", "csv")
-    for packed in ("", ".gz")
-)
 
 
 def scrub(
@@ -42,20 +40,44 @@ def scrub(
     """
     scrubber = Scrubber(as_mapping(mapping))
     with writing(Path(out)) as file:
-        for source in sources:
-            for path in find_files(Path(source)):
-                with path.open("rb") as log:
-                    file.writelines(scrubber.read(log))
+        for log in find_logs(map(Path, sources), scrubber.summary):
+            file.writelines(add_log(scrubber, log))
+        file.writelines(scrubber.close())
     return scrubber.summary
 
 
-def find_files(path: Path) -> list[Path]:
-    """Return the file itself, or a folder's logs at any depth, sorted by name."""
-    if not path.is_dir():
-        return [path]
-    return sorted(
-        file for file in path.rglob("*") if file.name.lower().endswith(_SUFFIXES) and file.is_file()
-    )
+def find_logs(sources: Iterable[Path], summary: Summary) -> list[Log]:
+    """Return files, and the logs of folders at any depth, sorted by name; each file once."""
+    folders = Folders(summary)
+    return [
+        log
+        for source in sources
+        for log in (folders.logs(source) if source.is_dir() else folders.named(source))
+    ]
+
+
+def add_log(scrubber: Scrubber, log: Log, advance: Advance | None = None) -> Iterator[bytes]:
+    """Yield lines of a log's calls; one of a folder that can't be read is counted as skipped.
+
+    What was read before it ended, or was found to be damaged, counts.
+    """
+    scrubber.path = log.path
+    try:
+        with log.path.open("rb") as file:
+            start = file.read(len(SQLITE)) if file.seekable() else b""
+            if start == SQLITE:
+                yield from scrubber.add_texts(read_database(log.path), log.path.stat().st_size)
+            else:
+                if start:
+                    file.seek(0)
+                yield from scrubber.add(file, advance)
+    except (DetectorError, OSError) as error:
+        if not log.is_found:
+            raise
+        said = str(error) if isinstance(error, DetectorError) else error.strerror or str(error)
+        scrubber.summary.skip(said.removesuffix("."), log.path)
+        if isinstance(error, DetectorError) and error.proposal:
+            scrubber.summary.propose(error.proposal, log.path)
 
 
 @contextmanager

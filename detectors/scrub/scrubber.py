@@ -1,33 +1,45 @@
 """Turns raw logs into lines of counts; remembers only recent calls."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Final
 
+from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
-from detectors.formats.adapters import find_adapters, find_sums
+from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import State
-from detectors.formats.adapters.calls import Sighting, calls_of
+from detectors.formats.adapters.calls import NO_USAGE, Sighting, calls_of
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.adapters.unread import explain, is_unread
+from detectors.formats.fields import LOG_RECORD, read_record
+from detectors.formats.problems import describe
+from detectors.formats.proposals import propose_for_objects
 from detectors.formats.text.blocks import Advance
-from detectors.scrub.tables import sight_rows
+from detectors.scrub.tables import sight_rows, sighting_of
 from detectors.scrub.texts import read_texts
 
+OTHER: Final = "for other reasons"
 NOT_JSON: Final = "not JSON objects"
 TOO_LONG: Final = "larger than 32 MiB"
 
 _UNREADABLE: Final = (*UNREADABLE, UnreadableLogError)  # of a page that is nested too deeply
 _WRITTEN_BYTES: Final = 1 << 20
+_MAX_REASONS: Final = 30
+_SAMPLE: Final = 50  # objects from which a mapping is proposed
 
 
 @dataclass
 class Summary:
-    """How many calls were written, and how many objects were dropped for which reason."""
+    """How many calls were written, and how many objects and files were not read for which reason.
+
+    `proposals` are options with which files of unknown tools can be read, each with a file.
+    """
 
     files: int = 0
     calls: int = 0
@@ -35,6 +47,23 @@ class Summary:
     bytes_read: int = 0
     bytes_written: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, Path] = field(default_factory=dict)
+    proposals: dict[str, Path | None] = field(default_factory=dict)
+
+    def drop(self, reason: str) -> None:
+        """Count an object; names of fields are listed for as many reasons as anyone reads."""
+        is_listed = reason in self.dropped or len(self.dropped) < _MAX_REASONS
+        self.dropped[reason if is_listed else OTHER] += 1
+
+    def propose(self, options: str, path: Path | None) -> None:
+        """Note how a file can be read; the first with these options is named."""
+        self.proposals.setdefault(options, path)
+
+    def skip(self, reason: str, path: Path) -> None:
+        """Count a file, folder or link that was not read; the first of a reason is named."""
+        self.skipped[reason] += 1
+        self.examples.setdefault(reason, path)
 
     def reasons(self) -> list[tuple[str, int]]:
         """Return the reasons, most common first."""
@@ -49,20 +78,40 @@ class Scrubber:
 
     def __init__(self, mapping: ColumnMapping | None = None) -> None:
         self.summary = Summary()
+        self.path: Path | None = None  # of the log that is read, if it has one
         self._mapping = mapping
         self._once = Once(self.summary.dropped)
+        self._unread: list[bytes] = []
 
-    def read(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
-        """Yield the lines of one log's calls, about a mebibyte at a time."""
+    def read(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the lines of the calls of a log that is the only one."""
+        yield from self.add(file)
+        yield from self.close()
+
+    def add(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
+        """Yield lines of a log's calls, about a mebibyte at a time, without those of `close`."""
         self.summary.files += 1
+        yield from self._joined(self._lines(file, advance))
+
+    def add_texts(self, texts: Iterator[bytes], size: int) -> Iterator[bytes]:
+        """Yield lines of the calls of objects that came from a file of this size."""
+        self.summary.files += 1
+        before = self.summary.bytes_read
+        yield from self._joined(self._lines_of_texts(texts))
+        self.summary.bytes_read = before + size
+
+    def close(self) -> Iterator[bytes]:
+        """Yield the lines of calls that later logs could have repeated or completed."""
+        yield from self._joined(map(self._write, self._once.close()))
+
+    def _joined(self, lines: Iterator[bytes]) -> Iterator[bytes]:
         kept, size = list[bytes](), 0
-        for line in self._lines(file, advance):
+        for line in lines:
             kept.append(line)
             size += len(line) + 1
             if size >= _WRITTEN_BYTES:
                 yield self._join(kept)
                 kept, size = [], 0
-        kept += map(self._write, self._once.close())
         yield self._join(kept)
 
     def _join(self, lines: list[bytes]) -> bytes:
@@ -76,9 +125,15 @@ class Scrubber:
             for seen in sight_rows(file, self._mapping, self._counted(advance)):
                 yield from self._take(seen)
             return
-        state: State = {}
-        for text in read_texts(file, advance):
-            yield from self._lines_of(text, state)
+        yield from self._lines_of_texts(read_texts(file, advance))
+
+    def _lines_of_texts(self, texts: Iterable[bytes | None]) -> Iterator[bytes]:
+        states: dict[str, State] = {}
+        self._unread = []
+        for text in texts:
+            yield from self._lines_of(text, states)
+        if self._unread:
+            self.summary.propose(propose_for_objects(self._unread), self.path)
 
     def _counted(self, advance: Advance | None) -> Advance:
         """Count the bytes of a file that is read in blocks."""
@@ -91,22 +146,25 @@ class Scrubber:
 
         return count
 
-    def _lines_of(self, text: bytes | None, state: State) -> Iterator[bytes]:
+    def _lines_of(self, text: bytes | None, states: dict[str, State]) -> Iterator[bytes]:
         if text is None:
             self.summary.dropped[TOO_LONG] += 1
             return
         self.summary.bytes_read += len(text) + 1
         for row, object_text in self._decode(text):
-            for seen in sight(row, object_text, state):
+            found = _sight(row, object_text, states)
+            for seen in found:
                 yield from self._take(seen)
+            if isinstance(found[0], str) and is_unread(found[0]) and len(self._unread) < _SAMPLE:
+                self._unread.append(object_text)
 
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
         calls = seen if isinstance(seen, str) else calls_of(seen)
         if isinstance(calls, str) or isinstance(seen, str):
-            self.summary.dropped[str(calls)] += 1
+            self.summary.drop(str(calls))
             return
         for call in calls:
-            taken = self._once.add(call, is_snapshot=seen.is_snapshot)
+            taken = self._once.add(call, seen.origin)
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
@@ -126,22 +184,25 @@ class Scrubber:
         return taken.line
 
 
-def sight(row: Row, text: bytes, state: State) -> Iterable[Sighting | str]:
-    """Read the calls of the row, or the reasons why they were not billed.
-
-    A row that a source claims but has no calls for is offered to the next that recognizes it.
-    """
-    reasons: list[Sighting | str] | None = None
-    for adapter in find_adapters(row):
-        found = list(adapter.read(row, state))
-        if any(not isinstance(each, str) for each in found):
-            return found
-        reasons = found if reasons is None else reasons
-    if reasons is not None:
-        return reasons
+def _sight(row: Row, text: bytes, states: dict[str, State]) -> Sequence[Sighting | str]:
+    """Read the calls of the row, or the reasons why there are none."""
+    adapter, found = read_row(row, states)
+    if any(seen != NO_USAGE if isinstance(seen, str) else seen.readings for seen in found):
+        return found
     try:
         seen = read_exchange(text)
     except _UNREADABLE:
         return (NOT_JSON,)
-    sums = None if seen.readings else find_sums(row)
-    return (sums.reason,) if sums else (seen,)
+    if seen.readings:
+        return (seen,)
+    if sums := find_sums(row):
+        return (sums.reason,)
+    if "prompt_tokens" in row and "model" in row:
+        return (_read_own(row),)
+    return (explain(row, text, adapter.repeats if adapter else frozenset()),)
+
+
+def _read_own(row: Row) -> Sighting | str:
+    """Read a record in the form in which our own API takes it."""
+    record = read_record(row.plain(LOG_RECORD), LOG_RECORD)
+    return sighting_of(record) if isinstance(record, UsageRecord) else describe(record)

@@ -1,4 +1,4 @@
-"""Calls of a CSV whose columns are mapped, under the rules of `scrub` for names."""
+"""Calls of files whose columns or members are mapped, under the rules of `scrub` for names."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -14,16 +14,19 @@ def sight_rows(
     file: BinaryIO, mapping: ColumnMapping, advance: Advance | None
 ) -> Iterator[Sighting | str]:
     """Yield the calls of the rows, and the reasons of rows that can't be read."""
-    for chunk in read_chunks(file, mapping=mapping, advance=advance):
+    for chunk in read_chunks(file, mapping=mapping, advance=advance, ignores_others=True):
         for record in records_of(chunk.columns):
-            yield _sight(record)
+            yield sighting_of(record)
         for row in chunk.invalid:
             yield row.reason
 
 
-def _sight(record: UsageRecord) -> Sighting:
+def sighting_of(record: UsageRecord) -> Sighting:
+    """Return the call of a record, whose names are checked again."""
+    reading = reading_of(record)
+    reading.units = getattr(record, "units", None) or {}
     return Sighting(
-        readings=[reading_of(record)],
+        readings=[reading],
         moments=(record.ts,),
         models=(record.model,),
         providers=(record.provider,),
@@ -38,4 +41,5 @@ def _sight(record: UsageRecord) -> Sighting:
         session=getattr(record, "session_id", None),
         region=getattr(record, "region", None),
         status=getattr(record, "status", None),
+        reported_usd=getattr(record, "reported_usd", None),
     )

@@ -10,8 +10,14 @@ import msgspec
 
 from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.tables import is_export_header, row_of
-from detectors.formats.csv_logs.names import DELIMITERS, header_cells
+from detectors.formats.csv_logs.names import (
+    DELIMITERS,
+    delimiter_of,
+    find_foreign_header,
+    header_cells,
+)
 from detectors.formats.csv_logs.rows import NEVER_CLOSED
+from detectors.formats.proposals import propose_for_table
 from detectors.formats.text.blocks import Advance, read_blocks
 from detectors.formats.text.splitting import join_document, split_array
 
@@ -30,6 +36,7 @@ def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes
     blocks = chain([head], blocks)
     if (delimiter := _delimiter_of(head)) is not None:
         return _read_table(blocks, delimiter)
+    _refuse_table(head)
     if head.lstrip().startswith(b"["):
         return chain.from_iterable(split_array(blocks))
     if head.lstrip().split(b"\n", 1)[0].strip() == b"{":
@@ -60,6 +67,19 @@ def _delimiter_of(head: bytes) -> str | None:
         return None
     headers = ((each, header_cells(line, each)) for each in DELIMITERS)
     return next((each for each, names in headers if is_export_header(names)), None)
+
+
+def _refuse_table(head: bytes) -> None:
+    """Raise an error for the CSV of an unknown tool, with a mapping of its columns."""
+    line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
+        return
+    columns = find_foreign_header(line)
+    if columns:
+        error = UnreadableLogError("This CSV has column names of its own: map or drop each column.")
+        error.columns = tuple(columns)
+        error.proposal = propose_for_table(head, delimiter_of(line))
+        raise error
 
 
 def _read_table(blocks: Iterator[bytes], delimiter: str) -> Iterator[bytes]:

@@ -9,8 +9,10 @@ from functools import cache
 from importlib import import_module
 from pkgutil import walk_packages
 
-from detectors.formats.adapters.adapter import Adapter, Sums
+from detectors.formats.adapters.adapter import Adapter, State, Sums
+from detectors.formats.adapters.calls import NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.totals import OTHER_SUMS
 
 
 @cache
@@ -23,17 +25,29 @@ def adapters() -> dict[str, Adapter]:
 
 
 def find_adapters(row: Row) -> Iterator[Adapter]:
-    """Yield the adapters that recognize the row, in an order that is not that of its members."""
+    """Yield the adapters that recognize the row, whatever the order of its members."""
     by_sign = _by_sign()
-    found = {rank: adapter for name in row.names() for rank, adapter in by_sign.get(name, ())}
-    for rank in sorted(found):
-        if found[rank].recognizes(row):
-            yield found[rank]
+    signed = {rank: adapter for name in row.names() for rank, adapter in by_sign.get(name, ())}
+    return (signed[rank] for rank in sorted(signed) if signed[rank].recognizes(row))
 
 
-def find_adapter(row: Row) -> Adapter | None:
-    """Return the first adapter that recognizes the row; None if none does."""
-    return next(find_adapters(row), None)
+def read_row(row: Row, states: dict[str, State]) -> tuple[Adapter | None, list[Sighting | str]]:
+    """Return the adapter that can read the row, or the first that recognizes it, and its calls.
+
+    An adapter may claim a row that only another can read. `states` has what each remembers of the
+    file.
+    """
+    first: tuple[Adapter | None, list[Sighting | str]] = (None, [])
+    for adapter in find_adapters(row):
+        found = list(adapter.read(row, states.setdefault(adapter.title, {})))
+        if any(map(_says_something, found)):
+            return adapter, found
+        first = (adapter, found) if first[0] is None else first
+    return first
+
+
+def _says_something(seen: Sighting | str) -> bool:
+    return seen != NO_USAGE if isinstance(seen, str) else bool(seen.readings)
 
 
 def export_signs() -> list[str]:
@@ -43,7 +57,7 @@ def export_signs() -> list[str]:
 
 def all_sums() -> list[Sums]:
     """Return what the totals of each source that has them look like."""
-    return [adapter.sums for adapter in adapters().values() if adapter.sums]
+    return [*(adapter.sums for adapter in adapters().values() if adapter.sums), *OTHER_SUMS]
 
 
 def find_sums(row: Row) -> Sums | None:

@@ -1,13 +1,13 @@
 """The interface of an adapter, and the allowlist of its rows.
 
 An adapter is a package with `ADAPTER`, beside its sample log, the records expected of it and its
-documentation. `find_adapter` finds every package of this folder's rooms, so adding one touches
+documentation. `find_adapters` finds every package of this folder's rooms, so adding one touches
 nothing else.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, Union
 
 import msgspec
@@ -35,7 +35,8 @@ class Adapter(msgspec.Struct, frozen=True):
     `signs` are members of which every row has one; `recognizes` decides about a row that does, by
     the names of its members. `read` yields a row's calls, or the reasons why there are none.
     `allowed` is what a row may have when it is uploaded or audited; `scrub` reads rows with
-    anything else in them too.
+    anything else in them too. `repeats` are members with counts of calls that have rows of their
+    own.
     """
 
     title: str
@@ -44,21 +45,32 @@ class Adapter(msgspec.Struct, frozen=True):
     read: Callable[[Row, State], Iterable[Sighting | str]]
     allowed: Allowed
     sums: "Sums | None" = None
+    repeats: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Sums:
     """Rows of a source that are totals of many calls, and what to export instead.
 
-    `signs` are sets of members, of which such a row has all of at least one.
+    `signs` are sets of members, of which such a row, or the object `within` it, has all of at least
+    one.
     """
 
     what: str
     signs: tuple[frozenset[str], ...]
     instead: str
-    reason: str = field(default=TOTALS, init=False)
+    within: str = ""
+
+    @property
+    def reason(self) -> str:
+        return f"{TOTALS}, of {self.what.removeprefix('the total of ')}: {self.instead}"
 
     def recognizes(self, row: Row) -> bool:
+        if self.within:
+            return row.mentions(self.within, *self.signs[0]) and self._has(row.inner(self.within))
+        return self._has(row)
+
+    def _has(self, row: Row) -> bool:
         return any(all(name in row for name in names) for names in self.signs)
 
     def refusal(self) -> str:
@@ -97,7 +109,7 @@ def _read_members(words: list[str]) -> dict[str, None | str | Allowed]:
 def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") -> Iterator[str]:
     """Yield the names of members that may hold text; numbers and empty members cannot."""
     for key, value in row.items():
-        if _is_harmless(value):
+        if is_harmless(value):
             continue
         known = allowed.get(key, _UNKNOWN)
         if isinstance(known, Mapping):
@@ -110,7 +122,7 @@ def _unknown_within(value: Any, allowed: Allowed, name: str) -> Iterator[str]:
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict):
             yield from unknown_members(item, allowed, f"{name}.")
-        elif not _is_harmless(item):
+        elif not is_harmless(item):
             yield name
 
 
@@ -126,13 +138,14 @@ def _shown(key: str) -> str:
     return key if is_name else shown_name(key)
 
 
-def _is_harmless(value: Any) -> bool:
+def is_harmless(value: Any) -> bool:
+    """Check for a number or an empty member, neither of which can hold text."""
     return isinstance(value, int | float) or value in _EMPTY or value in ({}, [])
 
 
 def _is_label(value: Any) -> bool:
     if not isinstance(value, str):
-        return _is_harmless(value)
+        return is_harmless(value)
     return len(value) <= MAX_LABEL_LENGTH and _LABEL.match(value) is not None
 
 
@@ -142,4 +155,4 @@ def _are_counts(value: Any) -> bool:
         return all(map(_are_counts, value.values()))
     if isinstance(value, list):
         return all(map(_are_counts, value))
-    return _is_harmless(value) or (isinstance(value, str) and _NAME.fullmatch(value) is not None)
+    return is_harmless(value) or (isinstance(value, str) and _NAME.fullmatch(value) is not None)

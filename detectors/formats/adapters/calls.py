@@ -96,15 +96,35 @@ class Sighting(Struct, kw_only=True, gc=False):
     region: Any = None
     status: Any = None
     reported_usd: Any = None  # as the source says it beside the usage
-    is_snapshot: bool = False  # if true, the message's own ID is the first of `ids`
+    origin: "Origin | None" = None  # None if only equal rows are one call
 
 
+class Origin(Struct, frozen=True, kw_only=True, gc=False):
+    """What tells copies of a call from other calls, beside its ID, or the `name` that they share.
+
+    `asked` is the request's own ID. A row that is not written again while it grows has none: with
+    `is_row`, equal IDs at one time are one call. `place` is how far an agent's session was; a
+    session that was forked began as a copy of its `parents`, the nearest first.
+    """
+
+    name: str | None = None
+    asked: str = ""
+    is_row: bool = False
+    place: str | None = None
+    session: str | None = None
+    parents: tuple[str, ...] = ()
+    begun: datetime | None = None
+
+
+MESSAGE: Final = Origin()
+ROW: Final = Origin(is_row=True)
 NO_USAGE: Final = "without token counts: questions, errors, notes"
+REPEATED: Final = "parts of what other rows count"
 NO_TIME: Final = "without a time from 2000 to 2100"
 NO_MODEL: Final = "without a model name"
 CACHE_HIT: Final = "answered from a gateway's cache, so not billed"
 FAILED: Final = "failed, so not billed"
-TOTALS: Final = "totals of many calls, not calls"
+TOTALS: Final = "totals instead of calls"
 
 
 def calls_of(seen: Sighting) -> list[Call] | str:

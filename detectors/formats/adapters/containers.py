@@ -31,11 +31,19 @@ def read_export_file(
     if container == "csv":
         pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
         return read_exports(read_table(pieces, delimiter), "line")
+    unit = "line" if container == "lines" else "object"
+    return read_exports(objects_of(container, blocks, chunk_bytes), unit)
+
+
+def objects_of(
+    container: str, blocks: Iterator[bytes], chunk_bytes: int
+) -> Iterator[list[Numbered]]:
+    """Yield the numbered objects of JSON in any container."""
     if container == "document":
-        return read_exports(_number(iter([_objects_of(blocks)])), "object")
+        return _number(iter([_objects_of(blocks)]))
     if container == "array":
-        return read_exports(_number(split_array(blocks)), "object")
-    return read_exports(_number(map(lines_of, split_lines(blocks, chunk_bytes))), "line")
+        return _number(split_array(blocks))
+    return _number(map(lines_of, split_lines(blocks, chunk_bytes)))
 
 
 def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[Numbered]]:

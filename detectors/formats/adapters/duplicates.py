@@ -1,62 +1,75 @@
-"""Finds snapshots of one message and calls that were logged twice, so that each counts once.
+"""Yields each call of some logs once, whatever the order of the files.
 
-Both compare with recent calls only, in windows of a fixed size, so that memory stays flat.
+An agent logs a message several times while it grows, forks and backups repeat it, and exports have
+pages in common. Of the copies of one call that with the larger counts stays, at the time and in the
+session of the original, so such calls are known only at the end. They wait in a temporary database,
+which SQLite keeps in memory up to `_CACHE_KIB` and then on disk.
 """
 
-from collections import Counter, OrderedDict
+import sqlite3
+from collections import Counter
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from contextlib import closing
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
-from detectors.formats.adapters.calls import Call, encode_call
+import msgspec
 
-WINDOW: Final = 500_000  # calls; a duplicate row is found at least this far back
-_OPEN_MESSAGES: Final = 1_000
+from detectors.formats.adapters.calls import Call, Origin, encode_call
+from detectors.formats.adapters.labels import id_of
+from detectors.formats.moments import EPOCH, MICROSECOND
+
+WINDOW: Final = 1_000_000  # identities of rows in memory; more are on disk
+_CACHE_KIB: Final = 65_536
+_BATCH: Final = 2_000
+_MINUTE_US: Final = 60_000_000
+_LONGEST_MESSAGE_US: Final = 10 * _MINUTE_US
+# A fork writes the turns that it copies at once; the first answer of a session takes longer.
+_COPIED_AT_ONCE_US: Final = 1_000_000
+_COPIED_SOON_US: Final = 5_000_000
+_LATE_PROMPTS: Final = 2  # of a message: before it is complete, and then
 
 DUPLICATE_ROW: Final = "calls logged more than once"
 SNAPSHOT: Final = "partial snapshots of a message"
 
+_SCHEMA: Final = """
+CREATE TABLE seen (
+    id TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT, size INTEGER, number INTEGER,
+    times INTEGER, body BLOB, PRIMARY KEY (id, asked, at, prompt, session)) WITHOUT ROWID;
+CREATE TABLE once (number INTEGER PRIMARY KEY, body BLOB);
+CREATE TABLE rows (hash INTEGER PRIMARY KEY);
+"""
+_SEE: Final = """
+INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)
+ON CONFLICT DO UPDATE SET times = times + 1,
+    body = CASE WHEN excluded.size > size THEN excluded.body ELSE body END,
+    size = max(size, excluded.size)
+"""
+_BY_ID: Final = """
+SELECT id, asked, at, prompt, session, size, number, times, body FROM seen
+ORDER BY id, at, prompt, session, asked
+"""
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Call).decode
 
-class DuplicateRows:
-    """Remembers a hash of each recent call, in two sets that take turns."""
 
-    def __init__(self, window: int = WINDOW) -> None:
-        self._window = window
-        self._recent: set[int] = set()
-        self._older: set[int] = set()
+class Seen(NamedTuple):
+    """A copy of a call, or several that are equal; `prompt` is "" where it has no tokens yet."""
 
-    def is_new(self, key: bytes | str) -> bool:
-        """Check whether the key is new within the window, and remember it."""
-        number = hash(key)
-        if number in self._recent or number in self._older:
-            return False
-        self._recent.add(number)
-        if len(self._recent) >= self._window:
-            self._older, self._recent = self._recent, set()
-        return True
+    id: str
+    asked: str
+    at: int  # microseconds since 1970
+    prompt: str
+    session: str
+    size: int
+    number: int
+    times: int
+    body: bytes
 
 
-class Snapshots:
-    """Joins the snapshots of a message: the highest counts with the earliest time."""
-
-    def __init__(self) -> None:
-        self._open: OrderedDict[str, Call] = OrderedDict()
-
-    def add(self, call: Call) -> bool:
-        """Add a snapshot; return whether it is the first of an open message."""
-        key = call.request_id or ""
-        earlier = self._open.get(key)
-        if earlier is None:
-            self._open[key] = call
-            return True
-        fullest = max(earlier, call, key=lambda snapshot: snapshot.usage.completion_tokens)
-        fullest.ts = min(earlier.ts, call.ts)
-        self._open[key] = fullest
-        return False
-
-    def close(self, *, is_end: bool = False) -> Iterator[Call]:
-        """Yield the calls of messages that are complete."""
-        while self._open and (is_end or len(self._open) > _OPEN_MESSAGES):
-            yield self._open.popitem(last=False)[1]
+# The copies of a call, and whether their ID is its own.
+Split = tuple[list[Seen], bool]
 
 
 class Taken(NamedTuple):
@@ -71,35 +84,215 @@ class Once:
 
     def __init__(self, dropped: Counter[str]) -> None:
         self._dropped = dropped
-        self._rows = DuplicateRows()
-        self._messages = DuplicateRows()
-        self._snapshots = Snapshots()
+        self._rows: set[int] = set()
+        self._has_spilled = False
+        self._pending: list[tuple[Any, ...]] = []
+        self._database: sqlite3.Connection | None = None
+        self._sessions: dict[str, Origin] = {}
+        self._ends: dict[str, int] = {}  # the last call of each session
+        self._number = 0
 
-    def add(self, call: Call, *, is_snapshot: bool) -> Iterator[Taken]:
-        """Yield the calls that are complete with this one."""
-        if not is_snapshot:
-            yield from self._take(call)
-            return
-        if not self._snapshots.add(call):
-            self._dropped[SNAPSHOT] += 1
-        for closed in self._snapshots.close():
-            yield from self._take_message(closed)
-
-    def close(self) -> Iterator[Taken]:
-        """Yield the calls that are complete at the end of a log."""
-        for call in self._snapshots.close(is_end=True):
-            yield from self._take_message(call)
-
-    def _take(self, call: Call) -> Iterator[Taken]:
-        line = encode_call(call)
-        if call.request_id is not None and not self._rows.is_new(line):
-            self._dropped[DUPLICATE_ROW] += 1
-            return
-        yield Taken(call, line)
-
-    def _take_message(self, call: Call) -> Iterator[Taken]:
-        """Yield a message once: a resumed session repeats the messages of the earlier session."""
-        if self._messages.is_new(call.request_id or ""):
-            yield from self._take(call)
+    def add(self, call: Call, origin: Origin | None) -> Iterator[Taken]:
+        """Yield the call if it is new, unless its copies have to be compared first."""
+        if origin is not None and call.request_id is not None:
+            self._see(call, call.request_id, origin)
+        elif self._is_new(call):
+            yield Taken(call, encode_call(call))
         else:
             self._dropped[DUPLICATE_ROW] += 1
+
+    def close(self) -> Iterator[Taken]:
+        """Yield the calls whose copies had to be compared, in the order in which they came."""
+        self._flush()
+        if self._database is None:
+            return
+        with closing(self._database) as database:
+            for _, group in groupby(
+                map(Seen._make, database.execute(_BY_ID)), lambda seen: seen.id
+            ):
+                database.executemany("INSERT INTO once VALUES (?, ?)", self._resolve(list(group)))
+            for (body,) in database.execute("SELECT body FROM once ORDER BY number"):
+                call = _decode(body)
+                yield Taken(call, encode_call(call))
+        self._database = None
+
+    def _is_new(self, call: Call) -> bool:
+        """Check whether no equal call of this ID at this time came before, and remember it."""
+        if call.request_id is None:
+            return True
+        usage, details = call.usage, call.usage.prompt_tokens_details
+        cached = (details.cached_tokens, details.cache_write_tokens) if details else ()
+        counts = (usage.prompt_tokens, usage.completion_tokens, cached)
+        number = hash((call.request_id, call.ts, call.model, call.service_tier, counts))
+        if number in self._rows or (self._has_spilled and self._is_spilled(number)):
+            return False
+        self._rows.add(number)
+        if len(self._rows) >= WINDOW:
+            rows = ((each,) for each in sorted(self._rows))
+            self._open().executemany("INSERT OR IGNORE INTO rows VALUES (?)", rows)
+            self._rows, self._has_spilled = set(), True
+        return True
+
+    def _is_spilled(self, number: int) -> bool:
+        found = self._open().execute("SELECT 1 FROM rows WHERE hash = ?", (number,))
+        return found.fetchone() is not None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            # A database without a name is temporary; only what its cache can't hold is on disk.
+            self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self._database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            self._database.execute("PRAGMA journal_mode = OFF")
+            self._database.executescript(_SCHEMA)
+        return self._database
+
+    def _see(self, call: Call, name: str, origin: Origin) -> None:
+        asked, at = origin.asked, _microseconds(call.ts)
+        usage = call.usage
+        details = usage.prompt_tokens_details
+        parts = (details.cached_tokens, details.cache_write_tokens) if details else ()
+        prompt = f"{usage.prompt_tokens} {parts}" if usage.prompt_tokens else ""
+        session = origin.session or call.session_id or ""
+        if at > self._ends.get(session, 0):
+            self._ends[session] = at
+        if origin.place is not None:
+            self._sessions[session] = origin
+        elif origin.is_row:
+            asked = str(at)
+        self._number += 1
+        body = _encode(call)
+        size = usage.prompt_tokens + usage.completion_tokens
+        name = origin.place or origin.name or name
+        self._pending.append((name, asked, at, prompt, session, size, self._number, body))
+        if len(self._pending) >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._open().executemany(_SEE, self._pending)
+            self._pending = []
+
+    def _resolve(self, group: list[Seen]) -> Iterator[tuple[int, bytes]]:
+        """Yield the calls of one ID, each with the number of its first copy."""
+        is_turn = group[0].session in self._sessions
+        for copies, is_named in self._split_turns(group) if is_turn else _split(group):
+            original = min(copies, key=self._age)
+            call = self._join(copies, original)
+            if not is_named and call.request_id is not None:
+                call.request_id = id_of(f"{call.request_id}:{original.at}")
+            yield min(seen.number for seen in copies), _encode(call)
+
+    def _join(self, copies: list[Seen], original: Seen) -> Call:
+        """Return the call with the most counts, at the time and in the session of the original."""
+        own = {(seen.at, seen.size) for seen in copies if seen.session == original.session}
+        copied = sum(seen.times for seen in copies) - len(own)
+        if len(own) > 1:
+            self._dropped[SNAPSHOT] += len(own) - 1
+        if copied:
+            self._dropped[DUPLICATE_ROW] += copied
+        fullest = max(copies, key=lambda seen: (seen.size, seen.at))
+        first, call = _decode(original.body), _decode(fullest.body)
+        call.ts, call.session_id, call.tag = first.ts, first.session_id, first.tag or call.tag
+        if original.session in self._sessions:
+            call.request_id = first.request_id  # a copy has its own
+        return call
+
+    def _age(self, seen: Seen) -> tuple[bool, int, bool, int, str]:
+        """Order copies by age; of equal ones, a session that ended earlier had it first."""
+        is_copy, ended = self._is_copy(seen), self._ends.get(seen.session, 0)
+        return is_copy, seen.at, not seen.session, ended, seen.session
+
+    def _is_copy(self, seen: Seen) -> bool:
+        """Check for a turn that its session has copied, because it is older than the session."""
+        origin = self._sessions.get(seen.session)
+        if origin is None or not origin.parents or origin.begun is None:
+            return False
+        return seen.at < _microseconds(origin.begun) + _COPIED_AT_ONCE_US
+
+    def _split_turns(self, group: list[Seen]) -> Iterator[Split]:
+        """Yield the copies of each turn at one place of some sessions.
+
+        A session that was forked begins with the turns of the session before it. Those are copies;
+        an equal turn of its own, such as the first of two sub-agents, is a call.
+        """
+        calls: dict[str, list[Seen]] = {}
+        copies: list[tuple[list[str], Seen]] = []
+        for seen in group:
+            ancestors = self._ancestors(seen.session)
+            if self._is_copied(seen, ancestors, group):
+                copies.append((ancestors, seen))
+            else:
+                calls.setdefault(seen.session, []).append(seen)
+        own = list(calls)
+        for ancestors, seen in copies:
+            found = next((name for name in ancestors if name in calls), None)
+            if found is None and own and self._sessions.keys().isdisjoint(ancestors):
+                found = own[0]  # a session between them is not among the logs
+            calls.setdefault(found or ancestors[-1], []).append(seen)
+        yield from ((same, True) for same in calls.values())
+
+    def _is_copied(self, seen: Seen, ancestors: list[str], group: list[Seen]) -> bool:
+        if self._is_copy(seen):
+            return True
+        begun = self._sessions[seen.session].begun
+        before = [other.at for other in group if other.session in ancestors]
+        is_soon = begun is not None and seen.at <= _microseconds(begun) + _COPIED_SOON_US
+        return seen.at in before or (bool(before) and is_soon)
+
+    def _ancestors(self, session: str) -> list[str]:
+        """Return the sessions that this one was forked from, the nearest first."""
+        found: list[str] = []
+        waiting = [session]
+        while waiting:
+            origin = self._sessions.get(waiting.pop(0))
+            new = [name for name in (origin.parents if origin else ()) if name not in found]
+            found += [name for name in new if name != session]
+            waiting += found[-len(new) :] if new else []
+        return found
+
+
+def _microseconds(instant: datetime) -> int:
+    return (instant - EPOCH) // MICROSECOND
+
+
+def _split(group: list[Seen]) -> Iterator[Split]:
+    """Yield the copies of each call that has this ID.
+
+    Some proxies give every answer the same ID. So it names a call only together with the request's
+    ID, and never calls whose times or prompts no single message can have.
+    """
+    for _, copies in groupby(sorted(group, key=lambda seen: seen.asked), lambda seen: seen.asked):
+        same = sorted(copies, key=lambda seen: seen.at)
+        if _is_message(same):
+            yield same, True
+        else:
+            yield from ((each, False) for each in _split_by_prompt(same))
+
+
+def _is_message(same: list[Seen]) -> bool:
+    """Check whether these can be copies of one message, whose prompt may become known late."""
+    prompts = list(dict.fromkeys(seen.prompt for seen in same if seen.prompt))
+    is_short = same[-1].at - same[0].at <= _LONGEST_MESSAGE_US
+    if same[0].asked:
+        return len(prompts) <= 1 or (is_short and len(prompts) <= _LATE_PROMPTS)
+    return len(prompts) <= 1 and is_short
+
+
+def _split_by_prompt(same: list[Seen]) -> Iterator[list[Seen]]:
+    latest: dict[str, list[Seen]] = {}
+    calls: list[list[Seen]] = []
+    unknown: list[Seen] = []
+    for seen in same:
+        copies = latest.get(seen.prompt, [])
+        if not seen.prompt:
+            unknown.append(seen)
+        elif copies and seen.at - copies[-1].at < _MINUTE_US:
+            copies.append(seen)
+        else:
+            near = [each for each in unknown if seen.at - each.at < _MINUTE_US]
+            latest[seen.prompt] = [*near, seen]
+            unknown = []
+            calls.append(latest[seen.prompt])
+    yield from calls
+    if unknown:
+        yield unknown

@@ -6,6 +6,7 @@ own machine.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from detectors.contract import InvalidRow, UsageRecordV2
@@ -16,7 +17,7 @@ from detectors.errors import (
     TooComplexError,
     UnreadableLogError,
 )
-from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import Adapter, State, unknown_members
 from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Sighting, calls_of, record_of
 from detectors.formats.adapters.duplicates import Once
@@ -26,6 +27,7 @@ from detectors.formats.columns import columns_of
 from detectors.formats.json_logs.documents import decode_document, reason_of
 
 _MAX_NAMES: Final = 5
+_CHUNK_ROWS: Final = 5_000
 _INVALID: Final = (NO_TIME, NO_MODEL)
 _KNOWN: Final = "use a log or export of a source that we know"
 _SCRUB: Final = "run `tallystick scrub` on it and use the file that it writes."
@@ -51,7 +53,7 @@ def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[C
     reader = _Reader(unit)
     for batch in batches:
         yield reader.read(batch)
-    yield reader.close()
+    yield from reader.close()
 
 
 class _Reader:
@@ -61,7 +63,7 @@ class _Reader:
         self._unit = unit
         self._dropped: Counter[str] = Counter()
         self._once = Once(self._dropped)
-        self._state: State = {}
+        self._states: dict[str, State] = {}
         self._title = ""
         self._rows = 0
 
@@ -74,18 +76,19 @@ class _Reader:
                 records += self._records_of(document, number, invalid)
         return self._chunk(records, invalid)
 
-    def close(self) -> Chunk:
-        """Return the chunk of calls that are complete at the end, or say why there are none."""
-        chunk = self._chunk([record_of(taken.call) for taken in self._once.close()], [])
+    def close(self) -> Iterator[Chunk]:
+        """Yield the chunks of calls that are complete at the end, or say why there are none."""
+        records = (record_of(taken.call) for taken in self._once.close())
+        while some := list(islice(records, _CHUNK_ROWS)):
+            yield self._chunk(some, [])
         if not self._rows and self._title:
             reasons = "; ".join(f"{count:,} {name}" for name, count in self._dropped.items())
             raise UnreadableLogError(
                 f"We found no calls in this file of {self._title} ({reasons}): export one with "
                 "billed calls."
             )
-        return chunk
 
-    def _chunk(self, records: list[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
+    def _chunk(self, records: Sequence[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
         self._rows += len(records) + len(invalid)
         untimed = sum(row.reason == NO_TIME for row in invalid)
         return Chunk(columns_of(records), invalid, untimed)
@@ -112,21 +115,21 @@ class _Reader:
     def _records_of(
         self, document: dict[str, Any], number: int, invalid: list[InvalidRow]
     ) -> Iterator[UsageRecordV2]:
-        row = Row(document)
-        for seen in self._adapter_of(row, document, number).read(row, self._state):
+        for seen in self._read(document, number):
             calls = seen if isinstance(seen, str) else calls_of(seen)
             if isinstance(calls, list) and isinstance(seen, Sighting):
                 for call in calls:
-                    for taken in self._once.add(call, is_snapshot=seen.is_snapshot):
+                    for taken in self._once.add(call, seen.origin):
                         yield record_of(taken.call)
             elif calls in _INVALID:
                 invalid.append(InvalidRow(number, str(calls)))
             else:
                 self._dropped[str(calls)] += 1
 
-    def _adapter_of(self, row: Row, document: dict[str, Any], number: int) -> Adapter:
-        """Return the row's adapter, once the row is known to hold no text."""
-        adapter = find_adapter(row)
+    def _read(self, document: dict[str, Any], number: int) -> list[Sighting | str]:
+        """Return the row's calls, once the row is known to hold no text."""
+        row = Row(document)
+        adapter, found = read_row(row, self._states)
         where = f"{self._unit} {number}"
         if adapter is None:
             sums = find_sums(row)
@@ -136,6 +139,11 @@ class _Reader:
                 raise UnreadableLogError(f"We don't recognize {where}: {_KNOWN}, or {_SCRUB}")
             mixed = f"We read this file as {self._title}, but {where} is not:"
             raise UnreadableLogError(f"{mixed} use a file for each, or {_SCRUB}")
+        self._check_no_text(adapter, document, where)
+        self._title = self._title or adapter.title
+        return found
+
+    def _check_no_text(self, adapter: Adapter, document: dict[str, Any], where: str) -> None:
         names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
         if names:
             shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
@@ -144,5 +152,3 @@ class _Reader:
                 f"{_SCRUB}",
                 (f"{where}: {shown}",),
             )
-        self._title = self._title or adapter.title
-        return adapter

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
-from detectors.formats.adapters import find_adapter, find_sums
+from detectors.formats.adapters import find_adapters, find_sums
 from detectors.formats.adapters.reading import Numbered
 from detectors.formats.adapters.rows import Row
 from detectors.formats.csv_logs.rows import Batch, CsvText
@@ -18,7 +18,7 @@ _FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,12}")
 def is_export_header(names: Sequence[str]) -> bool:
     """Check whether a header is of a source that has an adapter."""
     row = Row(row_of(names, ()))
-    return find_adapter(row) is not None or find_sums(row) is not None
+    return any(find_adapters(row)) or find_sums(row) is not None
 
 
 def row_of(names: Sequence[str], cells: Sequence[str]) -> dict[str, Any]:

@@ -87,6 +87,12 @@ class ColumnMapping:
             for number, cell in enumerate(cells, 1)
         )
 
+    def fields(self) -> dict[str, str]:
+        """Return the fields by column, in lower case; nothing is the field of a dropped column."""
+        return {_normal(theirs): ours for theirs, ours in self.columns.items()} | dict.fromkeys(
+            map(_normal, self.dropped), ""
+        )
+
     def resolve(self, cells: Sequence[str]) -> Header:
         """Return where the fields of this header are; its cells are stripped and in lower case.
 

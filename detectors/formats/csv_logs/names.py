@@ -20,7 +20,9 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "ts": (
             *("timestamp", "created_at", "createdat", "start_time", "starttime", "started_at"),
-            *("request_time", "requested_at", "event_time", "datetime", "time", "created"),
+            *("request_time", "requested_at", "event_time", "datetime", "datetime_utc", "time"),
+            *("created", "date_time", "timegenerated", "time_generated", "timegenerated_utc"),
+            *("time_generated_utc", "logged_at", "occurred_at", "date"),
         ),
         "provider": (
             *("model_provider", "provider_name", "custom_llm_provider", "llm_provider"),
@@ -29,7 +31,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "model": (
             *("model_name", "modelname", "model_id", "modelid", "response_model", "request_model"),
             *("gen_ai_response_model", "gen_ai_request_model", "provided_model_name"),
-            *("providedmodelname", "model_permaslug", "llm_model"),
+            *("providedmodelname", "model_permaslug", "llm_model", "resolved_model", "main_model"),
         ),
         "prompt_tokens": (
             *("input_tokens", "tokens_prompt", "prompttokens", "inputtokens", "tokens_in"),
@@ -42,6 +44,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ),
             *("usage_prompt_tokens", "usage_input_tokens", "gen_ai_usage_input_tokens"),
             *("gen_ai_usage_prompt_tokens", "total_input_tokens", "num_input_tokens", "req_units"),
+            *("context_tokens", "contexttokens"),
         ),
         "completion_tokens": (
             *("output_tokens", "tokens_completion", "completiontokens", "outputtokens"),
@@ -55,6 +58,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("tokens_output", "usage_completion_tokens", "usage_output_tokens"),
             *("gen_ai_usage_output_tokens", "gen_ai_usage_completion_tokens"),
             *("total_output_tokens", "num_output_tokens", "generated_tokens", "res_units"),
+            "generatedtokens",
         ),
         "cached_tokens": (
             *("cache_read_input_tokens", "cachereadinputtokens", "cachereadinputtokencount"),
@@ -64,13 +68,15 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "cache_read_tokens",
                 "input_cached_tokens",
             ),
-            *("cached_prompt_tokens", "prompt_cached_tokens", "tokens_cached"),
+            *("cached_prompt_tokens", "prompt_cached_tokens", "tokens_cached", "cache_read"),
+            *("cachereadtokens", "cachedtokens", "cachedinputtokens"),
             *("usage_cache_read_input_tokens", "gen_ai_usage_cache_read_input_tokens"),
         ),
         "cache_write_tokens": (
             *("cache_creation_input_tokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
             *("input_cachewriteinputtokencount", "cache_write_input_tokens"),
-            "cache_creation_tokens",
+            *("cache_creation_tokens", "cachewritetokens", "cachecreationtokens"),
+            *("cache_write", "input_w_cache_write"),
             *("usage_cache_creation_input_tokens", "gen_ai_usage_cache_creation_input_tokens"),
         ),
         "latency_ms": (
@@ -173,6 +179,11 @@ def find_foreign_header(line: str) -> list[str]:
         if len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}:
             return cells
     return []
+
+
+def delimiter_of(line: str) -> str:
+    """Return the delimiter that splits a header into the most cells."""
+    return max(DELIMITERS, key=lambda delimiter: len(header_cells(line, delimiter)))
 
 
 def parse_header(line: str, delimiter: str) -> list[str]:

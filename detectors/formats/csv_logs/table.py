@@ -235,11 +235,12 @@ class _Table:
         lines: list[int] = []
         for line, cells in rejected:
             given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
-            values = {name: self._typed(name, given[name]) for name in given} | self._constants
+            values = {name: typed(name, cell, self._delimiter) for name, cell in given.items()}
+            values |= self._constants
             if units := {name: values.pop(name) for name in UNITS if name in values}:
                 values["units"] = units
             if self._adds_cached and "prompt_tokens" in values:
-                values["prompt_tokens"] = _sum_counts(values)
+                values["prompt_tokens"] = sum_counts(values)
             record = read_record(values, LOG_RECORD)
             if isinstance(record, UsageRecord):
                 records.append(record)
@@ -248,17 +249,18 @@ class _Table:
                 parts.reject(line, record)
         parts.add(lines, columns_of(records))
 
-    def _typed(self, name: str, cell: str) -> object:
-        """Convert the cell to the field's type, or return it unchanged for the field to reject."""
-        if name == HASHES:
-            return cell.split()
-        if name in (*OPTIONAL_FLOATS, "latency_ms") and self._delimiter == ";":
-            # Spreadsheets that write semicolons have a comma as the decimal point.
-            cell = cell.replace(",", ".")
-        if name == "ts" or name in _EMPTY:
-            with suppress(msgspec.ValidationError):
-                return msgspec.convert(cell, _TYPES[name], strict=False)
-        return cell
+
+def typed(name: str, cell: object, delimiter: str = ",") -> object:
+    """Convert a cell to the field's type, or return it unchanged for the field to reject."""
+    if name == HASHES and isinstance(cell, str):
+        return cell.split()
+    if isinstance(cell, str) and name in (*OPTIONAL_FLOATS, "latency_ms") and delimiter == ";":
+        # Spreadsheets that write semicolons have a comma as the decimal point.
+        cell = cell.replace(",", ".")
+    if name == "ts" or name in _EMPTY:
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(cell, _TYPES[name], strict=False)
+    return cell
 
 
 def _join_levels(cell: str) -> str:
@@ -334,7 +336,7 @@ def _can_hold_control_characters(lines: bytes) -> bool:
     return b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
 
 
-def _sum_counts(values: Mapping[str, object]) -> object:
+def sum_counts(values: Mapping[str, object]) -> object:
     """Return the sum of the prompt's parts, or a part that is not a count, to be rejected."""
     counts = [values[name] for name in _PROMPT_PARTS if name in values]
     integers = [count for count in counts if type(count) is int]

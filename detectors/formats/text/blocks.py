@@ -1,7 +1,8 @@
 """Opens a file as blocks of text: unpacked, limited in size, in bounded memory.
 
-A gzip file or a ZIP archive of one log is unpacked; every other archive is refused by name. A file
-is recognized by its first bytes, never by its name, and no name inside an archive is kept.
+A gzip or Zstandard file, or a ZIP archive of one log, is unpacked; every other archive is refused
+by name. A file is recognized by its first bytes, never by its name, and no name inside an archive
+is kept.
 """
 
 import zlib
@@ -18,6 +19,8 @@ from detectors.formats.text.encodings import read_start, to_utf8
 BLOCK_BYTES: Final = 1 << 20
 GZIP: Final = b"\x1f\x8b"
 ZIP: Final = b"PK\x03\x04"
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+SQLITE: Final = b"SQLite format 3\x00"
 SIGNATURE_BYTES: Final = 512
 Advance = Callable[[int], None]
 
@@ -27,6 +30,13 @@ _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
 _READ_BYTES: Final = 1 << 20
 # After each member of a gzip file, zlib copies the rest of what it was given.
 _SLICE_BYTES: Final = 1 << 14
+# Four bytes of a frame can be a block of 128 KiB.
+_ZSTD_SLICE_BYTES: Final = 256
+_ZSTD_WINDOW: Final = 8 << 20
+_ZSTD_BROKEN: Final = (
+    "This Zstandard file is damaged or needs more than 8 MiB of memory to unpack: create it again, "
+    "without --long or --ultra."
+)
 _ENCRYPTED: Final = 1  # the bit of a ZIP entry's flags
 _UNPACK: Final = "unpack it and use the log inside, as it is or as .gz."
 _PUT_ONE: Final = "put one log into it."
@@ -40,7 +50,9 @@ _REFUSED: Final = {
     b"Rar!\x1a\x07": f"This is a RAR archive: {_UNPACK}",
     b"\xfd7zXZ\x00": f"This is an xz file: {_UNPACK}",
     b"BZh": f"This is a bzip2 file: {_UNPACK}",
-    b"\x28\xb5\x2f\xfd": f"This is a Zstandard file: {_UNPACK}",
+    SQLITE: (
+        "This is a SQLite database: run `tallystick scrub` on it and use the file that it writes."
+    ),
     b"PAR1": "This is a Parquet file: export it as CSV or JSON Lines.",
     b"%PDF-": "This is a PDF: export the usage as CSV or JSON Lines.",
 }
@@ -82,6 +94,7 @@ def read_blocks(
     blocks: Iterator[bytes] = chain([start], raw)
     if is_packed(start):
         unpacked = gunzip(blocks, block_bytes) if start.startswith(GZIP) else None
+        unpacked = unpack_zstd(blocks) if start.startswith(ZSTD) else unpacked
         unpacked = unpacked or _unzip(file, blocks, block_bytes, max_bytes, progress.advance)
         blocks = _bounded(unpacked, max_bytes)
         start = read_start(blocks, SIGNATURE_BYTES)
@@ -172,8 +185,8 @@ def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
 
 
 def is_packed(start: bytes) -> bool:
-    """Check whether the first bytes are those of gzip or ZIP."""
-    return start.startswith((GZIP, ZIP))
+    """Check whether the first bytes are those of gzip, ZIP or Zstandard."""
+    return start.startswith((GZIP, ZIP, ZSTD))
 
 
 def refuse_archive(start: bytes, *, is_unpacked: bool) -> None:
@@ -208,10 +221,31 @@ def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
         raise UnreadableLogError("This gzip file is incomplete: create it again.")
 
 
-def _slices(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def unpack_zstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of one or more Zstandard frames, a few mebibytes at a time at most."""
+    from zstandard import ZstdDecompressor, ZstdError  # which most logs don't need
+
+    unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+    frame = unpacker.decompressobj()
+    for pending in _slices(blocks, _ZSTD_SLICE_BYTES):
+        while pending:
+            if frame.eof:
+                frame = unpacker.decompressobj()
+            try:
+                piece = frame.decompress(pending)
+            except ZstdError:
+                raise UnreadableLogError(_ZSTD_BROKEN) from None
+            if piece:
+                yield piece
+            pending = frame.unused_data if frame.eof else b""
+    if not frame.eof:
+        raise UnreadableLogError("This Zstandard file is incomplete: create it again.")
+
+
+def _slices(blocks: Iterator[bytes], size: int = _SLICE_BYTES) -> Iterator[bytes]:
     for block in blocks:
-        for start in range(0, len(block), _SLICE_BYTES):
-            yield block[start : start + _SLICE_BYTES]
+        for start in range(0, len(block), size):
+            yield block[start : start + size]
 
 
 def unzip(file: BinaryIO, block_bytes: int, advance: Advance | None = None) -> Iterator[bytes]:

@@ -120,8 +120,8 @@ def merge_files(
     Yields
     ------
     CallFile
-        The calls of the days in order of time; days without calls have no file. Duplicates are
-        always of the same day, since equal calls have the same time.
+        The calls of the days in order of time; days without calls have no file. Duplicates count on
+        the day of the call that was kept.
     """
     merged = _join(list(frames))
     if without:
@@ -131,11 +131,12 @@ def merge_files(
     if merged.is_empty():
         return
     merged = merged.sort("ts", maintain_order=True)
+    once, copies = _drop_duplicates(merged)
     # The calls are sorted, so each period is a slice.
-    days = merged["ts"].dt.date()
+    days = once["ts"].dt.date()
     for begin, stop in pairwise([*_starts(days, months_before, today), days.len()]):
-        once, duplicates = _drop_duplicates(merged[begin:stop])
-        yield CallFile(days[begin], days[stop - 1], once, duplicates)
+        duplicates = int(copies[begin:stop].sum())
+        yield CallFile(days[begin], days[stop - 1], once[begin:stop], duplicates)
 
 
 def find_repeated(new: Sequence[pl.DataFrame], others: Iterable[Path | BinaryIO]) -> list[bool]:
@@ -160,9 +161,8 @@ def _repeats(calls: pl.DataFrame, named: pl.Series, other: Path | BinaryIO) -> b
     is_suspect = pl.col("request_id").is_in(named.implode())
     suspects = read_calls(other).filter(is_suspect)
     same = calls.filter(pl.col("request_id").is_in(suspects["request_id"].implode()))
-    _, dropped = _drop_duplicates(same)
-    _, dropped_from_both = _drop_duplicates(_join([same, suspects]))
-    return dropped_from_both > dropped
+    once, both = (_drop_duplicates(each)[0] for each in (same, _join([same, suspects])))
+    return both.height < once.height + suspects.height
 
 
 def _without_deleted(calls: pl.DataFrame, deleted: Sequence[Deleted]) -> pl.DataFrame:
@@ -201,33 +201,53 @@ def _next_month(day: date) -> date:
     return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
 
 
-def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Keep one of the calls that are the same: that with the most labels."""
+def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
+    """Keep one of the calls that are the same, in order of time, and count the copies of each."""
     # Hashes first, since most days have no duplicates and comparing texts takes longer.
     hashes, named = calls["request_id"].hash(), calls["request_id"] != ""
     if hashes.filter(named).n_unique() == named.sum():
-        return calls, 0
-    row = pl.int_range(pl.len(), dtype=pl.UInt32).alias("row")
-    suspects = calls.with_columns(row).filter(named & hashes.is_duplicated())
+        return calls, pl.repeat(0, calls.height, dtype=pl.UInt32, eager=True)
+    is_suspect = named & hashes.is_duplicated()
+    suspects = calls.filter(is_suspect)
     # Of copies of a response, one may lack the cached tokens, which cost less.
     cached = pl.col("cached_tokens").fill_null(0) + pl.col("cache_write_tokens").fill_null(0)
     ordered = suspects.sort(cached == 0, _labels(suspects.columns), *sorted(suspects.columns))
-    kept = _drop_same_responses(ordered.unique(subset=SAME_CALL, keep="first", maintain_order=True))
-    dropped = suspects["row"].filter(~suspects["row"].is_in(kept["row"].implode()))
-    rows = pl.int_range(calls.height, dtype=pl.UInt32, eager=True)
-    return calls.filter(~rows.is_in(dropped.implode())), dropped.len()
+    same = ordered.with_columns(pl.len().over(SAME_CALL).cast(pl.UInt32).alias("copies"))
+    once = _join_responses(same.unique(subset=SAME_CALL, keep="first", maintain_order=True))
+    others = calls.filter(~is_suspect).with_columns(pl.lit(1, pl.UInt32).alias("copies"))
+    kept = pl.concat([others, once]).sort("ts", maintain_order=True)
+    return kept.drop("copies"), kept["copies"] - 1
 
 
-def _drop_same_responses(calls: pl.DataFrame) -> pl.DataFrame:
-    """Keep the first of calls with one provider's response, which two ways have brought.
+def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
+    """Join the calls of one provider's response, which two ways have brought: the first is kept.
 
-    The client and a trace begin to count at slightly different times, and may know other counts.
+    The client and a trace begin to count at slightly different times, and may know other counts:
+    the larger stay, at the earlier time. An ID on calls that are further apart, or on different
+    calls of one import, is none: some proxies give all answers the same. Then only calls with equal
+    counts are one.
     """
-    begins = pl.col("ts").min().over(_SAME_RESPONSE)
-    is_same = _is_response_id() & (pl.col("ts") - begins <= _NEAR)
-    same, others = calls.filter(is_same), calls.filter(~is_same)
-    once = same.unique(subset=_SAME_RESPONSE, keep="first", maintain_order=True)
-    return pl.concat([others, once])
+    counts = pl.struct("prompt_tokens", "completion_tokens")
+    apart = pl.col("ts").max() - pl.col("ts").min()
+    in_import = counts.n_unique().over("request_id", IMPORT)
+    numbered = calls.with_columns(
+        (apart.over("request_id") <= _NEAR).alias("is_near"), in_import.alias("kinds")
+    ).with_columns(
+        (pl.col("is_near") & (pl.col("kinds").max().over("request_id") == 1)).alias("is_one"),
+        (pl.col("ts") - pl.col("ts").min().over(_SAME_RESPONSE) <= _NEAR).alias("is_near"),
+    )
+    is_same = _is_response_id() & (pl.col("is_one") | pl.col("is_near"))
+    # Where the ID is one, counts tell nothing apart.
+    key = pl.when("is_one").then(None).otherwise(counts).alias("key")
+    same, others = numbered.filter(is_same), numbered.filter(~is_same)
+    once = (
+        same.with_columns(key)
+        .sort(-pl.sum_horizontal("prompt_tokens", "completion_tokens"), maintain_order=True)
+        .with_columns(pl.col("ts").min().over("request_id", "key"))
+        .with_columns(pl.col("copies").sum().over("request_id", "key"))
+        .unique(subset=["request_id", "key"], keep="first", maintain_order=True)
+    )
+    return pl.concat([others.select(calls.columns), once.select(calls.columns)])
 
 
 def _is_response_id() -> pl.Expr:

@@ -95,7 +95,8 @@ class Compaction:
                 )
                 due = list(plan)
                 done = [
-                    (at_once or not is_stop_requested()) and self._run(each, without, deleted)
+                    (at_once or not is_stop_requested())
+                    and self._run(each, without, deleted, at_once=at_once)
                     for each in due
                 ]
                 merges += sum(done)
@@ -134,13 +135,15 @@ class Compaction:
                 if is_only:
                     connection.execute(_UNLOCK, key)
 
-    def _run(self, planned: Merge, without: Sequence[str], deleted: Sequence[Deleted]) -> bool:
+    def _run(
+        self, planned: Merge, without: Sequence[str], deleted: Sequence[Deleted], *, at_once: bool
+    ) -> bool:
         """Write the new files and put them in place of the old; False if these have changed."""
         live = self._transact(list_live)
         if not {file.id for file in planned.files} <= {file.id for file in live}:
             return False  # an earlier merge has taken one of them, and another is planned next
         try:
-            due, others = self._find_others(planned, live)
+            due, others = self._find_others(planned, live, at_once=at_once)
             new = self._write(due, others, without=without, deleted=deleted)
         except BlobNotFoundError as error:
             if error.is_empty:
@@ -155,17 +158,25 @@ class Compaction:
             return self._has_changed()
         return True
 
-    def _find_others(self, planned: Merge, live: Iterable[File]) -> tuple[Merge, Sequence[File]]:
-        """Return the merge, with all files that have one of its calls, and others of its days."""
+    def _find_others(
+        self, planned: Merge, live: Sequence[File], *, at_once: bool
+    ) -> tuple[Merge, Sequence[File]]:
+        """Return the merge, with all files that have one of its calls, and others of its days.
+
+        Files of the days beside are read only before an audit and when a day is over.
+        """
         others = planned.find_others(live)
-        if not planned.has_new or not others:
+        is_over = at_once or any(file.first_day < self.now().date() for file in planned.files)
+        beside = planned.find_neighbors(live) if planned.has_new and is_over else []
+        if planned.has_new and others and planned.is_many_for(others):
+            planned, others = Merge([*planned.files, *others]), []
+        if not planned.has_new or not (others or beside):
             return planned, others
-        if planned.is_many_for(others):
-            return Merge([*planned.files, *others]), ()
+        read = [*others, *beside]
         with ExitStack() as stack:
-            repeated = self.find_repeated(self._open(planned, stack), self._open_each(others))
+            repeated = self.find_repeated(self._open(planned, stack), self._open_each(read))
         calls, more = sum(file.calls for file in planned.files), list[File]()
-        for file, is_repeated in zip(others, repeated, strict=False):
+        for file, is_repeated in zip(read, repeated, strict=False):
             if is_repeated and calls + file.calls <= MAX_CALLS:
                 more.append(file)
                 calls += file.calls

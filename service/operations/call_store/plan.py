@@ -72,6 +72,19 @@ class Merge:
             and any(_overlaps(file, span) for span in spans)
         ]
 
+    def find_neighbors(self, live: Iterable[File]) -> list[File]:
+        """Return merged files of the days beside: copies can be on both sides of midnight."""
+        own, day = {file.id for file in self.files}, timedelta(days=1)
+        spans = [(file.first_day, file.last_day) for file in self.files]
+        return [
+            file
+            for file in live
+            if file.level >= LATE
+            and file.id not in own
+            and any(_overlaps(file, (first - day, last + day)) for first, last in spans)
+            and not any(_overlaps(file, span) for span in spans)
+        ]
+
     def is_many_for(self, others: Iterable[File]) -> bool:
         """Check whether these calls are worth writing the other files again, which have room."""
         calls, of_others = (sum(file.calls for file in each) for each in (self.files, others))

@@ -1,8 +1,9 @@
 """CSV files with other column names: mapped, dropped by name, or refused with a proposal."""
 
+import json
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from click.testing import CliRunner
@@ -166,10 +167,39 @@ def test_columns_of_one_name_are_named_by_position(name: str) -> None:
     assert records(text, by_position) == records(OURS)
 
 
-def test_json_has_no_columns_to_map() -> None:
-    line = '{"model":"gpt-5.4","usage":{"prompt_tokens":1,"completion_tokens":1},"created":1}\n'
-    for text in (line, f"[{line}]"):
-        assert "This file is JSON" in str(refused(text, {"a": "ts"}))
+JSON: Final = (
+    '{"Call":{"at":"2026-10-06T12:00:00Z","by":"gpt-5.4","in":9,"hit":"5","out":2,"note":7}}\n'
+)
+PATHS: Final = {
+    **{"call.at": "ts", "call.by": "model", "call.in": "prompt_tokens"},
+    **{"Call.hit": "cached_tokens", "call.out": "completion_tokens"},
+}
+
+
+@pytest.mark.parametrize(
+    "text", [JSON, f"[{JSON}]", f"{{\n{JSON[1:]}", JSON.replace('{"at', '{"a":{"b":1},"at')]
+)
+def test_members_of_json_are_mapped_by_dotted_paths(text: str) -> None:
+    [record] = records(text, ColumnMapping(PATHS, provider="openai"))
+    assert (record.model, record.prompt_tokens, record.cached_tokens) == ("gpt-5.4", 9, 5)
+    [other] = records(text, ColumnMapping(PATHS | {"call.in": "uncached_prompt_tokens"}, (), "x"))
+    assert other.prompt_tokens == 14
+    within = json.dumps({"Call": json.dumps(json.loads(JSON)["Call"])})
+    assert records(within, ColumnMapping(PATHS, provider="openai")) == [record]
+
+
+def test_members_of_json_that_may_hold_text_are_mapped_or_dropped_by_name() -> None:
+    text = JSON.replace("7}", '"CANARY, a text", "more": {"inner": "CANARY"}}')
+    error = refused(text, ColumnMapping(PATHS, provider="openai"))
+    assert "neither mapped nor dropped (Call.note, Call.more.inner) on object 1" in str(error)
+    assert "CANARY" not in str(error)
+    dropped = ColumnMapping(PATHS, ["call.note", "call.more"], "openai")
+    assert len(records(text, dropped)) == 1
+
+
+def test_a_mapped_member_that_no_object_has_is_an_error() -> None:
+    error = refused(JSON, ColumnMapping({**PATHS, "call.tier": "service_tier"}, (), "openai"))
+    assert "No object has a member tier" in str(error)
 
 
 def test_text_with_a_mapping_is_no_csv() -> None:

@@ -1,6 +1,7 @@
 """Raw logs of every shape that `scrub` reads, with text in them, as the tools write them."""
 
 import json
+import re
 from typing import Any, Final
 
 SYSTEM: Final = "You answer the questions of customers who have bought a boat."
@@ -230,3 +231,13 @@ RAW: Final[dict[str, dict[str, Any]]] = {
     "langfuse, cached": LANGFUSE_CACHED,
     "langfuse, old": LANGFUSE_OLD,
 }
+
+
+def apart(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give each document an ID of its own, in every place that has one."""
+    ids = re.compile(r"\b(chatcmpl-|resp_|msg_|batch_req_|req_)1\b|\b(5d3f9b1c)(?=2a4e6f70)")
+    texts = map(json.dumps, documents)
+    return [
+        json.loads(ids.sub(lambda found, n=number: f"{found[1] or found[2]}{n}x", text))
+        for number, text in enumerate(texts)
+    ]

@@ -13,8 +13,9 @@ from click.testing import CliRunner, Result
 from detectors.cli import console, library
 from detectors.cli.scrub import _scrub_all
 from detectors.scrub import scrub
+from detectors.scrub.folders import Log
 from detectors.scrub.scrubber import Scrubber
-from tests.detectors.scrub.raw_logs import CHAT_PAIR, CLAUDE_CODE, MESSAGE_PAIR, RAW
+from tests.detectors.scrub.raw_logs import CHAT_PAIR, CLAUDE_CODE, MESSAGE_PAIR, RAW, apart
 
 CANARY: Final = b"CANARY the customer said"
 
@@ -44,16 +45,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_files_and_folders_become_one_log(folder: Path, out: Path) -> None:
-    extra = folder / "extra"
+    extra = folder.parent / "extra"
     extra.write_bytes(dump(MESSAGE_PAIR, {"note": "nothing"}))
     result = run(folder, extra, "--out", out)
     assert result.exit_code == 0, result.output
     models = [json.loads(line)["provider"] for line in out.read_bytes().splitlines()]
-    assert models == ["claude-code", "openai", "anthropic"]
+    assert models == ["openai", "anthropic", "claude-code"]
     printed = " ".join(result.stdout.split())
     assert printed.startswith(f"Wrote 3 calls from 3 files to {out}:".replace("\n", " "))
     assert "; 2 with a prompt hash." in printed
-    assert "found within 500,000 calls): 1 without token counts" in printed
+    assert "Dropped: 1 without token counts" in printed
+    assert f"no log by its name or content (.txt): {folder}/notes.txt" in printed
     assert list(out.parent.iterdir()) == [out]
 
 
@@ -74,7 +76,7 @@ def test_it_reads_standard_input_and_writes_standard_output() -> None:
 def test_the_module_does_the_same_as_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "detectors", "scrub", "-", "--out", "-"],
-        input=dump(*RAW.values()), capture_output=True, check=True, timeout=60,
+        input=dump(*apart([*RAW.values()])), capture_output=True, check=True, timeout=60,
     )  # fmt: skip
     assert len(done.stdout.splitlines()) == len(RAW)
 
@@ -127,7 +129,7 @@ def test_files_that_cannot_be_read_or_written_give_a_one_line_error(tmp_path: Pa
     assert "cannot write the output" in run(log, "--out", tmp_path).stderr
     assert "cannot be both input and output" in run(log, "--out", log).stderr
     (tmp_path / "empty").mkdir()
-    assert "no files ending in" in run(tmp_path / "empty", "--out", tmp_path / "o").stderr
+    assert "We found no logs" in run(tmp_path / "empty", "--out", tmp_path / "o").stderr
     assert run("--out", tmp_path / "o").exit_code == 2
 
 
@@ -152,7 +154,7 @@ def test_a_device_is_written_directly(tmp_path: Path) -> None:
 
 def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     log = tmp_path / "raw.jsonl"
-    log.write_bytes(b"".join(dump(CHAT_PAIR | {"latency_ms": n}) for n in range(20_000)))
+    log.write_bytes(b"".join(dump(CHAT_PAIR | {"ts": 1_790_000_000 + n}) for n in range(20_000)))
     command = [sys.executable, "-m", "detectors", "scrub", str(log), "--out", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -174,7 +176,7 @@ def test_it_shows_on_a_terminal_how_far_it_is(
         heard.append((completed, total))
 
     monkeypatch.setattr("rich.progress.Progress.update", update)
-    list(_scrub_all(Scrubber(), sorted((folder / "project").rglob("*.*"))))
+    list(_scrub_all(Scrubber(), [Log(each) for each in sorted((folder / "project").rglob("*.*"))]))
     total = sum(file.stat().st_size for file in (folder / "project").rglob("*.*"))
     assert heard[-1:] == [(total, total)]
     assert sorted(heard) == heard

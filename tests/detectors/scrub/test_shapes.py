@@ -138,7 +138,8 @@ def test_a_line_is_read_as_a_counts_only_log(name: str) -> None:
     assert chunk.columns["service_tier"] == [EXPECTED[name].get("service_tier", "")]
 
 
-ALL: Final = [json.dumps(one).encode() for one in raw.RAW.values()]
+EACH: Final = raw.apart([*raw.RAW.values()])
+ALL: Final = [json.dumps(one).encode() for one in EACH]
 
 
 @pytest.mark.parametrize(
@@ -147,10 +148,10 @@ ALL: Final = [json.dumps(one).encode() for one in raw.RAW.values()]
         b"\n".join(ALL),
         b"\xef\xbb\xbf" + b"\r\n\r\n".join(ALL) + b"\r\n",
         b" [" + b" ,\n".join(ALL) + b"]\n",
-        json.dumps(list(raw.RAW.values()), indent=2).encode(),
+        json.dumps(EACH, indent=2).encode(),
         gzip.compress(b"\n".join(ALL)),
-        json.dumps({"data": list(raw.RAW.values()), "meta": {"page": 1}}).encode(),
-        json.dumps({"data": list(raw.RAW.values()), "meta": {"page": 1}}, indent=2).encode(),
+        json.dumps({"data": EACH, "meta": {"page": 1}}).encode(),
+        json.dumps({"data": EACH, "meta": {"page": 1}}, indent=2).encode(),
     ],
     ids=["lines", "bom, crlf, blank", "array", "pretty", "gzip", "page", "pretty page"],
 )
@@ -171,9 +172,18 @@ def test_one_log_may_mix_every_shape_in_any_container(log: bytes) -> None:
         (raw.CHAT | {"created": None}, "without a time"),
         (raw.CHAT | {"created": 10**400}, "without a time"),
         (raw.CHAT | {"model": "an anchor for a boat"}, "without a model name"),
-        (raw.CHAT | {"usage": {"prompt_tokens": -1, "completion_tokens": 2}}, "without token"),
-        (raw.CHAT | {"usage": {"prompt_tokens": True, "completion_tokens": 2}}, "without token"),
-        (raw.CHAT | {"usage": {"prompt_tokens": 10**13, "completion_tokens": 2}}, "without token"),
+        (
+            raw.CHAT | {"usage": {"prompt_tokens": -1, "completion_tokens": 2}},
+            "has `usage` without the",
+        ),
+        (
+            raw.CHAT | {"usage": {"prompt_tokens": True, "completion_tokens": 2}},
+            "has `usage` without the",
+        ),
+        (
+            raw.CHAT | {"usage": {"prompt_tokens": 10**13, "completion_tokens": 2}},
+            "has `usage` without the",
+        ),
         (raw.MESSAGE_PAIR | {"response": "an anchor"}, "without token counts"),
         (["an anchor"], "not JSON objects"),
         ("an anchor", "not JSON objects"),

@@ -85,9 +85,13 @@ def test_a_file_that_cannot_be_read_is_rejected_in_one_sentence(log: bytes, sent
 
 
 def test_a_line_that_is_cut_off_is_one_invalid_row() -> None:
-    [chunk, rest] = read_chunks(BytesIO(LINES + b"\n" + LINES[:100]))
-    assert [(row.line, row.reason) for row in chunk.invalid] == [(6, "not JSON")]
-    assert not rest.rows
+    chunks = [*read_chunks(BytesIO(LINES + b"\n" + LINES[:100]))]
+    invalid = [(row.line, row.reason) for chunk in chunks for row in chunk.invalid]
+    assert invalid == [(6, "not JSON")]
+    assert (
+        sum(chunk.rows for chunk in chunks)
+        == sum(chunk.rows for chunk in read_chunks(BytesIO(LINES))) + 1
+    )
 
 
 @pytest.mark.parametrize("name", ["prompt", "note", "a key with spaces"])
@@ -108,7 +112,13 @@ def test_sums_are_counted_apart_when_they_are_scrubbed() -> None:
     scrubber = Scrubber()
     sums = b'{"date": "2026-09-01", "api_requests": 5, "prompt_tokens": 9}'
     assert b"".join(scrubber.read(BytesIO(sums))) == b""
-    assert scrubber.summary.reasons() == [("totals of many calls, not calls", 1)]
+    assert scrubber.summary.reasons() == [
+        (
+            "totals instead of calls, of LiteLLM's daily spend: export rows of "
+            "LiteLLM_SpendLogs instead",
+            1,
+        )
+    ]
 
 
 def test_a_cell_of_megabytes_is_scrubbed() -> None:

@@ -211,10 +211,41 @@ def test_an_id_without_a_beginning_is_known_by_its_provider(
     assert file.frame.height == calls
 
 
-@pytest.mark.parametrize("other", [at(minutes=2), {"completion_tokens": 11}])
-def test_a_response_id_that_other_calls_have_too_counts_for_each(other: dict[str, Any]) -> None:
-    (file,) = merge(frame(RESPONSE), frame(RESPONSE | other, import_id="b"))
+MORE: dict[str, Any] = {"completion_tokens": 11}
+
+
+def test_a_response_id_of_calls_that_are_further_apart_counts_for_each() -> None:
+    (file,) = merge(frame(RESPONSE), frame(RESPONSE | at(minutes=2), import_id="b"))
     assert (file.frame.height, file.duplicates) == (2, 0)
+    (file,) = merge(
+        frame(*(RESPONSE | MORE | at(minutes=each) for each in (0, 2, 4))),
+        frame(RESPONSE, import_id="b"),
+    )
+    assert (file.frame.height, file.duplicates) == (4, 0)
+
+
+def test_a_response_id_on_different_calls_of_one_import_is_none() -> None:
+    (file,) = merge(
+        frame(RESPONSE, RESPONSE | MORE | at(seconds=1)), frame(RESPONSE, import_id="b")
+    )
+    assert (file.frame.height, file.duplicates) == (2, 1)
+
+
+@pytest.mark.parametrize("midnight", [False, True])
+def test_of_the_same_response_the_larger_counts_stay_at_the_earlier_time(*, midnight: bool) -> None:
+    """Also where one way has brought it before midnight, and the other after it."""
+    begin = NOON + timedelta(hours=11, minutes=59, seconds=58) if midnight else NOON
+    own, later = ({"ts": (begin + timedelta(seconds=each)).isoformat()} for each in (0, 4))
+    early = frame(RESPONSE | own | {"tag": "search", "provider": "azure"}, import_id="a")
+    late = frame(RESPONSE | MORE | later, import_id="b")
+    for order in ((early, late), (late, early)):
+        (file,) = merge(*order)
+        assert file.frame.select("ts", "completion_tokens").rows() == [(begin, 11)]
+        assert (file.first_day, file.duplicates) == (begin.date(), 1)
+    written = BytesIO()
+    write_calls(early, written)
+    written.seek(0)
+    assert find_repeated([late], [written]) == [True]
 
 
 def test_of_the_same_call_that_with_the_most_labels_is_kept() -> None:

@@ -2,7 +2,8 @@
 
 The lines are those of `~/.claude/projects/*/*.jsonl`; `message.usage` is the usage of the Messages
 API (https://docs.anthropic.com/en/api/messages). A resumed or forked session repeats the lines of
-the earlier session under a new `sessionId`; a message's ID stays the same, and counts once.
+the earlier session under a new `sessionId`, or name it in `forkedFrom`. The message's ID and
+`requestId` stay the same, and count once; some proxies give every message the same ID.
 """
 
 import re
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
 
@@ -31,18 +32,20 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if not message.has("usage"):
         yield NO_USAGE
         return
-    session, name = row.get("sessionId"), message.get("id")
+    forked = row.inner("forkedFrom").get("sessionId")  # of a line that was copied
+    session, name = forked or row.get("sessionId"), message.get("id")
+    asked = row.get("requestId")
     is_named = isinstance(session, str) and _UUID.fullmatch(session)
     yield Sighting(
         readings=read_usage(message.get("usage"), model=message.get("model")),
         moments=(row.get("timestamp"), row.get("ts")),
         models=(message.get("model"),),
         providers=(_SUBSCRIPTION if session is not None else "anthropic",),
-        ids=(name, row.get("requestId")),
+        ids=(name, asked),
         tags=(row.get("tag"), session if is_named else None),
         session=session,
         service_tier=message.get("service_tier"),
-        is_snapshot=isinstance(name, str) and name != "",
+        origin=Origin(asked=asked if isinstance(asked, str) else ""),
     )
 
 
@@ -53,7 +56,9 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         "type timestamp ts sessionId uuid parentUuid isSidechain userType version requestId tag "
-        "leafUuid isMeta isApiErrorMessage "
+        "leafUuid isMeta isApiErrorMessage forkedFrom(sessionId messageUuid) "
         "message(id type role model stop_reason stop_sequence usage*)"
     ),
+    # What a sub-agent or a compaction has read in all.
+    repeats=frozenset(("toolUseResult", "compactMetadata")),
 )

@@ -3,16 +3,17 @@
 Fields: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, as
 https://github.com/openai/codex/blob/main/codex-rs/protocol/src/protocol.rs writes them
 (`TokenCountEvent`, `SessionMeta`, `TurnContextItem`). `last_token_usage` is the last call, and
-`total_token_usage` the session so far; inputs include the cached part. A fork begins with a copy of
-the session it comes from, with times of its own (https://github.com/openai/codex/issues), so a call
-is known by its root session and the counts so far.
+`total_token_usage` the session so far; inputs include the cached part. A fork (`forked_from_id`)
+and some sub-agents (`source.subagent.thread_spawn.parent_thread_id`) begin with a copy of the
+session they come from, at once and with times of its own or of the original
+(https://github.com/openai/codex/issues), so a copied call is known by the counts so far.
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting, find_moment
 from detectors.formats.adapters.rows import NOTHING, Row
 from detectors.formats.adapters.usage import read_usage
 
@@ -27,7 +28,7 @@ def _recognizes(row: Row) -> bool:
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     kind, payload = row.get("type"), row.inner("payload")
     if kind == "session_meta":
-        _begin(payload, state)
+        _begin(row, payload, state)
     elif kind == "turn_context":
         state["model"] = payload.get("model")
     elif kind == "event_msg" and payload.get("type") == "thread_settings_applied":
@@ -40,29 +41,48 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     yield NO_USAGE
 
 
-def _begin(payload: Row, state: State) -> None:
-    """Remember the session; a copied beginning names the session that it was copied from."""
-    state.setdefault("session", payload.get("id"))
+def _begin(row: Row, payload: Row, state: State) -> None:
+    """Remember the session and those that it was forked from, whose own beginnings it may repeat.
+
+    A file may have several sessions, one after the other.
+    """
+    name = payload.get("id")
+    spawned = payload.inner("source", "subagent", "thread_spawn").get("parent_thread_id")
+    parents = [each for each in (payload.get("forked_from_id"), spawned) if isinstance(each, str)]
+    if name is not None and name == state.get("session"):
+        return
+    if name in state.get("parents", ()) and "total" not in state:
+        state["parents"] += tuple(each for each in parents if each not in state["parents"])
+        state["root"] = payload.first("forked_from_id", "id")
+        return
+    state.clear()
+    state["session"], state["parents"] = name, tuple(parents)
     state["root"] = payload.first("forked_from_id", "id")
+    state["begun"] = find_moment(payload.get("timestamp")) or find_moment(row.get("timestamp"))
 
 
 def _call(row: Row, info: Row, state: State) -> Sighting:
     total = info.inner("total_token_usage")
     last = info.inner("last_token_usage") if info.has("last_token_usage") else _since(total, state)
     state["total"] = total
-    so_far = "-".join(str(total.get(name) or 0) for name in _COUNTS)
+    place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
     session = state.get("session")
     return Sighting(
         readings=read_usage(last.plain()),
         moments=(row.get("timestamp"),),
         models=(state.get("model"),),
         providers=(_SUBSCRIPTION,),
-        ids=(f"{state.get('root') or session or 'codex'}:{so_far}",),
+        ids=(f"{state.get('root') or 'codex'}:{place}",),
         tags=(session,),
         session=session,
         service_tier=state.get("tier"),
-        is_snapshot=True,
-    )  # fmt: skip
+        origin=Origin(
+            place=place,
+            session=session if isinstance(session, str) else "",
+            parents=state.get("parents", ()),
+            begun=state.get("begun"),
+        ),
+    )
 
 
 def _since(total: Row, state: State) -> Row:
@@ -83,7 +103,8 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         "timestamp type payload(type id forked_from_id timestamp originator cli_version "
-        "model_provider source model effort turn_id info* rate_limits* "
+        "model_provider source* thread_source agent_role agent_nickname model effort turn_id info* "
+        "rate_limits* "
         "thread_settings(model model_provider_id service_tier reasoning_effort))"
     ),
 )

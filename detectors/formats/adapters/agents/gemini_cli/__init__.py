@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
 
@@ -44,7 +44,7 @@ def _call(message: Row, state: State) -> Sighting:
         ids=(message.get("id"),),
         tags=(session,),
         session=session,
-        is_snapshot=message.has("id"),
+        origin=MESSAGE,
     )
 
 

@@ -1,6 +1,8 @@
-"""opencode sessions: a file per message, or an export with all of them.
+"""opencode sessions: its database, a file per message, or an export with all of them.
 
-Fields: `~/.local/share/opencode/storage/message/<session>/<message>.json` and `opencode export`, as
+Fields: the table `message` of `~/.local/share/opencode/opencode.db`, whose `data` has a message
+without its IDs; of earlier versions `~/.local/share/opencode/storage/message/*/*.json`; and
+`opencode export`, as
 https://github.com/anomalyco/opencode/blob/dev/packages/opencode/src/session/session.ts counts them
 (`getUsage`). `tokens.input` excludes `cache.read` and `cache.write`. `reasoning` is charged beside
 `output`; a `total` that leaves no room for it says that `output` includes it. A fork copies
@@ -8,30 +10,44 @@ messages under new IDs, with the times of the original.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting, milliseconds_between
+from detectors.formats.adapters.calls import (
+    NO_USAGE,
+    REPEATED,
+    Origin,
+    Sighting,
+    milliseconds_between,
+)
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
 
 
 def _recognizes(row: Row) -> bool:
-    if "sessionID" in row and ("role" in row or "modelID" in row):
-        return True
-    return "info" in row and "messages" in row
+    if "modelID" in row or "sessionID" in row:
+        return "role" in row or "modelID" in row
+    is_stored = "session_id" in row and "time_created" in row and "data" in row
+    return is_stored or ("info" in row and "messages" in row)
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    messages = [item.inner("info") for item in row.items("messages")] if "info" in row else [row]
+    messages = [row]
+    if "info" in row:
+        messages = [item.inner("info") for item in row.items("messages")]
+    elif row.has("data"):
+        messages = [row.inner("data")]
+    if "message_id" in row:
+        yield REPEATED  # a part of a message
+        return
     for message in messages:
         is_answer = message.get("role") == "assistant" and message.has("tokens")
-        yield _call(message) if is_answer else NO_USAGE
+        yield _call(message, row.get("session_id")) if is_answer else NO_USAGE
 
 
-def _call(message: Row) -> Sighting:
+def _call(message: Row, holder: Any) -> Sighting:
     tokens, times = message.inner("tokens"), message.inner("time")
-    begun, session = times.get("created"), message.get("sessionID")
+    begun, session = times.get("created"), message.get("sessionID") or holder
     return Sighting(
         readings=read_usage(message.get("tokens"), dialect="opencode"),
         moments=(begun,),
@@ -44,7 +60,7 @@ def _call(message: Row) -> Sighting:
         endpoint=message.first("agent", "mode"),
         latency_ms=milliseconds_between(begun, times.get("completed")),
         reported_usd=message.get("cost"),
-        is_snapshot=True,
+        origin=Origin(name=f"opencode:{begun}:{message.get('modelID')}"),
     )
 
 
@@ -55,10 +71,11 @@ _INFO: Final = (
 
 ADAPTER: Final = Adapter(
     title="opencode sessions",
-    signs=("sessionID", "info"),
+    signs=("sessionID", "info", "modelID", "time_created"),
     recognizes=_recognizes,
     read=_read,
     allowed=members(
-        f"{_INFO} info(id projectID version time(created updated)) messages(info({_INFO}))"
+        f"{_INFO} info(id projectID version time(created updated)) messages(info({_INFO})) "
+        f"session_id time_created time_updated data({_INFO})"
     ),
 )

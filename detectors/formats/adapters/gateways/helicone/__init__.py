@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, Sighting
+from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row
@@ -54,6 +54,7 @@ def _call(row: Row) -> Sighting | str:
         moments=(row.get("request_created_at"), row.get("response_created_at")),
         models=(model, row.get("request_model")),
         providers=(lower_name(provider),),
+        origin=ROW,
         ids=(answer_id(answered.get("id")), row.get("request_id"), row.get("response_id")),
         tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
         session=notes.get("Helicone-Session-Id"),

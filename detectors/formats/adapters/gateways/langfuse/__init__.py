@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import Sighting, milliseconds_between
+from detectors.formats.adapters.calls import ROW, Sighting, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id
 from detectors.formats.adapters.rows import Row, parsed
@@ -36,6 +36,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         moments=(begun,),
         models=(row.get("model"), row.get("providedModelName")),
         providers=(row.get("provider"),),
+        origin=ROW,
         ids=(answer_id(row.get("id")), row.get("id")),
         tags=(row.get("tag"), row.get("name")),
         environment=row.get("environment"),

@@ -14,6 +14,7 @@ from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, mem
 from detectors.formats.adapters.calls import (
     CACHE_HIT,
     FAILED,
+    ROW,
     TOTALS,
     Sighting,
     milliseconds_between,
@@ -48,6 +49,7 @@ def _call(row: Row) -> Sighting:
         moments=(row.get("startTime"), row.get("start_time")),
         models=(model, response.get("model")),
         providers=(provider,),
+        origin=ROW,
         ids=(row.get("id"), row.get("request_id"), response.get("id")),
         tags=(*_tags(row), row.get("team_id")),
         session=row.get("session_id"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.calls import NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage, token_members
 
@@ -36,6 +36,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         moments=(call.get("created_at"),),
         models=(call.get("model"), call.get("model_permaslug")),
         providers=("openrouter",),
+        origin=ROW,
         ids=(call.first("generation_id", "id"),),
         tags=(call.get("app_name"), call.get("api_key_name")),
         endpoint=call.get("api_type"),

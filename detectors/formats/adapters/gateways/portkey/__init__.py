@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import CACHE_HIT, FAILED, Sighting
+from detectors.formats.adapters.calls import CACHE_HIT, FAILED, ROW, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row, row_of
@@ -44,6 +44,7 @@ def _call(row: Row) -> Sighting:
         moments=(row.get("created_at"),),
         models=(model, answered.get("model")),
         providers=(lower_name(row.get("ai_org")),),
+        origin=ROW,
         ids=(answer_id(answered.get("id")), row.get("id")),
         tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
         environment=notes.get("environment") or row.get("_environment"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
+from detectors.formats.adapters.calls import FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.labels import answer_id, lower_name
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import read_usage, token_members
@@ -53,6 +53,7 @@ def _call(row: Row, noted: Row) -> Sighting | str:
         moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
         models=(noted.get("$ai_model"),),
         providers=(lower_name(noted.get("$ai_provider")),),
+        origin=ROW,
         ids=(
             answer_id(noted.get("$ai_span_id")),
             row.get("uuid"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import FAILED, NO_USAGE, Sighting
+from detectors.formats.adapters.calls import FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.exchanges import caps_of, read_batch
 from detectors.formats.adapters.labels import last_name
 from detectors.formats.adapters.rows import Row
@@ -55,6 +55,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             moments=(found.get("timestamp"), row.get("@timestamp"), row.get("timestamp")),
             models=(last_name(found.get("modelId")),),
             providers=("bedrock",),
+            origin=ROW,
             ids=(found.get("requestId"),),
             tags=(notes.get("tag"), row.get("tag"), notes.get("team")),
             environment=notes.get("environment"),

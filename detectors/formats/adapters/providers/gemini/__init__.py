@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.labels import answer_id, last_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
@@ -66,7 +66,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         prompts=_prompts(asked),
         prefix_hash=row.get("prefix_hash"),
         service_tier="batch" if is_batch else None,
-        is_snapshot=isinstance(name, str) and name != "",
+        origin=MESSAGE if isinstance(name, str) and name else None,
     )  # fmt: skip
 
 

@@ -1,0 +1,110 @@
+"""Says why an object with numbers of tokens is not read, without a value of it.
+
+Names are repeated only if they look like field names.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from detectors.formats.adapters.calls import NO_USAGE
+from detectors.formats.adapters.rows import Row, parsed
+from detectors.formats.json_logs.usage.reader import dialect_of
+from detectors.formats.problems import shown_name
+
+# Members of which one is in every call of a source that we know and don't read.
+SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "aider's analytics": ("properties.main_model", "properties.edit_format"),
+    "Cloudflare AI Gateway's logs": ("tokens_in", "request_head_complete"),
+    "Kong AI Gateway's logs": ("ai.proxy.usage", "latencies"),
+    "SGLang's answers": ("meta_info.e2e_latency", "meta_info"),
+    "llm's logs": ("token_details", "conversation_id"),
+    "Azure API Management's logs": ("DeploymentName", "PromptTokens"),
+    "Cursor's usage events": ("Max Mode", "Output Tokens"),
+}
+_DEEPEST: Final = 5
+_MAX_NAMES: Final = 4
+_MAX_ITEMS: Final = 20
+_COUNT: Final = re.compile(r"token(?!ize|s?_?per)", re.IGNORECASE)
+_USAGE: Final = re.compile(r"usage", re.IGNORECASE)
+# Limits, settings and prompts: what they have about tokens was not counted in an answer.
+_NO_COUNT: Final = re.compile(
+    r"^(max|min|budget|limit|remaining|reset)|(limit|budget|price|cost|rate|window|threshold)s?$",
+    re.IGNORECASE,
+)
+_PROMPTS: Final = frozenset(("request", "arguments", "content", "input", "parameters", "tools"))
+
+
+def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str:
+    """Return the reason why there is no call in an object, with what would have to be known."""
+    if b"oken" not in text and b"sage" not in text:
+        return NO_USAGE
+    skipped = _PROMPTS | repeats
+    document = row.plain([name for name in row.names() if name not in skipped])
+    numbers = dict(_numbers_of(document, skipped))
+    counts = [path for path in numbers if _COUNT.search(path.rpartition(".")[2])]
+    usages = [path for path in numbers if _USAGE.search(path.rpartition(".")[0])]
+    found = counts or usages
+    if not found:
+        return NO_USAGE
+    names = ", ".join(sorted(found)[:_MAX_NAMES]) + (" and more" if found[_MAX_NAMES:] else "")
+    source = source_of(document)
+    whose = f" of {source}, which we don't read" if source else ""
+    if usages:
+        name = usages[0].rpartition(".")[0]
+        lacks = (
+            "without the counts of a call" if _is_known(document, name) else "with no field we know"
+        )
+        return f"has `{name}` {lacks}{whose}: {names}"
+    return f"has token counts under names that we don't know{whose}: {names}"
+
+
+def _is_known(document: Any, path: str) -> bool:
+    """Check whether an object has names of a usage that we read."""
+    for name in path.split("."):
+        document = parsed(document.get(name)) if isinstance(document, Mapping) else None
+    return isinstance(document, Mapping) and dialect_of(document) is not None
+
+
+def is_unread(reason: str) -> bool:
+    """Check for a reason of `explain` that a mapping can mend."""
+    return reason.startswith("has ")
+
+
+def source_of(document: Mapping[str, Any]) -> str:
+    """Return the name of a source that has such objects, or nothing."""
+    return next(
+        (name for name, signs in SOURCES.items() if all(_has(document, sign) for sign in signs)), ""
+    )
+
+
+def _has(document: Mapping[str, Any], path: str) -> bool:
+    if path in document:
+        return True
+    value: Any = document
+    for name in path.split("."):
+        value = parsed(value)
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+def _numbers_of(
+    value: Any, skipped: frozenset[str], path: str = "", depth: int = 0
+) -> Iterator[tuple[str, float]]:
+    """Yield the paths of numbers above zero, without limits and prompts."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            shown = shown_name(name, "")
+            if shown and name not in skipped and not _NO_COUNT.search(shown):
+                below = f"{path}.{shown}" if path else shown
+                yield from _numbers_of(parsed(inner), skipped, below, depth + 1)
+    elif isinstance(value, list):
+        for inner in value[:_MAX_ITEMS]:
+            if isinstance(inner, Mapping):
+                yield from _numbers_of(inner, skipped, path, depth + 1)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and path:
+        yield path, value

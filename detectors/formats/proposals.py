@@ -1,0 +1,249 @@
+"""Proposes how to map a file of an unknown tool, and tries it before anyone sees it.
+
+A proposal is made from names and from what a sample of the values can be, and is shown only if
+calls were read with it.
+"""
+
+import csv
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from detectors.contract import FIELD_NAME, REQUIRED_FIELDS
+from detectors.errors import DetectorError
+from detectors.formats.adapters.calls import find_moment
+from detectors.formats.adapters.labels import find_model, provider_of
+from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.tables import value_of
+from detectors.formats.adapters.unread import source_of
+from detectors.formats.chunks import Chunk
+from detectors.formats.columns import records_of
+from detectors.formats.csv_logs.mapping import ColumnMapping
+from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, plain
+from detectors.formats.fields import PROVIDER_TEXT
+from detectors.formats.json_logs.mapped import members_of, read_mapped
+from detectors.formats.json_logs.usage.reader import count_of
+
+_PROVIDERS: Final = {"Cursor's usage events": "cursor"}  # that charge for the calls themselves
+_MAX_COLUMNS: Final = 40
+_SAMPLE_ROWS: Final = 200
+_COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
+_FIELDS: Final = (
+    *("ts", "model", "provider", *_COUNTS, "reasoning_tokens"),
+    *("latency_ms", "endpoint", "request_id", "session_id", "declared_max_tokens", "environment"),
+)
+# A call without one of these, with a time that is wrong, or with other counts would not be a call.
+_NEEDED: Final = ("ts", "model", "provider", *_COUNTS)
+_PARTS: Final = _COUNTS[2:]
+# Names that mean counts only beside others of the same usage.
+_SHORT: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt_tokens": ("input", "prompt"),
+    "completion_tokens": ("output", "completion"),
+    "cached_tokens": ("cache_read", "cacheread", "cached"),
+    "cache_write_tokens": ("cache_write", "cachewrite", "cache_creation"),
+}
+_WITHOUT_CACHE: Final = ("nocachetokens", "input_w_o_cache_write", "uncached_input_tokens")
+Values = Mapping[str, Sequence[Any]]
+
+
+def propose_for_objects(texts: Sequence[bytes], source: str = "") -> str:
+    """Return the options that map the objects of an unknown tool, or what they lack."""
+    documents = list(_documents_of(texts))
+    columns: dict[str, list[Any]] = {}
+    for document in documents:
+        for path, value in members_of(document):
+            columns.setdefault(path, []).append(value)
+    named = next(filter(None, map(source_of, documents)), "")
+    batch = [Numbered(number, text) for number, text in enumerate(texts, 1)]
+
+    def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
+        return read_mapped([batch], mapping, ignores_others=True)
+
+    return _propose(columns, named, try_out, drops_others=False)
+
+
+def propose_for_table(head: bytes, delimiter: str) -> str:
+    """Return the options that map the columns of a CSV, each of them, or what it lacks."""
+    from detectors.formats.csv_logs.table import read_csv  # which imports what detects formats
+
+    whole = head[: head.rfind(b"\n") + 1] or head
+    rows = list(_rows_of(whole, delimiter))
+    if len(rows) < 2:
+        return ""
+    names = [name.strip() for name in rows[0]]
+    columns = {
+        name if FIELD_NAME.fullmatch(name) else f"#{number}": (
+            name,
+            [row[number - 1] for row in rows[1:] if len(row) == len(names)],
+        )
+        for number, name in enumerate(names, 1)
+    }
+
+    def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
+        return read_csv(iter([whole]), delimiter, mapping)
+
+    values = {key: list(map(value_of, cells)) for key, (_, cells) in columns.items()}
+    titles = {key: name for key, (name, _) in columns.items()}
+    source = source_of(dict.fromkeys(names))
+    return _propose(values, source, try_out, drops_others=True, titles=titles)
+
+
+def _rows_of(text: bytes, delimiter: str) -> Iterator[list[str]]:
+    lines = text.decode("utf-8", "replace").splitlines(keepends=True)
+    with suppress(csv.Error):
+        for row, _ in zip(
+            csv.reader(lines, delimiter=delimiter), range(_SAMPLE_ROWS), strict=False
+        ):
+            if row:
+                yield [cell.strip() for cell in row]
+
+
+def _documents_of(texts: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+    for text in texts:
+        with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+            document = msgspec.json.decode(text)
+            if isinstance(document, dict):
+                yield document
+
+
+def _propose(
+    columns: Values,
+    source: str,
+    try_out: Any,
+    *,
+    drops_others: bool,
+    titles: Mapping[str, str] | None = None,
+) -> str:
+    """Return the options, once calls were read with them."""
+    found = _find_fields(columns, titles or {})
+    missing = [name for name in REQUIRED_FIELDS if name not in found.values()]
+    missing = [name for name in missing if name != "provider"]
+    if UNCACHED in found.values() and "prompt_tokens" in missing:
+        missing.remove("prompt_tokens")
+    if missing:
+        return _lacking(missing)
+    provider = "" if "provider" in found.values() else _provider_of(columns, found, source)
+    for fields in (found, {key: name for key, name in found.items() if _is_needed(name)}):
+        dropped = [key for key in columns if key not in fields] if drops_others else []
+        with suppress(DetectorError):
+            mapping = ColumnMapping(fields, dropped, provider)
+            if any(records_of(chunk.columns) for chunk in try_out(mapping)):
+                return _options(columns, fields, dropped, provider)
+    return _lacking(["ts", "model", "prompt_tokens", "completion_tokens"])
+
+
+def _is_needed(name: str) -> bool:
+    return name in (*_NEEDED, UNCACHED)
+
+
+def _lacking(missing: Sequence[str]) -> str:
+    return f"no name that we know is for {', '.join(missing)}: map those yourself"
+
+
+def _options(
+    columns: Values, fields: Mapping[str, str], dropped: Sequence[str], provider: str
+) -> str:
+    options = []
+    for key in list(columns)[:_MAX_COLUMNS]:
+        if key in fields and key != fields[key]:
+            options.append(f"--map {shlex.quote(f'{key}={fields[key]}')}")
+        elif key in dropped:
+            options.append(f"--drop {shlex.quote(key)}")
+    if provider:
+        options.append(f"--provider {provider}")
+    return " ".join(options)
+
+
+def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields by the column whose name and values fit them best."""
+    names = {key: _tails(titles.get(key, key)) for key in columns}
+    found: dict[str, str] = {}
+    for field in _FIELDS:
+        words = (field, *SYNONYMS.get(field, ()), *_SHORT.get(field, ()))
+        ranked = [
+            (min(map(words.index, tails & set(words))), key.count("."), len(key), key)
+            for key, tails in names.items()
+            if key not in found and not tails.isdisjoint(words)
+        ]
+        fitting = (
+            key for *_, key in sorted(ranked) if key == field or _can_be(field, columns[key])
+        )
+        best = next(fitting, None)
+        if best is not None:
+            found[best] = field
+    for key, tails in names.items():
+        if not tails.isdisjoint(_WITHOUT_CACHE):
+            found = {each: name for each, name in found.items() if name != "prompt_tokens"}
+            found[key] = UNCACHED
+    prompt = next((key for key, name in found.items() if name == "prompt_tokens"), None)
+    if prompt is not None and _leaves_out_cache(columns, found):
+        found[prompt] = UNCACHED
+    return found
+
+
+def _tails(path: str) -> set[str]:
+    """Return a path and its ends, each as one word: `usage_input` and `input`."""
+    parts = path.split(".")
+    return {plain("_".join(parts[start:])) for start in range(len(parts))}
+
+
+def _can_be(field: str, values: Sequence[Any]) -> bool:
+    """Check whether the values can be the field's, most of them."""
+    given = [value for value in values if value not in (None, "")]
+    check = _CHECKS.get(field, _is_label)
+    return bool(given) and sum(map(bool, map(check, given))) * 2 > len(given)
+
+
+def _is_time(value: Any) -> bool:
+    """Check for a time of day: a day has totals of calls."""
+    is_day = isinstance(value, str) and len(value) <= len("2026-09-01")
+    return not is_day and find_moment(value) is not None
+
+
+def _is_count(value: Any) -> bool:
+    return not isinstance(value, bool) and count_of(value) is not None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _is_provider(value: Any) -> bool:
+    return isinstance(value, str) and PROVIDER_TEXT.match(value.lower()) is not None
+
+
+def _is_label(value: Any) -> bool:
+    return find_model(value) is not None
+
+
+_CHECKS: Final = {
+    "ts": _is_time,
+    "provider": _is_provider,
+    "latency_ms": _is_number,
+    **dict.fromkeys((*_COUNTS, "reasoning_tokens", "declared_max_tokens"), _is_count),
+}
+
+
+def _leaves_out_cache(columns: Values, found: Mapping[str, str]) -> bool:
+    """Check for prompts that are smaller than what was read from the cache and written to it."""
+    by_field = {name: columns[key] for key, name in found.items()}
+    if not by_field.keys() & set(_PARTS):
+        return False
+    prompts = by_field["prompt_tokens"]
+    for number, prompt in enumerate(prompts):
+        parts = [by_field[name][number] for name in _PARTS if len(by_field.get(name, ())) > number]
+        if sum(part for part in parts if _is_count(part)) > (prompt if _is_count(prompt) else 0):
+            return True
+    return False
+
+
+def _provider_of(columns: Values, found: Mapping[str, str], source: str) -> str:
+    models = [
+        str(value) for key, name in found.items() if name == "model" for value in columns[key]
+    ]
+    guessed = [provider_of(model) for model in models]
+    known = [name for name in guessed if name != "unknown"]
+    return _PROVIDERS.get(source) or (max(known, key=known.count) if known else "openai")
