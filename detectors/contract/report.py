@@ -81,7 +81,10 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
 
 
 class UnknownField(Struct, frozen=True):
-    """A number in usage objects that we don't know, by the path of its name; "" for a text."""
+    """A number in usage objects that we don't know, by the path of its name; "" for a text.
+
+    `largest` is the largest unknown number of these calls, of which a call may have several.
+    """
 
     name: str
     calls: int

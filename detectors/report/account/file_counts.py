@@ -14,6 +14,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.engines import engine_of
+from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import Counted
 from detectors.report.account.traffic import add_slots, count_slots
@@ -29,6 +30,7 @@ _DAYS: Final = (
     *("overfull", "hashed", "assumed", "tokens"),
 )
 _MODELS: Final = {"provider": pl.String, "model": pl.String, "calls": pl.Int64, "tokens": pl.Int64}
+_UNKNOWN: Final = {UNKNOWN: pl.String, "calls": pl.Int64, UNKNOWN_LARGEST: pl.Int64}
 _MODEL: Final = ("provider", "model")
 
 
@@ -36,6 +38,7 @@ class _Stored(msgspec.Struct, frozen=True):
     days: bytes
     models: bytes
     slots: bytes
+    unknown: bytes | None = None  # an earlier release counted none, or one name a day
 
 
 class FileCounts(msgspec.Struct, frozen=True):
@@ -47,6 +50,7 @@ class FileCounts(msgspec.Struct, frozen=True):
     days: pl.DataFrame
     models: pl.DataFrame
     slots: pl.DataFrame
+    unknown: pl.DataFrame
     has_included: bool = False
 
     @classmethod
@@ -64,6 +68,7 @@ class FileCounts(msgspec.Struct, frozen=True):
             _to_frame(counted.days, dict.fromkeys(_DAYS, pl.Int64)),
             _to_frame(counted.models, _MODELS),
             slots,
+            _to_frame(counted.unknown, _UNKNOWN),
             bool(included),
         )
 
@@ -75,10 +80,12 @@ class FileCounts(msgspec.Struct, frozen=True):
             own = days.filter(~pl.col("day").is_in(instead["day"].implode()))
             days = pl.concat([own, instead], how="diagonal")
         models = pl.concat([each.models for each in counted])
+        unknown = pl.concat([each.unknown for each in counted]).group_by(UNKNOWN)
         return cls(
             days,
             models.group_by(_MODEL).agg(pl.col("calls", "tokens").sum()),
             add_slots([each.slots for each in counted]),
+            unknown.agg(pl.col("calls").sum(), pl.col(UNKNOWN_LARGEST).max()),
             any(each.has_included for each in counted),
         )
 
@@ -94,12 +101,15 @@ class FileCounts(msgspec.Struct, frozen=True):
         models = _read(stored.models)
         if not has_included and have_plan(models.select("provider").iter_rows(named=True)):
             return None  # an earlier release has counted calls of plans with the others
-        return cls(_read(stored.days), models, _read(stored.slots), has_included)
+        unknown = _read(stored.unknown) if stored.unknown else pl.DataFrame(schema=_UNKNOWN)
+        return cls(_read(stored.days), models, _read(stored.slots), unknown, has_included)
 
     def to_metadata(self) -> dict[str, str]:
         """Return the metadata that `read` finds in a Parquet file; equal counts give equal text."""
-        by_label = self.models.sort(_MODEL), self.slots.sort(self.slots.columns)
-        stored = _Stored(*map(_write, (self.days.sort("day"), *by_label)))
+        days, models = self.days.sort("day"), self.models.sort(_MODEL)
+        slots = self.slots.sort(self.slots.columns)
+        unknown = _write(self.unknown.sort(UNKNOWN)) if self.unknown.height else None
+        stored = _Stored(_write(days), _write(models), _write(slots), unknown)
         name = _METERED if self.has_included else _NAME
         return {name: msgspec.json.encode(stored).decode()}
 
@@ -107,6 +117,7 @@ class FileCounts(msgspec.Struct, frozen=True):
         return Counted(
             days=self.days.rows(named=True),
             models=self.models.rows(named=True),
+            unknown=self.unknown.rows(named=True),
             has_included=self.has_included,
         )
 

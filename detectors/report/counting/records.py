@@ -19,6 +19,8 @@ from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
 _SECOND_US: Final = 1_000_000
 # Up to so many calls, planning the queries takes longer than computing them.
 FEW_CALLS: Final = 20_000
+# So many names of unknown numbers are listed: a log can have another in each call.
+_MOST_UNKNOWN: Final = 100
 
 
 class Records(msgspec.Struct, kw_only=True):
@@ -53,9 +55,13 @@ class Records(msgspec.Struct, kw_only=True):
         days: list[Row],
         models: list[Row],
         included: list[Row],
+        unknown: list[Row],
         thresholds: Thresholds,
     ) -> Self:
-        """Count the rows by day of the metered calls and of those that are `included` in a plan."""
+        """Count the rows by day of the metered calls and of those that are `included` in a plan.
+
+        `unknown` rows are of both, by the names of the numbers that we don't know.
+        """
         count, every = sum(row["calls"] for row in days), [*days, *included]
         number = sum(row["calls"] for row in included)
         return cls(
@@ -68,7 +74,7 @@ class Records(msgspec.Struct, kw_only=True):
             hashed=sum(int(row["hashed"]) for row in days),
             assumed=sum(int(row["assumed"]) for row in every),
             future=log.future_calls,
-            unknown=_unknown(every),
+            unknown=_unknown(unknown),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of(
                 [_day(row) for row in days],
@@ -80,15 +86,15 @@ class Records(msgspec.Struct, kw_only=True):
         )
 
 
-def _unknown(days: list[Row]) -> list[tuple[str, int, int]]:
-    """Return the names of unknown numbers, with their calls and the largest number."""
+def _unknown(rows: list[Row]) -> list[tuple[str, int, int]]:
+    """Return the names of unknown numbers, with their calls and the largest number in these."""
     calls, largest = Counter[str](), dict[str, int]()
-    for row in days:
-        # Days that were counted by an earlier release have no such columns.
-        for name in str(row.get(UNKNOWN) or "").split():
-            calls[name] += int(row["unknown"])
+    for row in rows:
+        for name in str(row[UNKNOWN]).split():
+            calls[name] += int(row["calls"])
             largest[name] = max(largest.get(name, 0), int(row[UNKNOWN_LARGEST]))
-    return [(name, count, largest[name]) for name, count in calls.most_common()]
+    ranked = sorted(calls, key=lambda name: (-calls[name], name))[:_MOST_UNKNOWN]
+    return [(name, calls[name], largest[name]) for name in ranked]
 
 
 def _day(row: Row) -> DayOfCalls:
@@ -128,10 +134,14 @@ class CountedCalls(msgspec.Struct):
             calls = engine.keep(engine.drop_duplicate_rows(calls, fields))
         calls, included, rows = split_plans(calls, logs[0].counted, engine, keys)
         plan_days = [row for each in included for row in engine.fetch(count_days(each, keys))]
-        by_log = (_by_log(each, len(logs)) for each in (rows.days, rows.models, plan_days))
+        named = [row for each in included for row in count_unknown(each, engine, keys)]
+        tables = (rows.days, rows.models, plan_days, [*rows.unknown, *named])
+        by_log = (_by_log(each, len(logs)) for each in tables)
         counted = [
-            Records.of(log, sorted(own, key=lambda row: row["day"]), models, plans, thresholds)
-            for log, own, models, plans in zip(logs, *by_log, strict=True)
+            Records.of(
+                log, sorted(own, key=lambda row: row["day"]), models, plans, unknown, thresholds
+            )
+            for log, own, models, plans, unknown in zip(logs, *by_log, strict=True)
         ]
         for number, log in enumerate(counted):
             if log.projection.may_have_few(thresholds):
@@ -186,7 +196,7 @@ def split_plans(
         models = spend.count_models(calls, engine, keys) if counted is None else models
     if counted is None:
         days = engine.fetch(count_days(calls if keys else engine.mark_seconds(calls), keys))
-        counted = Counted(days=days, models=models)
+        counted = Counted(days=days, models=models, unknown=count_unknown(calls, engine, keys))
     return calls, included, counted
 
 
@@ -215,16 +225,6 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     is_overfull = (cached > nw.col("prompt_tokens")).cast(nw.Int64)
     is_known = ASSUMED not in names
     assumed = nw.lit(0, nw.Int64) if is_known else nw.col(ASSUMED).fill_null(0)
-    named: tuple[nw.Expr, ...] = ()
-    counted: tuple[nw.Expr, ...] = ()
-    if UNKNOWN in names:
-        names_of_fields = nw.col(UNKNOWN).fill_null("")
-        named = (
-            names_of_fields.alias(UNKNOWN),
-            (names_of_fields != "").cast(nw.Int64).alias("unknown"),
-            nw.col(UNKNOWN_LARGEST).fill_null(0).alias(UNKNOWN_LARGEST),
-        )
-        counted = nw.col(UNKNOWN, UNKNOWN_LARGEST).max(), nw.col("unknown").sum()
     return (
         calls.select(
             *keys,
@@ -235,7 +235,6 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             (nw.col("prefix_hash") != "").cast(nw.Int64).alias("hashed"),
             assumed.alias("assumed"),
             (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens"),
-            *named,
         )
         .group_by(*keys, "day")
         .agg(
@@ -244,6 +243,18 @@ def count_days(calls: Calls, keys: Sequence[str] = ()) -> Calls:
             at.max().alias("last_us"),
             seconds.alias("seconds"),
             nw.col("overfull", "hashed", "assumed", "tokens").sum(),
-            *counted,
         )
     )
+
+
+def count_unknown(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> list[Row]:
+    """Count the calls of each log by the names of the numbers that we don't know in their usage."""
+    names = calls.collect_schema().names()
+    if UNKNOWN not in names:
+        return []
+    if UNKNOWN_LARGEST not in names:  # a column without a value costs nothing
+        calls = calls.with_columns(nw.lit(0, nw.Int64).alias(UNKNOWN_LARGEST))
+    named = calls.filter(nw.col(UNKNOWN).fill_null("") != "")
+    largest = nw.col(UNKNOWN_LARGEST).max().fill_null(0)
+    grouped = named.group_by(*keys, UNKNOWN).agg(nw.len().alias("calls"), largest)
+    return engine.fetch(grouped)

@@ -274,9 +274,13 @@ def _walk_within(
     into: tuple[dict[str, Any], dict[str, Any]],
     path: tuple[Any, ...],
 ) -> None:
-    if inner == () or len(path) > _DEEPEST:  # a copy of what other fields say
+    if inner == ():  # a copy of what other fields say
         return
     found, unknown = into
+    if len(path) > _DEEPEST:  # whatever is below has no name that we know, and may have no end
+        if not isinstance(value, str):
+            _note(unknown, _path(path[:_DEEPEST], _NO_NAME), 0)
+        return
     if isinstance(value, (list, tuple)):
         _walk_list(value, inner, into, path)
         return

@@ -161,3 +161,31 @@ def test_a_nested_usage_and_a_large_one_are_read_in_bounded_memory() -> None:
     (reading,) = read_usage(usage)
     assert (reading.prompt, reading.completion) == (1, 1)
     assert len(reading.unknown) == 16
+
+
+def _line(number: int, **usage: Any) -> dict[str, Any]:
+    counts = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    answer = {"id": f"c{number}", "object": "chat.completion", "model": "gpt-5.4"}
+    return {"ts": f"2026-11-01T12:00:0{number}Z", **answer, "usage": counts | usage}
+
+
+def _unknown_in(*lines: dict[str, Any]) -> list[tuple[str, int, int]]:
+    report = detectors.audit(BytesIO("\n".join(map(json.dumps, lines)).encode()))
+    assert report.data_quality
+    fields = report.data_quality.unknown_fields or ()
+    return [(each.name, each.calls, each.largest) for each in fields]
+
+
+def test_every_name_of_a_day_is_said() -> None:
+    lines = (_line(1, b_tokens=7), _line(2, a_tokens=5), _line(3, a_tokens=9, c={"d_tokens": 1}))
+    assert _unknown_in(*lines, _line(4)) == [
+        *(("a_tokens", 2, 9), ("b_tokens", 1, 7), ("c.d_tokens", 1, 9))
+    ]
+
+
+def test_a_number_below_any_depth_and_one_below_zero_are_said() -> None:
+    deep: dict[str, Any] = {"a_tokens": 7}
+    for _ in range(30):
+        deep = {"more": deep}
+    assert _unknown_in(_line(1, deep=deep)) == [("", 1, 0)]  # as a field that has no name
+    assert _unknown_in(_line(2, a_tokens=-7)) == [("a_tokens", 1, 0)]

@@ -8,6 +8,7 @@ import pytest
 
 import detectors
 from detectors.contract import AuditedWindow, CallWindow
+from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.account import call_files, windows
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
@@ -23,7 +24,14 @@ CUT = 25  # begins within a day of calls
 def calls() -> pl.DataFrame:
     frame = detectors.read(as_polars(draw_log(106))).frame.unique(maintain_order=True).sort("ts")
     unknown = pl.when(pl.int_range(pl.len()) % 5 == 0).then(pl.lit("unknown")).otherwise("model")
-    return frame.with_columns(unknown.alias("model"), pl.lit("import-1").alias(call_files.IMPORT))
+    number = pl.int_range(pl.len())
+    names = pl.when(number % 7 == 0).then(pl.lit("a_tokens")).when(number % 11 == 0)
+    return frame.with_columns(
+        unknown.alias("model"),
+        pl.lit("import-1").alias(call_files.IMPORT),
+        names.then(pl.lit("b_tokens c_tokens")).alias(UNKNOWN),
+        number.cast(pl.Int64).alias(UNKNOWN_LARGEST),
+    )
 
 
 def _store(frames: list[pl.DataFrame], folder: Path, few: int) -> list[Path]:
@@ -64,6 +72,9 @@ def test_counts_change_no_result(
     audited, expected = (windows.audit_window(each, _last(days), TERMS) for each in (files, plain))
     assert _results(audited) == _results(expected)
     assert "unknown" in {each.model for each in audited.report.unpriced}
+    assert audited.report.data_quality
+    unknown = audited.report.data_quality.unknown_fields or ()
+    assert [each.name for each in unknown] == ["a_tokens", "b_tokens", "c_tokens"]
     assert audited.traffic is not None
     assert sum(each.calls for each in audited.traffic.traffic) == audited.report.audit.metered_calls
 
