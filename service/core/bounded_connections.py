@@ -12,9 +12,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from psycopg2 import OperationalError
 from psycopg2.extensions import connection, cursor
 
 _LOOK_SECONDS: Final = 0.25
+# How long nobody connects after that: a request that has waited once doesn't wait again, to see
+# what became of its statement.
+_REFUSED_SECONDS: Final = 1.0
 # What the driver may take to send a statement for each of many rows, without us between them.
 _ROWS_SECONDS: Final = 60.0
 
@@ -31,6 +35,12 @@ class _Watch:
         self._lock = threading.Lock()
         self._late_at: dict[int, float] = {}
         self._is_running = False
+        self._refuses_until = 0.0
+
+    def check(self) -> None:
+        """Raise an error if a connection has just been shut down."""
+        if time.monotonic() < self._refuses_until:
+            raise OperationalError("the database stays silent")
 
     def wait(self, waiting: connection, seconds: float, ask: Callable[..., Any], *sent: Any) -> Any:
         """Return what the driver returns; let it fail if there is no answer in time."""
@@ -55,6 +65,7 @@ class _Watch:
                 now = time.monotonic()
                 for number in [each for each, at in self._late_at.items() if at < now]:
                     del self._late_at[number]
+                    self._refuses_until = now + _REFUSED_SECONDS
                     with suppress(OSError), socket.socket(fileno=os.dup(number)) as late:
                         late.shutdown(socket.SHUT_RDWR)
 
@@ -72,6 +83,7 @@ class BoundedConnection(connection):
         """Return a factory for the driver."""
 
         def connect(*address: Any, **options: Any) -> BoundedConnection:
+            _watch.check()
             made = cls(*address, **options)
             made.seconds = seconds
             return made

@@ -80,7 +80,8 @@ class PriceTerms(msgspec.Struct, frozen=True):
             read_overrides(given[1], refuse),
             read_aliases(given[2], refuse),
         )
-        periods = [each.period for each in (*terms.discounts, *terms.overrides)]
+        periods = [each.period for each in terms.discounts]
+        periods += [each.period for each in terms.overrides]
         dates = {moment for period in periods for moment in period.moments}
         if len(dates) > MAX_DATES and not is_stored:
             raise PriceTermsError(f"expected at most {MAX_DATES} different dates")

@@ -22,6 +22,7 @@ from service.core.db import make_engine, make_session_factory
 from service.operations.local.embedded import EmbeddedServers
 from service.web.http.current import get_session, init_current
 from tests.databases import migrate_as_owner
+from tests.embedded.processes import wait_until
 from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
 from tests.silent_postgres import running_silent_postgres
@@ -121,7 +122,29 @@ def test_a_database_that_falls_silent_is_unavailable_within_seconds(
             assert int(response.headers["Retry-After"]) >= 1
             assert time.monotonic() - began < 30
         between.is_silent = False
-        assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
+
+        def is_accepted() -> bool:
+            response = client.post(INGEST, json=batch(), headers=tenant.writes)
+            return response.status_code == 201
+
+        assert wait_until(is_accepted)
+
+
+def test_who_waited_for_a_silent_database_does_not_wait_again(own_database: Config) -> None:
+    """A request asks once more, to see whether its row was committed."""
+    with running_silent_postgres(own_database.database_url) as (between, url):
+        engine = make_engine(
+            replace(own_database, database_url=url, database_statement_timeout_seconds=0.5)
+        )
+        with engine.connect() as connection:
+            between.is_silent = True
+            with pytest.raises(OperationalError, match="closed the connection"):
+                connection.execute(text("SELECT 1"))
+        began = time.monotonic()
+        with pytest.raises(OperationalError, match="stays silent"):
+            engine.connect()
+        assert time.monotonic() - began < own_database.database_connect_timeout_seconds
+        engine.dispose()
 
 
 def test_connections_that_were_cut_are_replaced_before_they_are_lent(

@@ -306,6 +306,7 @@ def _system(storage: str) -> Iterator[tuple[System, list[tuple[str, Fault]]]]:
         settings = dict(SETTINGS)
         if storage == "disk":
             blobs = stack.enter_context(limited_disk(folder / "blobs", 256 << 20))
+            settings["STORAGE_URL"] = blobs.as_uri()
             faults: list[tuple[str, Fault]] = [
                 ("full", partial(full, blobs)),
                 ("read-only", partial(read_only, blobs)),
