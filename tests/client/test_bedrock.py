@@ -202,6 +202,20 @@ def test_what_is_written_for_an_hour_is_read_as_the_program_reads_the_body(
     assert queued() == []
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_what_converse_has_written_for_an_hour_is_in_its_details(is_stream: bool) -> None:
+    details = [{"inputTokens": 13, "ttl": "1h"}, {"inputTokens": 4, "ttl": "5m"}]
+    usage = {**USAGE, "cacheDetails": details}
+    if is_stream:
+        body = event_message("metadata", {"usage": usage, "metrics": {"latencyMs": 5}})
+        list(_ask((200, {}, body), "converse_stream", **CONVERSE)["stream"])
+    else:
+        whole = {"output": {"message": SAID}, "stopReason": "end_turn", "usage": usage}
+        _ask((200, {}, json.dumps(whole).encode()), "converse", **CONVERSE)
+    (record,) = queued()
+    assert (record["cache_write_tokens"], record["cache_write_1h_tokens"]) == (17, 13)
+
+
 @pytest.mark.parametrize("size", [0, 100, 300])
 def test_a_body_that_is_not_read_to_its_end_counts_by_its_headers(size: int) -> None:
     answer = _ask((200, HEADERS, _body()), "invoke_model", **INVOKE)
