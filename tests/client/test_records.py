@@ -372,10 +372,10 @@ def _hear_or_draw(request: Any) -> Any:
     if "transcriptions" in request.url.path:
         heard = {"type": "transcript.text.delta", "delta": "canary-7f3a"}
         done = {"type": "transcript.text.done", "text": "canary-7f3a", "usage": SOUND}
-        return offline.stream([(each["type"], each) for each in (heard, done)])
-    part = {"type": "image_generation.partial_image", "b64_json": "", "partial_image_index": 0}
-    done = {"type": "image_generation.completed", "b64_json": "canary-7f3a", "usage": IMAGES}
-    return offline.stream([(each["type"], each) for each in (part, done)])
+        return offline.stream([(heard["type"], heard), (str(done["type"]), done)])
+    part: dict[str, Any] = {"type": "image_generation.partial_image", "b64_json": "canary-7f3a"}
+    drawn: dict[str, Any] = {**part, "type": "image_generation.completed", "usage": IMAGES}
+    return offline.stream([(each["type"], each) for each in (part, drawn)])
 
 
 @pytest.mark.usefixtures("captured")

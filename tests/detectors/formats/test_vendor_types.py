@@ -17,7 +17,7 @@ from detectors.formats import read_chunks, records_of
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Shape
-from tests.detectors.formats.usage.drift import models_of, numbers_of
+from tests.detectors.formats.usage.numbers import models_of, numbers_of
 from tests.lazily import anthropic, openai
 
 if TYPE_CHECKING:
