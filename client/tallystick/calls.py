@@ -25,6 +25,7 @@ _STATUSES = {"failed": "error", "cancelled": "cancelled"}
 # Calls of hosted tools in an answer that cost something beside its tokens.
 _TOOLS = frozenset(("web_search_call", "image_generation_call", "image_generation"))
 _COUNTED_BESIDE = ("tool_usage", "svg_usage", "created_at")
+_READ_BESIDE = frozenset((*_COUNTED_BESIDE, "output", "candidates"))
 _KEPT_OF_ITEMS = ("type", "status", "model", "svg_usage")
 _WITHOUT_OUTPUT = ("embeddings", "embed")
 
@@ -135,7 +136,9 @@ class Call:
         self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
             # A stream may stay open for long, and nothing of its text is kept.
-            self._beside = None if beside is None else _without_text(beside)
+            if beside is not None:
+                is_plain = _READ_BESIDE.isdisjoint(beside)
+                self._beside = None if is_plain else _without_text(beside)
             # Should the process end first, this is counted.
             self.capture.open_streams[id(self)] = self
 

@@ -132,13 +132,17 @@ def test_the_number_of_an_account_does_not_leave() -> None:
     assert record["model"] == "us.anthropic.claude-v1:0"
 
 
-CLAUDE_USAGE: Final = {
+CLAUDE_USAGE: Final[Json] = {
     "input_tokens": 401, "output_tokens": 43, "cache_read_input_tokens": 61,
     "cache_creation_input_tokens": 17,
     "cache_creation": {"ephemeral_5m_input_tokens": 4, "ephemeral_1h_input_tokens": 13},
 }  # fmt: skip
-TOOL: Final = {"type": "tool_use", "name": "n", "input": {"usage": {"input_tokens": 9}, "a": {}}}
-CLAUDE_ANSWER: Final = {
+TOOL: Final[Json] = {
+    "type": "tool_use",
+    "name": "n",
+    "input": {"usage": {"input_tokens": 9}, "a": {}},
+}
+CLAUDE_ANSWER: Final[Json] = {
     "id": "msg_bdrk_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-6",
     "content": [{"type": "text", "text": 'canary-7f3a "usage": {"input_tokens": 5}}'}, TOOL],
     "usage": CLAUDE_USAGE,
@@ -200,6 +204,20 @@ def test_what_is_written_for_an_hour_is_read_as_the_program_reads_the_body(
     assert (tallystick.stats()["faults"], tallystick.stats()["unknown_fields"]) == (0, {})
     del answer
     assert queued() == []
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_what_converse_has_written_for_an_hour_is_in_its_details(is_stream: bool) -> None:
+    details = [{"inputTokens": 13, "ttl": "1h"}, {"inputTokens": 4, "ttl": "5m"}]
+    usage: Json = {**USAGE, "cacheDetails": details}
+    if is_stream:
+        body = event_message("metadata", {"usage": usage, "metrics": {"latencyMs": 5}})
+        list(_ask((200, {}, body), "converse_stream", **CONVERSE)["stream"])
+    else:
+        whole = {"output": {"message": SAID}, "stopReason": "end_turn", "usage": usage}
+        _ask((200, {}, json.dumps(whole).encode()), "converse", **CONVERSE)
+    (record,) = queued()
+    assert (record["cache_write_tokens"], record["cache_write_1h_tokens"]) == (17, 13)
 
 
 @pytest.mark.parametrize("size", [0, 100, 300])

@@ -358,3 +358,35 @@ def test_the_request_id_is_found_in_headers_of_any_making(names: dict[str, Any])
     assert call is not None
     call.arrived(headers, False)
     assert call._id_of_request() == "req_1"
+
+
+AUDIO: Any = {"text_tokens": 100, "audio_tokens": 13_800}
+SOUND: Any = {"type": "tokens", "input_tokens": 13_900, "input_token_details": AUDIO,
+              "output_tokens": 450, "total_tokens": 14_350}  # fmt: skip
+IMAGES: Any = {"input_tokens": 600, "output_tokens": 4_100, "total_tokens": 4_700,
+               "input_tokens_details": {"text_tokens": 60, "image_tokens": 540},
+               "output_tokens_details": {"text_tokens": 0, "image_tokens": 4_100}}  # fmt: skip
+
+
+def _hear_or_draw(request: Any) -> Any:
+    if "transcriptions" in request.url.path:
+        heard = {"type": "transcript.text.delta", "delta": "canary-7f3a"}
+        done = {"type": "transcript.text.done", "text": "canary-7f3a", "usage": SOUND}
+        return offline.stream([(heard["type"], heard), (str(done["type"]), done)])
+    part: dict[str, Any] = {"type": "image_generation.partial_image", "b64_json": "canary-7f3a"}
+    drawn: dict[str, Any] = {**part, "type": "image_generation.completed", "usage": IMAGES}
+    return offline.stream([(each["type"], each) for each in (part, drawn)])
+
+
+@pytest.mark.usefixtures("captured")
+def test_streams_of_transcriptions_and_images_count_their_parts() -> None:
+    client = offline.openai_client.__wrapped__(_hear_or_draw)
+    sound = ("a.wav", b"RIFF")
+    list(client.audio.transcriptions.create(model="gpt-4o-transcribe", file=sound, stream=True))
+    list(client.images.generate(model="gpt-image-1", prompt="x", stream=True))
+    heard, drawn = queued()
+    assert (heard["prompt_tokens"], heard["audio_prompt_tokens"]) == (13_900, 13_800)
+    assert (heard["model"], heard["completion_tokens"]) == ("gpt-4o-transcribe", 450)
+    assert (drawn["image_prompt_tokens"], drawn["image_completion_tokens"]) == (540, 4_100)
+    assert "canary-7f3a" not in f"{heard}{drawn}"
+    assert tallystick.stats()["unknown_fields"] == {}

@@ -186,7 +186,7 @@ def test_the_same_of_a_library_that_reads_lines(count: int, status: str | None) 
     lines = watched(iter(pieces), Lines(call, take, SIGN))
     for _ in range(len(pieces) if count == 10 else 2 * count):
         next(lines)
-    lines.close()
+    del lines
     assert statuses() == [status]
 
 

@@ -92,7 +92,10 @@ def read_usage(
     spend(sum(len(str(values[name])) for name in names.COPIES.intersection(values)) // _CHARACTERS)
     copies = {name: _read_copy(values[name]) for name in names.COPIES.intersection(values)}
     unread = [name for name, copy in copies.items() if copy is None]
-    copied, noted = (first(copies, each) or {} for each in (names.RAW_USAGE, names.LANGFUSE_USAGE))
+    copied, noted = (
+        next(filter(None, map(copies.get, each)), {})
+        for each in (names.RAW_USAGE, names.LANGFUSE_USAGE)
+    )
     if not has_counts:
         noted = noted or _cut(usage, names.LANGFUSE_PARTS)
     if _is_wrapper(values) or not (has_counts or copied or noted or unread):

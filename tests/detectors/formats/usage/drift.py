@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from detectors.formats.json_logs.usage.compiling import UNPRICED, all_fields
 from detectors.formats.json_logs.usage.tables import FAMILIES
@@ -39,36 +39,53 @@ INSTALLED: Final = (
     ("tokens", "anthropic.types.beta:BetaMessageIterationUsage"),
     ("tokens", "anthropic.types.beta:BetaAdvisorMessageIterationUsage"),
 )
+
+
+class Library(NamedTuple):
+    """A library that is not installed: its lock, and its types with the family of their names."""
+
+    lock: str
+    types: tuple[tuple[str, str], ...]
+
+
 # The same of other libraries, in environments of their own: their lock and their names there.
 _FURTHER: Final = "libraries/others/further.lock"
-ELSEWHERE: Final = {
-    "mistralai": (
+ELSEWHERE: Final[Mapping[str, Library]] = {
+    "mistralai": Library(
         _FURTHER,
-        ("tokens", "mistralai.client.models.usageinfo:UsageInfo"),
-        ("tokens", "mistralai.client.models.conversationusageinfo:ConversationUsageInfo"),
-        ("tokens", "mistralai.client.models.ocrusageinfo:OCRUsageInfo"),
+        (
+            ("tokens", "mistralai.client.models.usageinfo:UsageInfo"),
+            ("tokens", "mistralai.client.models.conversationusageinfo:ConversationUsageInfo"),
+            ("tokens", "mistralai.client.models.ocrusageinfo:OCRUsageInfo"),
+        ),
     ),
-    "groq": (
+    "groq": Library(
         _FURTHER,
-        ("tokens", "groq.types.completion_usage:CompletionUsage"),
-        ("tokens", "groq.types.create_embedding_response:Usage"),
+        (
+            ("tokens", "groq.types.completion_usage:CompletionUsage"),
+            ("tokens", "groq.types.create_embedding_response:Usage"),
+        ),
     ),
-    "together": (
+    "together": Library(
         _FURTHER,
-        ("tokens", "together.types.chat.chat_completion_usage:ChatCompletionUsage"),
+        (("tokens", "together.types.chat.chat_completion_usage:ChatCompletionUsage"),),
     ),
-    "google-genai": (
+    "google-genai": Library(
         _FURTHER,
-        ("gemini", "google.genai.types:GenerateContentResponseUsageMetadata"),
-        ("gemini", "google.genai.types:UsageMetadata"),
-        ("interactions", "google.genai._gaos.types.interactions.usage:Usage"),
+        (
+            ("gemini", "google.genai.types:GenerateContentResponseUsageMetadata"),
+            ("gemini", "google.genai.types:UsageMetadata"),
+            ("interactions", "google.genai._gaos.types.interactions.usage:Usage"),
+        ),
     ),
-    "cohere": (
+    "cohere": Library(
         _FURTHER,
-        ("cohere", "cohere.types.usage:Usage"),
-        ("cohere", "cohere.types.api_meta:ApiMeta"),
+        (
+            ("cohere", "cohere.types.usage:Usage"),
+            ("cohere", "cohere.types.api_meta:ApiMeta"),
+        ),
     ),
-    "litellm": ("otlp/litellm.lock", ("tokens", "litellm.types.utils:Usage")),
+    "litellm": Library("otlp/litellm.lock", (("tokens", "litellm.types.utils:Usage"),)),
 }
 LIBRARIES: Final = Path(__file__).with_name("libraries.json")
 REQUIREMENTS: Final = Path(__file__).parents[4] / "requirements"
@@ -80,17 +97,19 @@ _LIST: Final = re.compile(r"\[[^]]*\]")
 def locked_versions() -> dict[str, str]:
     """Return the versions of the libraries that are not installed, as their locks have them."""
     return {
-        name: re.findall(rf"^{name}==(\S+)", (REQUIREMENTS / lock).read_text(), re.MULTILINE)[0]
-        for name, (lock, *_) in ELSEWHERE.items()
+        name: re.findall(
+            rf"^{name}==(\S+)", (REQUIREMENTS / library.lock).read_text(), re.MULTILINE
+        )[0]
+        for name, library in ELSEWHERE.items()
     }
 
 
 def numbers_elsewhere() -> dict[str, Any]:
     """Return the numbers of the libraries that are not installed; makes their environments."""
     found = {}
-    for name, (lock, *types) in ELSEWHERE.items():
-        python = environment_python(REQUIREMENTS / lock)
-        addresses = [address for _, address in types]
+    for name, library in ELSEWHERE.items():
+        python = environment_python(REQUIREMENTS / library.lock)
+        addresses = [address for _, address in library.types]
         numbers = json.loads(run(python, "-m", numbers_module.__name__, *addresses))
         found[name] = {"version": locked_versions()[name], "numbers": numbers}
     return found
@@ -101,8 +120,8 @@ def all_numbers() -> Iterator[tuple[str, str, list[str]]]:
     for family, address in INSTALLED:
         yield family, address, numbers_module.numbers_at(address)
     known = json.loads(LIBRARIES.read_text())
-    for name, (_, *types) in ELSEWHERE.items():
-        for family, address in types:
+    for name, library in ELSEWHERE.items():
+        for family, address in library.types:
             yield family, address, known[name]["numbers"][address]
 
 

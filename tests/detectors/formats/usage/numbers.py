@@ -4,19 +4,24 @@ Run it where the libraries are: `python -m tests.detectors.formats.usage.numbers
 prints them as JSON. It needs nothing but the library's own pydantic.
 """
 
+from __future__ import annotations
+
 import importlib
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-from pydantic import BaseModel
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _NUMBERS: Final = ("int", "float")
 
 
 def models_of(annotation: Any) -> list[type[BaseModel]]:
     """Return the models that a value of this annotation may be, or may be made of."""
+    from pydantic import BaseModel
+
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in models_of(part)]
