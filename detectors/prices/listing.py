@@ -27,8 +27,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     `is_equivalent` means that the dollars are a list-price cost and not a bill: the provider is a
     flat-rate plan or not in the book. `is_own` means that the provider has its own entry and does
     not resell a model from another provider's entry. `target` is the model that these calls could
-    try instead, and `target_kind` says why (module `targets`). `vendor` is the model provider's own
-    entry, if the host follows its prices.
+    try instead, and `target_kind` says why (module `targets`). `original` is the model provider's
+    own entry, if the host follows its prices.
     """
 
     provider: str
@@ -39,7 +39,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     target_kind: int = NO_TARGET
     target: "Listing | None" = None
     terms: Terms = Terms()
-    vendor: "Listing | None" = None
+    original: "Listing | None" = None
 
     def find_rates(
         self,
@@ -89,8 +89,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if listed is None:
             return None
         has_lengths = bool(tier_starts(prices))
-        if self.vendor is not None:
-            listed = self._follow(self.vendor, listed, at, 0 if has_lengths else prompt_tokens)
+        if self.original is not None:
+            listed = self._follow(self.original, listed, at, 0 if has_lengths else prompt_tokens)
         return published.complete(
             listed,
             self.provider,
@@ -100,10 +100,12 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
             has_lengths=has_lengths,
         )
 
-    def _follow(self, vendor: "Listing", listed: Rates, at: datetime, prompt_tokens: int) -> Rates:
+    def _follow(
+        self, original: "Listing", listed: Rates, at: datetime, prompt_tokens: int
+    ) -> Rates:
         """Add rates of long prompts and of modalities as the model provider's are."""
-        follows, short = published.find_follows(self.provider), vendor._standard(at, 0)
-        long = vendor._standard(at, prompt_tokens)
+        follows, short = published.find_follows(self.provider), original._standard(at, 0)
+        long = original._standard(at, prompt_tokens)
         factor = short and _factor(listed, short)
         if follows is None or short is None or long is None or not factor:
             return listed
@@ -126,9 +128,9 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         follows = published.find_follows(self.provider)
         if first is not None and not (rule and rule.is_named):
             return self._as_variant(standard, context, first, prompt_tokens)
-        if self.vendor and follows and tier in follows.tiers and not (rule and rule.is_named):
-            base = self.vendor._standard(at, prompt_tokens)
-            special = base and self.vendor._find_tier(base, at, prompt_tokens, tier)
+        if self.original and follows and tier in follows.tiers and not (rule and rule.is_named):
+            base = self.original._standard(at, prompt_tokens)
+            special = base and self.original._find_tier(base, at, prompt_tokens, tier)
             if base and special:
                 return standard.in_proportion(special, base)
         return None if rule is None else standard.times(rule.times)
@@ -170,8 +172,8 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         found |= published.find_boundaries(self.provider, self.model, tier)
         if tier:
             found |= Boundaries.of_variants(self.info)
-        if self.vendor is not None:
-            found |= self.vendor.find_boundaries(tier)
+        if self.original is not None:
+            found |= self.original.find_boundaries(tier)
         return found if self.target is None else found | self.target.find_boundaries(tier)
 
     @property
@@ -181,10 +183,10 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         return own if self.target is None else self.target.info.context_window or own
 
 
-def _factor(host: Rates, vendor: Rates) -> float | None:
+def _factor(host: Rates, original: Rates) -> float | None:
     """Return by what a host multiplies the model provider's rates; None if it has its own list."""
-    keys = [key for key in (units.INPUT, units.OUTPUT) if vendor.own.get(key)]
-    factors = [host.own.get(key, 0.0) / vendor.own[key] for key in keys]
+    keys = [key for key in (units.INPUT, units.OUTPUT) if original.own.get(key)]
+    factors = [host.own.get(key, 0.0) / original.own[key] for key in keys]
     if not factors or max(factors) - min(factors) > _FACTOR_TOLERANCE:
         return None
     return factors[0] if _FACTORS[0] <= factors[0] <= _FACTORS[1] else None

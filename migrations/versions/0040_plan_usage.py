@@ -17,7 +17,35 @@ branch_labels = None
 depends_on = None
 
 # As of this release: `detectors/prices/data/flat_rate_labels.toml` may change later.
-_PLANS = "('claude-code', 'claude-max', 'chatgpt', 'codex', 'copilot', 'cursor')"
+_LABELS = (
+    "claude-code",
+    "claude-max",
+    "chatgpt",
+    "codex",
+    "copilot",
+    "cursor",
+    "github-copilot",
+    "github_copilot",
+    "github-copilot-enterprise",
+    "zai-coding-plan",
+    "zhipuai-coding-plan",
+    "kimi-for-coding",
+    "minimax-coding-plan",
+    "minimax-cn-coding-plan",
+    "alibaba-coding-plan",
+    "alibaba-coding-plan-cn",
+    "alibaba-token-plan",
+    "alibaba-token-plan-cn",
+    "tencent-coding-plan",
+    "kuae-cloud-coding-plan",
+    "umans-ai-coding-plan",
+    "xiaomi-token-plan-ams",
+    "xiaomi-token-plan-cn",
+    "xiaomi-token-plan-sgp",
+    "opencode-go",
+    "opencode_go",
+)
+_PLANS = "(" + ", ".join(f"'{label}'" for label in _LABELS) + ")"
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 _SAME = ", ".join(
     (

@@ -94,22 +94,22 @@ class Catalog:
             listing,
             target_kind=NO_TARGET if target is None else kind,
             target=target,
-            vendor=self._find_vendor(listing.provider, listing.model),
+            original=self._find_original(listing.provider, listing.model),
         )
 
-    def _find_vendor(self, provider: str, model: str) -> Listing | None:
+    def _find_original(self, provider: str, model: str) -> Listing | None:
         """Return the model provider's own entry for a model of a host that follows its prices."""
         if find_follows(provider) is None:
             return None
-        vendor = self._look_up_alone(None, model.removeprefix(model_data.prefix(model)))
-        return vendor if vendor is not None and vendor.provider != provider else None
+        original = self._look_up_alone(None, model.removeprefix(model_data.prefix(model)))
+        return original if original is not None and original.provider != provider else None
 
     def _look_up_target(self, listing: Listing, target: str) -> Listing | None:
         host = find_provider_by_id(self._snapshot.providers, listing.provider)
         for name in names_at_host(listing.model, target, host.models if host else ()):
             found = self._look_up_alone(listing.provider, name)
             if found is not None and is_same_model(found.info, target):
-                return replace(found, vendor=self._find_vendor(found.provider, name))
+                return replace(found, original=self._find_original(found.provider, name))
         return None
 
     def _look_up_alone(self, provider: str | None, model: str) -> Listing | None:

@@ -141,7 +141,7 @@ def _is_named(model: str, patterns: Any) -> bool:
 
 def _holds(entry: Mapping[str, Any], at: datetime) -> bool:
     day = at.astimezone(UTC).date()
-    return entry.get("from", date.min) <= day <= entry.get("until", date.max)
+    return bool(entry.get("from", date.min) <= day <= entry.get("until", date.max))
 
 
 def _moments(entry: Mapping[str, Any]) -> Iterator[datetime]:

@@ -51,7 +51,7 @@ def is_completed(call: Mapping[str, Any]) -> bool:
         return True
     counted = (name for name, count in call.items() if count and "_tokens" in name)
     modalities = ("audio", "image", "video")
-    return listing.vendor is not None and (
+    return listing.original is not None and (
         max(call["prompt_tokens"], call["cached_tokens"] + call["cache_write_tokens"]) > _LONG
         or any(modality in name for name in counted for modality in modalities)
     )

@@ -52,14 +52,14 @@ def _starts(info: Any) -> list[date]:
 def _said(info: ModelInfo, listing: Listing, tier: str) -> set[date]:
     """Each day on which the book or our data files have another price than the day before."""
     said = set(_starts(info))
-    if listing.vendor is not None:
-        said |= set(_starts(listing.vendor.info))
-        said |= _later_variants(listing.vendor.info, tier)
+    if listing.original is not None:
+        said |= set(_starts(listing.original.info))
+        said |= _later_variants(listing.original.info, tier)
     said |= _later_variants(info, tier)
     tables = [
         entry
         for name in ("rate", "long")
-        for each in (listing, listing.vendor)
+        for each in (listing, listing.original)
         if each is not None
         for entry in entries(name, each.provider, each.model)
     ]
