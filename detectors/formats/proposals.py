@@ -16,6 +16,7 @@ from detectors.contract import FIELD_NAME, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.calls import NO_USAGE, find_moment
+from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.labels import find_model, provider_of
 from detectors.formats.adapters.reading import Numbered
@@ -95,8 +96,10 @@ def _is_read(text: bytes) -> bool:
     """Check whether an adapter reads the object, or it is a request with its response."""
     try:
         _, found = read_row(Row.decode(text), {})
-        is_known = any(seen != NO_USAGE for seen in found)
-        return is_known or bool(read_exchange(text).readings)
+        row = Row.decode(text)
+        is_known = any(seen != NO_USAGE for seen in found) or page_of(row) is not None
+        is_own = "prompt_tokens" in row and "model" in row
+        return is_known or is_own or bool(read_exchange(text).readings)
     except UNREADABLE:
         return False
 

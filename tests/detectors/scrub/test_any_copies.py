@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -30,6 +31,7 @@ _TIME: Final = re.compile(r"2026-09-21T[0-9:.]+Z?")
 _NUMBER: Final = re.compile(r"\b1790[0-9]{6}(?:[0-9]{3})?(?:\.[0-9]+)?\b")
 
 
+@cache
 def samples() -> dict[str, list[Row]]:
     """Return rows by the name of their source."""
     pairs = [raw_logs.CHAT_PAIR, raw_logs.RESPONSE_PAIR, raw_logs.MESSAGE_PAIR]
@@ -43,8 +45,14 @@ def samples() -> dict[str, list[Row]]:
                 document = [json.loads(line) for line in text.splitlines()]
             page = document.get("data") if isinstance(document, dict) else None
             rows = page if isinstance(page, list) else document
-            found[name] = rows if isinstance(rows, list) else [rows]
+            rows = rows if isinstance(rows, list) else [rows]
+            found[name] = rows if name in IN_ORDER else list(filter(is_named, rows))
     return found
+
+
+@cache
+def together() -> list[str]:
+    return calls_of(b"".join(lines(rows)) for rows in samples().values())
 
 
 def moved(rows: list[Row], by: timedelta) -> list[Row]:
@@ -94,23 +102,16 @@ def is_named(row: Row) -> bool:
     return all("request_id" in json.loads(call) for call in calls_of(lines([row])))
 
 
-SAMPLES: Final = {
-    name: rows if name in IN_ORDER else [row for row in rows if is_named(row)]
-    for name, rows in samples().items()
-}
-TOGETHER: Final = calls_of(b"".join(lines(rows)) for rows in SAMPLES.values())
-
-
-@explored(1_000, st.sampled_from(sorted(SAMPLES)), st.integers(0, 1 << 32))
+@explored(400, st.sampled_from([*adapters(), "exchanges"]), st.integers(0, 1 << 32))
 def test_copies_of_any_kind_add_no_call_and_lose_none(name: str, seed: int) -> None:
     draw = Random(seed)
-    rows = SAMPLES[name]
+    rows = samples().get(name, [])  # a CSV has none
+    assert rows or name == "gateways.openrouter"
     times = [str(found) for row in rows for found in _TIME.findall(json.dumps(row))]
     begin = min(map(parsed, times), default=None)
     if begin is not None and draw.random() < 0.5:
         rows = moved(rows, MIDNIGHT - begin)
     wanted = calls_of([b"".join(lines(rows))])
-    assert wanted
     files = list(copied(lines(rows), draw, is_ordered=name in IN_ORDER))
     assert calls_of(draw.sample(files, len(files))) == wanted
 
@@ -121,5 +122,5 @@ def parsed(text: str) -> datetime:
 
 @explored(50, st.integers(0, 1 << 32))
 def test_all_samples_give_the_same_calls_in_any_order(seed: int) -> None:
-    each = [b"".join(lines(rows)) for rows in SAMPLES.values()]
-    assert calls_of(Random(seed).sample(each, len(each))) == TOGETHER
+    each = [b"".join(lines(rows)) for rows in samples().values()]
+    assert calls_of(Random(seed).sample(each, len(each))) == together()
