@@ -12,10 +12,13 @@ class DetectorError(Exception):
         The header of a CSV whose columns need a mapping; empty for any other error.
     proposal : str
         The options that map the columns or members, tried on the file; empty if there are none.
+    source : str
+        The tool whose files we don't read, if it is known.
     """
 
     columns: tuple[str, ...] = ()
     proposal: str = ""
+    source: str = ""
 
 
 class UnreadableLogError(DetectorError):

@@ -8,6 +8,7 @@ from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
 import msgspec
 
 import detectors
@@ -62,7 +63,12 @@ def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
 
     source = sys.stdin.buffer if is_input else file
     with long_progress("Auditing", size) as progress, _meanwhile(size):
-        return place(source, mapping=mapping, progress=progress)[0]
+        calls = place(source, mapping=mapping, progress=progress)[0]
+    if calls.dropped:
+        reasons = sorted(calls.dropped.items(), key=lambda reason: (-reason[1], reason[0]))
+        listed = "".join(f"\n  {count:>12,} {reason}" for reason, count in reasons)
+        click.echo(f"Rows that are no calls to bill:{listed}", err=True)
+    return calls
 
 
 def _size(file: Path) -> int:
@@ -80,6 +86,11 @@ def _meanwhile(size: int) -> AbstractContextManager[None]:
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
     """Return what makes the file readable, if a command does."""
+    unread = [f"We don't read {error.source}."] if error.source else []
+    return unread + _ways_out(error, file, mapping)
+
+
+def _ways_out(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
     if mapping is None and error.proposal:
         if not error.proposal.startswith("--"):
             return [f"We propose no mapping, because {error.proposal}."]

@@ -1,6 +1,6 @@
 """Chunks of a bounded number of rows: valid rows as columns, invalid rows with reasons."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,12 +14,14 @@ from detectors.formats.problems import Problem, describe
 class Chunk(msgspec.Struct, frozen=True):
     """Consecutive rows of a log: valid rows as columns, invalid rows with their reasons.
 
-    `untimed` is the number of invalid rows without a time.
+    `untimed` is the number of invalid rows without a time, and `dropped` counts rows that were no
+    calls to bill, by reason.
     """
 
     columns: Columns
     invalid: list[InvalidRow]
     untimed: int = 0
+    dropped: Mapping[str, int] = {}
 
     @property
     def rows(self) -> int:

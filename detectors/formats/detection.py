@@ -144,32 +144,26 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
         return Format(container, is_export=True)
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
         error = UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
-        if objects:
-            pieces = _pieces(text, container, is_whole)
-            error.proposal = _propose_for(list(islice(pieces, _SAMPLE)))
-        elif columns := find_foreign_header(first_line):
-            error.columns = tuple(columns)
-            error.proposal = _propose_for_table(head)
+        error.columns = () if objects else tuple(find_foreign_header(first_line))
+        explain(error, head, is_whole=is_whole)
         raise error
     return Format(container, _dialect_of(objects))
 
 
-def _propose_for(pieces: list[bytes]) -> str:
-    from detectors.formats.proposals import propose_for_objects  # only for an error
+def explain(error: DetectorError, head: bytes, *, is_whole: bool = False) -> None:
+    """Add to an error how the file can be mapped, if nothing else reads it, and whose it is.
 
-    return propose_for_objects(pieces)
+    The mapping was tried on the beginning of the file.
+    """
+    from detectors.formats.proposals import explain_objects, propose_for_table  # only for an error
 
-
-def _propose_for_table(head: bytes) -> str:
-    from detectors.formats.proposals import propose_for_table  # only for an error
-
-    return propose_for_table(head, delimiter_of(_first_line(head.lstrip())))
-
-
-def explain_columns(error: DetectorError, head: bytes) -> None:
-    """Add a mapping, tried on the beginning of the file, to an error about its header."""
-    if error.columns and not error.proposal:
-        error.proposal = _propose_for_table(head)
+    text = head.lstrip()
+    if text.startswith((b"{", b"[")):
+        container: Container = "array" if text.startswith(b"[") else "lines"
+        pieces = list(islice(_pieces(text, container, is_whole), _SAMPLE))
+        error.source, error.proposal = explain_objects(pieces)
+    elif error.columns and not error.proposal:
+        error.proposal = propose_for_table(head, delimiter_of(_first_line(text)))
 
 
 def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:

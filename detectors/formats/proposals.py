@@ -14,11 +14,15 @@ import msgspec
 
 from detectors.contract import FIELD_NAME, REQUIRED_FIELDS
 from detectors.errors import DetectorError
-from detectors.formats.adapters.calls import find_moment
+from detectors.formats.adapters import find_sums, read_row
+from detectors.formats.adapters.calls import NO_USAGE, find_moment
+from detectors.formats.adapters.containers import page_of
+from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.labels import find_model, provider_of
 from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.tables import value_of
-from detectors.formats.adapters.unread import source_of
+from detectors.formats.adapters.unread import explain, is_unread, source_of
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
 from detectors.formats.csv_logs.mapping import ColumnMapping
@@ -30,6 +34,7 @@ from detectors.formats.json_logs.usage.reader import count_of
 _PROVIDERS: Final = {"Cursor's usage events": "cursor"}  # that charge for the calls themselves
 _MAX_COLUMNS: Final = 40
 _SAMPLE_ROWS: Final = 200
+_LONG_BYTES: Final = 100_000
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 _FIELDS: Final = (
     *("ts", "model", "provider", *_COUNTS, "reasoning_tokens"),
@@ -65,11 +70,46 @@ def propose_for_objects(texts: Sequence[bytes], source: str = "") -> str:
     return _propose(columns, named, try_out, drops_others=False)
 
 
+def explain_objects(texts: Sequence[bytes]) -> tuple[str, str]:
+    """Return whose objects these are, and how they are mapped; nothing if `scrub` reads some."""
+    unread = [text for text in texts if is_unread(_reason_of(text))]
+    if not unread or any(_is_read(text) for text in texts):
+        return "", ""
+    if sums := next(filter(None, map(find_sums, _rows_of_objects(texts))), None):
+        return f"{sums.what}, which has totals instead of calls: {sums.instead}", ""
+    named = next(filter(None, map(source_of, _documents_of(unread))), "")
+    return named, propose_for_objects(unread)
+
+
+def _rows_of_objects(texts: Iterable[bytes]) -> Iterator[Row]:
+    return map(Row, _documents_of(texts))
+
+
+def _reason_of(text: bytes) -> str:
+    try:
+        return explain(Row.decode(text), text)
+    except UNREADABLE:
+        return ""
+
+
+def _is_read(text: bytes) -> bool:
+    """Check whether an adapter reads the object, or it is a request with its response."""
+    try:
+        _, found = read_row(Row.decode(text), {})
+        row = Row.decode(text)
+        is_known = any(seen != NO_USAGE for seen in found) or page_of(row) is not None
+        is_own = "prompt_tokens" in row and "model" in row
+        return is_known or is_own or bool(read_exchange(text).readings)
+    except UNREADABLE:
+        return False
+
+
 def propose_for_table(head: bytes, delimiter: str) -> str:
     """Return the options that map the columns of a CSV, each of them, or what it lacks."""
     from detectors.formats.csv_logs.table import read_csv  # which imports what detects formats
 
-    whole = head[: head.rfind(b"\n") + 1] or head
+    # Only a long file has more than its beginning, whose last line may be cut.
+    whole = head[: head.rfind(b"\n") + 1] if len(head) > _LONG_BYTES else head
     rows = list(_rows_of(whole, delimiter))
     if len(rows) < 2:
         return ""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO, Final
 
-from detectors.errors import DetectorError, UnreadableLogError
+from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats.adapters.containers import objects_of, read_export_file
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
-from detectors.formats.detection import EXPECTED, Format, detect_format, explain_columns
+from detectors.formats.detection import EXPECTED, Format, detect_format, explain
 from detectors.formats.json_logs.lines import read_json
 from detectors.formats.json_logs.mapped import read_mapped
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
@@ -71,8 +71,9 @@ def read_chunks(
             rows += chunk.rows
             untimed += chunk.untimed
             yield chunk
-    except DetectorError as error:
-        explain_columns(error, head)
+    except (ContractError, UnreadableLogError) as error:
+        if mapping is None:
+            explain(error, head)
         raise
     if not rows:
         raise UnreadableLogError(f"This log has no rows: {EXPECTED}")

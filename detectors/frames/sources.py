@@ -122,7 +122,9 @@ def place(
     if isinstance(log, UsageLog):
         calls: Calls = nw.from_native(checked_calls(log.frame))
         future = log.future_calls
-        checked = CheckedCalls(calls, log.rows, log.invalid, future_calls=future)
+        checked = CheckedCalls(
+            calls, log.rows, log.invalid, future_calls=future, dropped=log.dropped
+        )
         return checked, engine_of(calls)
     engine = engine_of(log)
     return check_table(log, engine), engine

@@ -1,7 +1,7 @@
 """A log in memory: its valid calls as a Polars frame, and its invalid rows by reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -145,6 +145,7 @@ class UsageLog(ReadRows):
     rows: int
     invalid: InvalidRows
     future_calls: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)  # rows that were no calls, by reason
 
     def received(self, at: datetime) -> Self:
         """Return the log with the number of calls that were in the future when it arrived."""
@@ -162,16 +163,19 @@ class CheckedCalls(ReadRows):
     is_account: bool = False
     counted: Counted | None = None
     future_calls: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
     """Build a log from a reader's chunks."""
     frames, tally, rows = list[pl.DataFrame](), InvalidTally(), 0
+    dropped = Counter[str]()
     for chunk in chunks:
+        dropped.update(chunk.dropped)
         frames.append(from_columns(chunk.columns))
         tally.add(chunk.invalid)
         rows += chunk.rows
-    return UsageLog(concat(frames), rows, tally.summary())
+    return UsageLog(concat(frames), rows, tally.summary(), dropped=dropped)
 
 
 def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

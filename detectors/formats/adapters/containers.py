@@ -63,6 +63,6 @@ def _objects_of(blocks: Iterator[bytes]) -> list[bytes]:
 
 
 def page_of(row: Row) -> list[bytes] | None:
-    """Return the objects of a page of an API's response; None for any other object."""
-    page = b"" if row.has("usage") else row.raw("data")
+    """Return the objects of a page of an API's response, or of a batch of our own; else None."""
+    page = b"" if row.has("usage") else row.raw("data") or row.raw("records")
     return list(split_array_start(page)) if page.startswith(b"[") else None

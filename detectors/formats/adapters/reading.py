@@ -87,6 +87,8 @@ class _Reader:
                 f"We found no calls in this file of {self._title} ({reasons}): export one with "
                 "billed calls."
             )
+        if self._dropped:
+            yield Chunk(columns_of([]), [], dropped=self._dropped)
 
     def _chunk(self, records: Sequence[UsageRecordV2], invalid: list[InvalidRow]) -> Chunk:
         self._rows += len(records) + len(invalid)

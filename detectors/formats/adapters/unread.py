@@ -22,11 +22,16 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "Azure API Management's logs": ("DeploymentName", "PromptTokens"),
     "Cursor's usage events": ("Max Mode", "Output Tokens"),
 }
+SPANS: Final = "OpenTelemetry spans: send them to POST /otlp/v1/traces instead"
+LISTED: Final = "calls in a list"
+_SPANS: Final = (b"gen_ai.usage", b"llm.token_count", b"ai.usage.")
+_OF_SPANS: Final = ("resourceSpans", "scopeSpans", "spans", "attributes", "spanId", "resourceLogs")
+_WORDS: Final = (b"oken", b"sage", b"illed")
 _DEEPEST: Final = 5
 _MAX_NAMES: Final = 4
 _MAX_ITEMS: Final = 20
 _COUNT: Final = re.compile(r"token(?!ize|s?_?per)", re.IGNORECASE)
-_USAGE: Final = re.compile(r"usage", re.IGNORECASE)
+_USAGE: Final = re.compile(r"usage|billed", re.IGNORECASE)
 # Limits, settings and prompts: what they have about tokens was not counted in an answer.
 _NO_COUNT: Final = re.compile(
     r"^(max|min|budget|limit|remaining|reset)|(limit|budget|price|cost|rate|window|threshold)s?$",
@@ -37,10 +42,15 @@ _PROMPTS: Final = frozenset(("request", "arguments", "content", "input", "parame
 
 def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str:
     """Return the reason why there is no call in an object, with what would have to be known."""
-    if b"oken" not in text and b"sage" not in text:
+    if not any(word in text for word in _WORDS):
         return NO_USAGE
+    if any(name in text for name in _SPANS) and any(name in row for name in _OF_SPANS):
+        return SPANS
     skipped = _PROMPTS | repeats
     document = row.plain([name for name in row.names() if name not in skipped])
+    for name, items in document.items():
+        if _have_counts(items, skipped) and (shown := shown_name(name, "")):
+            return f"{LISTED} `{shown}`: write each on a line of its own (jq -c '.{shown}[]')"
     numbers = dict(_numbers_of(document, skipped))
     counts = [path for path in numbers if _COUNT.search(path.rpartition(".")[2])]
     usages = [path for path in numbers if _USAGE.search(path.rpartition(".")[0])]
@@ -57,6 +67,13 @@ def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str
         )
         return f"has `{name}` {lacks}{whose}: {names}"
     return f"has token counts under names that we don't know{whose}: {names}"
+
+
+def _have_counts(items: Any, skipped: frozenset[str]) -> bool:
+    """Check for a list of objects that have counts of tokens."""
+    return isinstance(items, list) and any(
+        _COUNT.search(path) for path, _ in _numbers_of(items[:_MAX_ITEMS], skipped, "_")
+    )
 
 
 def _is_known(document: Any, path: str) -> bool:

@@ -1,0 +1,325 @@
+"""What `scrub` and `audit` don't read is said, with its number, the reason and a way out."""
+
+import gzip
+import json
+import shlex
+import sqlite3
+import struct
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import zstandard
+from click.testing import CliRunner, Result
+
+from detectors.cli import library
+from tests.detectors.formats.adapters.source_rows import ROLLOUT, lines, opencode, table
+from tests.detectors.scrub.raw_logs import CHAT_PAIR, CLAUDE_CODE
+
+CANARY: Final = "CANARY, which a customer said"
+TIME: Final = "2026-09-21T14:13:20Z"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(library, [*map(str, arguments)])
+
+
+def scrub(*sources: Path | str) -> tuple[list[dict[str, Any]], str]:
+    """Return the calls, and what is printed."""
+    [folder] = [
+        each for each in (Path(sources[0]), *Path(sources[0]).parents) if each.name == "logs"
+    ]
+    out = folder.with_name("usage.jsonl")
+    result = run("scrub", *sources, "--out", out)
+    assert CANARY not in result.output
+    written = out.read_text() if result.exit_code == 0 else ""
+    return [json.loads(line) for line in written.splitlines()], result.output
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    return folder
+
+
+def session(name: str) -> bytes:
+    message = CLAUDE_CODE["message"] | {"id": name}
+    return lines(CLAUDE_CODE | {"message": message, "requestId": f"req_{name}"})
+
+
+def test_links_to_folders_are_followed_and_loops_are_cut(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "b.jsonl").write_bytes(session("msg_2"))
+    (folder / "a.jsonl").write_bytes(session("msg_1"))
+    (folder / "linked").symlink_to(elsewhere)
+    (folder / "again").symlink_to(elsewhere)
+    (elsewhere / "loop").symlink_to(folder)
+    (folder / "same.jsonl").symlink_to(folder / "a.jsonl")
+    (folder / "gone.jsonl").symlink_to(folder / "nothing")
+    calls, said = scrub(folder)
+    assert sorted(call["request_id"] for call in calls) == ["msg_1", "msg_2"]
+    assert "2 link to a folder that was read already" in said
+    assert "1 link to a file that was read already" in said
+    assert "1 link: No such file or directory" in said
+
+
+def test_every_file_that_is_no_log_is_counted_by_its_kind(folder: Path) -> None:
+    (folder / "a.jsonl").write_bytes(session("msg_1"))
+    (folder / "b.out").write_bytes(session("msg_2"))  # a log by its content
+    (folder / "empty.jsonl").touch()
+    for name in ("c.txt", "d.txt", "image.png", "LICENSE"):
+        (folder / name).write_text(CANARY)
+    (folder / "damaged.jsonl.gz").write_bytes(gzip.compress(session("msg_3"))[:-9])
+    calls, said = scrub(folder)
+    assert [call["request_id"] for call in calls[:2]] == ["msg_1", "msg_2"]
+    for part in ("1 empty file", "2 no log by its name or content (.txt)", "(.png)", "(no suffix)"):
+        assert part in said
+    assert "1 This gzip file is incomplete: create it again" in said
+    assert str(folder / "c.txt") in said
+
+
+def test_folders_and_files_that_cannot_be_read_are_counted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.jsonl").write_bytes(session("msg_1"))
+    (folder / "locked").mkdir()
+    real = __import__("os").listdir
+
+    def listdir(path: Path) -> list[str]:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return list(real(path))
+
+    monkeypatch.setattr("os.listdir", listdir)
+    calls, said = scrub(folder)
+    assert len(calls) == 1
+    assert "1 folder: Permission denied" in said
+
+
+@pytest.mark.parametrize("frames", [1, 2])
+def test_zstandard_is_read_and_cut_files_are_said_to_be(folder: Path, frames: int) -> None:
+    file, log = folder / "rollout.jsonl.zst", lines(*ROLLOUT)
+    packed = b"".join(
+        zstandard.compress(part) for part in ([log] if frames == 1 else [log[:500], log[500:]])
+    )
+    file.write_bytes(packed)
+    calls, said = scrub(folder)
+    assert len(calls) == 2
+    assert "incomplete" not in said
+    file.write_bytes(packed[:-20])
+    assert "This Zstandard file is incomplete" in scrub(folder)[1]
+    assert "This Zstandard file is incomplete" in scrub(file)[1]
+    file.write_bytes(packed[:20] + b"\xff" * 20 + packed[40:])
+    assert "This Zstandard file is" in scrub(file)[1]
+
+
+def test_a_zstandard_file_that_unpacks_to_much_takes_little_memory(folder: Path) -> None:
+    """A block of four bytes can be 128 KiB; so a slice is a few mebibytes at most."""
+    from detectors.formats.text.blocks import unpack_zstd
+
+    header = b"\x28\xb5\x2f\xfd" + b"\x00\x58"  # a window of 2 MiB
+    block = struct.pack("<I", (131_072 << 3) | 2)[:3] + b" "
+    pieces = list(map(len, unpack_zstd(iter([header + block * 400 + b"\x01\x00\x00"]))))
+    assert sum(pieces) == 400 * 131_072
+    assert max(pieces) <= 9 << 20
+
+
+def database(path: Path, **tables: list[dict[str, Any]]) -> Path:
+    with sqlite3.connect(path) as connection:
+        for name, rows in tables.items():
+            connection.execute(f"CREATE TABLE {name} ({', '.join(rows[0])})")
+            marks = ", ".join("?" * len(rows[0]))
+            connection.executemany(
+                f"INSERT INTO {name} VALUES ({marks})",
+                [tuple(row.values()) for row in rows],
+            )
+    connection.close()
+    return path
+
+
+def test_a_database_of_opencode_is_read_and_so_are_its_exports(folder: Path) -> None:
+    messages = [opencode(f"msg_{n}", "ses_1", 1_790_000_000_000 + n * 60_000) for n in range(3)]
+    inner = [
+        {key: value for key, value in each.items() if key not in ("id", "sessionID")}
+        | {"path": {"cwd": f"/home/{CANARY}"}}
+        for each in messages
+    ]
+    rows = [
+        {"id": f"msg_{n}", "session_id": "ses_1", "time_created": 1, "data": json.dumps(each)}
+        for n, each in enumerate(inner)
+    ]
+    parts = [
+        {"id": "prt_1", "message_id": "msg_1", "session_id": "ses_1", "time_created": 1,
+         "data": json.dumps({"type": "step-finish", "tokens": {"input": 5, "output": 6}})}
+    ]  # fmt: skip
+    (folder / "one").mkdir()
+    (folder / "all").mkdir()
+    stored = database(folder / "one" / "opencode.db", message=rows, part=parts, blobs=[{"b": b"x"}])
+    calls, said = scrub(folder / "one")
+    assert len(calls) == 3
+    assert {call["session_id"] for call in calls} == {"ses_1"}
+    assert "1 parts of what other rows count" in said
+    # The same messages in every other form count once.
+    for name, content in {
+        "rows.json": json.dumps(rows).encode(),
+        "rows.jsonl": lines(*rows),
+        "data.jsonl": lines(*inner),
+        "rows.csv": table(
+            [
+                rows[0],
+                *([f'"{str(v).replace(chr(34), chr(34) * 2)}"' for v in r.values()] for r in rows),
+            ]
+        ),
+    }.items():
+        (folder / "all" / name).write_bytes(content)
+        assert len(scrub(folder / "all" / name)[0]) == 3
+    assert len(scrub(folder)[0]) == len(scrub(stored, folder / "all")[0]) == 3
+
+
+def test_a_damaged_database_is_said_to_be(folder: Path) -> None:
+    (folder / "a.jsonl").write_bytes(session("msg_1"))
+    stored = database(folder / "b.db", message=[{"id": "x" * 9_000}] * 9)
+    stored.write_bytes(stored.read_bytes()[:5_000])
+    calls, said = scrub(folder)
+    assert len(calls) == 1
+    assert "1 This SQLite database is damaged, locked or encrypted" in said
+    assert "SQLite database: run `tallystick scrub`" in run("audit", stored).output
+
+
+def test_rows_choose_their_adapter_whatever_the_order_of_their_members(folder: Path) -> None:
+    """Agents that were forked from others have members of both."""
+    row = {
+        "uuid": "u2", "sessionId": "s1", "timestamp": TIME, "type": "assistant",
+        "model": "qwen3-coder-plus", "message": {"role": "model", "parts": [{"text": CANARY}]},
+        "usageMetadata": {"promptTokenCount": 900, "candidatesTokenCount": 30,
+                          "cachedContentTokenCount": 800, "totalTokenCount": 930},
+    }  # fmt: skip
+    (folder / "a.jsonl").write_bytes(lines(row))
+    (folder / "b.jsonl").write_bytes(lines(dict(reversed(row.items()))))
+    ((call,), _) = scrub(folder)
+    assert call["usage"]["prompt_tokens_details"] == {"cached_tokens": 800}
+
+
+UNKNOWN: Final[dict[str, list[dict[str, Any]]]] = {
+    "a gateway": [{"id": "01", "created_at": TIME, "provider": "openai", "model": "gpt-5-mini",
+                   "tokens_in": 1_000, "tokens_out": 100, "request_head_complete": True}],
+    "an event log": [
+        {"event": "launched", "time": 1_790_000_000},
+        {"event": "sent", "time": 1_790_000_100, "user": CANARY,
+         "properties": {"main_model": "anthropic/claude-sonnet-4-5", "edit_format": "diff",
+                        "prompt_tokens": 7_000, "completion_tokens": 120, "total_tokens": 7_120}},
+    ],
+    "nested": [{"ai": {"proxy": {"usage": {"prompt_tokens": 89, "completion_tokens": 25},
+                                 "meta": {"response_model": "gpt-5", "provider_name": "openai"}}},
+                "started_at": 1_790_000_000_000, "latencies": {"request": 900}}],
+    "its own names": [{"when": {"time": TIME}, "llm": {"model_id": "gpt-5", "input_token_count": 50,
+                                                       "output_token_count": 7}, "note": CANARY}],
+    "apart from the cache": [{"timestamp": TIME, "model_name": "claude-sonnet-4-6",
+                              "inputTokens": 10, "outputTokens": 5, "cacheReadTokens": 5_000}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_proposed_mapping_of_json_reads_the_file(name: str, folder: Path) -> None:
+    file = folder / "log.jsonl"
+    file.write_bytes(lines(*UNKNOWN[name]))
+    calls, said = scrub(file)
+    assert not calls
+    for printed in (said, run("audit", file).output):
+        _, _, command = printed.partition(f"tallystick scrub {file} --out usage.jsonl ")
+        options = shlex.split(command.splitlines()[0])
+        out = folder / "mapped.jsonl"
+        assert run("scrub", file, "--out", out, *options).exit_code == 0
+        (call,) = map(json.loads, out.read_text().splitlines())
+        assert call["usage"]["prompt_tokens"] in (1_000, 7_000, 89, 50, 5_010)
+        assert CANARY not in out.read_text()
+
+
+TABLES: Final = {
+    "a time of its own": (
+        "id,model,input_tokens,output_tokens,datetime_utc,note",
+        'a,gpt-5,9,5,2026-05-28T20:26:40.123,"{""x"":1}"',
+    ),
+    "an American time": (
+        '"TimeGenerated [UTC]",ModelName,PromptTokens,CompletionTokens,OperationId',
+        '"5/28/2026, 8:26:40.123 PM",gpt-4o,9,5,x',
+    ),
+    "signs in its names": (
+        '"Date","Kind","Model","Max Mode","Input (w/ Cache Write)","Input (w/o Cache Write)",'
+        '"Cache Read","Output Tokens"',
+        '"2026-08-26T09:00:00.000Z","Included","claude-4.6-sonnet","No","2","3","4","5"',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_proposed_mapping_of_columns_reads_the_file(name: str, folder: Path) -> None:
+    file = folder / "log.csv"
+    file.write_text("\n".join(TABLES[name]))
+    for printed in (scrub(file)[1], run("audit", file).output):
+        options = shlex.split(printed[printed.index("--") :].splitlines()[0])
+        out = folder / "mapped.jsonl"
+        assert run("scrub", file, "--out", out, *options).exit_code == 0
+        (call,) = map(json.loads, out.read_text().splitlines())
+        assert call["usage"]["prompt_tokens"] == 9
+        assert call["usage"]["completion_tokens"] == 5
+        assert run("audit", file, *options).exit_code == 0
+
+
+def test_a_file_without_a_time_has_no_proposal_that_fails(folder: Path) -> None:
+    file = folder / "log.csv"
+    file.write_text("model,input_tokens,output_tokens,user\ngpt-5,9,5,x\n")
+    reason = "We propose no mapping, because no name that we know is for ts"
+    assert reason in run("audit", file).output
+    assert reason in scrub(file)[1]
+
+
+SESSION_TOTAL: Final = {"gpt-5": {"usage": {"inputTokens": 5, "outputTokens": 6}}}
+TOTALS: Final = {
+    "openai": "start_time,end_time,amount_value,amount_currency,line_item\n1,2,0.5,usd,gpt-5\n",
+    "github": (
+        "date,product,model,quantity,unit_type,applied_cost_per_quantity,gross_amount,net_amount\n"
+        "2026-05-28,copilot,x,3,requests,0.04,0.12,0\n"
+    ),
+    "aws": (
+        "identity/LineItemId,lineItem/UsageStartDate,lineItem/UsageType,lineItem/UsageAmount\n"
+        "x,2026-05-28,y,1000\n"
+    ),
+    "by day": "date,model,requests,input_tokens,output_tokens\n2026-05-28,gpt-5,7,100,9\n",
+    "json": json.dumps({"date": "2026-05-28", "totalCost": 2, "modelsUsed": [], "inputTokens": 5}),
+    "copilot": json.dumps(
+        {"type": "x", "data": {"totalPremiumRequests": 1, "modelMetrics": SESSION_TOTAL}}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_totals_are_recognized_as_totals(name: str, folder: Path) -> None:
+    file = folder / "totals"
+    file.write_text(TOTALS[name])
+    for printed in (scrub(file)[1], run("audit", file).output):
+        assert "totals instead of calls" in printed
+        assert "--map" not in printed
+
+
+def test_usage_in_unknown_names_is_named(folder: Path) -> None:
+    file = folder / "log.jsonl"
+    odd = {"ts": TIME, "model": "m", "usage": {"bits_read": 5, "bits_written": 7, CANARY: 5}}
+    file.write_bytes(lines(CHAT_PAIR, odd, {"message": "a token of " + CANARY}))
+    calls, said = scrub(file)
+    assert len(calls) == 1
+    assert "1 has `usage` with no field we know: usage.bits_read, usage.bits_written" in said
+    assert "1 without token counts: questions, errors, notes" in said
+
+
+def test_an_audit_says_which_rows_are_no_calls(folder: Path) -> None:
+    file = folder / "log.jsonl"
+    row = {"request_id": "r1", "call_type": "acompletion", "model": "gpt-4o", "startTime": TIME,
+           "custom_llm_provider": "openai", "prompt_tokens": 9, "completion_tokens": 2}  # fmt: skip
+    hits = [row | {"request_id": f"r{n}", "cache_hit": "True"} for n in range(2, 5)]
+    file.write_bytes(lines(row, row, *hits))
+    said = run("audit", file).stderr
+    assert "3 answered from a gateway's cache, so not billed" in said
+    assert "1 calls logged more than once" in said
