@@ -104,12 +104,13 @@ class Call:
         if self._is_background:  # a stream's first event has the response, and so its ID
             self._created_id = _text_or_none(answer_id) or self._created_id
         if usage is not None:
-            self._is_partial = is_partial or (
-                self._is_stream and _is_unfinished(members.get("choices"))
-            )
+            choices = members.get("choices") if self._is_stream else None
+            self._is_partial = is_partial or bool(choices and _is_unfinished(choices))
             if self.endpoint == "responses":
                 self.status = _STATUSES.get(str(members.get("status")))
-            self.take(usage, members.get("model"), members.get("service_tier"), answer_id, members)
+            # Anthropic says all in the usage.
+            beside = None if self.library == "anthropic" else members
+            self.take(usage, members.get("model"), members.get("service_tier"), answer_id, beside)
 
     def take(
         self,
@@ -349,7 +350,7 @@ def _has_numbers(usage: Any) -> bool:
 
 def _is_unfinished(choices: Any) -> bool:
     """Check for a chunk of an answer that nothing has ended yet."""
-    return any(members_of(each).get("finish_reason") is None for each in choices or ())
+    return any(members_of(each).get("finish_reason") is None for each in choices)
 
 
 def _has_tools(beside: dict[str, Any] | None) -> bool:

@@ -47,7 +47,7 @@ def _call(row: Row) -> Sighting | str:
     said = read_usage(answered.get("usage"), provider=lower_name(provider) or "", model=model)
     counts = readings[0].prompt, readings[0].completion
     if said and said[0].prompt >= counts[0] and said[0].completion >= counts[1]:
-        readings = said  # which tells more of the same, such as the steps of an answer
+        readings = said  # which says more of the same, such as the steps of an answer
     notes = row.inner("request_properties" if row.has("request_properties") else "properties")
     return Sighting(
         readings=readings,
