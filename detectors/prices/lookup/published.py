@@ -135,8 +135,8 @@ def _find(entries: list[dict[str, Any]], provider: str, model: str) -> Iterator[
 
 
 def _is_named(model: str, patterns: Any) -> bool:
-    name = base_name(model)
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    names = base_name(model), model.lower().replace(".", "-")
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
 def _holds(entry: Mapping[str, Any], at: datetime) -> bool:

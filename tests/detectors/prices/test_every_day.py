@@ -80,16 +80,20 @@ def _later_variants(info: Any, tier: str) -> set[date]:
     return set(sorted(starts)[1:])
 
 
-def _rates(listing: Listing, day: date, tier: str) -> list[Rates | None]:
+def _rates(
+    listing: Listing, day: date, tier: str, lengths: tuple[int, ...] = _LENGTHS
+) -> list[Rates | None]:
     at = datetime.combine(day, time(12), UTC)
-    return [listing.find_rates(at, length, tier, measured=_EVERY_UNIT) for length in _LENGTHS]
+    return [listing.find_rates(at, length, tier, measured=_EVERY_UNIT) for length in lengths]
 
 
-def _jumps(listing: Listing, days: list[date], tier: str) -> Iterator[date]:
+def _jumps(
+    listing: Listing, days: list[date], tier: str, lengths: tuple[int, ...] = _LENGTHS
+) -> Iterator[date]:
     """Each of these days whose rates are others than those of the day before it in the list."""
-    before = _rates(listing, days[0], tier)
+    before = _rates(listing, days[0], tier, lengths)
     for day in days[1:]:
-        after = _rates(listing, day, tier)
+        after = _rates(listing, day, tier, lengths)
         if not all(_are_equal(*pair) for pair in zip(before, after, strict=True)):
             yield day
         before = after
@@ -112,9 +116,9 @@ def _around(listing: Listing, tier: str) -> list[date]:
     return sorted({_FIRST, _LAST, *(day for day in near if _FIRST <= day <= _LAST)})
 
 
-def _check(priced: Priced, days: list[date], tier: str) -> int:
+def _check(priced: Priced, days: list[date], tier: str, lengths: tuple[int, ...] = _LENGTHS) -> int:
     info, listing, label = priced
-    jumps = set(_jumps(listing, days, tier))
+    jumps = set(_jumps(listing, days, tier, lengths))
     silent = jumps - _said(info, listing, tier)
     assert not silent, (listing.provider, label, tier, sorted(silent))
     return len(jumps)
@@ -132,12 +136,13 @@ def test_no_price_jumps_at_any_known_date_without_a_change_of_price() -> None:
 
 @pytest.mark.stress
 def test_no_price_jumps_on_any_day_of_two_years_without_a_change_of_price() -> None:
-    """Models without any dates are asked once a month."""
+    """Long prompts on each day, and short ones around changes; models without dates once a month."""
     days = [_FIRST + timedelta(days=n) for n in range((_LAST - _FIRST).days + 1)]
     for priced in _listings(every=1):
         is_special = any(priced[1].find_boundaries(tier).moments for tier in TIERS)
         for tier in TIERS:
-            _check(priced, days if is_special else days[::30], tier)
+            _check(priced, days if is_special else days[::30], tier, _LENGTHS[-1:])
+            _check(priced, _around(priced[1], tier), tier)
 
 
 @pytest.mark.parametrize("tier", ["batch", "flex", "priority", "fast"])

@@ -144,6 +144,8 @@ def test_long_prompts_cost_at_a_host_what_they_do_at_the_model_provider(
         ("google", "claude-sonnet-4-6", "batch", 0.5),
         ("azure", "gpt-5.5", "priority", 2.5),
         ("azure", "gpt-5-mini", "priority", 1.8),
+        ("openai", "gpt-5.1-codex-mini", "priority", 1.8),
+        ("openai", "gpt-5.3-chat-latest", "priority", 2),
         ("openrouter", "openai/gpt-5.5", "flex", 0.5),
         ("fireworks", "accounts/fireworks/models/kimi-k3", "priority", 1.25),
         ("x-ai", "grok-4.7", "batch", 0.8),
@@ -191,6 +193,13 @@ def test_a_region_costs_the_surcharge_of_its_provider(
             "gpt-4o-audio-preview",
             _of(50_000, 2_000, audio_prompt_tokens=50_000, audio_completion_tokens=2_000),
             0.05 * 40 + 0.002 * 80,
+        ),
+        # The first snapshot cost more.
+        (
+            "openai",
+            "gpt-4o-audio-preview-2024-10-01",
+            _of(50_000, 2_000, audio_prompt_tokens=50_000, audio_completion_tokens=2_000),
+            0.05 * 100 + 0.002 * 200,
         ),
         (
             "azure",

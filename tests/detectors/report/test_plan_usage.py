@@ -19,6 +19,7 @@ from detectors import PriceBook, Report, contract
 from detectors.cli.terminal import print_report
 from detectors.contract import CallWindow, DailyPlanUsage, UsageRecord, UsageRecordV2
 from detectors.html.page import print_page
+from detectors.prices.model_data import flat_rate_labels
 from detectors.report.account import Terms, audit_window, sum_spend, write_calls
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting import records
@@ -167,6 +168,19 @@ def test_a_label_comes_before_the_name_of_the_provider() -> None:
     assert plan.plan_usage
     assert plan.plan_usage.value_usd == key.audit.total_spend_usd
     assert plan.audit.total_spend_usd == 0
+
+
+def test_every_label_of_a_plan_is_no_spend() -> None:
+    """Coding plans, too: opencode writes `github-copilot`, `zai-coding-plan`, `kimi-for-coding`."""
+    labels = flat_rate_labels()
+    assert {"github-copilot", "zai-coding-plan", "kimi-for-coding", "opencode-go"} < set(labels)
+    calls = [replace(METERED[0], provider=label, model="claude-sonnet-4-6") for label in labels]
+    report = detectors.audit([*calls, replace(METERED[0], provider="anthropic")])
+    assert report.plan_usage
+    assert report.plan_usage.calls == report.audit.included_calls == len(labels)
+    assert report.plan_usage.unpriced_calls == 0
+    assert {each.provider for each in report.plan_usage.models} == set(labels)
+    assert [each.provider for each in report.spend_by_model] == ["anthropic"]
 
 
 def test_a_log_of_a_plan_alone_has_a_report_without_money() -> None:
