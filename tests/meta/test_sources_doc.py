@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from detectors.formats.adapters import adapters
-from examples.make_source_guide import GUIDE, make_source_guide
+from examples.make_source_guide import BEGIN, GUIDE, make_source_guide
 
 ROOT: Final = Path(__file__).parents[2]
 TEXT: Final = GUIDE.read_text()
@@ -20,7 +20,16 @@ def test_the_guide_is_that_of_the_adapters() -> None:
 def test_every_adapter_has_one_row_and_one_section() -> None:
     titles = sorted(adapter.title for adapter in adapters().values())
     assert sorted(re.findall(r"^\| \[([^\]]+)\]\(#", TEXT, re.M)) == titles
-    assert sorted(re.findall(r"^## (.+)", TEXT, re.M)) == titles
+    assert sorted(re.findall(r"^## (.+)", TEXT.partition(BEGIN)[2], re.M)) == titles
+
+
+def test_every_source_says_what_makes_two_rows_one_call_and_what_it_was_checked_against() -> None:
+    _, _, table = TEXT.partition("| source | two rows are one call if they have |")
+    rows = [row.strip("| ").split(" | ") for row in table.partition("\n\n")[0].splitlines()[2:]]
+    assert {adapter.title for adapter in adapters().values()} <= {row[0] for row in rows}
+    for source, same, checked in rows:
+        assert same, source
+        assert re.search(r"[A-Z][a-z]{2} [0-9]+, 20[0-9]{2}: [0-9]+ ", checked), source
 
 
 def test_every_row_has_a_command_and_says_what_is_lacking() -> None:
