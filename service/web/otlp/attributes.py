@@ -5,6 +5,7 @@ OpenInference, OpenLLMetry, the Vercel AI SDK, Sentry, Logfire, LiteLLM and Lang
 are in `fields.toml`, as of all other sources. Of several labels, the first that a span has counts.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -26,15 +27,23 @@ UNCACHED: Final = named("uncached")
 REASONING: Final = named("output_reasoning_tokens")
 # A compaction is no part of the other counts.
 COMPACTION: Final = "anthropic.usage.compaction."
-# Usage inside a text: LiteLLM's and Logfire's copies of what the provider answered, and Langfuse's.
-RAW_USAGE: Final = ("gen_ai.usage.raw", "metadata.usage_object")
+# Usage inside a text: copies of what the provider answered by LiteLLM, Logfire and LangChain, and
+# Langfuse's.
+RAW_USAGE: Final = (
+    "gen_ai.usage.raw",
+    "metadata.usage_object",
+    "langsmith.metadata.usage_metadata",
+)
 LANGFUSE_USAGE: Final = ("langfuse.observation.usage_details",)
 LANGFUSE_COST: Final = ("langfuse.observation.cost_details",)
+COPIES: Final = frozenset((*RAW_USAGE, *LANGFUSE_USAGE))
+# pydantic-ai's sums over the calls of an agent, under the names of a call's.
+SUMS: Final = "gen_ai.aggregated_usage."
 LANGFUSE_PARTS: Final = "langfuse.observation.usage_details."
 # Any other number below these counts something that we don't know.
 NAMESPACES: Final = (
     *("gen_ai.usage.", "llm.token_count.", "llm.usage.", "ai.usage.", "anthropic.usage."),
-    LANGFUSE_PARTS,
+    *(LANGFUSE_PARTS, SUMS),
 )
 MAX_TOKENS: Final = (
     "gen_ai.request.max_tokens",
@@ -62,6 +71,7 @@ MODEL: Final = (
     "ai.model.id",
     "ai.model_id",
     "langfuse.observation.model.name",
+    "model_name",  # of an agent of pydantic-ai
 )
 RESPONSE_ID: Final = ("gen_ai.response.id", "ai.response.id")
 OPERATION: Final = ("gen_ai.operation.name",)
@@ -84,8 +94,13 @@ TEXTS: Final = (
 )
 # A span without any of these is no call.
 USAGE: Final = frozenset((*INPUT, *OUTPUT))
+# Numbers under other names that say what they count: a span with nothing but these is mentioned.
+COUNTS_TOKENS: Final = re.compile(
+    r"(?:input|output|prompt|completion|total|cached?|reasoning)[._]?token(?:s|_count|count)\Z",
+    re.I,
+)
 
-SKIPPED, USED, COUNT, TEXT, CONTENT = range(5)
+SKIPPED, USED, COUNT, TEXT, CONTENT, OTHER = range(6)
 READ: Final[Mapping[str, int]] = {
     **dict.fromkeys(COUNTS, USED),
     **dict.fromkeys(MAX_TOKENS, COUNT),

@@ -61,7 +61,6 @@ _KIND_OF_MODEL: Final = re.compile(
 )
 _INPUTS, _TOTALS = frozenset(names.INPUT), frozenset(names.TOTAL)
 _UNCACHED: Final = frozenset(names.UNCACHED)
-_COPIES: Final = frozenset((*names.RAW_USAGE, *names.LANGFUSE_USAGE))
 _USUAL_ROLES: Final = (
     *("input_tokens", "output_tokens", "total"),
     *("cache_read_tokens", "cache_write_tokens", "output_reasoning_tokens"),
@@ -75,19 +74,25 @@ _ADDED: Final = ("input_tokens", "output_tokens")  # of a compaction
 
 
 def read_usage(span: Span, provider: str) -> list[Reading] | None:
-    """Return the calls that a span's usage is; None if it has no usage of its own.
+    """Return the calls that a span's usage is; None if it has no usage.
 
-    Sums over the calls inside an agent are none. The list is empty if the usage can't be read.
+    That of a span around calls is one of them, in case that nothing inside it has any. The list is
+    empty if the usage can't be read.
     """
     values, usage = span.values, span.usage
+    if values.get(names.OPERATION[0]) == "invoke_agent":
+        sums = _cut(usage, names.SUMS)
+        if sums:
+            usage = {f"gen_ai.usage.{name}": sums[name] for name in sums}
+            span = span._replace(usage=usage)
     has_counts = not names.USAGE.isdisjoint(usage)
-    if has_counts and _COPIES.isdisjoint(values):
-        return None if _is_wrapper(values) else _read_attributes(span, provider)
+    if has_counts and names.COPIES.isdisjoint(values):
+        return _read_attributes(span, provider)
     copied = _read_copy(first(values, names.RAW_USAGE))
     noted = _read_copy(first(values, names.LANGFUSE_USAGE))
     if not has_counts:
         noted = noted or _cut(usage, names.LANGFUSE_PARTS)
-    if _is_wrapper(values) or not (has_counts or copied or noted):
+    if not (has_counts or copied or noted):
         return None
     readings = _read_attributes(span, provider) if usage else []
     _replace(readings, copied, noted, provider, first(values, names.MODEL))
@@ -144,8 +149,8 @@ def read_call(
     )
 
 
-def _is_wrapper(values: Mapping[str, Value]) -> bool:
-    """Check for a span around calls, whose usage is theirs."""
+def is_around_calls(values: Mapping[str, Value]) -> bool:
+    """Check for a span that says it is around calls, whose usage is theirs."""
     if values.get(names.OPERATION[0]) in _WRAPPERS:
         return True
     if values.get(names.SPAN_KIND[0]) in _WRAPPER_KINDS:

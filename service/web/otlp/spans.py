@@ -1,11 +1,23 @@
 """A span as it is read from either encoding: its identity, its times and the attributes we read."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from service.errors import InvalidRequestError, PayloadTooLargeError
-from service.web.otlp.attributes import CONTENT, NAMESPACES, READ, SKIPPED, TEXT, USED
-from service.web.otlp.content import describe, published_name
+from service.errors import PayloadTooLargeError
+from service.web.otlp.attributes import (
+    CONTENT,
+    COPIES,
+    COUNTS_TOKENS,
+    NAMESPACES,
+    OTHER,
+    READ,
+    SKIPPED,
+    TEXT,
+    USAGE,
+    USED,
+)
+from service.web.otlp.content import Switch, find_switch, published_name
 
 _MOST: Final = 10**15  # larger numbers count nothing
 _MOST_DIGITS: Final = 19  # of an int64
@@ -24,6 +36,8 @@ _TOO_MANY: Final = "The request has too many spans or attributes: lower the expo
 _LONGEST_SHARED: Final = 256
 # Exporters send the same names in all spans; more than these are made up.
 _MOST_NAMES: Final = 1_000
+# Any other name could be a text.
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,79}")
 
 Value = int | float | str
 
@@ -63,11 +77,19 @@ class Reading:
     """What is known of a request while its spans are read. Nothing of it outlives the request."""
 
     def __init__(self, tag_attribute: str | None = None) -> None:
-        self.content: set[str] = set()  # names in the rules of attributes with text
+        # Whether anything below was noted of the span that is being read.
+        self.is_noted = False
+        self.content: set[str] = set()  # published names of its attributes with text
+        self.other: set[str] = set()  # names of its counts of tokens that we don't read
+        # The spans with text, by what turns it off: how many, and their published names.
+        self.rejected: dict[Switch | None, tuple[int, set[str]]] = {}
+        # The spans with tokens only in attributes that we don't read, and their names.
+        self.unread, self.unread_names = 0, set[str]()
         # The parent of each span without attributes that are read.
         self.parents: dict[bytes, bytes] = {}
         # What is done with an attribute, by its name.
         self.kinds: dict[str, int] = dict(READ)
+        self._of_resource: frozenset[str] = frozenset()
         self._left = MAX_COST
         if tag_attribute is not None and published_name(tag_attribute) is None:
             self.kinds[tag_attribute] = TEXT
@@ -76,8 +98,10 @@ class Reading:
         """Return what is done with a name that is not in `kinds` yet."""
         if name.startswith(NAMESPACES):
             kind = USED
+        elif published_name(name) is not None:
+            kind = CONTENT
         else:
-            kind = SKIPPED if published_name(name) is None else CONTENT
+            kind = OTHER if COUNTS_TOKENS.search(name) else SKIPPED
         if len(self.kinds) < _MOST_NAMES:
             self.kinds[name] = kind
         return kind
@@ -88,10 +112,38 @@ class Reading:
         if self._left < 0:
             raise too_many_spans()
 
-    def check(self) -> None:
-        """Raise `InvalidRequestError` if any attribute holds text."""
-        if self.content:
-            raise InvalidRequestError(describe(self.content))
+    def note_text(self, name: str) -> None:
+        self.content.add(name)
+        self.is_noted = True
+
+    def note_tokens(self, name: str, value: float) -> None:
+        if value > 0:
+            self.other.add(name)
+            self.is_noted = True
+
+    def note_unread(self, names: Iterable[str]) -> None:
+        """Note a span whose tokens are all in attributes that we don't read, if it has any."""
+        shown = {name if _NAME.fullmatch(name) else "*" for name in names}
+        self.unread += bool(shown)
+        self.unread_names |= shown
+
+    def begin_resource(self) -> None:
+        """Hold the text of a resource's own attributes against each of its spans."""
+        self._of_resource, self.content, self.other = frozenset(self.content), set(), set()
+        self.is_noted = bool(self._of_resource)
+
+    def finish(self, span: Span) -> Span:
+        """Return a span of which something was noted; of one with text, only its place."""
+        content = self.content | self._of_resource
+        if content:
+            switch = find_switch(span.origin.scope)
+            count, names = self.rejected.setdefault(switch, (0, set()))
+            self.rejected[switch] = count + 1, names | content
+            span = span._replace(values={}, usage={})
+        elif USAGE.isdisjoint(span.usage) and COPIES.isdisjoint(span.values):
+            self.note_unread(self.other)
+        self.content, self.other, self.is_noted = set(), set(), bool(self._of_resource)
+        return span
 
 
 def too_many_spans() -> PayloadTooLargeError:

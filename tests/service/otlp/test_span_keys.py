@@ -12,6 +12,7 @@ from service.models.imports.span_keys import (
     Key,
     digest,
     find_counted,
+    leave_out,
     read_keys,
 )
 from tests.adversarial.growth import MOST_PER_SMALL_DOUBLING, growth, is_linear
@@ -51,7 +52,9 @@ def _names(keys: list[Key], links: bytes = b"", carried: int = 0) -> set[str]:
 
 def test_keys_read_as_they_were_packed() -> None:
     keys = [_key("a"), _key("b", "a", response="chatcmpl-1")]
-    assert read_keys(b"".join(KEY.pack(*key) for key in keys)) == keys
+    packed = b"".join(KEY.pack(*key[:8]) for key in keys)
+    assert read_keys(packed) == keys
+    assert [key.is_left_out for key in read_keys(leave_out(packed, [1]))] == [False, True]
 
 
 def test_a_span_that_is_sent_again_counts_once() -> None:

@@ -302,7 +302,7 @@ def test_the_newest_keys_are_carried(
     store: BlobStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(span_imports, "_MOST_CARRIED", 1)
+    monkeypatch.setattr(span_imports, "MOST_CARRIED", 1)
     newest = span(CHAT)
     _send(client, tenant, span(CHAT))
     _send(client, tenant, newest)
@@ -345,7 +345,7 @@ def test_an_import_has_a_limit_of_links_and_the_next_one_goes_on(
     for _ in range(2):
         _send(client, tenant, span(link), span(link), span(link))
     _send(client, tenant, span(CHAT))
-    monkeypatch.setattr(span_imports, "_MOST_CARRIED", 1)
+    monkeypatch.setattr(span_imports, "MOST_CARRIED", 1)
     assert _close(connection, store, tenant) == []
     assert _close(connection, store, tenant) == []
     ((_, records),) = _close(connection, store, tenant)
