@@ -54,7 +54,8 @@ def _partial(answer: Any, kind: str) -> tuple[int, str]:
 
 def _stored(session: Session) -> list[dict[str, Any]]:
     rows = session.scalars(select(SpanBatch).order_by(SpanBatch.id)).all()
-    lines = [line for row in rows for line in zlib.decompress(row.lines).splitlines()]
+    packed = [row.lines for row in rows if row.lines]
+    lines = [line for each in packed for line in zlib.decompress(each).splitlines()]
     return [json.loads(line) for line in lines]
 
 
