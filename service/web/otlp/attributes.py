@@ -5,7 +5,6 @@ OpenInference, OpenLLMetry, the Vercel AI SDK, Sentry, Logfire, LiteLLM and Lang
 are in `fields.toml`, as of all other sources. Of several labels, the first that a span has counts.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -94,11 +93,8 @@ TEXTS: Final = (
 )
 # A span without any of these is no call.
 USAGE: Final = frozenset((*INPUT, *OUTPUT))
-# Numbers under other names that say what they count: a span with nothing but these is mentioned.
-COUNTS_TOKENS: Final = re.compile(
-    r"(?:input|output|prompt|completion|total|cached?|reasoning)[._]?token(?:s|_count|count)\Z",
-    re.I,
-)
+_TOKENS: Final = ("tokens", "token_count", "tokencount")
+_OF: Final = ("input", "output", "prompt", "completion", "total", "cached", "cache", "reasoning")
 
 SKIPPED, USED, COUNT, TEXT, CONTENT, OTHER = range(6)
 READ: Final[Mapping[str, int]] = {
@@ -106,3 +102,11 @@ READ: Final[Mapping[str, int]] = {
     **dict.fromkeys(MAX_TOKENS, COUNT),
     **dict.fromkeys(TEXTS, TEXT),
 }
+
+
+def counts_tokens(name: str) -> bool:
+    """Check for another name that says what it counts; a span with no other usage is mentioned."""
+    lower = name.lower()
+    if not lower.endswith(_TOKENS):
+        return False
+    return lower[: lower.rindex("token")].rstrip("._").endswith(_OF)

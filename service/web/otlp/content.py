@@ -119,15 +119,17 @@ _EVENT_BODY: Final = frozenset(
 _MAX_SKELETON: Final = 64 * 1024
 _MAX_MARK: Final = 100
 # What stands in place of a text: nothing, punctuation, such a word, or a few in brackets with one.
-_HIDDEN: Final = (
-    r"(?:redacted|filtered|masked|hidden|removed|omitted|scrubbed|stripped|anonymi[sz]ed|obfuscated"
-    r"|disabled|excluded|suppressed|not[ _-](?:captured|recorded))"
+_HIDDEN: Final = frozenset(
+    (
+        *("redacted", "filtered", "masked", "hidden", "removed", "omitted", "scrubbed", "stripped"),
+        *("anonymized", "anonymised", "obfuscated", "disabled", "excluded", "suppressed"),
+    )
 )
-_WORD: Final = rf"(?:{_HIDDEN}(?:[ _-]by[ _-][a-z0-9._-]{{1,40}}+)?)?+"
+_WORD: Final = rf"(?:(?:{'|'.join(sorted(_HIDDEN))})(?:[ _-]by[ _-][a-z0-9._-]{{1,40}}+)?)?+"
 _AROUND: Final = " \t\n*_.,#<>[](){}…•█\"'-"
 _OPEN, _CLOSE = frozenset("<[({*_"), frozenset(">])}*_")
 _IS_WORD: Final = re.compile(_WORD, re.IGNORECASE)
-_HAS_WORD: Final = re.compile(_HIDDEN, re.IGNORECASE)
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
 _MARK: Final = rf"[\s*_.#<>\[\](){{}}…•█-]{{0,4}}+(?i:{_WORD})[\s*_.#<>\[\](){{}}…•█-]{{0,4}}+"
 # JSON whose keys are these and whose texts are labels or marks. Nothing in it is tried twice.
 _KEY: Final = (
@@ -178,7 +180,7 @@ def _is_mark(value: str) -> bool:
     if text == "null" or _IS_WORD.fullmatch(text):
         return True
     is_enclosed = value[0] in _OPEN and value[-1] in _CLOSE and '"' not in text
-    return is_enclosed and _HAS_WORD.search(text) is not None
+    return is_enclosed and not _HIDDEN.isdisjoint(_BETWEEN_WORDS.split(text.lower()))
 
 
 def find_switch(scope: str) -> Switch | None:

@@ -143,7 +143,7 @@ def _pack(
         for span in links
         if _has_identity(span)
     )
-    counted = _find_counted(found, keys, between)
+    counted = _find_counted(found, keys, between, reading)
     counting = [records[at] for at in counted]
     around = [at for at, (span, _) in enumerate(found) if is_around_calls(span.values)]
     return Calls(
@@ -165,12 +165,13 @@ def _pack(
 
 
 def _find_counted(
-    found: Sequence[tuple[Span, StoredRecord]], keys: bytes, links: bytes
+    found: Sequence[tuple[Span, StoredRecord]], keys: bytes, links: bytes, reading: Reading
 ) -> set[int]:
     """Return the calls that count as far as this request says."""
     traces = {span.trace_id for span, _ in found}
     if len(traces) == len(found) and len({span.origin.scope for span, _ in found}) < 2:
         return set(range(len(found)))  # nothing to compare
+    reading.spend(SPAN_COST * len(found))
     return find_counted(read_keys(keys), links)
 
 

@@ -8,7 +8,6 @@ from service.errors import PayloadTooLargeError
 from service.web.otlp.attributes import (
     CONTENT,
     COPIES,
-    COUNTS_TOKENS,
     NAMESPACES,
     OTHER,
     READ,
@@ -16,6 +15,7 @@ from service.web.otlp.attributes import (
     TEXT,
     USAGE,
     USED,
+    counts_tokens,
 )
 from service.web.otlp.content import Switch, find_switch, published_name
 
@@ -36,6 +36,7 @@ _TOO_MANY: Final = "The request has too many spans or attributes: lower the expo
 _LONGEST_SHARED: Final = 256
 # Exporters send the same names in all spans; more than these are made up.
 _MOST_NAMES: Final = 1_000
+_MOST_SHOWN: Final = 20
 # Any other name could be a text.
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,79}")
 
@@ -90,6 +91,8 @@ class Reading:
         # What is done with an attribute, by its name.
         self.kinds: dict[str, int] = dict(READ)
         self._of_resource: frozenset[str] = frozenset()
+        # The scope of the last span with text.
+        self._scope, self._switch = "", find_switch("")
         self._left = MAX_COST
         if tag_attribute is not None and published_name(tag_attribute) is None:
             self.kinds[tag_attribute] = TEXT
@@ -101,7 +104,7 @@ class Reading:
         elif published_name(name) is not None:
             kind = CONTENT
         else:
-            kind = OTHER if COUNTS_TOKENS.search(name) else SKIPPED
+            kind = OTHER if counts_tokens(name) else SKIPPED
         if len(self.kinds) < _MOST_NAMES:
             self.kinds[name] = kind
         return kind
@@ -118,14 +121,16 @@ class Reading:
 
     def note_tokens(self, name: str, value: float) -> None:
         if value > 0:
-            self.other.add(name)
             self.is_noted = True
+            if len(self.other) < _MOST_SHOWN:
+                self.other.add(name)
 
     def note_unread(self, names: Iterable[str]) -> None:
         """Note a span whose tokens are all in attributes that we don't read, if it has any."""
         shown = {name if _NAME.fullmatch(name) else "*" for name in names}
         self.unread += bool(shown)
-        self.unread_names |= shown
+        if len(self.unread_names) < _MOST_SHOWN:
+            self.unread_names |= shown
 
     def begin_resource(self) -> None:
         """Hold the text of a resource's own attributes against each of its spans."""
@@ -136,9 +141,12 @@ class Reading:
         """Return a span of which something was noted; of one with text, only its place."""
         content = self.content | self._of_resource
         if content:
-            switch = find_switch(span.origin.scope)
+            if span.origin.scope != self._scope:
+                self._scope, self._switch = span.origin.scope, find_switch(span.origin.scope)
+            switch = self._switch
             count, names = self.rejected.setdefault(switch, (0, set()))
-            self.rejected[switch] = count + 1, names | content
+            names |= content
+            self.rejected[switch] = count + 1, names
             span = span._replace(values={}, usage={})
         elif USAGE.isdisjoint(span.usage) and COPIES.isdisjoint(span.values):
             self.note_unread(self.other)
