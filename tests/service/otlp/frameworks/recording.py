@@ -20,7 +20,7 @@ from service.web.otlp.attributes import CONTENT, READ
 from service.web.otlp.content import has_text, published_event_name
 from service.web.otlp.spans import Reading
 from tests.client.environments import ROOT, environment_python
-from tests.service.otlp.frameworks.stub import provider_stub
+from tests.service.otlp.frameworks.stub import CANARY, provider_stub
 from tests.service.otlp.recording import collector
 from tests.service.otlp.requests import START
 
@@ -61,6 +61,7 @@ _LANGSMITH: Final = {
 }
 # An array is a list of its texts; a label is no longer than this.
 _LONGEST_LABEL: Final = 60
+_OURS: Final = CANARY.partition("-")[0]
 _LABELS: Final = ("role", "type", "id", "name", "finish_reason", "tool_call_id", "call_id", "model")
 
 
@@ -263,7 +264,8 @@ def _replaced(value: Any, key: str = "") -> Any:
     if isinstance(value, list):
         return [_replaced(each) for each in value]
     if isinstance(value, str) and has_text(value):
-        return value if key in _LABELS and len(value) <= _LONGEST_LABEL else TEXT
+        is_label = key in _LABELS and len(value) <= _LONGEST_LABEL and _OURS not in value
+        return value if is_label else TEXT
     return value
 
 
