@@ -114,6 +114,9 @@ bench: $(DEV) ## Run the benchmarks against their limits
 stress: $(DEV) ## Run the reliability tests at full count; takes minutes
 	SCREENSHOTS=1 $(BIN)/python -m pytest -m stress -v -o console_output_style=times
 
+spans: $(DEV) ## Record the spans of real frameworks for the tests again; installs them first
+	$(BIN)/python -m tests.service.otlp.frameworks.recording
+
 # The service's lock file uses the same versions as the developers', so we ship what we test.
 lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the SBOM
 	for name in $(LOCKS); do \
@@ -141,7 +144,7 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	$(BIN)/uv pip compile --quiet requirements/deploy/traces.in --universal --python-version 3.11 \
 	  $(addsuffix .lock,$(addprefix --constraint requirements/,$(LOCKS))) --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements/deploy/traces.lock
-	for one in requirements/libraries/*/*.in; do \
+	for one in requirements/libraries/*/*.in requirements/otlp/*.in; do \
 	  $(BIN)/uv pip compile --quiet $$one --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
 	done

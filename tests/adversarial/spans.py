@@ -122,6 +122,16 @@ def _family(size: int, parent_of: Callable[[int, int], int], *, is_ring: bool = 
     return _request(b"".join(spans))
 
 
+def _orphans(size: int) -> bytes:
+    """Return agents, and in their time calls whose parents are missing, all of one trace."""
+    agent = _CALL + _attribute(b"gen_ai.operation.name", _text(b"invoke_agent"))
+    agents = size // 2 // len(_span(0, 0, agent))
+    calls = size // 2 // len(_span(0, 0, _CALL))
+    spans = [_span(number + 1, 60_000_000 + number, agent) for number in range(agents)]
+    spans += [_span(50_000_000 + number, 70_000_000 + number, _CALL) for number in range(calls)]
+    return _request(b"".join(spans))
+
+
 def _chain_of_calls(size: int) -> bytes:
     count = size // len(_span(0, 0, _CALL))
     return _request(b"".join(_span(number + 1, number, _CALL) for number in range(count)))
@@ -173,6 +183,9 @@ _SKELETONS: Final = {
     "an open text": b'["' + b"a" * 58_000,
     "digits": b"[" + b"9" * 58_000 + b"]",
     "open brackets": b"[" * 58_000,
+    "marks": b"[" + b'"[redacted-by-a]",' * 3_000 + b'""]',
+    "marks that go on": b"[" + b'"' + b"*" * 50_000 + b'"]',
+    "contents": b"[" + b'{"content":"[REDACTED]"},' * 2_200 + b"{}]",
 }
 
 _ADVISORS: Final = (
@@ -213,6 +226,22 @@ PROTOBUFS: Final[dict[str, Attack]] = {
         size, lambda number, length: number % length, is_ring=True
     ),
     "a chain of calls": _chain_of_calls,
+    "agents and calls without parents": _orphans,
+    **{
+        f"texts like {name}": _spans(_attribute(_CONTENT, _text(text)))
+        for name, text in (
+            ("a word", b"x"),
+            ("an open mark", b"[" + b"a" * 97 + b"]"),
+            ("a mark", b"[" + b"redacte" * 13 + b"redacted]"),
+            ("brackets", b"[" * 99),
+        )
+    },
+    "texts of a resource": lambda size: _request(
+        _filled(_span(1, 0), size), resource=field(1, _pair(_CONTENT, _text(b"x")))
+    ),
+    "texts of long scopes": lambda size: _filled(
+        _request(field(2, _attribute(_CONTENT, _text(b"x"))), field(1, b"s" * 3_000)), size
+    ),
     "calls of many parts": lambda size: _request(_filled(_span(1, 0, _CALL + _PARTS), size)),
     "calls within calls": lambda size: _request(
         _filled(_span(1, 0, _CALL + _attribute(b"gen_ai.usage.raw", _text(_ADVISORS))), size)
@@ -244,6 +273,7 @@ PROTOBUFS: Final[dict[str, Attack]] = {
     **_names(b"gen_ai.prompt.%07d"),
     **_names(b"gen_ai.usage.%07d"),
     **_names(b"gen_ai.prompt.%07d", _text(b"x")),
+    **_names(b"n.%07d.input_tokens", b"\x18\x05"),
     "a long name": lambda size: _request(field(2, _attribute(repeated(b"n", size)))),
     "a long name of content": lambda size: _request(
         field(2, _attribute(repeated(b"gen_ai.prompt.", size)))

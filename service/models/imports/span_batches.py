@@ -38,7 +38,7 @@ LEAST_AGE: Final = timedelta(seconds=10)
 MAX_CALLS: Final = 100_000
 MAX_LINKS: Final = 200_000
 # Keys and links of spans are kept so long, for spans that are sent again or end late.
-CARRIED_FOR: Final = timedelta(hours=1)
+CARRIED_FOR: Final = timedelta(hours=24)
 
 
 class SpanBatch(Base):

@@ -4,9 +4,11 @@ Each span of a call has a key of a fixed size, stored beside its record. Closing
 the keys of all its spans; the records themselves are not read again.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import accumulate
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -15,12 +17,21 @@ KEY: Final = Struct(">16s8s8sQQ8s8s8s")
 # Trace, span, parent: of a span that is no call, but may be between two calls.
 LINK: Final = Struct(">16s8s8s")
 NO_DIGEST: Final = bytes(8)
+NO_PARENT: Final = bytes(8)
+# The highest bit of a time is a flag. Of a start: an agent, or another span that says it is around
+# calls. Of an end: no call of its own, as an earlier import found.
+FLAG: Final = 1 << 63
+_TIME: Final = FLAG - 1
+_END_AT: Final = 16 + 8 + 8 + 8
 # What times of the same call differ by: clocks are read one after the other.
 _SLACK_NS: Final = 5_000_000
 # A log of a finished stream comes after it, and two traces of one response may only overlap.
 _LONG_SLACK_NS: Final = 1_000_000_000
 # Each scope is compared with all the others, and no program traces a call this often.
 _MOST_SCOPES: Final = 20
+
+# A span in its trace.
+Name = tuple[bytes, bytes]
 
 
 class Key(NamedTuple):
@@ -34,6 +45,12 @@ class Key(NamedTuple):
     scope: bytes
     response: bytes  # of the provider and the ID of its response
     counts: bytes  # of the service and the counts of tokens
+    is_agent: bool = False
+    is_left_out: bool = False
+
+    @property
+    def name(self) -> Name:
+        return self.trace_id, self.span_id
 
 
 def digest(text: str) -> bytes:
@@ -42,34 +59,138 @@ def digest(text: str) -> bytes:
 
 
 def read_keys(packed: bytes) -> list[Key]:
-    return [Key(*fields) for fields in KEY.iter_unpack(packed)]
+    return [
+        Key(
+            *(trace, span, parent, start & _TIME, end & _TIME, scope, response, counts),
+            is_agent=start >= FLAG,
+            is_left_out=end >= FLAG,
+        )
+        for trace, span, parent, start, end, scope, response, counts in KEY.iter_unpack(packed)
+    ]
+
+
+def leave_out(packed: bytes, places: Iterable[int]) -> bytes:
+    """Return keys of which those at some places are marked as no calls of their own."""
+    marked = bytearray(packed)
+    for place in places:
+        marked[place * KEY.size + _END_AT] |= 0x80
+    return bytes(marked)
 
 
 def find_counted(keys: Sequence[Key], links: bytes, carried: int = 0) -> set[int]:
     """Return the positions of the keys whose records count, one for each call.
 
-    The first `carried` keys were counted by an earlier import: they never count again, and neither
-    do repeats, wrappers and doubles of theirs.
+    The first `carried` keys are of an earlier import: they never count again, and neither do
+    repeats, wrappers and doubles of those that it counted, nor calls in them.
     """
-    first = {(key.trace_id, key.span_id): at for at, key in reversed(list(enumerate(keys)))}
-    wrappers = _find_wrappers([keys[at] for at in first.values()], links)
-    left = sorted(at for name, at in first.items() if at < carried or name not in wrappers)
+    first = {key.name: at for at, key in reversed(list(enumerate(keys)))}
+    family = _Family([keys[at] for at in first.values()], links)
+    wrappers = family.find_wrappers()
+    before = {at for at in first.values() if at < carried and not keys[at].is_left_out}
+    if before:
+        # The previous release did not mark those that it left out.
+        around = {(keys[at].trace_id, keys[at].parent_id) for at in before}
+        wrappers |= family.find_below({keys[at].name for at in before} - around)
+    left = sorted(
+        before | {at for name, at in first.items() if at >= carried and name not in wrappers}
+    )
     for of in (_response_of, _counts_of):
         left = _drop_doubles(keys, left, of, carried)
     return {at for at in left if at >= carried}
 
 
-def _find_wrappers(keys: Sequence[Key], links: bytes) -> set[tuple[bytes, bytes]]:
-    """Return the spans that have a call among their descendants."""
-    parents = {(trace, span): parent for trace, span, parent in LINK.iter_unpack(links)}
-    parents |= {(key.trace_id, key.span_id): key.parent_id for key in keys}
-    found: set[tuple[bytes, bytes]] = set()
-    for key in keys:
-        own, name = (key.trace_id, key.span_id), (key.trace_id, key.parent_id)
-        while name not in found and name in parents and name != own:
-            found.add(name)
-            name = (key.trace_id, parents[name])
-    return found
+class _Family:
+    """Which spans are around others, as far as their IDs say.
+
+    The spans between a wrapper and its calls may come later, or never. A call whose parents are not
+    all there is below the span that its trace begins with, and below each agent's span of its trace
+    that is around it in time.
+    """
+
+    def __init__(self, keys: Sequence[Key], links: bytes) -> None:
+        self._keys = keys
+        self._parents = {(trace, span): parent for trace, span, parent in LINK.iter_unpack(links)}
+        self._parents |= {key.name: key.parent_id for key in keys}
+        self._orphans: dict[bytes, list[Key]] = defaultdict(list)
+        self._agents: dict[bytes, list[Key]] = defaultdict(list)
+        tops: dict[Name, Name] = {}
+        for key in keys:
+            if self._climb(key.name, tops) not in self._parents:
+                self._orphans[key.trace_id].append(key)
+            if key.is_agent:
+                self._agents[key.trace_id].append(key)
+        roots: dict[bytes, list[Name]] = defaultdict(list)
+        for name, parent in self._parents.items():
+            if parent == NO_PARENT and name[0] in self._orphans:
+                roots[name[0]].append(name)
+        # A trace that begins twice has lost a span above both.
+        self._roots = {trace: names[0] for trace, names in roots.items() if len(names) == 1}
+
+    def _climb(self, name: Name, tops: dict[Name, Name]) -> Name:
+        """Return the last span above another whose ID is known: its parent is missing or none."""
+        passed = []
+        while name not in tops:
+            tops[name] = name  # a ring ends where it began
+            passed.append(name)
+            parent = self._parents.get(name)
+            if parent is None or parent == NO_PARENT:
+                break
+            name = name[0], parent
+        top = tops[name]
+        tops.update(dict.fromkeys(passed, top))
+        return top
+
+    def find_wrappers(self) -> set[Name]:
+        """Return the spans that have a call among their descendants."""
+        found: set[Name] = set()
+        for key in self._keys:
+            own, name = key.name, (key.trace_id, key.parent_id)
+            while name not in found and name in self._parents and name != own:
+                found.add(name)
+                name = (key.trace_id, self._parents[name])
+        found.update(self._roots.values())
+        for trace in self._agents.keys() & self._orphans.keys():
+            agents = self._agents[trace]
+            calls = sorted(
+                (each.start, each.end) for each in self._orphans[trace] if not each.is_agent
+            )
+            starts = [start for start, _ in calls]
+            # The earliest end of the calls from each one on.
+            ends = [*accumulate((end for _, end in reversed(calls)), min)][::-1]
+            for agent in agents:
+                at = bisect_left(starts, agent.start - _SLACK_NS)
+                if at < len(ends) and ends[at] <= agent.end + _SLACK_NS:
+                    found.add(agent.name)
+        return found
+
+    def find_below(self, above: set[Name]) -> set[Name]:
+        """Return the spans below some others."""
+        is_below = dict.fromkeys(above, True)
+        for key in self._keys:
+            passed, name = [], key.name
+            while name not in is_below:
+                is_below[name] = False  # a ring ends where it began
+                passed.append(name)
+                parent = self._parents.get(name)
+                if parent is None:
+                    break
+                name = name[0], parent
+            if is_below[name]:
+                is_below.update(dict.fromkeys(passed, True))
+        found = {name for name, is_it in is_below.items() if is_it} - above
+        for trace, orphans in self._orphans.items():
+            if self._roots.get(trace) in above:
+                found.update(each.name for each in orphans)
+            agents = sorted(
+                (each.start, each.end) for each in self._agents.get(trace, ()) if each.name in above
+            )
+            starts = [start for start, _ in agents]
+            ends = [*accumulate((end for _, end in agents), max)]
+            for each in orphans:
+                at = bisect_left(starts, each.start + _SLACK_NS + 1)
+                if at and not each.is_agent and each.end <= ends[at - 1] + _SLACK_NS:
+                    found.add(each.name)
+        return found - above
 
 
 def _response_of(key: Key) -> bytes:

@@ -24,11 +24,11 @@ from service.models.imports.span_batches import (
     list_accounts_due,
     take_batches,
 )
-from service.models.imports.span_keys import KEY, LINK, find_counted, read_keys
+from service.models.imports.span_keys import KEY, LINK, find_counted, leave_out, read_keys
 
 # A turn takes a second at most, so that the sweeper gets back to audits quickly.
 _ACCOUNTS_AT_ONCE: Final = 20
-_MOST_CARRIED: Final = 20_000
+MOST_CARRIED: Final = 20_000
 _FAILED_SECONDS: Final = 60.0
 # The pause of all imports after an outage, which doubles while it lasts.
 _FIRST_PAUSE_SECONDS: Final = 2.0
@@ -96,8 +96,7 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     keys = read_keys(b"".join([*packed, *(row.keys for row in sent)]))
     links = b"".join(row.links for row in batches)
     counted = find_counted(keys, links, carried)
-    recent = [*packed, *(row.keys for row in sent if row.is_recent)]
-    _carry(connection, account_id, recent, links)
+    _carry(connection, account_id, _recent_keys(batches, counted, carried), links)
     lines = _lines_of(sent, counted, carried)
     audits = [_store(blobs, account_id, client, own) for client, own in lines.items()]
     if audits:
@@ -105,6 +104,19 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     calls = sum(map(len, lines.values()))
     _log.info("spans_imported", batches=len(sent), spans=len(keys) - carried, calls=calls)
     return [audit["id"] for audit in audits]
+
+
+def _recent_keys(batches: Sequence[Any], counted: set[int], carried: int) -> bytes:
+    """Return the keys to keep, of which those that don't count are marked."""
+    packed = b"".join(row.keys for row in batches if not row.calls)
+    at, recent = carried, [packed]
+    for row in batches:
+        if row.calls:
+            if row.is_recent:
+                places = (n for n in range(row.calls) if at + n not in counted)
+                recent.append(leave_out(row.keys, places))
+            at += row.calls
+    return b"".join(recent)
 
 
 def _lines_of(
@@ -141,8 +153,8 @@ def _store(
     }
 
 
-def _carry(connection: Connection, account_id: str, packed: Sequence[bytes], links: bytes) -> None:
+def _carry(connection: Connection, account_id: str, keys: bytes, links: bytes) -> None:
     """Keep the newest keys, so that a span that is sent again later counts once."""
-    keys = b"".join(packed)[-_MOST_CARRIED * KEY.size :]
+    keys = keys[-MOST_CARRIED * KEY.size :]
     if keys or links:
-        carry_keys(connection, account_id, keys, links[-_MOST_CARRIED * LINK.size :])
+        carry_keys(connection, account_id, keys, links[-MOST_CARRIED * LINK.size :])

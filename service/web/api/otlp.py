@@ -1,6 +1,6 @@
 """POST /otlp/v1/traces, /logs and /metrics: what OpenTelemetry's exporters send."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from flask import Response, request
@@ -30,21 +30,10 @@ from service.web.openapi.otlp_documents import (
     request_body,
     response,
 )
+from service.web.otlp.answers import describe
 from service.web.otlp.requests import READERS, Calls, is_label_attribute, read_request
 
 TAG_HEADER: Final = TAG_ATTRIBUTE["name"]
-_REJECTED: Final = (
-    "Spans without a model, trace ID or span ID, or with values beyond the limits of a record,"
-    " were rejected."
-)
-_ASSUMED: Final = (
-    "We don't know whether the input tokens of some spans include the cached ones. We assume that"
-    " they do, unless a span has more cached than input tokens."
-)
-_UNKNOWN: Final = (
-    "Some spans have usage attributes that we don't know{}. Their cost may be too low."
-)
-_SHOWN: Final = 5
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
 _UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
@@ -107,12 +96,8 @@ def traces() -> Response:
     calls = read_request(bytes(plain_body()), reader, _tag_attribute())
     if calls.calls or calls.links:
         _store(calls)
-    warnings = (
-        _REJECTED if calls.rejected else "",
-        _ASSUMED if calls.assumed else "",
-        _UNKNOWN.format(_shown(calls.unknown)) if calls.unknown else "",
-    )
-    return accepted_response(calls.rejected, " ".join(filter(None, warnings)))
+    with_text = sum(count for count, _ in calls.texts.values())
+    return accepted_response(with_text + calls.rejected, " ".join(describe(calls)))
 
 
 @_documented("Logs", "rejectedLogRecords", "Not used.", UNREAD_ERRORS)
@@ -127,13 +112,6 @@ def logs() -> Response:
 def metrics() -> Response:
     """Accept metrics without using them."""
     return accepted_response(message=_UNUSED.format("Metrics"))
-
-
-def _shown(unknown: Sequence[str]) -> str:
-    """Return the names that are names: any other could be a text."""
-    names = [name for name in unknown if "*" not in name]
-    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-    return f": {', '.join(names[:_SHOWN])}{more}" if names else ""
 
 
 def _tag_attribute() -> str | None:

@@ -26,16 +26,23 @@ UNCACHED: Final = named("uncached")
 REASONING: Final = named("output_reasoning_tokens")
 # A compaction is no part of the other counts.
 COMPACTION: Final = "anthropic.usage.compaction."
-# Usage inside a text: LiteLLM's and Logfire's copies of what the provider answered, and Langfuse's.
-RAW_USAGE: Final = ("gen_ai.usage.raw", "metadata.usage_object")
+# Usage inside a text: copies of what the provider answered by LiteLLM, Logfire and LangChain, and
+# Langfuse's.
+RAW_USAGE: Final = (
+    "gen_ai.usage.raw",
+    "metadata.usage_object",
+    "langsmith.metadata.usage_metadata",
+)
 LANGFUSE_USAGE: Final = ("langfuse.observation.usage_details",)
 LANGFUSE_COST: Final = ("langfuse.observation.cost_details",)
 COPIES: Final = frozenset((*RAW_USAGE, *LANGFUSE_USAGE))
+# pydantic-ai's sums over the calls of an agent, under the names of a call's.
+SUMS: Final = "gen_ai.aggregated_usage."
 LANGFUSE_PARTS: Final = "langfuse.observation.usage_details."
 # Any other number below these counts something that we don't know.
 NAMESPACES: Final = (
     *("gen_ai.usage.", "llm.token_count.", "llm.usage.", "ai.usage.", "anthropic.usage."),
-    LANGFUSE_PARTS,
+    *(LANGFUSE_PARTS, SUMS),
 )
 MAX_TOKENS: Final = (
     "gen_ai.request.max_tokens",
@@ -63,6 +70,7 @@ MODEL: Final = (
     "ai.model.id",
     "ai.model_id",
     "langfuse.observation.model.name",
+    "model_name",  # of an agent of pydantic-ai
 )
 RESPONSE_ID: Final = ("gen_ai.response.id", "ai.response.id")
 OPERATION: Final = ("gen_ai.operation.name",)
@@ -85,10 +93,20 @@ TEXTS: Final = (
 )
 # A span without any of these is no call.
 USAGE: Final = frozenset((*INPUT, *OUTPUT))
+_TOKENS: Final = ("tokens", "token_count", "tokencount")
+_OF: Final = ("input", "output", "prompt", "completion", "total", "cached", "cache", "reasoning")
 
-SKIPPED, USED, COUNT, TEXT, CONTENT = range(5)
+SKIPPED, USED, COUNT, TEXT, CONTENT, OTHER = range(6)
 READ: Final[Mapping[str, int]] = {
     **dict.fromkeys(COUNTS, USED),
     **dict.fromkeys(MAX_TOKENS, COUNT),
     **dict.fromkeys(TEXTS, TEXT),
 }
+
+
+def counts_tokens(name: str) -> bool:
+    """Check for another name that says what it counts; a span with no other usage is mentioned."""
+    lower = name.lower()
+    if not lower.endswith(_TOKENS):
+        return False
+    return lower[: lower.rindex("token")].rstrip("._").endswith(_OF)

@@ -28,6 +28,7 @@ class Rule(NamedTuple):
 
 _BEDROCK: Final = "its `span_utils.py`: `inputTokens` of Converse, with what was cached beside it"
 _JAVASCRIPT: Final = "its `index.js`, 0.27: `input_tokens` as Anthropic answers them"
+_SHAPE: Final = "its spans of a recorded exchange, in tests/service/otlp/frameworks"
 _RECORDED: Final = "its export of a recorded exchange, in tests/service/otlp/exports"
 # Providers whose own input tokens include the cached ones; instrumentations pass them on.
 INCLUSIVE_PROVIDERS: Final = frozenset(
@@ -38,10 +39,12 @@ RULES: Final = (
     Rule("com.anthropic.sdk.python", (2, 12), Input.ALL, _RECORDED),
     Rule("opentelemetry.instrumentation.anthropic", (0, 62), Input.ALL, _RECORDED),
     Rule("openinference.instrumentation.anthropic", (3, 1), Input.ALL, _RECORDED),
+    Rule("openinference.instrumentation.claude_agent_sdk", (0, 1, 22), Input.ALL, _SHAPE),
     Rule("openinference.instrumentation.langchain", (0, 1, 80), Input.ALL, _RECORDED),
     Rule("pydantic-ai", (2, 68), Input.ALL, _RECORDED),
     Rule("logfire.anthropic", (5, 2), Input.ALL, _RECORDED),
     Rule("litellm", (), Input.ALL, _RECORDED),
+    Rule("strands.telemetry.tracer", (), Input.ALL, _SHAPE),
     Rule("opentelemetry.instrumentation.bedrock", (), Input.UNCACHED, _BEDROCK),
     Rule("@traceloop/instrumentation-anthropic", (), Input.UNCACHED, _JAVASCRIPT),
     Rule("openlit.instrumentation.anthropic", (), Input.UNCACHED, _RECORDED),

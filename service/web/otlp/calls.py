@@ -80,15 +80,20 @@ _ADDED: Final = ("input_tokens", "output_tokens")  # of a compaction
 def read_usage(
     span: Span, provider: str, spend: Callable[[int], object] = int
 ) -> list[Reading] | None:
-    """Return the calls that a span's usage is; None if it has no usage of its own.
+    """Return the calls that a span's usage is; None if it has no usage.
 
-    Sums over the calls inside an agent are none. The list is empty if the usage can't be read.
-    `spend` gets what it costs to read, before it is read.
+    That of a span around calls is one of them, in case that nothing inside it has any. The list is
+    empty if the usage can't be read. `spend` gets what it costs to read, before it is read.
     """
     values, usage = span.values, span.usage
+    if values.get(names.OPERATION[0]) == "invoke_agent":
+        sums = _cut(usage, names.SUMS)
+        if sums:
+            usage = {f"gen_ai.usage.{name}": sums[name] for name in sums}
+            span = span._replace(usage=usage)
     has_counts = not names.USAGE.isdisjoint(usage)
     if has_counts and names.COPIES.isdisjoint(values):
-        return None if _is_wrapper(values) else _read_attributes(span, provider, spend)
+        return _read_attributes(span, provider, spend)
     spend(sum(len(str(values[name])) for name in names.COPIES.intersection(values)) // _CHARACTERS)
     copies = {name: _read_copy(values[name]) for name in names.COPIES.intersection(values)}
     unread = [name for name, copy in copies.items() if copy is None]
@@ -98,7 +103,7 @@ def read_usage(
     )
     if not has_counts:
         noted = noted or _cut(usage, names.LANGFUSE_PARTS)
-    if _is_wrapper(values) or not (has_counts or copied or noted or unread):
+    if not (has_counts or copied or noted or unread):
         return None
     readings = _read_attributes(span, provider, spend) if usage else []
     _replace(readings, copied, noted, provider, first(values, names.MODEL))
@@ -158,8 +163,8 @@ def read_call(
     )
 
 
-def _is_wrapper(values: Mapping[str, Value]) -> bool:
-    """Check for a span around calls, whose usage is theirs."""
+def is_around_calls(values: Mapping[str, Value]) -> bool:
+    """Check for a span that says it is around calls, whose usage is theirs."""
     if values.get(names.OPERATION[0]) in _WRAPPERS:
         return True
     if values.get(names.SPAN_KIND[0]) in _WRAPPER_KINDS:

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
-from service.web.otlp.attributes import COPIES, COUNT, SKIPPED, TEXT, USED
+from service.web.otlp.attributes import CONTENT, COPIES, COUNT, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
@@ -133,6 +133,7 @@ def _read_resource(text: msgspec.Raw, reading: Reading) -> Iterator[Span]:
     values: dict[str, Value] = {}
     if resource is not None:
         _read_attributes(resource.attributes, values, {}, reading)
+    reading.begin_resource()
     for each in resource_spans.scope_spans or ():
         reading.spend(SPAN_COST)
         scope_spans = _SCOPE_SPANS.decode(each)
@@ -159,15 +160,16 @@ def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
         for attribute in event.attributes or ():
             name = published_event_name(event.name, attribute.key)
             if name is not None and _holds_text(attribute.value, reading):
-                reading.content.add(name)
+                reading.note_text(name)
     span_id, parent_id = _read_id(span.span_id), _read_id(span.parent_span_id)
-    if not values and not usage:
+    if not (values or usage or reading.is_noted):
         reading.parents[span_id] = parent_id
         return
     is_error = span.status is not None and span.status.code in (ERROR, "STATUS_CODE_ERROR")
     start, end = _read_time(span.start_time_unix_nano), _read_time(span.end_time_unix_nano)
     trace_id = _read_id(span.trace_id)
-    yield Span(origin, trace_id, span_id, parent_id, start, end, is_error, values, usage)
+    read = Span(origin, trace_id, span_id, parent_id, start, end, is_error, values, usage)
+    yield reading.finish(read) if reading.is_noted else read
 
 
 def _read_attributes(
@@ -191,8 +193,11 @@ def _read_attributes(
         elif kind == TEXT:
             is_copy = not value.string_value and name in COPIES and _has_number(value, reading)
             values[name] = NO_COPY if is_copy else value.string_value or ""
-        elif _holds_text(value, reading):
-            reading.content.add(published_name(name) or name)
+        elif kind == CONTENT:
+            if _holds_text(value, reading):
+                reading.note_text(published_name(name) or name)
+        else:
+            reading.note_tokens(name, _read_used(value, reading))
 
 
 def _read_used(value: _Any, reading: Reading) -> float:

@@ -9,7 +9,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 
 from service.web.otlp import wire
-from service.web.otlp.attributes import COPIES, COUNT, NAMESPACES, SKIPPED, TEXT, USED
+from service.web.otlp.attributes import CONTENT, COPIES, COUNT, NAMESPACES, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
@@ -58,6 +58,7 @@ def _read_resource(message: memoryview, reading: Reading) -> Iterator[Span]:
     for number, part, _ in parts:
         if number == wire.RESOURCE and len(part) <= wire.LARGE:
             _read_attributes(Resource.FromString(bytes(part)).attributes, values, {}, reading)
+    reading.begin_resource()
     for number, part, _ in parts:
         if number == wire.SCOPE_SPANS:
             yield from _read_scope(part, values, reading)
@@ -84,8 +85,8 @@ def _read_scope(
                 _read_event(event.name, event.attributes, reading)
         else:
             span = _read_large(part, values, usage, reading)
-        if values or usage:
-            yield Span(
+        if values or usage or reading.is_noted:
+            read = Span(
                 origin,
                 span.trace_id,
                 span.span_id,
@@ -96,6 +97,7 @@ def _read_scope(
                 values,
                 usage,
             )
+            yield reading.finish(read) if reading.is_noted else read
         else:
             reading.parents[span.span_id] = span.parent_span_id
 
@@ -123,8 +125,12 @@ def _read_attributes(
             values[name] = value.int_value or value.double_value or value.string_value or 0
         elif kind == TEXT:
             values[name] = value.string_value or _read_empty(name, value, reading)
-        elif _holds_text(value, reading):
-            reading.content.add(published_name(name) or name)
+        elif kind == CONTENT:
+            if _holds_text(value, reading):
+                reading.note_text(published_name(name) or name)
+        else:
+            number = value.int_value or value.double_value or _read_used(value, reading)
+            reading.note_tokens(name, number)
 
 
 def _read_used(value: AnyValue, reading: Reading) -> float:
@@ -171,7 +177,7 @@ def _read_event(event: str, attributes: Sequence[KeyValue], reading: Reading) ->
     for attribute in attributes:
         name = published_event_name(event, attribute.key)
         if name is not None and _holds_text(attribute.value, reading):
-            reading.content.add(name)
+            reading.note_text(name)
 
 
 def _read_large(
@@ -215,7 +221,7 @@ def _check_name(
             key = _decode_name(own)
             name = published_event_name(event, key)
             if name is not None:
-                reading.content.add(name)
+                reading.note_text(name)
             elif key.startswith(NAMESPACES):
                 usage[key] = NOT_READ
 

@@ -1,22 +1,30 @@
 """A trace request as rows to store: the records of its calls, and the keys of their spans."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from detectors.contract import StoredRecord
 from detectors.formats import encode_records
-from service.models.imports.span_keys import KEY, LINK, NO_DIGEST, digest
+from service.models.imports.span_keys import (
+    FLAG,
+    KEY,
+    LINK,
+    NO_DIGEST,
+    NO_PARENT,
+    digest,
+    find_counted,
+    read_keys,
+)
 from service.web.otlp import json_spans
 from service.web.otlp.attributes import RESPONSE_ID, SERVICE
-from service.web.otlp.calls import read_call, read_provider, read_usage
-from service.web.otlp.content import published_event_name
+from service.web.otlp.calls import is_around_calls, read_call, read_provider, read_usage
+from service.web.otlp.content import Switch, published_event_name
 from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, Span, first
 
 _LEVEL: Final = 1
 MAX_ATTRIBUTE_NAME: Final = 100
-_NO_PARENT: Final = bytes(SPAN_BYTES)
 
 Reader = Callable[[bytes, Reading], Iterator[Span]]
 
@@ -36,7 +44,7 @@ READERS: Final[Mapping[str, Reader]] = {
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of a request, ready to be stored.
+    """The calls of a request, ready to be stored, and what is to be said of its other spans.
 
     `rejected` spans have values beyond the limits of a record; for `assumed` calls nobody says
     whether their input includes the cached tokens. `unknown` has the names of the numbers in their
@@ -51,6 +59,13 @@ class Calls:
     lines: bytes  # compressed
     keys: bytes
     links: bytes
+    # Spans with text, by what turns it off: how many, and the names of their attributes.
+    texts: Mapping[Switch | None, tuple[int, set[str]]]
+    repeated: int  # calls whose usage other spans of the request repeat, and their repeats
+    agents: int  # spans around calls, none of which are in the request
+    unnamed: int  # spans around calls that name no model
+    unread: int  # spans with no tokens that we read, but others
+    unread_names: set[str]
 
 
 def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) -> Calls:
@@ -60,26 +75,27 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
     ------
     BadRequestError
         The body can't be decoded.
-    InvalidRequestError
-        An attribute holds text: nothing of the request is used.
     PayloadTooLargeError
         The request has too many spans or attributes.
     """
     reading = Reading(tag_attribute)
-    spans = list(read(body, reading))
-    reading.check()
-    found, links, rejected = [], [], 0
-    for span in spans:
+    found, links, rejected, unnamed = [], [], 0, 0
+    for span in read(body, reading):
         provider = read_provider(span)
         usage = read_usage(span, provider, reading.spend)
         if usage is None:
             links.append(span)
+            reading.note_unread(name for name, count in span.usage.items() if count > 0)
             continue
         record = None
         if usage and _has_identity(span):
             record = read_call(span, provider, usage[0], 0, tag_attribute)
         if record is None:
-            rejected += 1
+            if is_around_calls(span.values):
+                links.append(span)
+                unnamed += 1
+            else:
+                rejected += 1
             continue
         found.append((span, record))
         for place, each in enumerate(usage[1:], 1):
@@ -87,7 +103,7 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
             other = read_call(span, provider, each, place, tag_attribute)
             if other is not None:
                 found.append((_place(span, place), other))
-    return _pack(found, links, reading.parents, rejected)
+    return _pack(found, links, reading, rejected, unnamed)
 
 
 def is_label_attribute(name: str) -> bool:
@@ -110,27 +126,48 @@ def _place(span: Span, place: int) -> Span:
 def _pack(
     found: list[tuple[Span, StoredRecord]],
     links: Iterable[Span],
-    parents: dict[bytes, bytes],
+    reading: Reading,
     rejected: int,
+    unnamed: int,
 ) -> Calls:
     records = [record for _, record in found]
     environments = {record.environment for record in records}
-    keys = b"".join(_key(span, record, parents) for span, record in found)
+    keys = b"".join(_key(span, record, reading.parents) for span, record in found)
     between = b"".join(
-        LINK.pack(span.trace_id, span.span_id, _climb(span.parent_id, parents))
+        LINK.pack(span.trace_id, span.span_id, _climb(span.parent_id, reading.parents))
         for span in links
         if _has_identity(span)
     )
+    counted = _find_counted(found, keys, between, reading)
+    counting = [records[at] for at in counted]
+    around = [at for at, (span, _) in enumerate(found) if is_around_calls(span.values)]
     return Calls(
         calls=len(records),
         rejected=rejected,
-        assumed=sum(record.input_assumed is not None for record in records),
-        unknown=_unknown(records),
+        assumed=sum(record.input_assumed is not None for record in counting),
+        unknown=_unknown(counting),
         environment=environments.pop() if len(environments) == 1 else None,
         lines=zlib.compress(encode_records(records), _LEVEL) if records else b"",
         keys=keys,
         links=between,
+        texts=reading.rejected,
+        repeated=len(records) - len(counted),
+        agents=len(counted.intersection(around)),
+        unnamed=unnamed,
+        unread=reading.unread,
+        unread_names=reading.unread_names,
     )
+
+
+def _find_counted(
+    found: Sequence[tuple[Span, StoredRecord]], keys: bytes, links: bytes, reading: Reading
+) -> set[int]:
+    """Return the calls that count as far as this request says."""
+    traces = {span.trace_id for span, _ in found}
+    if len(traces) == len(found) and len({span.origin.scope for span, _ in found}) < 2:
+        return set(range(len(found)))  # nothing to compare
+    reading.spend(SPAN_COST * len(found))
+    return find_counted(read_keys(keys), links)
 
 
 def _unknown(records: Iterable[StoredRecord]) -> list[str]:
@@ -146,8 +183,8 @@ def _key(span: Span, record: StoredRecord, parents: dict[bytes, bytes]) -> bytes
         span.trace_id,
         span.span_id,
         _climb(span.parent_id, parents),
-        span.start,
-        max(span.start, span.end),
+        span.start | (FLAG if is_around_calls(span.values) else 0),
+        min(max(span.start, span.end), FLAG - 1),
         digest(span.origin.scope),
         digest(f"{record.provider}\0{response}") if response else NO_DIGEST,
         digest(counts),
@@ -164,4 +201,4 @@ def _climb(parent_id: bytes, parents: dict[bytes, bytes]) -> bytes:
         passed.append(parent_id)
         parent_id = parents.pop(parent_id)  # a ring ends where it began
     parents.update(dict.fromkeys(passed, parent_id))
-    return parent_id if len(parent_id) == SPAN_BYTES else _NO_PARENT
+    return parent_id if len(parent_id) == SPAN_BYTES else NO_PARENT

@@ -4,9 +4,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from service.errors import InvalidRequestError, PayloadTooLargeError
-from service.web.otlp.attributes import CONTENT, NAMESPACES, READ, SKIPPED, TEXT, USED
-from service.web.otlp.content import describe, published_name
+from service.errors import PayloadTooLargeError
+from service.web.otlp.attributes import (
+    CONTENT,
+    COPIES,
+    NAMESPACES,
+    OTHER,
+    READ,
+    SKIPPED,
+    TEXT,
+    USAGE,
+    USED,
+    counts_tokens,
+)
+from service.web.otlp.content import Switch, find_switch, published_name
 
 _MOST: Final = 10**15  # larger numbers count nothing
 _MOST_DIGITS: Final = 19  # of an int64
@@ -29,6 +40,9 @@ _TOO_MANY: Final = "The request has too many spans or attributes: lower the expo
 _LONGEST_SHARED: Final = 256
 # Exporters send the same names in all spans; more than these are made up.
 _MOST_NAMES: Final = 1_000
+_MOST_SHOWN: Final = 20
+# Any other name could be a text.
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,79}")
 
 Value = int | float | str
 
@@ -68,11 +82,21 @@ class Reading:
     """What is known of a request while its spans are read. Nothing of it outlives the request."""
 
     def __init__(self, tag_attribute: str | None = None) -> None:
-        self.content: set[str] = set()  # names in the rules of attributes with text
+        # Whether anything below was noted of the span that is being read.
+        self.is_noted = False
+        self.content: set[str] = set()  # published names of its attributes with text
+        self.other: set[str] = set()  # names of its counts of tokens that we don't read
+        # The spans with text, by what turns it off: how many, and their published names.
+        self.rejected: dict[Switch | None, tuple[int, set[str]]] = {}
+        # The spans with tokens only in attributes that we don't read, and their names.
+        self.unread, self.unread_names = 0, set[str]()
         # The parent of each span without attributes that are read.
         self.parents: dict[bytes, bytes] = {}
         # What is done with an attribute, by its name.
         self.kinds: dict[str, int] = dict(READ)
+        self._of_resource: frozenset[str] = frozenset()
+        # The scope of the last span with text.
+        self._scope, self._switch = "", find_switch("")
         self._left = MAX_COST
         if tag_attribute is not None and published_name(tag_attribute) is None:
             self.kinds[tag_attribute] = TEXT
@@ -81,8 +105,10 @@ class Reading:
         """Return what is done with a name that is not in `kinds` yet."""
         if name.startswith(NAMESPACES):
             kind = USED
+        elif published_name(name) is not None:
+            kind = CONTENT
         else:
-            kind = SKIPPED if published_name(name) is None else CONTENT
+            kind = OTHER if counts_tokens(name) else SKIPPED
         if len(self.kinds) < _MOST_NAMES:
             self.kinds[name] = kind
         return kind
@@ -93,10 +119,43 @@ class Reading:
         if self._left < 0:
             raise too_many_spans()
 
-    def check(self) -> None:
-        """Raise `InvalidRequestError` if any attribute holds text."""
-        if self.content:
-            raise InvalidRequestError(describe(self.content))
+    def note_text(self, name: str) -> None:
+        self.content.add(name)
+        self.is_noted = True
+
+    def note_tokens(self, name: str, value: float) -> None:
+        if value > 0:
+            self.is_noted = True
+            if len(self.other) < _MOST_SHOWN:
+                self.other.add(name)
+
+    def note_unread(self, names: Iterable[str]) -> None:
+        """Note a span whose tokens are all in attributes that we don't read, if it has any."""
+        shown = {name if _NAME.fullmatch(name) else "*" for name in names}
+        self.unread += bool(shown)
+        if len(self.unread_names) < _MOST_SHOWN:
+            self.unread_names |= shown
+
+    def begin_resource(self) -> None:
+        """Hold the text of a resource's own attributes against each of its spans."""
+        self._of_resource, self.content, self.other = frozenset(self.content), set(), set()
+        self.is_noted = bool(self._of_resource)
+
+    def finish(self, span: Span) -> Span:
+        """Return a span of which something was noted; of one with text, only its place."""
+        content = self.content | self._of_resource
+        if content:
+            if span.origin.scope != self._scope:
+                self._scope, self._switch = span.origin.scope, find_switch(span.origin.scope)
+            switch = self._switch
+            count, names = self.rejected.setdefault(switch, (0, set()))
+            names |= content
+            self.rejected[switch] = count + 1, names
+            span = span._replace(values={}, usage={})
+        elif USAGE.isdisjoint(span.usage) and COPIES.isdisjoint(span.values):
+            self.note_unread(self.other)
+        self.content, self.other, self.is_noted = set(), set(), bool(self._of_resource)
+        return span
 
 
 def too_many_spans() -> PayloadTooLargeError:

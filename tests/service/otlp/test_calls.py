@@ -1,14 +1,16 @@
 """A span as a record: every dialect, what input tokens are, labels, and what is no call."""
 
+import zlib
 from collections.abc import Callable
-from contextlib import nullcontext as _nothing
 from typing import Any
 
 import pytest
 
-from service.errors import BadRequestError, InvalidRequestError, PayloadTooLargeError
+from service.errors import BadRequestError, PayloadTooLargeError
 from service.web.otlp import json_spans, spans
+from service.web.otlp.answers import describe
 from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
+from service.web.otlp.content import has_text
 from service.web.otlp.spans import SPAN_COST
 from tests.adversarial.spans import field
 from tests.service.otlp.requests import (
@@ -220,11 +222,134 @@ def test_audio_and_images_are_parts_of_their_totals() -> None:
         {"ai.operationId": "ai.streamObject"},
     ],
 )
-def test_sums_over_several_calls_are_no_calls(attributes: dict[str, str]) -> None:
-    calls = read(as_protobuf(document(span({**CHAT, **attributes}))))
-    assert (calls.calls, calls.rejected) == (0, 0)
+def test_sums_over_several_calls_count_only_where_no_call_inside_does(
+    attributes: dict[str, str],
+) -> None:
+    agent = span({**CHAT, "gen_ai.usage.input_tokens": 2_400, **attributes})
+    inside = [span(CHAT, traceId=agent["traceId"], parentSpanId=agent["spanId"]) for _ in range(2)]
+    alone = read(as_protobuf(document(agent)))
+    assert [each["prompt_tokens"] for each in records_of(alone)] == [2_400]
+    assert list(describe(alone)) == [
+        "The usage of 1 span around calls counts only if no call inside has any."
+    ]
+    whole = read(as_protobuf(document(*inside, agent)))
+    assert [each["prompt_tokens"] for each in records_of(whole)] == [1_200, 1_200]
+    assert list(describe(whole)) == [
+        "The usage of 1 span doesn't count: other spans of the same calls have it."
+    ]
+
+
+def test_the_last_part_of_the_ai_sdks_names_is_a_call() -> None:
     for leaf in ("ai.generateText.doGenerate", "ai.embed.doEmbed"):
-        assert _record({**CHAT, "ai.operationId": leaf})
+        calls = read(as_protobuf(document(span({**CHAT, "ai.operationId": leaf}))))
+        assert (calls.calls, list(describe(calls))) == (1, [])
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+def test_usage_that_does_not_count_is_always_named(kind: str) -> None:
+    encode = {PROTOBUF: as_protobuf, JSON: as_json}[kind]
+
+    def said(attributes: dict[str, Any], calls: int = 0) -> str:
+        found = read(encode(document(span(attributes))), kind)
+        assert found.calls == calls
+        return " ".join(describe(found))
+
+    assert "attributes that we don't read: gen_ai.usage.total_tokens was not" in said(
+        {"gen_ai.usage.total_tokens": 9, "gen_ai.request.model": "m"}
+    )
+    assert "that we don't read: acme.promptTokens, acme.total_token_count was not" in said(
+        {"acme.promptTokens": 9, "acme.total_token_count": 4.0, "acme.text": "canary"}
+    )
+    assert said({"Dear canary tokens": 9, "dear canary, input_tokens": 5}) == (
+        "1 span with tokens only in attributes that we don't read was not counted."
+    )
+    agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 9}
+    assert "around calls doesn't count: no model is named" in said(agent)
+    assert "without a model" in said({"gen_ai.usage.input_tokens": 9})
+    # Of a call that counts, of no size, or of another kind.
+    assert said({**CHAT, "acme.promptTokens": 9}, calls=1) == ""
+    assert said({"acme.promptTokens": 0, "auth.tokens": 5, "acme.max_tokens": 5}) == ""
+
+
+def test_pydantic_ais_sums_are_those_of_an_agent() -> None:
+    sums = {"gen_ai.operation.name": "invoke_agent", "model_name": "gpt-5.4"}
+    usage = {"input_tokens": 2_000, "output_tokens": 100, "cache_read.input_tokens": 1_200}
+    sums |= {f"gen_ai.aggregated_usage.{name}": count for name, count in usage.items()}
+    record = _record(sums)
+    assert (record["prompt_tokens"], record["cached_tokens"]) == (2_000, 1_200)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_text"),
+    [
+        ("[REDACTED]", False),
+        ("<redacted>", False),
+        ("***", False),
+        ("redacted-by-litellm", False),
+        ("[Filtered]", False),
+        ("<fully masked due to failed mask function>", False),
+        ("[Scrubbed due to 'password']", False),
+        ('"[REDACTED]"', False),
+        ('[{"role":"user","content":"[REDACTED]"}]', False),
+        ('[{"role":"user","content":""},{"role":"assistant","content":null}]', False),
+        ('[{"role":"user","content":[{"type":"text","text":"***"}]}]', False),
+        ('[{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"add"}}]}]', False),
+        ('{"messages":[]}', False),
+        ('[{"role":"user","content":"hello"}]', True),
+        ('[{"role":"user","content":["hello"]}]', True),
+        ('[{"role":"user","content":"[REDACTED] and the rest"}]', True),
+        ("[REDACTED] and the rest", True),
+        ("Is my address redacted?", True),
+        ("?", True),
+        ("\N{THUMBS UP SIGN}", True),
+        ("x", True),
+        ('[{"role":"user","content":7}]', True),
+    ],
+)
+def test_marks_of_redaction_are_no_text(value: str, is_text: bool) -> None:
+    assert has_text(value) is is_text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("gen_ai.tool.definitions", "gen_ai.tool.description", "llm.tools.0.tool.json_schema"),
+        *("llm.request.functions.0.parameters", "ai.prompt.tools", "ai.prompt.toolChoice"),
+        *("ai.schema", "gen_ai.request.available_tools", "llm.input_messages.0.message.role"),
+    ],
+)
+def test_what_is_nobodys_prompt_is_dropped_unread(name: str) -> None:
+    definitions = '[{"type":"function","name":"add","description":"Add the canary numbers."}]'
+    calls = read(as_protobuf(document(span({**CHAT, name: definitions}))))
+    assert (calls.calls, list(describe(calls))) == (1, [])
+    assert b"canary" not in zlib.decompress(calls.lines)
+
+
+def test_text_costs_its_span_and_no_other() -> None:
+    """The call of an agent whose text is rejected leaves the usage to the agent's own span."""
+    agent = span({**CHAT, "gen_ai.operation.name": "invoke_agent"})
+    below = {"traceId": agent["traceId"], "parentSpanId": agent["spanId"]}
+    text = {"gen_ai.input.messages": "canary", "input.value": "canary"}
+    request = document(span({**CHAT, **text}, **below), agent, span(CHAT), scope="pydantic-ai")
+    for body, kind in ((as_protobuf(request), PROTOBUF), (as_json(request), JSON)):
+        calls = read(body, kind)
+        assert len(records_of(calls)) == 2
+        message = next(describe(calls))
+        assert message == (
+            "1 span of pydantic-ai was rejected because of text in gen_ai.input.messages,"
+            " input.value: turn it off with InstrumentationSettings(include_content=False), or drop"
+            " the attributes in an OpenTelemetry Collector."
+        )
+
+
+def test_text_of_a_resource_is_that_of_its_spans() -> None:
+    request = document(span(CHAT), span({}), input_value="canary")
+    other = document(span(CHAT))
+    request["resourceSpans"] += other["resourceSpans"]
+    for body, kind in ((as_protobuf(request), PROTOBUF), (as_json(request), JSON)):
+        calls = read(body, kind)
+        assert calls.calls == 1
+        assert calls.texts == {None: (2, {"input.value"})}
 
 
 @pytest.mark.parametrize("value", ["12", 12.0, "12x", -5, 1e300, True])
@@ -271,8 +396,9 @@ def test_text_among_several_values_is_rejected_in_both_encodings(
     each = request["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     each["attributes"].append({"key": "input.value", "value": {within: {"values": [several]}}})
     for body, kind in ((as_protobuf(request), PROTOBUF), (as_json(request), JSON)):
-        with pytest.raises(InvalidRequestError, match=r"input\.value") if is_text else _nothing():
-            assert read(body, kind).calls == 1
+        calls = read(body, kind)
+        assert calls.calls == (not is_text)
+        assert calls.texts == ({None: (1, {"input.value"})} if is_text else {})
 
 
 @pytest.mark.parametrize("kind", [PROTOBUF, JSON])

@@ -2,19 +2,28 @@
 
 from pathlib import Path
 
+import pytest
+
+from service.models.imports.span_batches import CARRIED_FOR
+from service.operations.maintenance.span_imports import MOST_CARRIED
+from service.web.otlp.answers import describe
 from service.web.otlp.attributes import COUNTS, TEXTS
 from service.web.otlp.caching import RULES as INPUTS
-from service.web.otlp.content import NO_SWITCH, RULES, describe, published_name
+from service.web.otlp.content import COLLECTOR, NAMES, SWITCHES, find_switch, published_name
 from tests.service.otlp.recording import OFF
+from tests.service.otlp.requests import CHAT, as_protobuf, document, read, span
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "api" / "otlp.md").read_text()
 
 
-def test_every_rejected_attribute_stands_beside_the_switch_that_turns_it_off() -> None:
-    for rule in RULES:
-        names = ", ".join(f"`{name}`" for name in rule.names)
-        switch = rule.switch or f"none: {NO_SWITCH}"
-        assert f"| {rule.of} | {switch} | {names} |\n" in GUIDE
+def test_every_scope_stands_beside_the_switch_that_turns_its_text_off() -> None:
+    for scope, switch in SWITCHES:
+        assert f"| `{scope}` | {switch or f'none: {COLLECTOR}'} |\n" in GUIDE
+
+
+def test_every_rejected_attribute_is_listed() -> None:
+    for of, names in NAMES.items():
+        assert f"| {of} | {', '.join(f'`{name}`' for name in names)} |\n" in GUIDE
 
 
 def test_every_known_kind_of_input_stands_with_its_source() -> None:
@@ -28,13 +37,38 @@ def test_the_recorded_exports_were_made_with_the_switches_of_the_guide() -> None
         assert name == "CONTENT" or f"{name}={value}" in GUIDE
 
 
+def test_the_guide_says_how_long_spans_are_compared() -> None:
+    hours = CARRIED_FOR.total_seconds() / 3_600
+    assert f"an account's last {MOST_CARRIED:,} calls for {hours:.0f} hours" in GUIDE
+
+
 def test_no_attribute_is_both_read_and_rejected() -> None:
     assert [name for name in (*COUNTS, *TEXTS) if published_name(name)] == []
 
 
+@pytest.mark.parametrize(
+    ("scope", "switch"),
+    [
+        ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT=false"),
+        (
+            "opentelemetry.instrumentation.genai.openai",
+            "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=false",
+        ),
+        ("pydantic-ai", "InstrumentationSettings(include_content=False)"),
+        ("logfire.openai", ""),
+        ("mine", None),
+        ("ainy", None),
+    ],
+)
+def test_the_longest_scope_that_fits_says_the_switch(scope: str, switch: str | None) -> None:
+    found = find_switch(scope)
+    assert (found and found.switch) == switch
+
+
 def test_a_rejection_is_one_sentence_and_says_what_to_do_without_a_switch() -> None:
-    message = describe(["request_data"])
+    text = span({**CHAT, "request_data": "canary"})
+    (message,) = describe(read(as_protobuf(document(text, scope="logfire.openai"))))
     assert message == (
-        "The spans hold text in request_data, so we stored nothing: drop the attributes in an"
+        "1 span of logfire was rejected because of text in request_data: drop the attributes in an"
         " OpenTelemetry Collector."
     )

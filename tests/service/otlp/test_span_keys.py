@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -9,9 +10,11 @@ from service.models.imports.span_keys import (
     KEY,
     LINK,
     NO_DIGEST,
+    NO_PARENT,
     Key,
     digest,
     find_counted,
+    leave_out,
     read_keys,
 )
 from tests.adversarial.growth import MOST_PER_SMALL_DOUBLING, growth, is_linear
@@ -41,7 +44,13 @@ def _key(
 
 
 def _links(*pairs: tuple[str, str]) -> bytes:
-    return b"".join(LINK.pack(TRACE, _id(name), _id(parent)) for name, parent in pairs)
+    return b"".join(
+        LINK.pack(TRACE, _id(name), _id(parent) if parent else NO_PARENT) for name, parent in pairs
+    )
+
+
+def _agent(name: str, parent: str = "", **fields: Any) -> Key:
+    return _key(name, parent, counts="sum", **fields)._replace(is_agent=True)
 
 
 def _names(keys: list[Key], links: bytes = b"", carried: int = 0) -> set[str]:
@@ -51,7 +60,9 @@ def _names(keys: list[Key], links: bytes = b"", carried: int = 0) -> set[str]:
 
 def test_keys_read_as_they_were_packed() -> None:
     keys = [_key("a"), _key("b", "a", response="chatcmpl-1")]
-    assert read_keys(b"".join(KEY.pack(*key) for key in keys)) == keys
+    packed = b"".join(KEY.pack(*key[:8]) for key in keys)
+    assert read_keys(packed) == keys
+    assert [key.is_left_out for key in read_keys(leave_out(packed, [1]))] == [False, True]
 
 
 def test_a_span_that_is_sent_again_counts_once() -> None:
@@ -78,6 +89,65 @@ def test_spans_that_are_their_own_ancestors_end() -> None:
     assert _names([_key("a", "a")]) == {"a"}
     assert _names([_key("a", "b"), _key("b", "a")]) <= {"a", "b"}
     assert _names([_key("a", "b")], _links(("b", "c"), ("c", "b"))) == {"a"}
+
+
+def test_a_call_whose_parents_are_missing_is_below_the_first_span_of_its_trace() -> None:
+    keys = [_key("root"), _key("a", "lost", start=11), _key("b", "lost", start=30, end=40)]
+    for order in permutations(keys):
+        assert _names(list(order)) == {"a", "b"}
+    below = [*keys, _key("c", "d", start=12, counts="c")]
+    assert _names(below, _links(("d", "lost too"))) == {"a", "b", "c"}
+
+
+def test_a_trace_that_begins_twice_says_nothing_of_a_lost_span() -> None:
+    keys = [_key("root"), _key("a", "lost", counts="a")]
+    assert _names(keys, _links(("other", ""))) == {"root", "a"}
+    assert _names([*keys, _key("root2", counts="b")]) == {"root", "root2", "a"}
+    assert _names([_key("root"), _key("a", "root", counts="a"), _key("b", counts="b")]) == {
+        "a",
+        "b",
+    }
+
+
+@pytest.mark.parametrize(("start", "end", "counted"), [(11, 19, False), (9, 19, True)])
+def test_an_agent_is_around_the_calls_in_its_time_whose_parents_are_missing(
+    start: float, end: float, counted: bool
+) -> None:
+    keys = [_agent("agent", "above"), _key("a", "lost", start=start, end=end)]
+    for order in permutations(keys):
+        assert _names(list(order)) == {"a"} | ({"agent"} if counted else set())
+    elsewhere = [keys[0], keys[1]._replace(trace_id=OTHER_TRACE)]
+    assert _names(elsewhere) == {"agent", "a"}
+    beside = [_agent("agent", "above"), _key("a", "step", start=11, end=19)]
+    assert _names(beside, _links(("step", "above"), ("above", ""))) == {"agent", "a"}
+
+
+def test_what_is_neither_first_nor_an_agent_counts_beside_calls_whose_parents_are_missing() -> None:
+    assert _names([_key("call", "above"), _key("a", "lost", start=11, counts="a")]) == {"call", "a"}
+
+
+def test_calls_in_a_wrapper_that_has_counted_count_never() -> None:
+    late = _key("late", "step", start=30, end=40, counts="late")
+    links = _links(("step", "wrapper"))
+    assert _names([_key("wrapper"), late], links, carried=1) == set()
+    assert _names([_key("wrapper"), late._replace(parent_id=_id("lost"))], carried=1) == set()
+    agent = _agent("agent", "above", start=10, end=50)
+    inside = _key("late", "lost", start=30, end=40, counts="late")
+    assert _names([agent, inside], carried=1) == set()
+    assert _names([agent, inside._replace(end=60 * SECOND)], carried=1) == {"late"}
+    # One that had a call of its own when it came has not counted.
+    left_out = _key("wrapper")._replace(is_left_out=True)
+    before = _key("before", "wrapper", start=11, end=12)
+    assert _names([before, left_out, late], links, carried=2) == {"late"}
+    assert _names([left_out, late], links, carried=1) == {"late"}
+    # The previous release left its mark on none.
+    assert _names([before, _key("wrapper"), late], links, carried=2) == {"late"}
+
+
+def test_a_late_wrapper_of_calls_whose_parents_are_missing_counts_never() -> None:
+    calls = [_key("a", "lost", start=11, end=12), _key("b", "lost", start=13, end=14)]
+    assert _names([*calls, _key("root", end=9_000)], carried=2) == set()
+    assert _names([*calls, _agent("agent", "above")], carried=2) == set()
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -174,12 +244,34 @@ def _of_several_scopes(count: int) -> tuple[list[Key], bytes]:
     return [_key(f"{at}", scope=f"{at % 20}", start=at / 1e6) for at in range(count)], b""
 
 
-@pytest.mark.parametrize("arrange", [_chain, _ring, _below_a_ring_of_links, _of_several_scopes])
+def _agents_around_orphans(count: int) -> tuple[list[Key], bytes]:
+    half = count // 2
+    agents = [_agent(f"a{at}", "above", start=at, end=at + half) for at in range(half)]
+    return agents + [_key(f"{at}", "lost", start=half, end=2 * half) for at in range(half)], b""
+
+
+def _orphans_below_a_chain(count: int) -> tuple[list[Key], bytes]:
+    links = _links(*((f"l{at}", f"l{at + 1}") for at in range(count)))
+    return [_key("root"), *(_key(f"{at}", f"l{at}") for at in range(count))], links
+
+
+@pytest.mark.parametrize(
+    "arrange",
+    [
+        *(_chain, _ring, _below_a_ring_of_links, _of_several_scopes),
+        *(_agents_around_orphans, _orphans_below_a_chain),
+    ],
+)
 def test_twice_the_spans_take_at_most_twice_the_time(
     arrange: Callable[[int], tuple[list[Key], bytes]],
 ) -> None:
     for _attempt in range(3):
-        seconds = growth(lambda made: find_counted(*made), arrange, 2_000, MOST_PER_SMALL_DOUBLING)
+        seconds = growth(
+            lambda made: find_counted(*made, carried=len(made[0]) // 4),
+            arrange,
+            2_000,
+            MOST_PER_SMALL_DOUBLING,
+        )
         if is_linear(seconds, MOST_PER_SMALL_DOUBLING):
             break
     assert is_linear(seconds, MOST_PER_SMALL_DOUBLING)

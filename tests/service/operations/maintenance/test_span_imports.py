@@ -240,6 +240,49 @@ def test_a_call_that_a_slower_exporter_sends_after_its_wrapper_counts_alone(
     assert [record["prompt_tokens"] for record in records] == [1200]
 
 
+@pytest.mark.parametrize("middle", ["known", "late", "never"])
+@pytest.mark.parametrize("around", [{}, {"gen_ai.operation.name": "invoke_agent"}])
+@pytest.mark.parametrize("order", ["wrapper first", "wrapper last", "at once"])
+def test_tokens_count_once_over_imports_in_any_order_with_spans_missing(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    middle: str,
+    around: dict[str, str],
+    order: str,
+) -> None:
+    wrapper = span({**CHAT, **around, "gen_ai.usage.input_tokens": 2_400})
+    trace = {"traceId": wrapper["traceId"]}
+    step = span({"gen_ai.operation.name": "step"}, parentSpanId=wrapper["spanId"], **trace)
+    calls = [span(CHAT, parentSpanId=step["spanId"], **trace) for _ in range(2)]
+    steps = {"wrapper first": [[wrapper], calls], "wrapper last": [calls, [wrapper]]}
+    sent = steps.get(order, [[*calls, wrapper]])
+    if middle == "known":
+        sent[0].append(step)
+    elif middle == "late":
+        sent.append([step])
+    found = []
+    for spans in sent:
+        _send(client, tenant, *spans)
+        found += [each for _, records in _close(connection, store, tenant) for each in records]
+    assert sum(each["prompt_tokens"] for each in found) == 2_400
+    assert len(found) == (1 if order == "wrapper first" else 2)
+
+
+def test_a_wrapper_that_ends_hours_after_its_calls_were_imported_counts_never(
+    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
+) -> None:
+    wrapper, between, leaf = _nested()
+    _send(client, tenant, leaf)
+    assert len(_close(connection, store, tenant)) == 1
+    _age(connection, span_batches.CARRIED_FOR - timedelta(minutes=1))
+    span_batches.delete_carried(connection)
+    _send(client, tenant, wrapper)
+    assert _close(connection, store, tenant) == []
+    assert between
+
+
 def test_an_import_is_cut_when_it_has_enough_calls(
     client: FlaskClient,
     tenant: Tenant,
@@ -302,7 +345,7 @@ def test_the_newest_keys_are_carried(
     store: BlobStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(span_imports, "_MOST_CARRIED", 1)
+    monkeypatch.setattr(span_imports, "MOST_CARRIED", 1)
     newest = span(CHAT)
     _send(client, tenant, span(CHAT))
     _send(client, tenant, newest)
@@ -345,7 +388,7 @@ def test_an_import_has_a_limit_of_links_and_the_next_one_goes_on(
     for _ in range(2):
         _send(client, tenant, span(link), span(link), span(link))
     _send(client, tenant, span(CHAT))
-    monkeypatch.setattr(span_imports, "_MOST_CARRIED", 1)
+    monkeypatch.setattr(span_imports, "MOST_CARRIED", 1)
     assert _close(connection, store, tenant) == []
     assert _close(connection, store, tenant) == []
     ((_, records),) = _close(connection, store, tenant)
