@@ -33,22 +33,18 @@ class _Watch:
     def _forget(self) -> None:
         # The lock keeps a number from being closed, and given to another file, as it is shut down.
         self._lock = threading.Lock()
-        self._late_at: dict[int, float] = {}
+        self._waiting: dict[int, tuple[float, BoundedConnection]] = {}
         self._is_running = False
-        self._refuses_until = 0.0
 
-    def check(self) -> None:
-        """Raise an error if a connection has just been shut down."""
-        if time.monotonic() < self._refuses_until:
-            raise OperationalError("the database stays silent")
-
-    def wait(self, waiting: connection, seconds: float, ask: Callable[..., Any], *sent: Any) -> Any:
+    def wait(
+        self, waiting: "BoundedConnection", seconds: float, ask: Callable[..., Any], *sent: Any
+    ) -> Any:
         """Return what the driver returns; let it fail if there is no answer in time."""
         if waiting.closed:
             return ask(*sent)
         number = waiting.fileno()
         with self._lock:
-            self._late_at[number] = time.monotonic() + seconds
+            self._waiting[number] = (time.monotonic() + seconds, waiting)
             if not self._is_running:
                 self._is_running = True
                 threading.Thread(target=self._run, name="database", daemon=True).start()
@@ -56,36 +52,46 @@ class _Watch:
             return ask(*sent)
         finally:
             with self._lock:
-                self._late_at.pop(number, None)
+                self._waiting.pop(number, None)
 
     def _run(self) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
             with self._lock:
                 now = time.monotonic()
-                for number in [each for each, at in self._late_at.items() if at < now]:
-                    del self._late_at[number]
-                    self._refuses_until = now + _REFUSED_SECONDS
-                    with suppress(OSError), socket.socket(fileno=os.dup(number)) as late:
-                        late.shutdown(socket.SHUT_RDWR)
+                for number in [each for each, (at, _) in self._waiting.items() if at < now]:
+                    _at, late = self._waiting.pop(number)
+                    late.server.refused_until = now + _REFUSED_SECONDS
+                    with suppress(OSError), socket.socket(fileno=os.dup(number)) as end:
+                        end.shutdown(socket.SHUT_RDWR)
 
 
 _watch: Final = _Watch()
 
 
+class _Server:
+    """What all connections of an engine know of their server."""
+
+    refused_until = 0.0
+
+
 class BoundedConnection(connection):
     """A connection that is lost if the server takes longer than `seconds` for an answer."""
 
-    seconds = 10.0
+    seconds: float
+    server: _Server
 
     @classmethod
     def within(cls, seconds: float) -> "Callable[..., BoundedConnection]":
         """Return a factory for the driver."""
 
+        server = _Server()
+
         def connect(*address: Any, **options: Any) -> BoundedConnection:
-            _watch.check()
+            if time.monotonic() < server.refused_until:
+                raise OperationalError("the database stays silent")
             made = cls(*address, **options)
-            made.seconds = seconds
+            made.seconds, made.server = seconds, server
             return made
 
         return connect

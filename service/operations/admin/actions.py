@@ -105,13 +105,13 @@ def queue_failed(
         queues.enqueue_audit(*wake_up)
         queued += 1
     for account_id, window_days in _list_failed_accounts(session, since):
-        audit_id = queue_account_audit(session.connection(), account_id, window_days)
-        if audit_id is None:  # its calls were deleted meanwhile
+        new = queue_account_audit(session.connection(), account_id, window_days)
+        if new is None:  # its calls were deleted meanwhile
             purged += 1
             continue
-        log_admin_action(session, via, RERUN, audit_id, {"source": ACCOUNT})
+        log_admin_action(session, via, RERUN, new, {"source": ACCOUNT})
         session.commit()
-        queues.enqueue_audit(audit_id, ACCOUNT)
+        queues.enqueue_audit(new, ACCOUNT)
         queued += 1
     return Reruns(queued, purged)
 

@@ -77,7 +77,7 @@ def test_an_audit_that_an_outage_interrupted_says_so(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     later = utc_now() + timedelta(minutes=1)
-    paused = {"status": "queued", "outages": 3, "resume_at": later}
+    paused: dict[str, Any] = {"status": "queued", "outages": 3, "resume_at": later}
     first = add_run(
         sessions, person.account_id, created_at=utc_now() - timedelta(days=4001), **paused
     )
