@@ -78,6 +78,28 @@ def _untold() -> Any:
     return told, list(offline.openai_client(_tell_nothing).chat.completions.create(**STREAMED))
 
 
+def _chunk(counts: Any, **choice: Any) -> Any:
+    said = {"index": 0, "delta": {"content": "x"}, "finish_reason": None, **choice}
+    named = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return ("", {**named, "choices": [said], "usage": counts})
+
+
+_SO_FAR: Final = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+
+
+def _tell_always(request: Any) -> Any:
+    return offline.stream([_chunk(_SO_FAR), _chunk(_SO_FAR)])
+
+
+def _tell_in_a_choice(request: Any) -> Any:
+    return offline.stream([_chunk(None), _chunk(None, finish_reason="stop", usage=_SO_FAR)])
+
+
+def _told_with_choices() -> Any:
+    clients = map(offline.openai_client, (_tell_always, _tell_in_a_choice))
+    return [list(client.chat.completions.create(**STREAMED)) for client in clients]
+
+
 def _looked_up() -> Any:
     return offline.openai_client().get("/models", cast_to=object)
 
@@ -480,6 +502,7 @@ CALLS: Final = (
     _by_hand,
     _mappings,
     _async_mappings,
+    _told_with_choices,
     _iterator,
     _bedrock,
     _middleware,

@@ -39,6 +39,7 @@ NOT_OURS: Final = (
     *("call = _begin(", "_note_other(", "_note_whole(", "_end_or_watch("),
     *("_watch(call, ", "_watch_stream(", "lines.see_rest(", "lines.end()"),
     *("if call is not None:", 'rest = b""', "return chunks if call is None"),  # cannot fail
+    *("item = None", "call.see_last("),  # the last is guarded within
     *("chunks = ", "request = original(", "response = original(", "response = await original("),
     *("with original(", "async with original(", "return request", "return response"),
     *("for chunk in chunks:", "async for chunk in chunks:", "yield chunk", "yield response"),

@@ -9,6 +9,7 @@ import pytest
 from detectors.formats.json_logs.usage.reader import Reading, read_usage
 from service.web.otlp import calls
 from service.web.otlp.attributes import NAMESPACES
+from service.web.otlp.spans import Reading as Request
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
@@ -247,3 +248,26 @@ def test_a_copy_may_be_anything() -> None:
         (record,) = _records({**CHAT, "gen_ai.usage.raw": raw})
         assert record["prompt_tokens"] == 1_200
         assert not read(as_protobuf(document(span({"gen_ai.usage.raw": raw})))).calls
+
+
+@pytest.mark.parametrize(
+    ("more", "extra"),
+    [
+        ({"gen_ai.usage.total_tokens": 1_285, "gen_ai.usage.reasoning_tokens": 5}, 0),
+        ({"gen_ai.usage.cost": 0.1}, 12 * 3),
+        ({"gen_ai.usage.hologram": 1, "gen_ai.usage.cost": 0.1}, 12 * 4),
+        ({"gen_ai.usage.raw": json.dumps({"input_tokens": 5, "output_tokens": 1})}, 7),
+        ({"gen_ai.usage.raw": "'" * 1_000}, 200),
+    ],
+)
+def test_usage_that_is_not_as_usual_counts_toward_the_limit_of_a_request(
+    more: dict[str, Any], extra: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the counts of attributes and the characters of a copy, as docs/api/otlp.md says."""
+    spent: list[int] = []
+    monkeypatch.setattr(Request, "spend", lambda self, cost: spent.append(cost))
+    read(as_json(document(span(CHAT))), JSON)
+    before = sum(spent)
+    spent.clear()
+    read(as_json(document(span({**CHAT, **more}))), JSON)
+    assert sum(spent) - before - len(more) == extra

@@ -251,7 +251,8 @@ def _mails(engine: Engine, config: Config, account_id: str) -> str:
             for each in found
         ]
     assert len(texts) >= 2
-    amounts = re.findall(r"'([a-z_]*usd)': (?:'([\d.]+)'|None)", " ".join(weeks))
+    # The value of plan usage has a sentence of its own, which is no sum of money.
+    amounts = re.findall(r"'((?!plan_)[a-z_]*usd)': (?:'([\d.]+)'|None)", " ".join(weeks))
     return "\n".join([*texts, *(f"${amount}" for _, amount in amounts if amount)])
 
 
