@@ -136,7 +136,7 @@ def test_no_price_jumps_at_any_known_date_without_a_change_of_price() -> None:
 
 @pytest.mark.stress
 def test_no_price_jumps_on_any_day_of_two_years_without_a_change_of_price() -> None:
-    """Long prompts on each day, and short ones around changes; models without dates once a month."""
+    """Long prompts each day, short ones around changes, and models without dates once a month."""
     days = [_FIRST + timedelta(days=n) for n in range((_LAST - _FIRST).days + 1)]
     for priced in _listings(every=1):
         is_special = any(priced[1].find_boundaries(tier).moments for tier in TIERS)
