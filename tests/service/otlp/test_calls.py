@@ -272,7 +272,7 @@ def test_usage_that_does_not_count_is_always_named(kind: str) -> None:
 
 
 def test_pydantic_ais_sums_are_those_of_an_agent() -> None:
-    sums = {"gen_ai.operation.name": "invoke_agent", "model_name": "gpt-5.4"}
+    sums: dict[str, Any] = {"gen_ai.operation.name": "invoke_agent", "model_name": "gpt-5.4"}
     usage = {"input_tokens": 2_000, "output_tokens": 100, "cache_read.input_tokens": 1_200}
     sums |= {f"gen_ai.aggregated_usage.{name}": count for name, count in usage.items()}
     record = _record(sums)
