@@ -34,6 +34,10 @@ from service.web.otlp.answers import describe
 from service.web.otlp.requests import READERS, Calls, is_label_attribute, read_request
 
 TAG_HEADER: Final = TAG_ATTRIBUTE["name"]
+_STORED: Final = (
+    "Stored. Spans with text are rejected; the message says how to turn it off, and which spans"
+    " don't count. Spans that are no calls are not used."
+)
 _MAX_BYTES: Final = 16 * 1024 * 1024
 _UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
 _UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
@@ -85,7 +89,7 @@ def _limited(view: F) -> F:
     return cast(F, limited)
 
 
-@_documented("Trace", "rejectedSpans", "Stored. Spans that are no calls are not used.", ERRORS)
+@_documented("Trace", "rejectedSpans", _STORED, ERRORS)
 @_limited
 @capped
 def traces() -> Response:

@@ -49,7 +49,6 @@ ERRORS: Final = {
     403: "The request came from another site.",
     413: "The body is too large, or has too many spans.",
     415: "The content type isn't protobuf or JSON, or the encoding isn't gzip.",
-    422: "An attribute holds text; the message says how to turn it off. Nothing was stored.",
     429: "The rate limit is exceeded, or your plan's number of queued audits is reached.",
     503: "The service is busy or restarting.",
 }
