@@ -155,7 +155,10 @@ def explain(error: DetectorError, head: bytes, *, is_whole: bool = False) -> Non
 
     The mapping was tried on the beginning of the file.
     """
-    from detectors.formats.proposals import explain_objects, propose_for_table  # only for an error
+    from detectors.formats.csv_logs.proposals import (  # only for an error
+        explain_objects,
+        propose_for_table,
+    )
 
     text = head.lstrip()
     if text.startswith((b"{", b"[")):

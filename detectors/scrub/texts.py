@@ -16,8 +16,8 @@ from detectors.formats.csv_logs.names import (
     find_foreign_header,
     header_cells,
 )
+from detectors.formats.csv_logs.proposals import propose_for_table
 from detectors.formats.csv_logs.rows import NEVER_CLOSED
-from detectors.formats.proposals import propose_for_table
 from detectors.formats.text.blocks import Advance, read_blocks
 from detectors.formats.text.splitting import join_document, split_array
 

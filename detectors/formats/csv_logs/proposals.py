@@ -22,13 +22,13 @@ from detectors.formats.adapters.labels import find_model, provider_of
 from detectors.formats.adapters.reading import Numbered
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.tables import value_of
-from detectors.formats.adapters.unread import explain, is_unread, source_of
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, plain
 from detectors.formats.fields import PROVIDER_TEXT
 from detectors.formats.json_logs.mapped import members_of, read_mapped
+from detectors.formats.json_logs.unread import explain, is_unread, source_of
 from detectors.formats.json_logs.usage.reader import count_of
 
 _PROVIDERS: Final = {"Cursor's usage events": "cursor"}  # that charge for the calls themselves
