@@ -10,15 +10,12 @@ class DetectorError(Exception):
     ----------
     columns : tuple of str
         The header of a CSV whose columns need a mapping; empty for any other error.
-    proposal : str
-        The options that map the columns or members, tried on the file; empty if there are none.
-    source : str
-        The tool whose files we don't read, if it is known.
+    head : bytes
+        The beginning of a file in a format that we don't know, from which a mapping is proposed.
     """
 
     columns: tuple[str, ...] = ()
-    proposal: str = ""
-    source: str = ""
+    head: bytes = b""
 
 
 class UnreadableLogError(DetectorError):

@@ -59,12 +59,12 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
 def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
     is_input = file == STANDARD_INPUT
     size = 0 if is_input else _size(file)
-    from detectors.frames import place  # the dataframe library loads slowly
+    from detectors.frames import CheckedCalls, place  # the dataframe library loads slowly
 
     source = sys.stdin.buffer if is_input else file
     with long_progress("Auditing", size) as progress, _meanwhile(size):
         calls = place(source, mapping=mapping, progress=progress)[0]
-    if calls.dropped:
+    if isinstance(calls, CheckedCalls) and calls.dropped:
         reasons = sorted(calls.dropped.items(), key=lambda reason: (-reason[1], reason[0]))
         listed = "".join(f"\n  {count:>12,} {reason}" for reason, count in reasons)
         click.echo(f"Rows that are no calls to bill:{listed}", err=True)
@@ -86,17 +86,20 @@ def _meanwhile(size: int) -> AbstractContextManager[None]:
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
     """Return what makes the file readable, if a command does."""
-    unread = [f"We don't read {error.source}."] if error.source else []
-    return unread + _ways_out(error, file, mapping)
+    from detectors.formats.csv_logs.proposals import explain_error  # only for an error
+
+    source, proposal = ("", "") if mapping else explain_error(error)
+    unread = [f"We don't read {source}."] if source else []
+    return unread + _ways_out(error, file, proposal)
 
 
-def _ways_out(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
-    if mapping is None and error.proposal:
-        if not error.proposal.startswith("--"):
-            return [f"We propose no mapping, because {error.proposal}."]
-        if error.columns:
-            return [f"To read other columns, map or drop each of them: {error.proposal}"]
-        return [f"{SCRUB_HINT.format(file=shown(file))} {error.proposal}"]
+def _ways_out(error: DetectorError, file: Path, proposal: str) -> list[str]:
+    if proposal and not proposal.startswith("--"):
+        return [f"We propose no mapping, because {proposal}."]
+    if proposal and error.columns:
+        return [f"To read other columns, map or drop each of them: {proposal}"]
+    if proposal:
+        return [f"{SCRUB_HINT.format(file=shown(file))} {proposal}"]
     if error.columns:
         return []
     return [SCRUB_HINT.format(file=shown(file))] if isinstance(error, ContractError) else []

@@ -13,6 +13,7 @@ from detectors.cli.console import BadInputError, long_progress, shown, standard_
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.errors import DetectorError
 from detectors.formats.adapters import adapters
+from detectors.formats.csv_logs.proposals import explain_error
 from detectors.scrub.files import add_log, find_logs, writing
 from detectors.scrub.folders import Log
 from detectors.scrub.scrubber import Scrubber, Summary
@@ -137,9 +138,10 @@ def _scrub_one(scrubber: Scrubber, log: Log, advance: Callable[[int], None]) -> 
 
 def _mapping(error: DetectorError) -> str:
     """Return how to map the file, if its names have to be."""
-    if error.proposal.startswith("--"):
-        return f" Add: {error.proposal}"
-    return f" We propose no mapping, because {error.proposal}." if error.proposal else ""
+    _, proposal = explain_error(error)
+    if proposal.startswith("--"):
+        return f" Add: {proposal}"
+    return f" We propose no mapping, because {proposal}." if proposal else ""
 
 
 def _size_of(log: Path) -> int:

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import (
-    DetectorError,
     MalformedJSONError,
     TooComplexError,
     UnreadableLogError,
@@ -17,7 +16,6 @@ from detectors.formats.adapters.tables import is_export_header
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.names import (
     DELIMITERS,
-    delimiter_of,
     find_foreign_header,
     header_cells,
     parse_header,
@@ -145,25 +143,9 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
         error = UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
         error.columns = () if objects else tuple(find_foreign_header(first_line))
-        explain(error, head, is_whole=is_whole)
+        error.head = head
         raise error
     return Format(container, _dialect_of(objects))
-
-
-def explain(error: DetectorError, head: bytes, *, is_whole: bool = False) -> None:
-    """Add to an error how the file can be mapped, if nothing else reads it, and whose it is.
-
-    The mapping was tried on the beginning of the file.
-    """
-    from detectors.formats.proposals import explain_objects, propose_for_table  # only for an error
-
-    text = head.lstrip()
-    if text.startswith((b"{", b"[")):
-        container: Container = "array" if text.startswith(b"[") else "lines"
-        pieces = list(islice(_pieces(text, container, is_whole), _SAMPLE))
-        error.source, error.proposal = explain_objects(pieces)
-    elif error.columns and not error.proposal:
-        error.proposal = propose_for_table(head, delimiter_of(_first_line(text)))
 
 
 def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:

@@ -12,7 +12,7 @@ from detectors.formats.adapters.containers import objects_of, read_export_file
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
-from detectors.formats.detection import EXPECTED, Format, detect_format, explain
+from detectors.formats.detection import EXPECTED, Format, detect_format
 from detectors.formats.json_logs.lines import read_json
 from detectors.formats.json_logs.mapped import read_mapped
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
@@ -73,7 +73,7 @@ def read_chunks(
             yield chunk
     except (ContractError, UnreadableLogError) as error:
         if mapping is None:
-            explain(error, head)
+            error.head = error.head or head
         raise
     if not rows:
         raise UnreadableLogError(f"This log has no rows: {EXPECTED}")

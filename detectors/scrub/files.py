@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from detectors.errors import DetectorError
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
+from detectors.formats.csv_logs.proposals import explain_error
 from detectors.formats.text.blocks import SQLITE, Advance
 from detectors.scrub.databases import read_database
 from detectors.scrub.folders import Folders, Log
@@ -76,8 +77,8 @@ def add_log(scrubber: Scrubber, log: Log, advance: Advance | None = None) -> Ite
             raise
         said = str(error) if isinstance(error, DetectorError) else error.strerror or str(error)
         scrubber.summary.skip(said.removesuffix("."), log.path)
-        if isinstance(error, DetectorError) and error.proposal:
-            scrubber.summary.propose(error.proposal, log.path)
+        if isinstance(error, DetectorError) and (proposal := explain_error(error)[1]):
+            scrubber.summary.propose(proposal, log.path)
 
 
 @contextmanager

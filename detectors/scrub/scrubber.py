@@ -16,10 +16,10 @@ from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import UNREADABLE, Row
-from detectors.formats.adapters.unread import explain, is_unread
+from detectors.formats.csv_logs.proposals import propose_for_objects
 from detectors.formats.fields import LOG_RECORD, read_record
+from detectors.formats.json_logs.unread import explain, is_unread
 from detectors.formats.problems import describe
-from detectors.formats.proposals import propose_for_objects
 from detectors.formats.text.blocks import Advance
 from detectors.scrub.tables import sight_rows, sighting_of
 from detectors.scrub.texts import read_texts

@@ -12,12 +12,10 @@ from detectors.errors import UnreadableLogError
 from detectors.formats.adapters.tables import is_export_header, row_of
 from detectors.formats.csv_logs.names import (
     DELIMITERS,
-    delimiter_of,
     find_foreign_header,
     header_cells,
 )
 from detectors.formats.csv_logs.rows import NEVER_CLOSED
-from detectors.formats.proposals import propose_for_table
 from detectors.formats.text.blocks import Advance, read_blocks
 from detectors.formats.text.splitting import join_document, split_array
 
@@ -78,7 +76,7 @@ def _refuse_table(head: bytes) -> None:
     if columns:
         error = UnreadableLogError("This CSV has column names of its own: map or drop each column.")
         error.columns = tuple(columns)
-        error.proposal = propose_for_table(head, delimiter_of(line))
+        error.head = head
         raise error
 
 

@@ -11,8 +11,8 @@ from pkgutil import walk_packages
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums
 from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.providers.totals import OTHER_SUMS
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.totals import OTHER_SUMS
 
 
 @cache

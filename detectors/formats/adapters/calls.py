@@ -100,7 +100,7 @@ class Sighting(Struct, kw_only=True, gc=False):
 
 
 class Origin(Struct, frozen=True, kw_only=True, gc=False):
-    """What tells copies of a call from other calls, beside its ID, or the `name` that they share.
+    """How copies of a call differ from other calls, beside its ID, or the `name` that they share.
 
     `asked` is the request's own ID. A row that is not written again while it grows has none: with
     `is_row`, equal IDs at one time are one call. `place` is how far an agent's session was; a

@@ -21,7 +21,7 @@ from detectors.formats.adapters.labels import id_of
 from detectors.formats.moments import EPOCH, MICROSECOND
 
 WINDOW: Final = 1_000_000  # identities of rows in memory; more are on disk
-_CACHE_KIB: Final = 65_536
+_CACHE_KIB: Final = 16_384
 _BATCH: Final = 2_000
 _MINUTE_US: Final = 60_000_000
 _LONGEST_MESSAGE_US: Final = 10 * _MINUTE_US

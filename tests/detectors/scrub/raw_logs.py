@@ -236,8 +236,8 @@ RAW: Final[dict[str, dict[str, Any]]] = {
 def apart(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Give each document an ID of its own, in every place that has one."""
     ids = re.compile(r"\b(chatcmpl-|resp_|msg_|batch_req_|req_)1\b|\b(5d3f9b1c)(?=2a4e6f70)")
-    texts = map(json.dumps, documents)
-    return [
-        json.loads(ids.sub(lambda found, n=number: f"{found[1] or found[2]}{n}x", text))
-        for number, text in enumerate(texts)
-    ]
+    found = list[dict[str, Any]]()
+    for number, document in enumerate(documents):
+        named = ids.sub(rf"\g<1>\g<2>{number}x", json.dumps(document))
+        found.append(json.loads(named))
+    return found

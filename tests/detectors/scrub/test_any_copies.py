@@ -34,7 +34,7 @@ _NUMBER: Final = re.compile(r"\b1790[0-9]{6}(?:[0-9]{3})?(?:\.[0-9]+)?\b")
 @cache
 def samples() -> dict[str, list[Row]]:
     """Return rows by the name of their source."""
-    pairs = [raw_logs.CHAT_PAIR, raw_logs.RESPONSE_PAIR, raw_logs.MESSAGE_PAIR]
+    pairs: list[Row] = [raw_logs.CHAT_PAIR, raw_logs.RESPONSE_PAIR, raw_logs.MESSAGE_PAIR]
     found: dict[str, list[Row]] = {"exchanges": raw_logs.apart(pairs)}
     for name in adapters():
         for path in (ROOM / name.replace(".", "/")).glob("sample.json*"):

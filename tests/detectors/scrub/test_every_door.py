@@ -11,6 +11,7 @@ import pytest
 import detectors
 from detectors.errors import DetectorError
 from detectors.formats.adapters.calls import NO_USAGE
+from detectors.formats.csv_logs.proposals import explain_error
 from detectors.scrub.scrubber import Scrubber, Summary
 from tests.detectors.formats.adapters.exports import EXPORTS
 from tests.detectors.formats.usage.doors import attributes_of, corpus
@@ -63,7 +64,7 @@ def said_by_audit(text: bytes) -> str:
     try:
         detectors.audit(BytesIO(text))
     except DetectorError as error:
-        return f"{error} {error.proposal}"
+        return " ".join([str(error), *explain_error(error)])
     return ""
 
 

@@ -91,6 +91,13 @@ def test_late_calls_that_are_there_already_are_looked_for_in_files_of_their_days
     assert not Merge([day, same]).has_new
 
 
+def test_merged_files_of_the_days_beside_may_have_copies_of_calls_at_midnight() -> None:
+    new = Merge([on(before(3)), on(before(2))])
+    early, late, far = on(before(4), DAY), on(before(1), DAY), on(before(5), DAY)
+    same, waiting = on(before(2), DAY), on(before(1))
+    assert new.find_neighbors([early, late, far, same, waiting, *new.files]) == [early, late]
+
+
 def test_six_files_of_late_calls_become_one() -> None:
     finals = [on(before(days), DAY, calls=SPARSE_CALLS) for days in (1, 2, 3)]
     late = [on(before(1 + number % 3), LATE) for number in range(6)]

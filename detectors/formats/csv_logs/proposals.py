@@ -8,6 +8,7 @@ import csv
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -22,14 +23,15 @@ from detectors.formats.adapters.labels import find_model, provider_of
 from detectors.formats.adapters.reading import Numbered
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.tables import value_of
-from detectors.formats.adapters.unread import explain, is_unread, source_of
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
 from detectors.formats.csv_logs.mapping import ColumnMapping
-from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, plain
+from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, delimiter_of, plain
 from detectors.formats.fields import PROVIDER_TEXT
 from detectors.formats.json_logs.mapped import members_of, read_mapped
+from detectors.formats.json_logs.unread import explain, is_unread, source_of
 from detectors.formats.json_logs.usage.reader import count_of
+from detectors.formats.text.splitting import split_array_start
 
 _PROVIDERS: Final = {"Cursor's usage events": "cursor"}  # that charge for the calls themselves
 _MAX_COLUMNS: Final = 40
@@ -68,6 +70,19 @@ def propose_for_objects(texts: Sequence[bytes], source: str = "") -> str:
         return read_mapped([batch], mapping, ignores_others=True)
 
     return _propose(columns, named, try_out, drops_others=False)
+
+
+def explain_error(error: DetectorError) -> tuple[str, str]:
+    """Return whose file it is, if that is known, and how it is mapped, if nothing else reads it."""
+    text = error.head.lstrip()
+    if text.startswith(b"["):
+        return explain_objects(list(islice(split_array_start(text), _SAMPLE_ROWS)))
+    if text.startswith(b"{"):
+        return explain_objects(text.split(b"\n", _SAMPLE_ROWS)[:_SAMPLE_ROWS])
+    if not error.columns:
+        return "", ""
+    line = text.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    return "", propose_for_table(error.head, delimiter_of(line))
 
 
 def explain_objects(texts: Sequence[bytes]) -> tuple[str, str]:

@@ -84,7 +84,7 @@ def _is_known(document: Any, path: str) -> bool:
 
 
 def is_unread(reason: str) -> bool:
-    """Check for a reason of `explain` that a mapping can mend."""
+    """Check for a reason of `explain` that a mapping can solve."""
     return reason.startswith("has ")
 
 
