@@ -88,7 +88,7 @@ def find_counted(keys: Sequence[Key], links: bytes, carried: int = 0) -> set[int
     wrappers = family.find_wrappers()
     before = {at for at in first.values() if at < carried and not keys[at].is_left_out}
     if before:
-        # The previous release did not mark those that it left out.
+        # The previous release marked none of those that do not count.
         around = {(keys[at].trace_id, keys[at].parent_id) for at in before}
         wrappers |= family.find_below({keys[at].name for at in before} - around)
     left = sorted(
