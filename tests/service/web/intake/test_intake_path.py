@@ -24,11 +24,12 @@ INTAKE: Final = "service/web/intake/"
 VIEWS: Final = {"batch": "service/web/api/ingest.py", "file": "service/web/api/uploads.py"}
 MAX_HOPS: Final = 9
 # Not steps: the caller, the settings, the session, the trace, a new ID, a blob's key, a failed disk
-# as 503, a block of the body, and what bounds a file's cost: its processor time and its account's
-# turn.
+# as 503, a block of the body, how long a statement may wait, and what bounds a file's cost: its
+# processor time and its account's turn.
 ACCESSORS: Final = frozenset(
     f"service/{name}.py"
     for name in (
+        "core/bounded_connections",
         "core/telemetry/traces",
         "models/audits/blob_keys",
         "models/base",
