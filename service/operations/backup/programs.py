@@ -64,9 +64,13 @@ class Running:
                 self.finish()
         return len(data)
 
-    def finish(self) -> None:
+    def close_input(self) -> None:
+        """End the input; what the program has not read of it is dropped."""
         with suppress(BrokenPipeError):
             self._input.close()
+
+    def finish(self) -> None:
+        self.close_input()
         if self._process.wait() != 0:
             self._errors.seek(0)
             said = self._errors.read().decode(errors="replace").strip()
@@ -96,6 +100,7 @@ def running(program: Path, *arguments: str, url: str | None = None) -> Iterator[
                 yield run
             except BaseException:
                 process.kill()
+                run.close_input()  # or closing it would raise an error instead of this one
                 raise
             run.finish()
 
