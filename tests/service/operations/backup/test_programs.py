@@ -63,12 +63,12 @@ def test_a_program_that_fails_ends_what_is_sent_to_it() -> None:
 
 
 def test_an_error_beside_unread_input_is_the_one_that_is_raised() -> None:
-    shell = Path("/bin/sh"), "-c", "exec 0<&-; echo; exec sleep 60"
+    shell = Path("/bin/sh"), "-c", "exec 0<&-; printf %d 1; exec sleep 60"
     with pytest.raises(ValueError, match="ours"), running(*shell) as run:
         _fail_beside_input(run)
 
 
 def _fail_beside_input(run: Running) -> None:
-    run.output.readline()  # its input is closed
+    run.output.read(1)  # its input is closed
     run.write(b"a few bytes, which wait in a buffer")
     raise ValueError("ours")
