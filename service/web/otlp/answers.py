@@ -55,12 +55,9 @@ def _describe_text(switch: Switch | None, count: int, names: Collection[str]) ->
     of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
     how = switch.switch if switch and switch.switch else ""
     way = f"turn it off with {how}, or {COLLECTOR}" if how else COLLECTOR
-    are = "was" if count == 1 else "were"
-    text = (
-        f"{_spans(count)}{of} {are} rejected because of text in {', '.join(sorted(names)[:_SHOWN])}"
-    )
+    shown = ", ".join(sorted(names)[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{text}{more}: {way}."
+    return f"{_spans(count)}{of} {_were(count)} rejected because of text in {shown}{more}: {way}."
 
 
 def _spans(count: int) -> str:
