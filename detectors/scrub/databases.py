@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -29,10 +29,19 @@ def read_database(path: Path) -> Iterator[bytes]:
                 rows = database.execute(f'SELECT * FROM "{name}"')  # noqa: S608
                 columns = [column[0] for column in rows.description]
                 for cells in rows:
-                    row = zip(columns, cells, strict=True)
-                    yield msgspec.json.encode({n: c for n, c in row if not isinstance(c, bytes)})
+                    yield msgspec.json.encode(dict(zip(columns, map(_plain, cells), strict=True)))
     except sqlite3.Error:
         raise UnreadableLogError(_DAMAGED) from None
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell as JSON has it: some tools store their text as bytes."""
+    if not isinstance(cell, bytes):
+        return cell
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -156,7 +156,10 @@ def test_a_database_of_opencode_is_read_and_so_are_its_exports(folder: Path) -> 
     ]  # fmt: skip
     (folder / "one").mkdir()
     (folder / "all").mkdir()
-    stored = database(folder / "one" / "opencode.db", message=rows, part=parts, blobs=[{"b": b"x"}])
+    # Texts may be stored as bytes; others are none.
+    tables = {"message": [rows[0], rows[1] | {"data": str(rows[1]["data"]).encode()}, rows[2]]}
+    blobs = [{"b": b"\xff"}]
+    stored = database(folder / "one" / "opencode.db", **tables, part=parts, blobs=blobs)
     calls, said = scrub(folder / "one")
     assert len(calls) == 3
     assert {call["session_id"] for call in calls} == {"ses_1"}
