@@ -110,6 +110,14 @@ def read_moment(value: object) -> datetime:
     return to_utc(EPOCH + timedelta(microseconds=microseconds))
 
 
+def find_microseconds(value: object) -> int | None:
+    """Return one value of a column of objects in microseconds since 1970; None if it is no time."""
+    try:
+        return (read_moment(value) - EPOCH) // MICROSECOND
+    except (ValueError, OverflowError):
+        return None
+
+
 def read_any_moment(value: object) -> datetime | int | float:
     """Parse a time without checking its range: another field may have the call's time."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -8,18 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, cast
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import InvalidRow, UsageRecord
-from detectors.engines import (
-    Calls,
-    Engine,
-    engine_of,
-    is_known,
-    scan_parquet,
-    with_texts,
-)
+from detectors.engine import Calls, with_texts
 from detectors.errors import ColumnMappingError, UnreadableLogError
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
@@ -29,6 +21,7 @@ from detectors.formats.reader import check_times, read_chunks
 from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
+from detectors.frames.inputs import find_table, scan_parquet
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
@@ -50,7 +43,6 @@ MAX_PROCESSES: Final = 4
 
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
-Native = nw.DataFrame[Any] | nw.LazyFrame[Any]
 Progress = Callable[[int, int], None]
 Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
 
@@ -105,29 +97,20 @@ def place(
     *,
     mapping: Mapped | None = None,
     progress: Progress | None = None,
-) -> tuple[CheckedCalls, Engine]:
-    """Return the checked calls of any source, and the engine that holds them.
-
-    A frame stays on its own engine. Anything else goes to Polars, except the path or pattern of
-    Parquet files, which goes to the named engine.
-    """
+) -> CheckedCalls:
+    """Return the checked calls of any source; `named` is what reads Parquet files."""
     if mapping is not None:
         source = read(source, mapping=mapping, progress=progress)
     if isinstance(source, CheckedCalls):
-        return source, engine_of(source.calls)
+        return source
     if named is None and isinstance(source, UsageLog):
         log: UsageLog | Calls = source
     else:
         log = _open(source, named, progress=progress, has_categories=True)
     if isinstance(log, UsageLog):
-        calls: Calls = nw.from_native(checked_calls(log.frame))
-        future = log.future_calls
-        checked = CheckedCalls(
-            calls, log.rows, log.invalid, future_calls=future, dropped=log.dropped
-        )
-        return checked, engine_of(calls)
-    engine = engine_of(log)
-    return check_table(log, engine), engine
+        calls, future = checked_calls(log.frame), log.future_calls
+        return CheckedCalls(calls, log.rows, log.invalid, future_calls=future, dropped=log.dropped)
+    return check_table(log)
 
 
 def place_together(logs: Sequence[pl.DataFrame]) -> Calls:
@@ -137,8 +120,7 @@ def place_together(logs: Sequence[pl.DataFrame]) -> Calls:
         for number, frame in enumerate(logs)
     ]
     numbered = checked_calls(concat(logs)).with_columns(pl.concat(numbers).alias("log"))
-    calls: Calls = nw.from_native(numbered.collect().lazy())
-    return calls
+    return numbered.collect().lazy()
 
 
 def checked_calls(frame: pl.DataFrame) -> pl.LazyFrame:
@@ -159,7 +141,7 @@ def _open(
     progress: Progress | None = None,
     has_categories: bool = False,
 ) -> UsageLog | Calls:
-    """Read the source into this process, unless it is a table: that stays on its engine.
+    """Read the source into this process; of a table, return the columns unread.
 
     With `has_categories`, labels that repeat may be categories.
     """
@@ -170,9 +152,9 @@ def _open(
             return _read_path(
                 file, processes or _default_processes(), progress, has_categories=has_categories
             )
-    table = _find_frame(source)
+    table = find_table(source)
     if table is not None:
-        return _on_supported_engine(table)
+        return table
     if hasattr(source, "read"):
         chunks = read_chunks(cast(BinaryIO, source))
     elif isinstance(source, Iterable):
@@ -199,33 +181,15 @@ def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> 
         raise TypeError("a mapping is for a CSV file; rename the columns of a frame instead")
 
 
-def _find_frame(source: object) -> Native | None:
-    """Return the source as a Narwhals frame if it is a frame of any engine, or None."""
-    frame = nw.from_native(source, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame | nw.LazyFrame) else None
-
-
 def _is_parquet(source: object) -> bool:
     """Check for the path, or a pattern of paths, of Parquet files."""
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
 
 
-def _on_supported_engine(table: Native) -> Calls:
-    """Return the table on an engine that audits support; other tables in memory go to Polars."""
-    if is_known(table) or isinstance(table, nw.LazyFrame):
-        return table.lazy()
-    calls: Calls = nw.from_native(table.lazy().collect("polars").to_native().lazy())
-    return calls
-
-
 def _collect(calls: Calls) -> UsageLog:
-    """Collect the calls of a frame of any engine into this process."""
-    engine = engine_of(calls)
-    try:
-        checked = check_table(calls, engine)
-        frame: pl.DataFrame = checked.calls.collect("polars").to_native()
-    finally:
-        engine.close()
+    """Check the calls of a table."""
+    checked = check_table(calls)
+    frame = checked.calls.collect()
     if "service_tier" not in frame.columns:
         frame = frame.with_columns(pl.lit("").alias("service_tier"))
     if "latency_ms" not in frame.columns:

@@ -1,9 +1,8 @@
-"""Checks the columns of a caller's dataframe as expressions, without fetching a value."""
+"""Checks the columns of a caller's dataframe as expressions."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import (
@@ -18,7 +17,7 @@ from detectors.contract import (
     V2_FIELDS,
     InvalidRow,
 )
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls, compose_labels, fetch
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
@@ -38,6 +37,7 @@ from detectors.formats.moments import (
     NANOSECONDS,
     NO_TIME,
     UNITS,
+    find_microseconds,
 )
 from detectors.frames.table_problems import (
     CheckedColumn,
@@ -65,19 +65,22 @@ _LEVEL: Final = f"[0-9a-f]{{{LEVEL_DIGITS}}}"
 _LEVELS_TEXT: Final = f"^{_LEVEL}(?: ?{_LEVEL}){{0,{len(LEVELS) - 1}}}$"
 _NO_LEVELS: Final = "[^0-9a-f ]"  # a line break, before which some engines find an end
 _CHOICES: Final = {field.name: field.choices for field in V2_FIELDS if field.choices}
+_CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 # These exist in checked calls only if some call has a value.
 SPARSE: Final = ("latency_ms", "service_tier", *OPTIONAL_COLUMNS)
 
 
-def with_problems(table: Calls, engine: Engine) -> Calls:
+def with_problems(table: Calls) -> Calls:
     """Return the columns of checked calls, and the numbers of `table_problems`.
 
     Columns of checked calls are those of a frame of calls, with the time as the number `at_us`.
     """
-    table = _with_times(engine.compose(table, WRITTEN_LABELS), engine)
+    frame = table.collect()
+    composed = compose_labels(frame, WRITTEN_LABELS)
+    table = _with_times(composed)
     schema = table.collect_schema()
     names = [name for name in present_columns(schema.names()) if name in schema or name in COLUMNS]
-    fine = {name for name, labels in engine.list_labels(table).items() if _is_fine(name, labels)}
+    fine = {each.name for each in composed.select(_CATEGORIES) if _is_fine(each)}
     columns = {
         name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
         for name in names
@@ -95,128 +98,128 @@ def count_rows(checked: Calls) -> Calls:
     """Count the rows of each combination of problems, and those with a value in sparse columns."""
     known = checked.collect_schema().names()
     names, problems = [name for name in SPARSE if name in known], problem_columns(known)
-    has_value = [_has_value(name).cast(nw.Int64).alias(name) for name in names]
+    has_value = [_has_value(name).cast(pl.Int64).alias(name) for name in names]
     grouped = checked.select(*problems, *has_value).group_by(*problems)
-    return grouped.agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in names))
+    return grouped.agg(pl.len().alias("rows"), *(pl.col(name).sum() for name in names))
 
 
-def _has_value(name: str) -> nw.Expr:
+def _has_value(name: str) -> pl.Expr:
     is_nullable = name in ("latency_ms", REPORTED)
-    return ~nw.col(name).is_null() if is_nullable else nw.col(name) != empty_value(name)
+    return ~pl.col(name).is_null() if is_nullable else pl.col(name) != empty_value(name)
 
 
-def _with_times(table: Calls, engine: Engine) -> Calls:
+def _with_times(frame: pl.DataFrame) -> Calls:
     """Add `at_us`, microseconds since 1970 in UTC; null or outside 2000 to 2100 for no time."""
-    kind = table.collect_schema()["ts"]
-    ts = nw.col("ts")
-    if isinstance(kind, nw.Datetime):
-        return engine.read_instants(table)
+    kind, table = frame.schema["ts"], frame.lazy()
+    ts = pl.col("ts")
+    if isinstance(kind, pl.Datetime):
+        # Without a time zone, times are in UTC.
+        return table.with_columns(ts.dt.timestamp("us").cast(pl.Int64).alias("at_us"))
     if kind.is_integer():
         return table.with_columns(_scale(ts, _whole).alias("at_us"))
     if kind.is_numeric():
-        numbers = table.with_columns(ts.cast(nw.Float64).alias("ts"))
+        numbers = table.with_columns(ts.cast(pl.Float64).alias("ts"))
         return numbers.with_columns(_scale(ts, _fractional).alias("at_us"))
-    if isinstance(kind, nw.String) or engine.has_order:
-        return engine.read_times(table)
-    return table.with_columns(nw.lit(None, nw.Int64).alias("at_us"))
+    times = pl.Series("at_us", map(find_microseconds, frame["ts"]), pl.Int64)
+    return table.with_columns(times)
 
 
-def _scale(ts: nw.Expr, convert: Callable[[nw.Expr, int], nw.Expr]) -> nw.Expr:
+def _scale(ts: pl.Expr, convert: Callable[[pl.Expr, int], pl.Expr]) -> pl.Expr:
     """Convert Unix times in any unit to microseconds; `NO_TIME` outside 2000 to 2100."""
     first, last = FIRST_MICROSECOND * NANOSECONDS, LAST_MICROSECOND * NANOSECONDS
     is_nano = (ts >= first) & (ts < last)
-    nanoseconds = nw.when(is_nano).then(ts).otherwise(nw.lit(0)).cast(nw.Int64)
-    scaled = nw.when(is_nano).then(nanoseconds // NANOSECONDS).otherwise(nw.lit(NO_TIME, nw.Int64))
+    nanoseconds = pl.when(is_nano).then(ts).otherwise(pl.lit(0)).cast(pl.Int64)
+    scaled = pl.when(is_nano).then(nanoseconds // NANOSECONDS).otherwise(pl.lit(NO_TIME, pl.Int64))
     for unit in UNITS:
         is_unit = _is_within(ts, unit)
-        time = nw.when(is_unit).then(ts).otherwise(nw.lit(0))
-        scaled = nw.when(is_unit).then(convert(time, unit)).otherwise(scaled)
+        time = pl.when(is_unit).then(ts).otherwise(pl.lit(0))
+        scaled = pl.when(is_unit).then(convert(time, unit)).otherwise(scaled)
     return scaled
 
 
-def _whole(time: nw.Expr, unit: int) -> nw.Expr:
-    return time.cast(nw.Int64) * unit
+def _whole(time: pl.Expr, unit: int) -> pl.Expr:
+    return time.cast(pl.Int64) * unit
 
 
-def _fractional(time: nw.Expr, unit: int) -> nw.Expr:
+def _fractional(time: pl.Expr, unit: int) -> pl.Expr:
     """Round half to even as Python does."""
     exact = time * float(unit)
     down = exact.floor()
     rest = exact - down
     is_up = (rest > 0.5) | ((rest == 0.5) & ((down / 2).floor() * 2 != down))
-    return down.cast(nw.Int64) + is_up.cast(nw.Int64)
+    return down.cast(pl.Int64) + is_up.cast(pl.Int64)
 
 
-def _is_within(time: nw.Expr, units: int) -> nw.Expr:
+def _is_within(time: pl.Expr, units: int) -> pl.Expr:
     """Check for a time from 2000 to 2100; `units` is the microseconds per unit."""
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 
-def _is_fine(name: str, labels: pl.Series) -> bool:
+def _is_fine(column: pl.Series) -> bool:
     """Check whether all labels of a column are valid, and as checked calls have them."""
-    value, is_fine = _label(name, nw.String())
-    is_same = (is_fine & (value == nw.col(name))).alias("is_same")
-    given = nw.from_native(labels.drop_nulls().alias(name).to_frame())
-    return bool(given.select(is_same)["is_same"].all())
+    name, labels = column.name, column.unique().cast(pl.String).drop_nulls()
+    value, is_fine = _label(name, pl.String())
+    is_same = (is_fine & (value == pl.col(name))).alias("is_same")
+    return bool(labels.to_frame().select(is_same)["is_same"].all())
 
 
 def _plain_label(name: str) -> CheckedColumn:
     """Return a column whose labels are all valid, so that only absent ones are left to find."""
-    is_missing = nw.col(name).is_null() if name in REQUIRED_FIELDS else nw.lit(value=False)
-    return CheckedColumn(nw.col(name).fill_null(""), nw.lit(value=False), is_missing)
+    is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
+    return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
 
 
-def _read_column(name: str, kind: nw.dtypes.DType | None) -> CheckedColumn:
+def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
     if kind is None:
-        return CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
-    column, is_absent = nw.col(name), nw.col(name).is_null()
+        return CheckedColumn(_absent(name), pl.lit(value=False), pl.lit(value=False))
+    column, is_absent = pl.col(name), pl.col(name).is_null()
     if kind.is_float():
         is_absent = is_absent | column.is_nan().fill_null(value=False)
     if name == "ts":
-        value, is_fine = nw.col("at_us"), _is_within(nw.col("at_us"), 1)
+        value, is_fine = pl.col("at_us"), _is_within(pl.col("at_us"), 1)
     elif name in _COUNTS or name in _MOST:
         value, is_fine = _number(name, kind)
     else:
         value, is_fine = _label(name, kind)
     is_bad = ~is_fine.fill_null(value=False) & ~is_absent
-    is_missing = is_absent if name in REQUIRED_FIELDS else nw.lit(value=False)
+    is_missing = is_absent if name in REQUIRED_FIELDS else pl.lit(value=False)
     return CheckedColumn(value, is_bad, is_missing)
 
 
-def _absent(name: str) -> nw.Expr:
+def _absent(name: str) -> pl.Expr:
     if name in ("latency_ms", REPORTED):
-        return nw.lit(None, nw.Float64)
+        return pl.lit(None, pl.Float64)
     if name in SECONDS:
-        return nw.lit(0.0)
-    return nw.lit(0, nw.Int64) if name in _COUNTS else nw.lit("")
+        return pl.lit(0.0)
+    return pl.lit(0, pl.Int64) if name in _COUNTS else pl.lit("")
 
 
-def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
+def _number(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
     """Check a number; whole floats are integers, as pandas writes them beside missing values."""
     if not kind.is_numeric():
-        return _absent(name), nw.lit(value=False)
-    value = nw.col(name) if kind.is_integer() else nw.col(name).cast(nw.Float64)
+        return _absent(name), pl.lit(value=False)
+    value = pl.col(name) if kind.is_integer() else pl.col(name).cast(pl.Float64)
     if name in _MOST:
-        value = value.cast(nw.Float64)
+        value = value.cast(pl.Float64)
         is_fine = (value >= 0) & (value <= _MOST[name])
-        valid = nw.when(is_fine).then(value)
-        return valid.otherwise(nw.lit(0.0)) if name in SECONDS else valid, is_fine
+        valid = pl.when(is_fine).then(value)
+        return valid.otherwise(pl.lit(0.0)) if name in SECONDS else valid, is_fine
     is_fine = (value >= 0) & (value <= MAX_COUNT)
     if not kind.is_integer():
         is_fine = is_fine & (value.floor() == value)
-    return nw.when(is_fine).then(value).otherwise(nw.lit(0)).cast(nw.Int64), is_fine
+    return pl.when(is_fine).then(value).otherwise(pl.lit(0)).cast(pl.Int64), is_fine
 
 
-def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
-    is_text = isinstance(kind, nw.String | nw.Categorical | nw.Enum)
+def _label(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
+    is_text = isinstance(kind, pl.String | pl.Categorical | pl.Enum)
     if name == "service_tier":
         # Any other value is a name of the standard tier.
-        tier = nw.col(name).cast(nw.String) if is_text else nw.lit("")
-        priced = nw.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(nw.lit(""))
-        return priced, nw.lit(value=True)
+        tier = pl.col(name).cast(pl.String) if is_text else pl.lit("")
+        priced = pl.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(pl.lit(""))
+        return priced, pl.lit(value=True)
     if not is_text:
-        return nw.lit(""), nw.lit(value=False)
-    text = nw.col(name).cast(nw.String).fill_null("")
+        return pl.lit(""), pl.lit(value=False)
+    text = pl.col(name).cast(pl.String).fill_null("")
     length = text.str.len_chars()
     if name == "provider":
         text = text.str.to_lowercase()
@@ -234,10 +237,10 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
     return text, is_fine & (length > 0) if name == "model" else is_fine
 
 
-def first_invalid(checked: Calls, engine: Engine) -> Iterable[InvalidRow]:
+def first_invalid(checked: Calls) -> Iterable[InvalidRow]:
     """Yield the first invalid rows, in their order."""
     known = checked.collect_schema().names()
     problems = problem_columns(known)
     listed = checked.filter(is_invalid(problems)).select("row", *problems).head(FIRST_INVALID)
-    for row in engine.fetch(listed):
+    for row in fetch(listed):
         yield InvalidRow(row["row"] + 1, describe_problems(row, known))

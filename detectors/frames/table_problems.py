@@ -11,7 +11,7 @@ from operator import add, and_, or_
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import (
     LEVEL_DIGITS,
@@ -29,15 +29,15 @@ from detectors.formats.problems import Problem, describe
 
 _DIGITS: Final = 39  # in base 3, of an integer of 64 bits
 _PARTS: Final = {part.name: part for part in PARTS}
-_NONE: Final = nw.lit(0, nw.Int64)
+_NONE: Final = pl.lit(0, pl.Int64)
 
 
 class CheckedColumn(msgspec.Struct, frozen=True):
     """A column's value in the schema of calls, and which rows are bad or missing."""
 
-    value: nw.Expr
-    is_bad: nw.Expr
-    is_missing: nw.Expr
+    value: pl.Expr
+    is_bad: pl.Expr
+    is_missing: pl.Expr
 
 
 Columns = Mapping[str, CheckedColumn]
@@ -47,10 +47,10 @@ class _Contradiction(NamedTuple):
     """What columns of a frame may say against each other."""
 
     problem: Problem
-    is_so: Callable[[Columns], nw.Expr]
+    is_so: Callable[[Columns], pl.Expr]
 
 
-def encode(columns: Columns) -> list[nw.Expr]:
+def encode(columns: Columns) -> list[pl.Expr]:
     """Return the numbers of `problem_columns` for these columns."""
     names = list(columns)
     digits = [_digit(name, columns) for name in names]
@@ -70,9 +70,9 @@ def problem_columns(names: Iterable[str]) -> list[str]:
     ]
 
 
-def is_invalid(problems: Sequence[str]) -> nw.Expr:
+def is_invalid(problems: Sequence[str]) -> pl.Expr:
     """Check whether one of these numbers has a digit."""
-    return reduce(or_, (nw.col(name) > 0 for name in problems))
+    return reduce(or_, (pl.col(name) > 0 for name in problems))
 
 
 def describe_problems(row: Mapping[str, Any], known: Iterable[str]) -> str:
@@ -112,17 +112,17 @@ def _in_numbers(digits: Sequence[Any]) -> list[Sequence[Any]]:
     return [digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS)]
 
 
-def _digit(name: str, columns: Columns) -> nw.Expr:
+def _digit(name: str, columns: Columns) -> pl.Expr:
     column, part = columns[name], _PARTS.get(name)
     is_two = column.is_missing if part is None else _is_over(part, columns)
-    return nw.when(is_two).then(nw.lit(2, nw.Int64)).otherwise(_as_digit(column.is_bad))
+    return pl.when(is_two).then(pl.lit(2, pl.Int64)).otherwise(_as_digit(column.is_bad))
 
 
-def _as_digit(condition: nw.Expr) -> nw.Expr:
-    return nw.when(condition).then(nw.lit(1, nw.Int64)).otherwise(_NONE)
+def _as_digit(condition: pl.Expr) -> pl.Expr:
+    return pl.when(condition).then(pl.lit(1, pl.Int64)).otherwise(_NONE)
 
 
-def _is_over(part: Part, columns: Columns) -> nw.Expr:
+def _is_over(part: Part, columns: Columns) -> pl.Expr:
     total, own = columns[part.total], columns[part.name].value
     beside = columns[part.beside].value if part.beside in columns else _NONE
     return (own > 0) & (own + beside > total.value) & ~(total.is_bad | total.is_missing)
@@ -146,7 +146,7 @@ def _find_contradictions(names: Collection[str]) -> list[_Contradiction]:
     return found
 
 
-def _exceeds(unit: str, total: str, parts: Sequence[str], columns: Columns) -> nw.Expr:
+def _exceeds(unit: str, total: str, parts: Sequence[str], columns: Columns) -> pl.Expr:
     """Check whether the parts exceed the total, and this unit is the last of them."""
     given = [columns[part].value for part in parts if part in columns]
     later = [each for each in parts[parts.index(unit) + 1 :] if each in columns and each in UNITS]
@@ -159,13 +159,13 @@ def _exceeds(unit: str, total: str, parts: Sequence[str], columns: Columns) -> n
     return reduce(and_, (columns[other].value == 0 for other in later), is_over)
 
 
-def _are_many(units: Sequence[str], columns: Columns) -> nw.Expr:
-    counted = ((columns[unit].value > 0).cast(nw.Int64) for unit in units)
+def _are_many(units: Sequence[str], columns: Columns) -> pl.Expr:
+    counted = ((columns[unit].value > 0).cast(pl.Int64) for unit in units)
     return reduce(add, counted) > MAX_UNITS
 
 
-def _differs(name: str, columns: Columns) -> nw.Expr:
+def _differs(name: str, columns: Columns) -> pl.Expr:
     """Check whether a hash and the levels differ, where both have its level."""
     level = columns[HASHES].value.str.slice(LEVELS_OF_HASHES[name] * LEVEL_DIGITS, LEVEL_DIGITS)
-    own = columns[name].value.cast(nw.String).str.slice(0, LEVEL_DIGITS)
+    own = columns[name].value.cast(pl.String).str.slice(0, LEVEL_DIGITS)
     return (level != "") & (own != "") & (level != own)

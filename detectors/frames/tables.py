@@ -1,26 +1,30 @@
-"""A caller's dataframe as checked calls, on the engine that holds it.
+"""A caller's dataframe as checked calls.
 
-Columns are checked as expressions, and only counts are fetched. The reason of an invalid row
-follows from which fields are missing or bad, so no value is fetched.
+Columns are checked as expressions, a part of the rows at a time. The reason of an invalid row
+follows from which fields are missing or bad.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from typing import Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import REQUIRED_FIELDS, InvalidRows
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls, categorize, fetch, keep, with_equal_types
 from detectors.errors import UnreadableLogError
-from detectors.formats.columns import TABLE_FIELDS
+from detectors.formats.columns import HASHES, TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
 from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
 from detectors.frames.usage_log import CheckedCalls
 
+_PART_ROWS: Final = 1_000_000
+_MANY_ROWS: Final = 10_000
+_NO_LEVEL: Final = "-"  # which no check accepts
 
-def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
-    """Return the valid calls; invalid rows count from 1 and are listed if rows have an order.
+
+def check_table(frame: Calls) -> CheckedCalls:
+    """Return the valid calls; invalid rows count from 1.
 
     Raises
     ------
@@ -31,9 +35,9 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     """
     names = frame.collect_schema().names()
     _check_columns(names)
-    table = frame.select(*[nw.col(name).alias(name.lower()) for name in names])
-    checked = engine.keep_checked(table, partial(with_problems, engine=engine))
-    counts = engine.fetch(count_rows(checked))
+    table = frame.select(*[pl.col(name).alias(name.lower()) for name in names])
+    checked = _check(table)
+    counts = fetch(count_rows(checked))
     reasons: dict[str, int] = {}
     known = checked.collect_schema().names()
     for count in counts:
@@ -42,15 +46,46 @@ def check_table(frame: Calls, engine: Engine) -> CheckedCalls:
     invalid = InvalidRows(
         count=sum(reasons.values()),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        first=tuple(first_invalid(checked, engine)) if reasons and engine.has_order else (),
+        first=tuple(first_invalid(checked)) if reasons else (),
     )
     problems = problem_columns(known)
     valid = checked.filter(~is_invalid(problems)) if reasons else checked
     fine = next((count for count in counts if not describe_problems(count, known)), {})
     unused = [name for name in SPARSE if name in counts[0] and not fine.get(name)] if counts else []
-    calls = valid.drop(*problems, *unused, *(["row"] if engine.has_order else []))
     rows = sum(count["rows"] for count in counts)
-    return CheckedCalls(engine.with_plain_values(calls), rows, invalid)
+    return CheckedCalls(valid.drop(*problems, *unused, "row"), rows, invalid)
+
+
+def _check(table: Calls) -> Calls:
+    """Check a part at a time, with categories for labels that repeat in it."""
+    numbered = _with_plain_hashes(table).with_row_index("row")
+    schema = numbered.collect_schema()
+    if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):
+        return keep(with_problems(numbered))
+    plain = numbered.with_columns(
+        pl.col(name).cast(pl.String) for name, kind in schema.items() if kind == pl.Categorical
+    )
+    batches = plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True)
+    parts = [with_problems(_shorten(batch).lazy()).collect() for batch in batches]
+    # A table without rows has no batches.
+    parts = parts or [with_problems(numbered).collect()]
+    return pl.concat(with_equal_types(parts)).lazy()
+
+
+def _with_plain_hashes(table: Calls) -> Calls:
+    """Turn hashes by level, of lists of texts or of bytes, into one text for each call."""
+    kind = table.collect_schema().get(HASHES)
+    if kind == pl.List(pl.String):
+        levels = pl.col(HASHES).list.eval(pl.element().fill_null(_NO_LEVEL)).list.join(" ")
+        return table.with_columns(levels)
+    if kind == pl.Binary:
+        return table.with_columns(pl.col(HASHES).bin.encode("hex"))
+    return table
+
+
+def _shorten(part: pl.DataFrame) -> pl.DataFrame:
+    """Turn the labels of many calls that repeat into categories."""
+    return categorize(part) if part.height > _MANY_ROWS else part
 
 
 def _check_columns(names: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import CLOCK_MARGIN, InvalidRow, InvalidRows
-from detectors.engines import Calls, compose_labels, with_equal_types
+from detectors.engine import Calls, compose_labels, with_equal_types
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk
 from detectors.formats.columns import (

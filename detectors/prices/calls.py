@@ -35,16 +35,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls, attach, join_small, number_labels
+from detectors.engine.numbering import Numbered, number_rows
 from detectors.formats.columns import (
     NUMBERED_LABELS,
     OPTIONAL_COUNTS,
     OPTIONAL_LABELS,
     REPORTED,
 )
-from detectors.prices.book import PriceBook
 from detectors.prices.table import CELL, Cells
 
 LABELS: Final = ("route_label", "provider", "model")
@@ -85,7 +85,6 @@ _STORED: Final = (
     "group",
     "prefix",
     "at_us",
-    "in_window",
     "request_id",
     *COUNTS,
     CELL,
@@ -124,14 +123,14 @@ _TIME_ORDER: Final = (
 
 def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     """Add the tag or endpoint as `route_label`, and drop columns that no rule uses."""
-    tagged = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
+    tagged = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
     optional = _present(calls, (*OPTIONAL_CALL_COLUMNS, *NUMBERED))
     calls = calls.with_columns(tagged.alias("route_label"))
     if "latency_ms" in optional:
-        calls = calls.with_columns(nw.col("latency_ms").fill_null(NO_LATENCY))
+        calls = calls.with_columns(pl.col("latency_ms").fill_null(NO_LATENCY))
     if REPORTED in optional:
-        calls = calls.with_columns(nw.col(REPORTED).fill_null(NOT_REPORTED))
-    return calls.select(*(*keys, *LABELS, "at_us", "in_window", "request_id"), *COUNTS, *optional)
+        calls = calls.with_columns(pl.col(REPORTED).fill_null(NOT_REPORTED))
+    return calls.select(*keys, *LABELS, "at_us", "request_id", *COUNTS, *optional)
 
 
 def _present(calls: Calls, names: Iterable[str]) -> list[str]:
@@ -139,79 +138,94 @@ def _present(calls: Calls, names: Iterable[str]) -> list[str]:
     return [name for name in names if name in given]
 
 
-def number_groups(labelled: Calls, engine: Engine, keys: Sequence[str] = ()) -> Calls:
+def number_groups(labelled: Calls, keys: Sequence[str] = ()) -> pl.DataFrame:
     """Number every (route, provider, model) and every route of a log, in order of label."""
-    groups = engine.number_labels(labelled, "group", (*keys, *LABELS))
+    groups = number_labels(labelled, "group", (*keys, *LABELS))
     route = [*keys, *LABELS[:1]]
-    routes = engine.number_labels(groups, "route", route)
-    return engine.keep(groups.join(routes, on=route, how="inner"))
+    return groups.join(number_labels(groups.lazy(), "route", route), on=route, how="inner")
 
 
 class PricedCalls(msgspec.Struct):
     """Calls with their cost, in no order yet, until they are taken; rates come from `cells`."""
 
-    groups: Calls
+    groups: pl.DataFrame
     cells: Cells
     keys: tuple[str, ...]
-    _calls: list[Calls]
+    _calls: list[pl.DataFrame]
 
     @property
     def calls(self) -> Calls:
-        return self._calls[0]
+        return self._calls[0].lazy()
 
-    def take_calls(self) -> Calls:
-        """Return the calls once, so that the caller can free them."""
-        return self._calls.pop()
+    def arrange(self, windows: Sequence[tuple[int, int]]) -> "ArrangedCalls":
+        """Sort and number the calls for the rules; they are taken, so that they can be freed.
 
-    def widen(self, calls: Calls, engine: Engine) -> Calls:
-        """Add the columns of the rules that follow from a call's group, cell and counts."""
-        has_route = (nw.col("route_label") != "").cast(nw.Int8).alias("has_route")
-        groups = self.groups.select("group", "route", has_route, *self.keys)
-        wide = self.cells.show(engine.attach(calls, groups, "group"), engine)
-        return wide if self.keys else wide.with_columns(nw.lit(0, nw.Int32).alias("log"))
+        `windows` has the first and the last microsecond that monthly dollars of each log are
+        projected from.
+        """
+        optional = _present(self.calls, OPTIONAL_CALL_COLUMNS)
+        order, stored = [*_TIME_ORDER, *optional], [*_STORED, *optional]
+        numbered = number_rows(self._calls, "number", order, stored)
+        has_route = (pl.col("route_label") != "").cast(pl.Int8).alias("has_route")
+        log = pl.col("log") if self.keys else pl.lit(0, pl.Int32).alias("log")
+        begins, ends = (pl.Series([each[at] for each in windows], dtype=pl.Int64) for at in (0, 1))
+        groups = self.groups.select("group", "route", has_route, log).with_columns(
+            pl.lit(begins).gather(pl.col("log")).alias("from_us"),
+            pl.lit(ends).gather(pl.col("log")).alias("to_us"),
+        )
+        return ArrangedCalls(numbered, groups, self.cells, ("number", *stored))
+
+
+class ArrangedCalls(msgspec.Struct, frozen=True):
+    """Priced calls in order of group and time, with the columns of the rules."""
+
+    numbered: Numbered
+    groups: pl.DataFrame
+    cells: Cells
+    stored: tuple[str, ...]
+
+    def read(self, numbers: pl.Series | None = None) -> Calls:
+        """Return all calls, or those with these numbers; columns are computed where they are used.
+
+        Rates and what else follows from a call's group, cell and counts are not stored.
+        """
+        calls = attach(self.numbered.read(numbers).select(self.stored), self.groups, "group")
+        is_in = pl.col("at_us").is_between("from_us", "to_us")
+        calls = calls.with_columns(is_in.alias("in_window"))
+        optional = [name for name in self.stored if name in OPTIONAL_CALL_COLUMNS]
+        return self.cells.show(calls).select(*CALL_COLUMNS, *optional)
+
+    def look_up(self, numbers: pl.Series, names: Sequence[str]) -> pl.DataFrame:
+        """Return these columns of the calls with these numbers, in their order."""
+        return self.read(numbers).select(names).collect()
 
 
 def price_labelled(
-    labelled: Calls, groups: Calls, book: PriceBook, engine: Engine, keys: Sequence[str] = ()
+    labelled: Calls, groups: pl.DataFrame, cells: Cells, keys: Sequence[str] = ()
 ) -> PricedCalls:
     """Price the calls and replace labels by numbers, in no order yet.
 
     The result is computed here, so that the records can be freed before the calls are sorted.
     """
-    cells, labels = Cells.of(labelled, book), [*keys, *LABELS]
+    labels = [*keys, *LABELS]
     numbers = groups.select(*labels, "group")
     if cells.depends_on_model_only:
-        numbered = engine.join_small(labelled, cells.number(numbers, engine), labels)
+        priced = cells.number(numbers.lazy()).collect()
+        numbered = join_small(labelled, priced, labels)
     else:
-        numbered = cells.number(engine.join_small(labelled, numbers, labels), engine)
+        numbered = cells.number(join_small(labelled, numbers, labels))
     for label in _present(labelled, NUMBERED):
-        numbered = _number(numbered, label, engine.number_labels(labelled, "rank", [label]), engine)
-    spent = cells.add_cost(numbered, engine)
+        numbered = _number(numbered, label, number_labels(labelled, "rank", [label]))
+    spent = cells.add_cost(numbered)
     kept = dict.fromkeys([*_TIME_ORDER, *_STORED, *_present(spent, OPTIONAL_CALL_COLUMNS)])
-    return PricedCalls(groups, cells, tuple(keys), [engine.keep(spent.select(*kept))])
+    return PricedCalls(groups, cells, tuple(keys), [spent.select(*kept).collect()])
 
 
-def _number(calls: Calls, label: str, ranks: Calls, engine: Engine) -> Calls:
+def _number(calls: Calls, label: str, ranks: pl.DataFrame) -> Calls:
     """Replace a label by its number.
 
     Labels are numbered in sorted order, so that the number can replace the label in time order.
     """
-    number = nw.when(nw.col(label) != "").then(nw.col("rank") + 1).otherwise(nw.lit(0))
-    numbers = ranks.select(label, number.cast(engine.label_type).alias(NUMBERED[label]))
-    return engine.join_small(calls, numbers, [label]).drop(label)
-
-
-def arrange(priced: PricedCalls, engine: Engine) -> Calls:
-    """Sort and number the calls for the rules.
-
-    No other reference to them may remain, so that an engine that copies calls can free what it has
-    copied.
-    """
-    optional = _present(priced.calls, OPTIONAL_CALL_COLUMNS)
-    order, columns = [*_TIME_ORDER, *optional], [*CALL_COLUMNS, *optional]
-    if engine.attaches_lazily:
-        stored = [*_STORED, *optional]
-        sorted_calls = engine.number_rows(priced.take_calls(), "number", order, stored)
-        return priced.widen(sorted_calls, engine).select(*columns)
-    wide = priced.widen(priced.take_calls(), engine)
-    return engine.keep(engine.number_rows(wide, "number", order, columns[1:]))
+    number = pl.when(pl.col(label) != "").then(pl.col("rank") + 1).otherwise(pl.lit(0))
+    numbers = ranks.select(label, number.cast(pl.Int32).alias(NUMBERED[label]))
+    return join_small(calls, numbers, [label]).drop(label)

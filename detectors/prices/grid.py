@@ -7,9 +7,9 @@ from operator import add
 from typing import Any, Final
 
 import msgspec
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.prices.book import PriceBook
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.spending import is_long
@@ -57,8 +57,8 @@ class Grid(msgspec.Struct, frozen=True):
 
     def number(self, calls: Calls) -> Calls:
         """Number each call's period, time of day and prompt length, if prices change by them."""
-        second = nw.col("at_us") // _MICROSECONDS % _DAY_SECONDS
-        moments = (nw.col("at_us") >= _microseconds(moment) for moment in self.moments)
+        second = pl.col("at_us") // _MICROSECONDS % _DAY_SECONDS
+        moments = (pl.col("at_us") >= _microseconds(moment) for moment in self.moments)
         positions = {
             "period": _count(moments),
             "daytime": _count(second >= start for start in self.day_seconds),
@@ -82,9 +82,9 @@ class Grid(msgspec.Struct, frozen=True):
         return self.prompt_tokens[length - 1] + 1 if length else 0
 
 
-def _count(conditions: Iterable[nw.Expr]) -> nw.Expr:
+def _count(conditions: Iterable[pl.Expr]) -> pl.Expr:
     """Count the conditions that hold, in sums of sums: engines limit how deep expressions nest."""
-    counts = [condition.cast(nw.Int32) for condition in conditions] or [nw.lit(0, nw.Int32)]
+    counts = [condition.cast(pl.Int32) for condition in conditions] or [pl.lit(0, pl.Int32)]
     while len(counts) > 1:
         counts = [reduce(add, counts[i : i + 2]) for i in range(0, len(counts), 2)]
     return counts[0]

@@ -10,31 +10,31 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.prices import units
 
 Optional = Mapping[str, units.Unit]
 
 
-def input_usd(prefix: str, optional: Optional) -> nw.Expr:
+def input_usd(prefix: str, optional: Optional) -> pl.Expr:
     """Return the cost of the prompt.
 
     As in the book's own calculation, tokens read from or written to the cache are subtracted from
     the prompt only if they have a rate. If they exceed the prompt, no token is uncached, and each
     costs its cache rate, which is the input rate if the model has none.
     """
-    read, written = nw.col("cached_tokens"), nw.col("cache_write_tokens")
-    fits = nw.col("prompt_tokens") >= read + written
-    own_read = nw.when(fits).then(read * nw.col(prefix + "has_cache_read")).otherwise(read)
+    read, written = pl.col("cached_tokens"), pl.col("cache_write_tokens")
+    fits = pl.col("prompt_tokens") >= read + written
+    own_read = pl.when(fits).then(read * pl.col(prefix + "has_cache_read")).otherwise(read)
     own_written = (
-        nw.when(fits).then(written * nw.col(prefix + "has_cache_write")).otherwise(written)
+        pl.when(fits).then(written * pl.col(prefix + "has_cache_write")).otherwise(written)
     )
-    uncached = (nw.col("prompt_tokens") - own_read - own_written).clip(lower_bound=0)
+    uncached = (pl.col("prompt_tokens") - own_read - own_written).clip(lower_bound=0)
     total = (
-        uncached * nw.col(prefix + "input")
-        + own_read * nw.col(prefix + "cache_read")
-        + own_written * nw.col(prefix + "cache_write")
+        uncached * pl.col(prefix + "input")
+        + own_read * pl.col(prefix + "cache_read")
+        + own_written * pl.col(prefix + "cache_write")
     )
     for cost in _surcharges(prefix, optional, "input", uncached):
         total = total + cost
@@ -43,21 +43,21 @@ def input_usd(prefix: str, optional: Optional) -> nw.Expr:
             units.purpose(unit.usage_key) in ("cache_read", "cache_write")
             and unit.usage_key != units.CACHE_WRITE_1H
         ):
-            total = total + nw.col(name) * nw.col(surcharge_column(prefix, name))
+            total = total + pl.col(name) * pl.col(surcharge_column(prefix, name))
     if units.CACHE_WRITE_1H in optional:
-        for_an_hour = nw.min_horizontal(nw.col(units.CACHE_WRITE_1H), written)
-        total = total + for_an_hour * nw.col(surcharge_column(prefix, units.CACHE_WRITE_1H))
+        for_an_hour = pl.min_horizontal(pl.col(units.CACHE_WRITE_1H), written)
+        total = total + for_an_hour * pl.col(surcharge_column(prefix, units.CACHE_WRITE_1H))
     return total
 
 
-def rest_usd(prefix: str, optional: Optional) -> nw.Expr:
+def rest_usd(prefix: str, optional: Optional) -> pl.Expr:
     """Return the cost of the answer, of tools and of the request."""
-    total = nw.col("completion_tokens") * nw.col(prefix + "output") + nw.col(prefix + "request")
-    for cost in _surcharges(prefix, optional, "output", nw.col("completion_tokens")):
+    total = pl.col("completion_tokens") * pl.col(prefix + "output") + pl.col(prefix + "request")
+    for cost in _surcharges(prefix, optional, "output", pl.col("completion_tokens")):
         total = total + cost
     for name, unit in optional.items():
         if unit.dimensions["family"] != "tokens":
-            total = total + nw.col(name) * nw.col(surcharge_column(prefix, name))
+            total = total + pl.col(name) * pl.col(surcharge_column(prefix, name))
     return total
 
 
@@ -66,35 +66,35 @@ def surcharge_column(prefix: str, name: str) -> str:
 
 
 def _surcharges(
-    prefix: str, optional: Optional, purpose: str, available: nw.Expr
-) -> Iterator[nw.Expr]:
+    prefix: str, optional: Optional, purpose: str, available: pl.Expr
+) -> Iterator[pl.Expr]:
     """Yield the surcharge of each part, of at most as many tokens as are left of the whole.
 
     Counts do not say which cached tokens are sounds or images: as few as possible are, unless the
     call counts them.
     """
     overlapping = [name for name, unit in optional.items() if units.overlaps(unit.usage_key)]
-    overlap = reduce(or_, (nw.col(name) > 0 for name in overlapping)) if overlapping else None
-    before = nw.lit(0, nw.Int64)
+    overlap = reduce(or_, (pl.col(name) > 0 for name in overlapping)) if overlapping else None
+    before = pl.lit(0, pl.Int64)
     for name, unit in optional.items():
         if units.purpose(unit.usage_key) != purpose:
             continue
-        rate = nw.col(surcharge_column(prefix, name))
+        rate = pl.col(surcharge_column(prefix, name))
         # A part without a rate of its own leaves all tokens to the others.
-        own = nw.col(name) * (rate != 0).cast(nw.Int64)
+        own = pl.col(name) * (rate != 0).cast(pl.Int64)
         # From sums, since the expression of each part would contain those before it twice.
-        part = nw.min_horizontal(own, (available - before).clip(lower_bound=0))
+        part = pl.min_horizontal(own, (available - before).clip(lower_bound=0))
         before = before + own
         if overlap is not None:
-            part = nw.when(overlap).then(nw.col(name)).otherwise(part)
+            part = pl.when(overlap).then(pl.col(name)).otherwise(part)
         yield part * rate
 
 
-def is_long(start: int) -> nw.Expr:
+def is_long(start: int) -> pl.Expr:
     """Check whether a prompt is longer than the start of a tier.
 
     Providers count all tokens of the prompt, cached or not. More cached tokens than prompt tokens
     are a prompt of their own length.
     """
-    cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
-    return (nw.col("prompt_tokens") > start) | (cached > start)
+    cached = pl.col("cached_tokens") + pl.col("cache_write_tokens")
+    return (pl.col("prompt_tokens") > start) | (cached > start)

@@ -10,10 +10,9 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 import msgspec
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import Calls, Engine, fetch, place_beside
+from detectors.engine import Calls, attach, fetch, join_small
 from detectors.prices import model_data, units
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
@@ -66,8 +65,8 @@ def price_calls(calls: Calls, book: PriceBook) -> Calls:
     (module `lookup.targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0
     if there is no target, it is not cheaper, or its context window is too small or unknown.
     """
-    cells, engine = Cells.of(calls, book), Engine()
-    return cells.show(cells.add_cost(cells.number(calls, engine), engine), engine).drop(CELL)
+    cells = Cells.of(calls, book)
+    return cells.show(cells.add_cost(cells.number(calls))).drop(CELL)
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -120,37 +119,31 @@ class Cells(msgspec.Struct, frozen=True):
     def depends_on_model_only(self) -> bool:
         return self.keys == _LABELS[:2]
 
-    def number(self, calls: Calls, engine: Engine) -> Calls:
+    def number(self, calls: Calls) -> Calls:
         """Add the number of each call's cell, and remove calls with unknown rates."""
         known = calls.collect_schema().names()
         numbered = self.grid.number(_with_labels(calls))
-        numbers = place_beside(numbered, self.table.select(*self.keys, CELL))
-        return engine.join_small(numbered, numbers, self.keys).select(*known, CELL)
+        numbers = _as_in(numbered, self.table.select(*self.keys, CELL))
+        return join_small(numbered, numbers, self.keys).select(*known, CELL)
 
-    def add_cost(self, numbered: Calls, engine: Engine) -> Calls:
+    def add_cost(self, numbered: Calls) -> Calls:
         """Add `cost_usd` and `input_usd_per_token`."""
         known = numbered.collect_schema().names()
         rates = self.table.select(CELL, *_rate_names(self.optional, [""]))
+        return _spend(attach(numbered, rates, CELL), self.optional).select(*known, *_STORED)
 
-        def plan(calls: Calls, rates: Calls) -> list[Calls]:
-            spent = _spend(engine.attach(calls, rates, CELL), self.optional)
-            return [spent.select(*known, *_STORED)]
-
-        placed = place_beside(numbered, rates)
-        (spent,) = engine.apply(("cost", *self.optional), plan, numbered, placed)
-        return spent
-
-    def show(self, spent: Calls, engine: Engine) -> Calls:
+    def show(self, spent: Calls) -> Calls:
         """Add the other columns of `price_calls`."""
         known = spent.collect_schema().names()
+        rated = _show(attach(spent, self.table.drop(self.keys), CELL), self.optional)
+        return rated.select(*known, *_SHOWN)
 
-        def plan(calls: Calls, rates: Calls) -> list[Calls]:
-            rated = _show(engine.attach(calls, rates, CELL), self.optional)
-            return [rated.select(*known, *_SHOWN)]
 
-        placed = place_beside(spent, self.table.drop(self.keys))
-        (shown,) = engine.apply(("rates", *self.optional), plan, spent, placed)
-        return shown
+def _as_in(calls: Calls, table: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with categories for labels that are categories in the calls."""
+    kinds = calls.collect_schema()
+    labels = [n for n in table.columns if kinds.get(n) == pl.Categorical]
+    return table.with_columns(pl.col(labels).cast(pl.Categorical())) if labels else table
 
 
 def _with_labels(calls: Calls) -> Calls:
@@ -158,31 +151,31 @@ def _with_labels(calls: Calls) -> Calls:
 
     Of other regions, a log may have any number.
     """
-    names, labels = calls.collect_schema().names(), list[nw.Expr]()
+    names, labels = calls.collect_schema().names(), list[pl.Expr]()
     if "region" in names:
-        is_priced = nw.col("region").is_in(priced_regions())
-        region = nw.when(is_priced).then(nw.col("region")).otherwise(nw.lit(""))
+        is_priced = pl.col("region").is_in(priced_regions())
+        region = pl.when(is_priced).then(pl.col("region")).otherwise(pl.lit(""))
         labels.append(region.alias(_PRICED_REGION))
     if measures := units.measures(units.optional_counts(names)):
         given = [
-            nw.when(nw.col(name) > 0).then(nw.lit(f"{name} ")).otherwise(nw.lit(""))
+            pl.when(pl.col(name) > 0).then(pl.lit(f"{name} ")).otherwise(pl.lit(""))
             for name in measures
         ]
-        labels.append(nw.concat_str(given).alias(_MEASURED))
+        labels.append(pl.concat_str(given).alias(_MEASURED))
     return calls.with_columns(*labels) if labels else calls
 
 
 def _find_pairs(calls: Calls, labels: Sequence[str]) -> list[dict[str, Any]]:
     """Fetch every combination of labels with its times and its longest prompt."""
-    cached = nw.col("cached_tokens") + nw.col("cache_write_tokens")
+    cached = pl.col("cached_tokens") + pl.col("cache_write_tokens")
     return fetch(
         calls.with_columns(cached.alias("cached"))
         .group_by(*labels)
         .agg(
-            nw.col("at_us").min().alias("first"),
-            nw.col("at_us").max().alias("last"),
-            nw.col("prompt_tokens").max().alias("longest"),
-            nw.col("cached").max().alias("most_cached"),
+            pl.col("at_us").min().alias("first"),
+            pl.col("at_us").max().alias("last"),
+            pl.col("prompt_tokens").max().alias("longest"),
+            pl.col("cached").max().alias("most_cached"),
         )
     )
 
@@ -258,11 +251,11 @@ def _table(cells: list[dict[str, Any]], keys: Sequence[str], optional: Optional)
 
 
 def _spend(rated: Calls, optional: Optional) -> Calls:
-    prompt = nw.col("prompt_tokens")
-    per_token = nw.when(prompt > 0).then(nw.col("prompt_usd") / prompt.clip(lower_bound=1))
+    prompt = pl.col("prompt_tokens")
+    per_token = pl.when(prompt > 0).then(pl.col("prompt_usd") / prompt.clip(lower_bound=1))
     return rated.with_columns(input_usd("", optional).alias("prompt_usd")).with_columns(
-        (nw.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
-        per_token.otherwise(nw.lit(0.0)).alias("input_usd_per_token"),
+        (pl.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
+        per_token.otherwise(pl.lit(0.0)).alias("input_usd_per_token"),
     )
 
 
@@ -271,14 +264,14 @@ def _show(rated: Calls, optional: Optional) -> Calls:
     target = input_usd(_TARGET, optional) + rest_usd(_TARGET, optional)
     return rated.with_columns(
         target.alias("target_usd"),
-        *(nw.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
-        nw.col("has_cache_read", "has_cache_write_1h").cast(nw.Int8),
+        *(pl.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
+        pl.col("has_cache_read", "has_cache_write_1h").cast(pl.Int8),
     ).with_columns(_target_saving().alias("target_saving_usd"))
 
 
-def _target_saving() -> nw.Expr:
+def _target_saving() -> pl.Expr:
     """Return what the call would save at the target's rates, 0 if it does not count."""
-    saving = nw.col("cost_usd") - nw.col("target_usd")
-    fits = nw.col("prompt_tokens") + nw.col("completion_tokens") <= nw.col("target_window")
-    counts = (nw.col("target_kind") > NO_TARGET) & fits & (saving > 0)
-    return nw.when(counts).then(saving).otherwise(nw.lit(0.0))
+    saving = pl.col("cost_usd") - pl.col("target_usd")
+    fits = pl.col("prompt_tokens") + pl.col("completion_tokens") <= pl.col("target_window")
+    counts = (pl.col("target_kind") > NO_TARGET) & fits & (saving > 0)
+    return pl.when(counts).then(saving).otherwise(pl.lit(0.0))

@@ -1,20 +1,18 @@
 """The audit, end to end: a log in, a report document out."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from detectors.engines import engine_of
+import polars as pl
+
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, read
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
-from detectors.report.counting.records import CountedCalls
-from detectors.report.pipeline import Audits
-from detectors.report.result.calls import FlaggedFrames
+from detectors.report.pipeline import InMemory, audit_logs
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
@@ -78,36 +76,11 @@ def audit(
     prices = prices or PriceBook()
     if mapping is not None:
         source = read(source, mapping=mapping)
-    log, own = place(source, engine)
-    again = partial(_audit_again, source, engine, prices, thresholds)
-    reopen = None if own.outlasts_close else again
-    del source, again  # lets a log without other references be freed when its calls are priced
-    try:
-        _check_validity(log, thresholds)
-        counted = CountedCalls.of([log], log.calls, own, thresholds)
-        del log
-        audits = Audits.of(counted, prices, thresholds, own)
-        del counted
-        (report,) = audits.reports(keep_calls=keep_calls, reopen=reopen)
-        return report
-    finally:
-        own.close()
-
-
-@contextmanager
-def _audit_again(
-    source: Source | UsageLog,
-    named: str | None,
-    prices: PriceBook,
-    thresholds: Thresholds,
-) -> Iterator[FlaggedFrames]:
-    """Yield what the detectors flag in a log on an engine that has freed it."""
-    log, engine = place(source, named)
-    try:
-        counted = CountedCalls.of([log], log.calls, engine, thresholds)
-        yield Audits.of(counted, prices, thresholds, engine).find()
-    finally:
-        engine.close()
+    log = place(source, engine)
+    del source  # lets a log without other references be freed when its calls are priced
+    _check_validity(log, thresholds)
+    calls, log = InMemory([log.calls]), replace(log, calls=pl.LazyFrame())
+    return audit_logs([log], calls, prices, thresholds, keep_calls=keep_calls).reports[0]
 
 
 def audit_many(
@@ -144,14 +117,10 @@ def audit_many(
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
         _check_validity(log, thresholds)
-    calls = place_together([log.frame for log in logs])
-    engine = engine_of(calls)
-    try:
-        counted = CountedCalls.of(logs, calls, engine, thresholds, keys=("log",))
-        audits = Audits.of(counted, prices or PriceBook(), thresholds, engine)
-        return list(audits.reports(keep_calls=keep_calls))
-    finally:
-        engine.close()
+    calls = InMemory([place_together([log.frame for log in logs])])
+    book = prices or PriceBook()
+    audited = audit_logs(logs, calls, book, thresholds, keys=("log",), keep_calls=keep_calls)
+    return audited.reports
 
 
 def _check_validity(log: ReadRows, thresholds: Thresholds) -> None:

@@ -3,6 +3,7 @@
 Overlapping savings are composed, never added: a call that is no longer made cannot save more.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from functools import reduce
@@ -10,9 +11,10 @@ from operator import add
 from typing import Final
 
 import msgspec
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.engines import Calls
+from detectors.engine import Calls
+from detectors.report.impacts import Impact
 from detectors.rules import DETECTORS
 from detectors.rules.detector import CONDITIONAL, ESTIMATED, VERIFIED
 
@@ -52,12 +54,12 @@ class _Part(msgspec.Struct, frozen=True):
         kinds = enumerate(DETECTORS[self.detector].kinds)
         return [number for number, kind in kinds if kind.confidence == self.confidence]
 
-    def of(self, index: int) -> nw.Expr:
+    def of(self, index: int) -> pl.Expr:
         """Return the part among the calls that the detector of this index flags."""
         if index != self.detector:
-            return nw.lit(0.0)
-        amount = nw.when(nw.col("kind").is_in(self.kinds)).then(nw.col(self.amount))
-        return amount.otherwise(nw.lit(0.0))
+            return pl.lit(0.0)
+        amount = pl.when(pl.col("kind").is_in(self.kinds)).then(pl.col(self.amount))
+        return amount.otherwise(pl.lit(0.0))
 
 
 def _parts(claims: Set[tuple[int, str]]) -> list[_Part]:
@@ -90,8 +92,8 @@ def _select(parts: Iterable[_Part], composed: Mapping[str, str]) -> list[_Part]:
 
 def compose_savings(
     flagged: Sequence[Calls],
-    claims: Set[tuple[int, str]] = EVERY_CLAIM,
-    largest: int | None = None,
+    claims: Set[tuple[int, str]],
+    largest: int,
 ) -> Calls:
     """Return what each flagged call of the window saves, as the columns of `find_columns`.
 
@@ -107,7 +109,7 @@ def compose_savings(
         kinds = {kind for part in parts if part.detector == index for kind in part.kinds}
         if kinds:
             counted = calls.filter(
-                nw.col("in_window"), nw.col("cost_usd") > 0, nw.col("kind").is_in(sorted(kinds))
+                pl.col("in_window"), pl.col("cost_usd") > 0, pl.col("kind").is_in(sorted(kinds))
             )
             amounts = [part.of(index).alias(part.name) for part in parts]
             wide[index] = counted.select("number", "cost_usd", *amounts)
@@ -117,47 +119,58 @@ def compose_savings(
     return savings.select("number", *composed, *steps)
 
 
-def _add_up(wide: Mapping[int, Calls], names: Sequence[str], largest: int | None) -> Calls:
-    """Return each call once, with the sum of each part."""
-    alone, several = [], [*wide.values()]
-    if largest is not None and largest in wide:
+def find_largest(impacts: Iterable[Impact]) -> int:
+    """Return the index of the detector that flags most of the calls of these impacts."""
+    calls = Counter[int]()
+    for impact in impacts:
+        calls[impact.detector_index] += impact.ever_calls
+    return max(calls, key=calls.__getitem__)
+
+
+def _add_up(wide: Mapping[int, Calls], names: Sequence[str], largest: int) -> Calls:
+    """Return each call once, with the sum of each part.
+
+    The calls that only the largest detector flags, which are most, need not be grouped.
+    """
+    if largest not in wide or len(wide) == 1:
+        several, alone = [*wide.values()], []
+    else:
         others = [calls for index, calls in wide.items() if index != largest]
-        alone, several = [wide[largest]], others
-        if others:
-            numbers = nw.concat([calls.select("number") for calls in others], how="vertical")
-            alone = [wide[largest].join(numbers, on="number", how="anti")]
-            several = [wide[largest].join(numbers.unique(), on="number", how="semi"), *others]
-    if several:
-        sums = [nw.col("cost_usd").max(), *[nw.col(name).sum() for name in names]]
-        alone.append(nw.concat(several, how="vertical").group_by("number").agg(*sums))
-    return nw.concat(alone, how="vertical") if len(alone) > 1 else alone[0]
+        numbers = pl.concat([calls.select("number") for calls in others])
+        alone = [wide[largest].join(numbers, on="number", how="anti")]
+        several = [wide[largest].join(numbers.unique(), on="number", how="semi"), *others]
+    if len(wide) == 1:
+        return several[0]
+    sums = [pl.col("cost_usd").max(), *[pl.col(name).sum() for name in names]]
+    alone.append(pl.concat(several).group_by("number").agg(sums))
+    return pl.concat(alone)
 
 
-def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr:
-    left = nw.lit(1.0)
+def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> pl.Expr:
+    left = pl.lit(1.0)
     for index in range(len(DETECTORS)):
         saving = _saving(index, composed, parts)
         if saving is not None:
-            left = left * (1.0 - saving / nw.col("cost_usd"))
-    return (nw.col("cost_usd") * (1.0 - left)).alias(name)
+            left = left * (1.0 - saving / pl.col("cost_usd"))
+    return (pl.col("cost_usd") * (1.0 - left)).alias(name)
 
 
-def _steps(parts: Sequence[_Part]) -> list[nw.Expr]:
-    left, steps = nw.lit(1.0), []
+def _steps(parts: Sequence[_Part]) -> list[pl.Expr]:
+    left, steps = pl.lit(1.0), []
     for index, name in enumerate(_STEPS):
         saving = _saving(index, SUMS["claimed"], parts)
         if saving is None:
-            steps.append(nw.lit(0.0).alias(name))
+            steps.append(pl.lit(0.0).alias(name))
             continue
         steps.append((left * saving).alias(name))
-        left = left * (1.0 - saving / nw.col("cost_usd"))
+        left = left * (1.0 - saving / pl.col("cost_usd"))
     return steps
 
 
-def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> nw.Expr | None:
+def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> pl.Expr | None:
     """Return what a detector saves on a call, at most its cost; None if it has no such kind."""
-    own = [nw.col(part.name) for part in _select(parts, composed) if part.detector == index]
-    return nw.min_horizontal(reduce(add, own), "cost_usd") if own else None
+    own = [pl.col(part.name) for part in _select(parts, composed) if part.detector == index]
+    return pl.min_horizontal(reduce(add, own), "cost_usd") if own else None
 
 
 class Savings(msgspec.Struct, frozen=True):

@@ -6,10 +6,9 @@ from decimal import Decimal
 from typing import Final
 
 import msgspec
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import Calls, Engine, Row
+from detectors.engine import Calls, Row
 from detectors.report.counting.projection import DAY_US
 from detectors.report.money import add_usd, rounded, sum_usd, usd
 from detectors.rules import DETECTORS
@@ -17,6 +16,7 @@ from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 
 FINDING: Final = ("detector", "kind", "group")
 _KEY: Final = (*FINDING, "in_window")
+_KEY_TYPES: Final = {"detector": pl.Int8, "kind": pl.Int8, "group": pl.Int32}
 _DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
@@ -80,13 +80,22 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
         return self.detector_index, self.kind_index, self.group_number
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """Return what no other impact of an audit has, whatever the numbers of groups in parts."""
+        group = self.group
+        label = group.log, group.route, group.provider, group.model
+        return self.detector_index, self.kind_index, *label
+
+    @property
     def is_priced(self) -> bool:
         return self.kind.confidence != INFORMATIONAL
 
     @property
-    def finding(self) -> tuple[int, str, int]:
+    def finding(self) -> tuple[object, ...]:
         """Return what kinds of one name have in common in a group."""
-        return self.detector_index, self.kind.name, self.group_number
+        group = self.group
+        label = group.log, group.route, group.provider, group.model
+        return self.detector_index, self.kind.name, *label
 
     @property
     def labels(self) -> tuple[str, str, str, str]:
@@ -99,15 +108,15 @@ def sum_flagged(flagged: Calls) -> Calls:
 
     Impacts are added up from these sums, and so is what each finding cost by day.
     """
-    at = nw.col("at_us")
-    others = [nw.len().alias("calls"), at.min().alias("first_us"), at.max().alias("last_us")]
+    at = pl.col("at_us")
+    others = [pl.len().alias("calls"), at.min().alias("first_us"), at.max().alias("last_us")]
     by_day = flagged.select(*_KEY, (at // DAY_US).alias("day"), "at_us", *_DOLLARS)
     return sum_usd(by_day, *_DOLLARS, by=[*_KEY, "day"], others=others)
 
 
 def add_days(by_day: Calls) -> Calls:
     """Add up the days of `sum_flagged`."""
-    others = [nw.col("calls").sum(), nw.col("first_us").min(), nw.col("last_us").max()]
+    others = [pl.col("calls").sum(), pl.col("first_us").min(), pl.col("last_us").max()]
     return add_usd(by_day, *_DOLLARS, by=_KEY, others=others)
 
 
@@ -153,15 +162,15 @@ def _add_up(rows: Iterable[Row], name: str) -> Decimal:
     return sum((usd(row, name) for row in rows), Decimal(0))
 
 
-def drop_findings(flagged: Calls, impacts: Sequence[Impact], engine: Engine) -> Calls:
+def drop_findings(flagged: Calls, impacts: Sequence[Impact]) -> Calls:
     """Drop the flagged calls of these impacts."""
     if not impacts:
         return flagged
     keys = [impact.key for impact in impacts]
-    return flagged.join(place_findings(keys, flagged, engine), on=list(FINDING), how="anti")
+    return flagged.join(place_findings(keys), on=FINDING, how="anti")
 
 
-def limit_lows(flagged: Calls, impacts: Iterable[Impact], engine: Engine) -> Calls:
+def limit_lows(flagged: Calls, impacts: Iterable[Impact]) -> Calls:
     """Limit the low ends of calls whose impact has a low end that is not their sum.
 
     They become 0 where their sum is negative, and the stated savings where it exceeds these.
@@ -173,22 +182,17 @@ def limit_lows(flagged: Calls, impacts: Iterable[Impact], engine: Engine) -> Cal
     ]
     if not limits:
         return flagged
-    placed = place_findings(limits, flagged, engine, "limit")
-    low, limit = nw.col("low_usd"), nw.col("limit")
-    limited = nw.when(limit == 1).then(nw.col("saving_usd")).otherwise(nw.lit(0.0))
-    joined = flagged.join(placed, on=list(FINDING), how="left")
-    lows = nw.when(limit.is_null()).then(low).otherwise(limited).alias("low_usd")
+    low, limit = pl.col("low_usd"), pl.col("limit")
+    limited = pl.when(limit == 1).then(pl.col("saving_usd")).otherwise(pl.lit(0.0))
+    joined = flagged.join(place_findings(limits, "limit"), on=FINDING, how="left")
+    lows = pl.when(limit.is_null()).then(low).otherwise(limited).alias("low_usd")
     return joined.with_columns(lows).drop("limit")
 
 
-def place_findings(
-    keys: Iterable[tuple[int, ...]], flagged: Calls, engine: Engine, *more: str
-) -> Calls:
-    """Copy the keys of impacts to the engine of the flagged calls, in the types of their columns.
+def place_findings(keys: Iterable[tuple[int, ...]], *more: str) -> Calls:
+    """Return a frame of the keys of impacts, to join it with flagged calls.
 
     `more` names the columns after the key.
     """
-    kinds = flagged.collect_schema()
-    schema = dict.fromkeys([*FINDING, *more], pl.Int64)
-    placed = engine.place(pl.DataFrame(list(keys), schema, orient="row"), flagged)
-    return placed.with_columns(*[nw.col(name).cast(kinds[name]) for name in FINDING])
+    schema = {**_KEY_TYPES, **dict.fromkeys(more, pl.Int64)}
+    return pl.LazyFrame(list(keys), schema, orient="row")

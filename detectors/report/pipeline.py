@@ -1,123 +1,161 @@
-"""The audit of some logs on one engine: priced calls, flagged calls, and a report of each log."""
+"""Audits the parts of some logs, and merges what was found in them to the report of each log.
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+Sums are of integers and lists are sorted, so that neither the number of parts nor their order
+shows.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
 from decimal import Decimal
-from typing import Self
+from typing import Final, Protocol
 
 import msgspec
-import narwhals.stable.v2 as nw
 from msgspec import UNSET
 
-from detectors.contract import (
-    AuditSummary,
-    MissingRate,
-    PlanUsage,
-    SavingsByDetector,
-)
-from detectors.engines import Calls, Engine
+from detectors.contract import AuditSummary, PlanUsage, SavingsByDetector
+from detectors.engine import Calls, Row
+from detectors.frames.usage_log import ReadRows
 from detectors.prices import model_data
 from detectors.prices.book import PriceBook
-from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
+from detectors.prices.calls import read_labels
+from detectors.prices.table import Cells
 from detectors.prices.updates import describe
 from detectors.report import spend
-from detectors.report.compose import (
-    COMBINED,
-    EVERY_CLAIM,
-    Savings,
-    compose_savings,
-    find_columns,
-    headline_savings,
-)
-from detectors.report.counting.missing_rates import count_missing_rates
+from detectors.report.compose import COMBINED, Savings, headline_savings
+from detectors.report.counting import counts
+from detectors.report.counting.counts import Counts
+from detectors.report.counting.missing_rates import list_missing_rates
 from detectors.report.counting.projection import DAY_US, iso_time
-from detectors.report.counting.quality import measure_quality, sum_reported
-from detectors.report.counting.records import CountedCalls, Records
+from detectors.report.counting.quality import measure_quality
+from detectors.report.counting.records import Records
 from detectors.report.daily import by_day, by_day_and_model
-from detectors.report.evidence import Detail, collect_details
 from detectors.report.findings import write_findings
-from detectors.report.impacts import (
-    Group,
-    Impact,
-    add_days,
-    drop_findings,
-    limit_lows,
-    measure,
-)
-from detectors.report.money import rounded, sum_usd, usd
-from detectors.report.plan_usage import sum_plan_usage
-from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
+from detectors.report.impacts import Group
+from detectors.report.money import rounded
+from detectors.report.part import Facts, Job, PartResult, audit_part, open_part
+from detectors.report.plan_usage import plan_usage_of
+from detectors.report.result.calls import CallSource, Reopen
 from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
+from detectors.rules.detector import Facts as RuleFacts
 from detectors.rules.methods import METHODS
+from detectors.rules.norms import find_norms
 
-_PCT_DECIMALS = 9
-_DAYS_DECIMALS = 9
-_SUMMED_COLUMNS = 3
-_MOST_OUTLIER_TIMES = 10
+_PCT_DECIMALS: Final = 9
+_DAYS_DECIMALS: Final = 9
+_MOST_OUTLIER_TIMES: Final = 10
 
 
-class Audits(msgspec.Struct, frozen=True, kw_only=True):
-    """Logs with priced, sorted calls; the column in `keys` numbers them if there are several."""
+class Parts(Protocol):
+    """The calls of an audit, each group in one part."""
+
+    @property
+    def count(self) -> int: ...
+
+    def scan(self) -> Calls:
+        """Return all calls, of which a query reads what it needs."""
+
+    def take(self, number: int) -> list[Calls]:
+        """Return the calls of a part in a list, which nothing else refers to."""
+
+
+class InMemory(msgspec.Struct):
+    """Calls in memory, in a single part that can be taken once."""
+
+    calls: list[Calls]
+    count: int = 1
+
+    def scan(self) -> Calls:
+        return self.calls[0]
+
+    def take(self, number: int) -> list[Calls]:
+        return [self.calls.pop()]
+
+
+class Audited(msgspec.Struct, frozen=True):
+    """The reports of some logs, and the savings of each finding by day, also by log."""
+
+    reports: list[Report]
+    finding_days: list[dict[str, list[Row]]]
+
+
+def audit_logs(
+    logs: Sequence[ReadRows],
+    parts: Parts,
+    book: PriceBook,
+    thresholds: Thresholds,
+    *,
+    keys: tuple[str, ...] = (),
+    keep_calls: bool = True,
+) -> Audited:
+    """Audit logs whose calls are in these parts; the column in `keys` numbers several logs.
+
+    With `keep_calls`, the reports refer to the calls in memory.
+    """
+    job = Job(
+        cells=Cells.of(read_labels(parts.scan(), keys), book),
+        thresholds=thresholds,
+        keys=keys,
+        has_each_call_once=all(log.is_account for log in logs),
+        is_counted=logs[0].counted is not None,
+    )
+    opened = open_part(parts.take(0), job)
+    records, facts = find_facts(logs, opened.counts, thresholds)
+    result, frames = audit_part(opened.priced, facts)
+    whole = Whole(records, opened.counts, [result], book, thresholds)
+    return whole.report((lambda _: nullcontext(frames)) if keep_calls else None)
+
+
+def find_facts(
+    logs: Sequence[ReadRows], counted: Counts, thresholds: Thresholds
+) -> tuple[list[Records], Facts]:
+    """Return the records of each log, and what each part must know of the whole."""
+    days, models = counts.days_of(counted), counts.rows_of(counted, counts.MODELS)
+    unknown = counts.rows_of(counted, counts.UNKNOWN_FIELDS)
+    if before := logs[0].counted:
+        days, models = sorted(before.days, key=lambda row: row["day"]), before.models
+        unknown = [*before.unknown, *unknown]
+    plan_days = counts.rows_of(counted, counts.PLAN_DAYS)
+    by_log = (_by_log(rows, len(logs)) for rows in (days, models, plan_days, unknown))
+    records = [Records.of(log, *own, thresholds) for log, *own in zip(logs, *by_log, strict=True)]
+    newest = _by_log(counts.rows_of(counted, counts.NEWEST), len(logs))
+    for log, rows in zip(records, newest, strict=True):
+        times = [(row["at_us"], row["calls"]) for row in rows]
+        log.projection = log.projection.with_newest(times, thresholds)
+    norms = find_norms(counted[counts.LENGTHS], counted[counts.ROUTES], thresholds)
+    return records, Facts(tuple(log.projection for log in records), RuleFacts(thresholds, norms))
+
+
+def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:
+    found: list[list[Row]] = [[] for _ in range(logs)]
+    for row in rows:
+        found[row.get("log", 0)].append(row)
+    return found
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """What is known of some logs once all of their parts have been audited."""
 
     logs: Sequence[Records]
-    keys: tuple[str, ...]
-    calls: Calls
-    labels: Calls
-    spent: Calls
-    groups: dict[int, Group]
-    plan_usage: dict[int, PlanUsage]
-    missing: dict[int, tuple[MissingRate, ...]]
+    counts: Counts
+    parts: Sequence[PartResult]
     book: PriceBook
     thresholds: Thresholds
-    engine: Engine
 
-    @classmethod
-    def of(
-        cls, counted: CountedCalls, book: PriceBook, thresholds: Thresholds, engine: Engine
-    ) -> Self:
-        keys, included = counted.keys, counted.take_included()
-        plan_usage = {} if included is None else sum_plan_usage(included, book, engine, keys)
-        del included
-        labelled = read_labels(counted.take_calls(engine), keys)
-        labels = number_groups(labelled, engine, keys)
-        priced = price_labelled(labelled, labels, book, engine, keys)
-        # Frees the records, which are large: only the priced calls are needed from here on.
-        del labelled
-        missing = count_missing_rates(priced, book, engine)
-        calls = arrange(priced, engine)
-        spent = spend.sum_days(calls, engine, keys)
-        return cls(
-            logs=counted.logs,
-            keys=keys,
-            calls=calls,
-            labels=labels,
-            spent=spent,
-            groups=spend.find_groups(spent, labels, engine),
-            plan_usage=plan_usage,
-            missing=missing,
-            book=book,
-            thresholds=thresholds,
-            engine=engine,
-        )
-
-    def reports(self, *, keep_calls: bool, reopen: Reopen | None = None) -> Iterator[Report]:
-        """Yield the report of each log.
-
-        Reports with `keep_calls` refer to the calls, or get them from `reopen` if it is given.
-        """
-        frames = self.find()
-        found, reopen = frames.found, reopen or frames.reopen
-        selections = self._select(frames.by_day)
-        details = iter(self._collect_details(selections, found))
-        sums = self._sum_savings(found, selections)
-        spent = self._sum_spend()
-        reported = sum_reported(self.calls, self.engine, self.groups)
-        for index, (log, selection) in enumerate(zip(self.logs, selections, strict=True)):
-            own = [next(details) for _ in selection.listed]
-            saved = self._headline(log, spent[index].groups, sums[index])
-            plan_usage = self.plan_usage.get(index)
+    def report(self, reopen: Reopen | None) -> Audited:
+        """Return the report of each log; they read calls from `reopen` if it is given."""
+        details = {key: each for part in self.parts for key, each in part.details.items()}
+        days = {key: each for part in self.parts for key, each in part.finding_days.items()}
+        parts = {key: n for n, part in enumerate(self.parts) for key in part.details}
+        spent, plans = self._sum_spend(), self._rows(counts.PLAN_USAGE)
+        missing = self._rows(counts.MISSING_RATES)
+        audited = Audited([], [])
+        for index, log in enumerate(self.logs):
+            impacts = [impact for part in self.parts for impact in part.impacts[index]]
+            selection = Selection.of(impacts, log.projection, self.thresholds)
+            plan_usage = plan_usage_of(plans[index]) if plans[index] else None
+            saved = self._headline(log, spent[index].groups, self._saved(index))
             audit = self._summarize(log, spent[index].groups, saved, selection, plan_usage)
             lists = spent[index].sections(log.models, self.book)
             models, period = lists["spend_by_model"], (audit.first_call, audit.last_call)
@@ -125,7 +163,7 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
                 audit=audit,
                 findings=write_findings(
                     selection.listed,
-                    own,
+                    [details[impact.identity] for impact in selection.listed.values()],
                     book=self.book,
                     projection=log.projection,
                     thresholds=self.thresholds,
@@ -139,114 +177,44 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
                     log,
                     spent[index].groups,
                     self._is_equivalent,
-                    reported[index],
-                    self.missing.get(index, ()),
+                    [each for part in self.parts for each in part.reported.get(index, ())],
+                    list_missing_rates(missing[index], self.book),
                 ),
                 plan_usage=plan_usage or UNSET,
                 **selection.sections(),
                 **lists,
             )
-            if keep_calls:
-                attach_calls(report, CallSource(selection.listed, reopen))
-            yield report
-
-    def find(self) -> FlaggedFrames:
-        """Return the calls, and those that each detector flags."""
-
-        def plan(calls: Calls) -> Iterator[Calls]:
-            for index, detector in enumerate(DETECTORS):
-                found = detector.find(calls, self.thresholds)
-                yield found.with_columns(nw.lit(index, nw.Int8).alias("detector"))
-
-        found = self.engine.keep_all(("find", self.thresholds), plan, self.calls)
-        return FlaggedFrames(self.calls, found, self.engine)
-
-    def _select(self, by_day: Calls) -> list[Selection]:
-        """Measure the impacts of each log, and select its findings."""
-        (summed,) = self.engine.apply("impacts", lambda days: [add_days(days)], by_day)
-        factors = [log.projection.factor for log in self.logs]
-        measured = measure(self.engine.fetch(summed), self.groups, factors)
-        return [
-            Selection.of(impacts, log.projection, self.thresholds)
-            for log, impacts in zip(self.logs, measured, strict=True)
-        ]
-
-    def _collect_details(
-        self, selections: Sequence[Selection], found: Sequence[Calls]
-    ) -> Sequence[Detail]:
-        impacts = [impact for selection in selections for impact in selection.listed.values()]
-        most = self.thresholds.evidence_calls
-        return collect_details(impacts, found, self.calls, self.engine, most=most)
-
-    def _sum_savings(
-        self, found: Sequence[Calls], selections: Sequence[Selection]
-    ) -> list[dict[str, Decimal]]:
-        """Sum the composed savings of each log's window."""
-        losing = [each for selection in selections for each in selection.losing]
-        priced = [each for selection in selections for each in selection.priced]
-        wider = [each for selection in selections for each in selection.wider]
-        claims = frozenset((each.detector_index, each.kind.confidence) for each in priced + wider)
-        saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in self.logs]
-        if not claims:
-            return saved
-        largest = None if self.engine.has_few_calls else _find_largest(priced + wider)
-        if self.engine.has_few_calls and self.engine.has_planned("savings"):
-            # A process that has audited before audits on: one plan for all claims is reused.
-            claims = EVERY_CLAIM
-        counting = [
-            limit_lows(drop_findings(calls, dropped, self.engine), limited, self.engine)
-            for calls, dropped, limited in zip(
-                found, _by_detector(losing), _by_detector(priced), strict=True
+            listed = selection.listed.items()
+            if reopen is not None:
+                impacts_of = {name: (parts[each.identity], each) for name, each in listed}
+                attach_calls(report, CallSource(impacts_of, reopen))
+            audited.reports.append(report)
+            audited.finding_days.append(
+                {name: days.get(each.identity, []) for name, each in listed}
             )
-        ]
+        return audited
 
-        def plan(calls: Calls, *found: Calls) -> list[Calls]:
-            combined = compose_savings(found, claims, largest)
-            if not self.keys:
-                return [combined]
-            logs = calls.select("number", *self.keys)
-            return [combined.join(logs, on="number", how="inner")]
+    def _rows(self, name: str) -> list[list[Row]]:
+        return _by_log(counts.rows_of(self.counts, name), len(self.logs))
 
-        name = "savings", self.keys, claims
-        (combined,) = self.engine.apply(name, plan, self.calls, *counting)
-        columns = find_columns(claims)
-        summed = self._sum_columns(
-            self.engine.keep(combined), list(dict.fromkeys(columns.values()))
-        )
-        for log, own in summed.items():
-            saved[log] |= {name: own[column] for name, column in columns.items()}
-        return saved
-
-    def _sum_columns(self, combined: Calls, names: Sequence[str]) -> dict[int, dict[str, Decimal]]:
-        """Return the sums by log."""
-        # A few columns at a time: all of them at once, in parts, would take most of the memory.
-        size = len(names) if self.engine.has_few_calls else _SUMMED_COLUMNS
-        summed: dict[int, dict[str, Decimal]] = defaultdict(dict)
-        for first in range(0, len(names), size):
-            some = names[first : first + size]
-            for row in self.engine.fetch(self._sum(combined, some)):
-                summed[row.get("log", 0)] |= {name: usd(row, name) for name in some}
-        return summed
-
-    def _sum(self, combined: Calls, names: Sequence[str]) -> Calls:
-        def plan(combined: Calls) -> list[Calls]:
-            return [sum_usd(combined.select(*self.keys, *names), *names, by=self.keys)]
-
-        (summed,) = self.engine.apply(("sums", self.keys, tuple(names)), plan, combined)
-        return summed
+    def _saved(self, index: int) -> dict[str, Decimal]:
+        own = [part.saved[index] for part in self.parts]
+        return {name: sum((each[name] for each in own), Decimal(0)) for name in COMBINED}
 
     def _sum_spend(self) -> list[spend.LogSpend]:
         """Return the spend of each log by model, route and day."""
         by_log: list[list[Group]] = [[] for _ in self.logs]
-        for group in self.groups.values():
-            by_log[group.log].append(group)
+        for part in self.parts:
+            for group in part.groups:
+                by_log[group.log].append(group)
         models = [spend.by_model(groups) for groups in by_log]
-        days = by_day(self.spent, self.engine, len(self.logs), self.keys)
-        daily = by_day_and_model(self.spent, self.labels, days, models, self.engine)
+        spent = spend.add_days([part.spent for part in self.parts])
+        days = by_day(spent, len(self.logs))
+        daily = by_day_and_model(spent, days, models)
         return [spend.LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
 
     def _headline(
-        self, log: Records, groups: Sequence[Group], summed: Mapping[str, Decimal]
+        self, log: Records, groups: Sequence[Group], summed: dict[str, Decimal]
     ) -> Savings:
         spent = sum((group.window_usd for group in groups), Decimal(0))
         return headline_savings(summed, spent, log.projection.factor)
@@ -317,21 +285,6 @@ class Audits(msgspec.Struct, frozen=True, kw_only=True):
             return False  # the records say that these calls are on an invoice
         listing = self.book.find_listing(group.provider, group.model)
         return listing is not None and listing.is_equivalent
-
-
-def _by_detector(impacts: Sequence[Impact]) -> list[list[Impact]]:
-    by_detector: list[list[Impact]] = [[] for _ in DETECTORS]
-    for impact in impacts:
-        by_detector[impact.detector_index].append(impact)
-    return by_detector
-
-
-def _find_largest(impacts: Sequence[Impact]) -> int:
-    """Return the index of the detector that flags most of the calls of these impacts."""
-    calls = Counter[int]()
-    for impact in impacts:
-        calls[impact.detector_index] += impact.ever_calls
-    return max(calls, key=calls.__getitem__)
 
 
 def _iso(microseconds: int | None) -> str | None:

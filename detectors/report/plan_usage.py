@@ -5,48 +5,45 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import LONGEST_LIST, PlanModel, PlanRoute, PlanUsage
-from detectors.engines import Calls, Engine, Row
-from detectors.prices.book import PriceBook
+from detectors.engine import Calls, Row
 from detectors.prices.calls import LABELS, read_labels
 from detectors.prices.table import Cells
+from detectors.report.counting.counts import PLAN_USAGE, TOKENS, Counts, collect_tables
 from detectors.report.counting.projection import iso_time
 from detectors.report.money import rounded, sum_usd, usd
 
-_TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 _COST: Final = "cost_usd"
 
 
-def sum_plan_usage(
-    included: Calls, book: PriceBook, engine: Engine, keys: Sequence[str] = ()
-) -> dict[int, PlanUsage]:
-    """Return the plan usage of each log that has some; `included` are calls of plans."""
-    labelled = engine.keep(
-        read_labels(included.with_columns(nw.lit(True).alias("in_window")), keys)
-    )
-    key = [*keys, *LABELS]
-    at = nw.col("at_us")
-    counts = labelled.group_by(*key).agg(
-        nw.len().alias("calls"),
-        nw.col(*_TOKENS).sum(),
+def count_plan_usage(included: Calls, cells: Cells, keys: Sequence[str] = ()) -> Counts:
+    """Count the calls of plans by route and model, with what those with a price would cost."""
+    labelled = read_labels(included, keys)
+    label = [*keys, *LABELS]
+    at = pl.col("at_us")
+    counted = labelled.group_by(label).agg(
+        pl.len().cast(pl.Int64).alias("calls"),
+        pl.col(TOKENS).sum(),
         at.min().alias("first_us"),
         at.max().alias("last_us"),
     )
-    cells = Cells.of(labelled, book)
-    priced = cells.add_cost(cells.number(labelled, engine), engine)
-    summed = sum_usd(
-        priced.select(*key, _COST), _COST, by=key, others=[nw.len().alias("priced_calls")]
+    priced = cells.add_cost(cells.number(labelled)).select(*label, _COST)
+    others = [pl.len().cast(pl.Int64).alias("priced_calls")]
+    summed = sum_usd(priced, _COST, by=label, others=others)
+    usage = counted.join(summed, on=label, how="left").with_columns(
+        pl.col(LABELS).cast(pl.String), pl.col("priced_calls", "cost_usd_units").fill_null(0)
     )
-    values = {tuple(row[name] for name in key): row for row in engine.fetch(summed)}
-    by_log: dict[int, list[Row]] = defaultdict(list)
-    for row in engine.fetch(counts):
-        value = values.get(tuple(row[name] for name in key))
-        row["unpriced_calls"] = row["calls"] - (value["priced_calls"] if value else 0)
-        row["value_usd"] = usd(value, _COST) if value else Decimal(0)
-        by_log[row.get("log", 0)].append(row)
-    return {log: _plan_usage(rows) for log, rows in by_log.items()}
+    return collect_tables({PLAN_USAGE: usage}, keys)
+
+
+def plan_usage_of(rows: Sequence[Row]) -> PlanUsage:
+    """Return the plan usage of a log with these rows of counts."""
+    for row in rows:
+        row["unpriced_calls"] = row["calls"] - row["priced_calls"]
+        row["value_usd"] = usd(row, _COST)
+    return _plan_usage(rows)
 
 
 def _plan_usage(rows: Sequence[Row]) -> PlanUsage:
@@ -78,6 +75,6 @@ def _group(rows: Iterable[Row], key: Callable[[Row], Any]) -> Iterable[tuple[Any
 
 def _sums(rows: Iterable[Row]) -> dict[str, Any]:
     own = list(rows)
-    counts = ("calls", "unpriced_calls", *_TOKENS)
+    counts = ("calls", "unpriced_calls", *TOKENS)
     sums: dict[str, Any] = {name: sum(int(row[name]) for row in own) for name in counts}
     return sums | {"value_usd": rounded(sum((row["value_usd"] for row in own), Decimal(0)))}

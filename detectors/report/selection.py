@@ -75,10 +75,14 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _remainders(self) -> Iterable[Remainder]:
-        listed = {impact.key for impact in self.listed.values()}
+        listed = {impact.identity for impact in self.listed.values()}
         for index, detector in enumerate(DETECTORS):
             priced, informational = (
-                [each for each in some if each.detector_index == index and each.key not in listed]
+                [
+                    each
+                    for each in some
+                    if each.detector_index == index and each.identity not in listed
+                ]
                 for some in (self.priced, self.informational)
             )
             if priced or informational:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 
 import msgspec
-import narwhals.stable.v2 as nw
+import polars as pl
 from msgspec.structs import replace
 
 from detectors.contract import (
@@ -19,7 +19,7 @@ from detectors.contract import (
     SpendByRoute,
     UnpricedModel,
 )
-from detectors.engines import Calls, Engine, Row
+from detectors.engine import Calls, Row, fetch
 from detectors.prices.book import PriceBook
 from detectors.report.counting.projection import DAY_US
 from detectors.report.impacts import Group
@@ -30,6 +30,7 @@ Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 
 _MOST_SUGGESTED: Final = 20
 _KEY: Final = ("group", "in_window")
+_DAILY: Final = ("log", "day", "provider", "model")
 
 
 class LogSpend(msgspec.Struct, frozen=True):
@@ -57,38 +58,43 @@ class LogSpend(msgspec.Struct, frozen=True):
         }
 
 
-def sum_days(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> Calls:
+def sum_days(calls: Calls) -> pl.DataFrame:
     """Sum calls and dollars by group and day, which all lists of spend are added up from."""
-
-    def plan(calls: Calls) -> list[Calls]:
-        tokens = (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens")
-        day = (nw.col("at_us") // DAY_US).alias("day")
-        spent = calls.select(*_KEY, *keys, day, "at_us", "cost_usd", tokens)
-        others = [
-            nw.len().alias("calls"),
-            nw.col("tokens").sum(),
-            nw.col("at_us").max().alias("last_us"),
-        ]
-        return [sum_usd(spent, "cost_usd", by=[*_KEY, *keys, "day"], others=others)]
-
-    (summed,) = engine.apply(("spent", *keys), plan, calls)
-    return engine.keep(summed)
+    tokens = (pl.col("prompt_tokens") + pl.col("completion_tokens")).alias("tokens")
+    day = (pl.col("at_us") // DAY_US).alias("day")
+    spent = calls.select(*_KEY, day, "at_us", "cost_usd", tokens)
+    others = [
+        pl.len().cast(pl.Int64).alias("calls"),
+        pl.col("tokens").sum(),
+        pl.col("at_us").max().alias("last_us"),
+    ]
+    return sum_usd(spent, "cost_usd", by=[*_KEY, "day"], others=others).collect()
 
 
-def find_groups(spent: Calls, labels: Calls, engine: Engine) -> dict[int, Group]:
+def find_groups(spent: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
     """Return every (route, provider, model) of every log by its number."""
-
-    def plan(spent: Calls, labels: Calls) -> list[Calls]:
-        others = [nw.col("calls", "tokens").sum(), nw.col("last_us").max()]
-        added = add_usd(spent, "cost_usd", by=_KEY, others=others)
-        return [added.join(labels, on="group", how="inner")]
-
-    (added,) = engine.apply("groups", plan, spent, labels)
+    others = [pl.col("calls", "tokens").sum(), pl.col("last_us").max()]
+    added = add_usd(spent.lazy(), "cost_usd", by=_KEY, others=others)
     # A group has a row for its calls in the window, and one for the others.
     rows: dict[int, list[Row]] = defaultdict(list)
-    for row in engine.fetch(added):
+    for row in fetch(added.join(labels.lazy(), on="group", how="inner")):
         rows[row["group"]].append(row)
     return {group: _group(own) for group, own in rows.items()}
+
+
+def by_day_and_model(spent: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """Add up what `sum_days` returned by log, day, provider and model."""
+    names = pl.col("provider", "model").cast(pl.String)
+    log = pl.col("log") if "log" in labels.columns else pl.lit(0, pl.Int32).alias("log")
+    labelled = spent.join(labels.select("group", names, log), on="group")
+    return add_days([labelled])
+
+
+def add_days(spent: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Add up sums by log, day, provider and model."""
+    calls = [pl.col("calls").sum()]
+    frame = pl.concat([each.select(*_DAILY, "calls", "cost_usd_units") for each in spent])
+    return add_usd(frame.lazy(), "cost_usd", by=_DAILY, others=calls).collect()
 
 
 def _group(rows: Sequence[Row]) -> Group:
@@ -143,16 +149,6 @@ def shorten(lines: tuple[Line, ...]) -> tuple[tuple[Line, ...], Others]:
         spend_usd=sum((getattr(line, "spend_usd", Decimal(0)) for line in rest), Decimal(0)),
     )
     return lines[:LONGEST_LIST], others
-
-
-def count_models(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> list[Row]:
-    """Count the calls and tokens of each (provider, model) of each log, priced or not."""
-    tokens = (nw.col("prompt_tokens") + nw.col("completion_tokens")).alias("tokens")
-    labelled = calls.select(*keys, "provider", "model", tokens)
-    counts = labelled.group_by(*keys, "provider", "model").agg(
-        nw.len().alias("calls"), nw.col("tokens").sum()
-    )
-    return engine.fetch(counts)
 
 
 def count_unpriced(

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from math import floor
 from typing import Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engines import Calls, engine_of
+from detectors.engine import Calls
+from detectors.engine.neighbors import filter_near
 from detectors.rules.detector import QUANTILE_MARGIN
 
 _HASH: Final = ("group", "prefix")
@@ -15,6 +16,7 @@ _PROMPT: Final = (*_HASH, "prompt_tokens")
 _IDENTITY: Final = (*_PROMPT, "shape")
 _BURST: Final = (*_IDENTITY, "burst")
 _SECOND_US: Final = 1_000_000
+_NEAREST: Final = 8  # rows that a row is compared with: more would take longer than it saves
 # Two primes; a number below the second, times the first, fits in 64 bits.
 _FACTOR: Final = 1_000_003
 _MODULUS: Final = 2_147_483_629
@@ -26,43 +28,43 @@ def find_bursts(calls: Calls, thresholds: Thresholds) -> Calls:
     `shape` is -1 if the hash covers the whole prompt; otherwise it is the length of the answer.
     """
     bursts = _split(_identify(calls, thresholds), thresholds).with_columns(
-        nw.len().over(*_BURST).cast(nw.Int64).alias("calls"),
-        nw.col("number").min().over(*_BURST).cast(nw.Int64).alias("first"),
-        nw.col("number").max().over(*_BURST).cast(nw.Int64).alias("last"),
+        pl.len().over(*_BURST).cast(pl.Int64).alias("calls"),
+        pl.col("number").min().over(*_BURST).cast(pl.Int64).alias("first"),
+        pl.col("number").max().over(*_BURST).cast(pl.Int64).alias("last"),
     )
     # Numbers have no gaps within a group, so their distance counts the group's calls in between.
-    span = nw.col("last") - nw.col("first") + 1
-    is_dense = nw.col("calls") >= span * (thresholds.d4_same_shape_min_share - QUANTILE_MARGIN)
+    span = pl.col("last") - pl.col("first") + 1
+    is_dense = pl.col("calls") >= span * (thresholds.d4_same_shape_min_share - QUANTILE_MARGIN)
     return bursts.filter(
-        nw.col("calls") >= thresholds.d4_min_burst_calls, (nw.col("shape") < 0) | is_dense
+        pl.col("calls") >= thresholds.d4_min_burst_calls, (pl.col("shape") < 0) | is_dense
     )
 
 
 def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
     """Return calls with enough repetitions, and their shape."""
     share = thresholds.d4_same_prompt_share - QUANTILE_MARGIN
-    is_hashed, completion = nw.col("prefix") > 0, nw.col("completion_tokens").cast(nw.Int64)
-    is_whole = (nw.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens) & (
-        nw.col("alike") >= nw.col("hashed") * share
+    is_hashed, completion = pl.col("prefix") > 0, pl.col("completion_tokens").cast(pl.Int64)
+    is_whole = (pl.col("prompt_tokens") <= thresholds.d4_whole_prompt_tokens) & (
+        pl.col("alike") >= pl.col("hashed") * share
     )
-    has_shape = nw.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
+    has_shape = pl.col("shape") >= thresholds.d4_same_shape_min_completion_tokens
     hashed = (
         calls.filter(is_hashed)
         .with_columns(
-            nw.len().over(*_PROMPT).cast(nw.Int64).alias("alike"),
-            nw.len().over(*_HASH).cast(nw.Int64).alias("hashed"),
+            pl.len().over(*_PROMPT).cast(pl.Int64).alias("alike"),
+            pl.len().over(*_HASH).cast(pl.Int64).alias("hashed"),
         )
         .with_columns(
-            nw.when(is_whole).then(nw.lit(-1)).otherwise(completion).cast(nw.Int64).alias("shape")
+            pl.when(is_whole).then(pl.lit(-1)).otherwise(completion).cast(pl.Int64).alias("shape")
         )
         .drop("alike", "hashed")
     )
     others = calls.filter(~is_hashed).with_columns(completion.alias("shape")).filter(has_shape)
     least, most = thresholds.d4_min_burst_calls, _farthest(thresholds)
-    if most:
-        others = engine_of(calls).filter_near(others, _IDENTITY, most)
-    hashed = hashed.filter((nw.col("shape") < 0) | has_shape)
-    shaped = nw.concat([hashed, others], how="vertical")
+    if 0 < most <= _NEAREST:
+        others = filter_near(others, _IDENTITY, most)
+    hashed = hashed.filter((pl.col("shape") < 0) | has_shape)
+    shaped = pl.concat([hashed, others], how="vertical")
     # By one number first, which few calls share by chance: four columns take twice as long.
     return _filter_repeated(
         _filter_repeated(shaped.with_columns(_mixed().alias("mixed")), ["mixed"], least),
@@ -84,29 +86,29 @@ def _farthest(thresholds: Thresholds) -> int:
     return max(floor((calls / share - 1) / (calls - 1) + QUANTILE_MARGIN), 1)
 
 
-def _mixed() -> nw.Expr:
+def _mixed() -> pl.Expr:
     """Return a number that is equal for calls of one identity, and rarely for others."""
-    identity = [nw.col(name).cast(nw.Int64) for name in _IDENTITY]
-    mixed = nw.lit(0, nw.Int64)
+    identity = [pl.col(name).cast(pl.Int64) for name in _IDENTITY]
+    mixed = pl.lit(0, pl.Int64)
     for column in identity:
         mixed = (mixed * _FACTOR + column + 1) % _MODULUS
-    return mixed.cast(nw.Int32)
+    return mixed.cast(pl.Int32)
 
 
 def _filter_repeated(calls: Calls, by: Sequence[str], least: float) -> Calls:
-    counted = calls.with_columns(nw.len().over(*by).alias("calls"))
-    return counted.filter(nw.col("calls") >= least)
+    counted = calls.with_columns(pl.len().over(*by).alias("calls"))
+    return counted.filter(pl.col("calls") >= least)
 
 
 def _split(calls: Calls, thresholds: Thresholds) -> Calls:
     """Number the bursts of each identity."""
-    before = nw.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
-    starts = nw.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
-    burst = nw.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
+    before = pl.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
+    starts = pl.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
+    burst = pl.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
     return (
-        calls.with_columns((nw.col("at_us") - before).fill_null(0).alias("pause_us"))
-        .with_columns(starts.cast(nw.Int32).alias("starts"))
-        .with_columns(burst.cast(nw.Int64).alias("burst"))
+        calls.with_columns((pl.col("at_us") - before).fill_null(0).alias("pause_us"))
+        .with_columns(starts.cast(pl.Int32).alias("starts"))
+        .with_columns(burst.cast(pl.Int64).alias("burst"))
     )
 
 
@@ -117,37 +119,37 @@ def compare_answers(bursts: Calls, thresholds: Thresholds) -> Calls:
     length; `has_equal_answers` and `is_sampled` of the group; and `usual_size` of its bursts.
     """
     kind = ("group", "is_prompt")
-    is_first, completion = nw.col("number") == nw.col("first"), nw.col("completion_tokens")
-    is_equal = (nw.col("is_repeat") == 1) & (completion == nw.col("answer"))
+    is_first, completion = pl.col("number") == pl.col("first"), pl.col("completion_tokens")
+    is_equal = (pl.col("is_repeat") == 1) & (completion == pl.col("answer"))
     equal_share = thresholds.d4_equal_answers_share - QUANTILE_MARGIN
     size_share = thresholds.d4_sampling_share - QUANTILE_MARGIN
-    has_equal_answers = nw.col("equal") >= nw.col("repeats") * equal_share
-    is_sampled = (nw.col("bursts") >= thresholds.d4_sampling_min_bursts) & (
-        nw.col("most_alike") >= nw.col("bursts") * size_share
+    has_equal_answers = pl.col("equal") >= pl.col("repeats") * equal_share
+    is_sampled = (pl.col("bursts") >= thresholds.d4_sampling_min_bursts) & (
+        pl.col("most_alike") >= pl.col("bursts") * size_share
     )
-    usual = nw.when(nw.col("alike_sizes") == nw.col("most_alike")).then(nw.col("calls"))
+    usual = pl.when(pl.col("alike_sizes") == pl.col("most_alike")).then(pl.col("calls"))
     return (
         bursts.with_columns(
-            (nw.col("shape") < 0).cast(nw.Int64).alias("is_prompt"),
-            is_first.cast(nw.Int64).alias("bursts"),
-            (~is_first).cast(nw.Int64).alias("is_repeat"),
-            nw.when(is_first).then(completion).otherwise(nw.lit(-1)).alias("answer"),
+            (pl.col("shape") < 0).cast(pl.Int64).alias("is_prompt"),
+            is_first.cast(pl.Int64).alias("bursts"),
+            (~is_first).cast(pl.Int64).alias("is_repeat"),
+            pl.when(is_first).then(completion).otherwise(pl.lit(-1)).alias("answer"),
         )
         .with_columns(
-            nw.col("answer").max().over(*_BURST),
-            nw.col("bursts").sum().over(*kind, "calls").cast(nw.Int64).alias("alike_sizes"),
+            pl.col("answer").max().over(*_BURST),
+            pl.col("bursts").sum().over(*kind, "calls").cast(pl.Int64).alias("alike_sizes"),
         )
-        .with_columns(is_equal.cast(nw.Int64).alias("is_equal"))
+        .with_columns(is_equal.cast(pl.Int64).alias("is_equal"))
         .with_columns(
-            nw.col("is_equal").sum().over(*kind).cast(nw.Int64).alias("equal"),
-            nw.col("is_repeat").sum().over(*kind).cast(nw.Int64).alias("repeats"),
-            nw.col("bursts").sum().over(*kind).cast(nw.Int64).alias("bursts"),
-            nw.col("alike_sizes").max().over(*kind).alias("most_alike"),
+            pl.col("is_equal").sum().over(*kind).cast(pl.Int64).alias("equal"),
+            pl.col("is_repeat").sum().over(*kind).cast(pl.Int64).alias("repeats"),
+            pl.col("bursts").sum().over(*kind).cast(pl.Int64).alias("bursts"),
+            pl.col("alike_sizes").max().over(*kind).alias("most_alike"),
         )
         .with_columns(
             has_equal_answers.alias("has_equal_answers"),
             is_sampled.alias("is_sampled"),
             usual.alias("usual_size"),
         )
-        .with_columns(nw.col("usual_size").max().over(*kind))
+        .with_columns(pl.col("usual_size").max().over(*kind))
     )

@@ -33,14 +33,14 @@ Sources
 Counted from the records themselves; half of the prompt and five items per request are assumptions.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
     Detector,
+    Facts,
     FlaggedCalls,
     Kind,
     flag,
@@ -70,23 +70,24 @@ _HASHED, _UNHASHED = range(2)
 _SECOND_US = 1_000_000
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    sessions, keys = split_sessions(calls.filter(nw.col("has_route") == 1), thresholds)
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds = facts.thresholds
+    sessions, keys = split_sessions(calls.filter(pl.col("has_route") == 1), thresholds)
     loops = mark_hashed(filter_loops(sessions, keys, thresholds), keys, thresholds)
     # Calls that could have shared an earlier call's request.
-    followers = loops.filter(nw.col("position") % thresholds.d6_calls_per_request != 0)
-    is_hashed = nw.col("is_hashed")
-    prompt_usd = nw.col("prompt_tokens") * nw.col("input_usd_per_token")
-    repeated = nw.when(is_hashed).then(prompt_usd).otherwise(nw.lit(0.0))
+    followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
+    is_hashed = pl.col("is_hashed")
+    prompt_usd = pl.col("prompt_tokens") * pl.col("input_usd_per_token")
+    repeated = pl.when(is_hashed).then(prompt_usd).otherwise(pl.lit(0.0))
     saving = repeated * thresholds.d6_saving_share
     return flag(
         followers,
-        nw.when(is_hashed).then(nw.lit(_HASHED)).otherwise(nw.lit(_UNHASHED)),
+        pl.when(is_hashed).then(pl.lit(_HASHED)).otherwise(pl.lit(_UNHASHED)),
         saving,
         low_usd=saving * thresholds.d6_low_share,
         high_usd=repeated * thresholds.d6_high_saving_share,
-        pause_seconds=nw.col("pause_us") / _SECOND_US,
-        basis=nw.col("position"),
+        pause_seconds=pl.col("pause_us") / _SECOND_US,
+        basis=pl.col("position"),
     )
 
 

@@ -31,54 +31,39 @@ Sources
 A comparison within the audit; that half can be cut is an assumption.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls
-from detectors.rules.columns import answer_tokens, log2
+from detectors.engine import Calls
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
     QUANTILE_MARGIN,
     Detector,
+    Facts,
     FlaggedCalls,
     Kind,
     flag,
     per_mtok,
 )
+from detectors.rules.norms import bin_of, exponent_of
 from detectors.wording.evidence import BILLED, COST, EXCESS, NORM, SAVINGS, TIME
 
 _OUTGROWN, _LARGE = range(2)
-_MOST_BINS = 64
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    prompt = nw.col("prompt_tokens")
-    # Calls of different logs are never compared.
-    number = (nw.col("log") * _MOST_BINS + nw.col("exponent")).alias("bin")
-    binned = calls.with_columns(log2(answer_tokens(calls)).alias("exponent")).with_columns(number)
-    bins = (
-        binned.group_by("bin")
-        .agg(
-            prompt.median().alias("norm"),
-            nw.len().alias("bin_calls"),
-            nw.col("route").n_unique().alias("routes"),
-        )
-        .filter(
-            nw.col("bin_calls") >= thresholds.d3_bin_min_calls,
-            nw.col("routes") >= thresholds.d3_bin_min_routes,
-        )
-    )
-    norm, share = nw.col("norm"), thresholds.d3_max_bin_share + QUANTILE_MARGIN
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds, prompt = facts.thresholds, pl.col("prompt_tokens")
+    binned = calls.with_columns(bin_of(calls).alias("bin"))
+    norm, share = pl.col("norm"), thresholds.d3_max_bin_share + QUANTILE_MARGIN
     # Quantiles take most of the time, and few groups have any prompt that is long enough.
     candidates = (
         binned.group_by("group", "bin")
-        .agg(nw.len().alias("calls"), prompt.max().alias("longest"))
-        .join(bins, on="bin", how="inner")
+        .agg(pl.len().alias("calls"), prompt.max().alias("longest"))
+        .join(facts.norms.lazy(), on="bin", how="inner")
         .filter(
-            nw.col("calls") >= thresholds.d3_min_calls,
-            nw.col("longest") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
-            nw.col("calls") <= nw.col("bin_calls") * share,
+            pl.col("calls") >= thresholds.d3_min_calls,
+            pl.col("longest") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN,
+            pl.col("calls") <= pl.col("bin_calls") * share,
         )
         .select("group", "bin", "norm")
     )
@@ -91,20 +76,20 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
             prompt.median().alias("median"),
             prompt.quantile(0.9, "linear").alias("p90"),
         )
-        .filter(nw.col("p90") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN)
-        .select("group", "bin", "norm", (nw.col("median") <= norm + QUANTILE_MARGIN).alias("usual"))
+        .filter(pl.col("p90") > norm * thresholds.d3_p90_multiple + QUANTILE_MARGIN)
+        .select("group", "bin", "norm", (pl.col("median") <= norm + QUANTILE_MARGIN).alias("usual"))
     )
     flagged = binned.join(large, on=["group", "bin"], how="inner").filter(prompt > norm)
-    excess = (prompt - norm) * nw.col("input_usd_per_token") * thresholds.d3_saving_share
-    saving = nw.when(nw.col("usual")).then(excess).otherwise(nw.lit(0.0))
+    excess = (prompt - norm) * pl.col("input_usd_per_token") * thresholds.d3_saving_share
+    saving = pl.when(pl.col("usual")).then(excess).otherwise(pl.lit(0.0))
     return flag(
         flagged,
-        nw.when(nw.col("usual")).then(nw.lit(_OUTGROWN)).otherwise(nw.lit(_LARGE)),
+        pl.when(pl.col("usual")).then(pl.lit(_OUTGROWN)).otherwise(pl.lit(_LARGE)),
         saving,
         low_usd=saving * thresholds.d3_low_share,
         high_usd=saving * thresholds.d3_high_multiple,
         norm_tokens=norm,
-        basis=nw.col("exponent"),
+        basis=exponent_of(pl.col("bin")),
     )
 
 

@@ -5,10 +5,10 @@ from decimal import Decimal
 from typing import Final
 
 import msgspec
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import EvidenceColumn, Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.wording.figures import counted, fine_usd, percent, rate
 
 VERIFIED: Final = "VERIFIED"
@@ -107,6 +107,16 @@ def per_mtok(usd_per_mtok: float) -> str:
     return f"{rate(usd_per_mtok)} per million"
 
 
+class Facts(msgspec.Struct, frozen=True):
+    """What a detector must know beside the calls of a group.
+
+    `norms` has the usual prompt length of each bin of answers, in all calls of the audit.
+    """
+
+    thresholds: Thresholds
+    norms: pl.DataFrame
+
+
 class Detector(msgspec.Struct, frozen=True, kw_only=True):
     """`find` flags calls, each with the index of its kind in `kinds`; `advise` writes the fix.
 
@@ -118,14 +128,14 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kinds: tuple[Kind, ...]
     thresholds: Mapping[str, int | float]
-    find: Callable[[Calls, Thresholds], Calls]
+    find: Callable[[Calls, Facts], Calls]
     advise: Callable[[FlaggedCalls], str]
     formula: Callable[[FlaggedCalls], str]
     evidence: tuple[EvidenceColumn, ...]
     suggests_cheaper_model: bool = False
 
 
-def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr, **others: nw.Expr) -> Calls:
+def flag(calls: Calls, kind: pl.Expr | int, saving_usd: pl.Expr, **others: pl.Expr) -> Calls:
     """Return what every rule returns: each call with its group, kind and potential savings.
 
     The calls must still have `at_us`, `in_window` and `cost_usd`.
@@ -133,17 +143,17 @@ def flag(calls: Calls, kind: nw.Expr | int, saving_usd: nw.Expr, **others: nw.Ex
     columns of `BASIS`: the numbers beside counts and rates that the savings were calculated from.
     """
     defaults = dict.fromkeys(("low_usd", "high_usd"), saving_usd)
-    defaults |= dict.fromkeys(BASIS, nw.lit(0.0))
+    defaults |= dict.fromkeys(BASIS, pl.lit(0.0))
     return calls.select(
         "number",
         "group",
         "at_us",
         "in_window",
-        (nw.lit(kind) if isinstance(kind, int) else kind).cast(nw.Int8).alias("kind"),
+        (pl.lit(kind) if isinstance(kind, int) else kind).cast(pl.Int8).alias("kind"),
         "cost_usd",
-        saving_usd.cast(nw.Float64).alias("saving_usd"),
+        saving_usd.cast(pl.Float64).alias("saving_usd"),
         *[
-            others.get(name, default).cast(nw.Float64).alias(name)
+            others.get(name, default).cast(pl.Float64).alias(name)
             for name, default in defaults.items()
         ],
     )

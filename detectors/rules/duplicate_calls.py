@@ -33,16 +33,16 @@ Sources
 Counted from the records themselves.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.bursts import compare_answers, find_bursts
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
     VERIFIED,
     Detector,
+    Facts,
     FlaggedCalls,
     Kind,
     flag,
@@ -64,29 +64,30 @@ _EQUAL, _DIFFERENT, _SAMPLED, _SAME_SHAPE = range(4)
 _SECOND_US = 1_000_000
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds = facts.thresholds
     kind = (
-        nw.when(nw.col("is_prompt") == 0)
-        .then(nw.lit(_SAME_SHAPE))
-        .when(nw.col("has_equal_answers"))
-        .then(nw.lit(_EQUAL))
-        .when(nw.col("is_sampled"))
-        .then(nw.lit(_SAMPLED))
-        .otherwise(nw.lit(_DIFFERENT))
+        pl.when(pl.col("is_prompt") == 0)
+        .then(pl.lit(_SAME_SHAPE))
+        .when(pl.col("has_equal_answers"))
+        .then(pl.lit(_EQUAL))
+        .when(pl.col("is_sampled"))
+        .then(pl.lit(_SAMPLED))
+        .otherwise(pl.lit(_DIFFERENT))
     )
     repeats = (
         compare_answers(find_bursts(calls, thresholds), thresholds)
-        .filter(nw.col("is_repeat") == 1)
+        .filter(pl.col("is_repeat") == 1)
         .with_columns(kind.alias("kind"))
     )
-    kind, cost, nothing = nw.col("kind"), nw.col("cost_usd"), nw.lit(0.0)
-    basis = nw.when(kind == _SAMPLED).then(nw.col("usual_size")).otherwise(nw.col("is_equal"))
+    kind, cost, nothing = pl.col("kind"), pl.col("cost_usd"), pl.lit(0.0)
+    basis = pl.when(kind == _SAMPLED).then(pl.col("usual_size")).otherwise(pl.col("is_equal"))
     return flag(
         repeats,
         kind,
-        nw.when(kind != _SAMPLED).then(cost).otherwise(nothing),
-        low_usd=nw.when(kind == _EQUAL).then(cost).otherwise(nothing),
-        pause_seconds=nw.col("pause_us") / _SECOND_US,
+        pl.when(kind != _SAMPLED).then(cost).otherwise(nothing),
+        low_usd=pl.when(kind == _EQUAL).then(cost).otherwise(nothing),
+        pause_seconds=pl.col("pause_us") / _SECOND_US,
         basis=basis,
     )
 

@@ -2,10 +2,11 @@
 
 from typing import Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engines import Calls, engine_of
+from detectors.engine import Calls
+from detectors.engine.neighbors import split_at_pauses
 from detectors.rules.columns import answer_tokens, has
 from detectors.rules.detector import QUANTILE_MARGIN
 
@@ -19,8 +20,8 @@ def _filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
     groups = (
         calls.select("group", _is_short(calls, thresholds).alias("short"))
         .group_by("group")
-        .agg(nw.len().alias("calls"), nw.col("short").sum())
-        .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
+        .agg(pl.len().alias("calls"), pl.col("short").sum())
+        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
     )
     return calls.join(groups, on="group", how="semi")
 
@@ -33,35 +34,35 @@ def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[s
     """
     keys = ("group", "session") if has(calls, "session") else ("group",)
     longest_us = thresholds.d6_session_gap_seconds * _SECOND_US
-    engine = engine_of(calls)
-    if len(keys) > 1 or not engine.has_calls_in_order:
+    if len(keys) > 1:
         calls = _filter_groups(calls, thresholds)
-    return engine.split_at_pauses(calls, keys, longest_us)
+        return split_at_pauses(calls, keys, longest_us), (*keys, "part")
+    return split_at_pauses(calls, keys, longest_us), ("part",)
 
 
 def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Keep the sessions that look like a loop, and number their calls from 0 as `position`."""
-    pause, at = nw.col("pause_us"), nw.col("at_us")
+    pause, at = pl.col("pause_us"), pl.col("at_us")
     overlaps = pause < thresholds.d6_overlap_gap_seconds * _SECOND_US
     longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
     loops = (
         _filter_short(sessions, session, thresholds)
         .with_columns(
-            overlaps.fill_null(value=False).cast(nw.Int64).alias("overlaps"),
-            (at % _SECOND_US != 0).cast(nw.Int64).alias("fraction"),
+            overlaps.fill_null(value=False).cast(pl.Int64).alias("overlaps"),
+            (at % _SECOND_US != 0).cast(pl.Int64).alias("fraction"),
         )
         .with_columns(
             at.min().over(*session).alias("began"),
             at.max().over(*session).alias("ended"),
-            nw.col("overlaps").sum().over(*session).cast(nw.Int64).alias("overlaps"),
-            nw.col("fraction").max().over(*session).alias("fraction"),
+            pl.col("overlaps").sum().over(*session).cast(pl.Int64).alias("overlaps"),
+            pl.col("fraction").max().over(*session).alias("fraction"),
             pause.median().over(*session).alias("median_pause"),
-            nw.col("number").min().over(*session).alias("first"),
+            pl.col("number").min().over(*session).alias("first"),
         )
         .filter(
-            nw.col("ended") - nw.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
-            nw.col("overlaps") <= _most_overlaps(thresholds),
-            nw.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
+            pl.col("ended") - pl.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
+            pl.col("overlaps") <= _most_overlaps(thresholds),
+            pl.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
         )
     )
     if has(sessions, "latency_ms"):
@@ -72,36 +73,36 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
 def _number_calls(loops: Calls, session: tuple[str, ...]) -> Calls:
     if not has(loops, "session"):
         # Numbers have no gaps within a group, and the session's calls are all in between.
-        position = nw.col("number").cast(nw.Int64) - nw.col("first").cast(nw.Int64)
+        position = pl.col("number").cast(pl.Int64) - pl.col("first").cast(pl.Int64)
         return loops.with_columns(position.alias("position"))
-    position = nw.col("position").cum_sum().over(*session, order_by="number") - 1
-    return loops.with_columns(nw.lit(1, nw.Int64).alias("position")).with_columns(
-        position.cast(nw.Int64).alias("position")
+    position = pl.col("position").cum_sum().over(*session, order_by="number") - 1
+    return loops.with_columns(pl.lit(1, pl.Int64).alias("position")).with_columns(
+        position.cast(pl.Int64).alias("position")
     )
 
 
 def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Keep the sessions with enough short answers, which are few, and add their `calls`."""
-    least = nw.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+    least = pl.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
     found = (
         sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
         .group_by(*session)
-        .agg(nw.len().alias("calls"), nw.col("short").sum())
-        .with_columns(nw.col("calls").cast(nw.Int64))
-        .filter(nw.col("calls") >= thresholds.d6_min_calls, nw.col("short") >= least)
+        .agg(pl.len().alias("calls"), pl.col("short").sum())
+        .with_columns(pl.col("calls").cast(pl.Int64))
+        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
     )
     return sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
 
 
-def _is_short(calls: Calls, thresholds: Thresholds) -> nw.Expr:
-    return (answer_tokens(calls) <= thresholds.d6_short_completion_tokens).cast(nw.Int64)
+def _is_short(calls: Calls, thresholds: Thresholds) -> pl.Expr:
+    return (answer_tokens(calls) <= thresholds.d6_short_completion_tokens).cast(pl.Int64)
 
 
-def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
+def _most_overlaps(thresholds: Thresholds) -> pl.Expr:
     """Return the allowed overlaps; with times in whole seconds, these are pauses of zero."""
-    pauses = nw.col("calls") - 1
+    pauses = pl.col("calls") - 1
     return (
-        nw.when(nw.col("fraction") == 0)
+        pl.when(pl.col("fraction") == 0)
         .then(pauses * (thresholds.d6_max_zero_gap_share + QUANTILE_MARGIN))
         .otherwise(pauses * (thresholds.d6_max_overlap_share + QUANTILE_MARGIN))
     )
@@ -109,31 +110,31 @@ def _most_overlaps(thresholds: Thresholds) -> nw.Expr:
 
 def _filter_waiting(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Keep the sessions that wait for each answer; those without enough latencies stay."""
-    latency_us = nw.col("latency_ms") * _MILLISECOND_US
-    idle_us = nw.when(nw.col("latency_ms") >= 0).then(nw.col("next_us") - latency_us)
-    least = nw.col("calls") * (thresholds.d6_min_latency_share - QUANTILE_MARGIN)
+    latency_us = pl.col("latency_ms") * _MILLISECOND_US
+    idle_us = pl.when(pl.col("latency_ms") >= 0).then(pl.col("next_us") - latency_us)
+    least = pl.col("calls") * (thresholds.d6_min_latency_share - QUANTILE_MARGIN)
     shortest = -thresholds.d6_overlap_gap_seconds * _SECOND_US - QUANTILE_MARGIN
-    waits = (nw.col("median_idle") >= shortest).fill_null(value=False)
+    waits = (pl.col("median_idle") >= shortest).fill_null(value=False)
     return (
         loops.with_columns(
-            (nw.col("latency_ms") >= 0).cast(nw.Int64).alias("timed"), idle_us.alias("idle_us")
+            (pl.col("latency_ms") >= 0).cast(pl.Int64).alias("timed"), idle_us.alias("idle_us")
         )
         .with_columns(
-            nw.col("timed").sum().over(*session).cast(nw.Int64).alias("timed"),
-            nw.col("idle_us").median().over(*session).alias("median_idle"),
+            pl.col("timed").sum().over(*session).cast(pl.Int64).alias("timed"),
+            pl.col("idle_us").median().over(*session).alias("median_idle"),
         )
-        .filter((nw.col("timed") < least) | waits)
+        .filter((pl.col("timed") < least) | waits)
     )
 
 
 def mark_hashed(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
     """Mark the sessions that one prefix hash covers enough."""
-    covered = nw.when(nw.col("prefix") > 0).then(nw.col("alike")).otherwise(nw.lit(0))
-    least = nw.col("calls") * (thresholds.d6_min_hash_share - QUANTILE_MARGIN)
-    is_hashed = (nw.col("most_alike") > 0) & (nw.col("most_alike") >= least)
+    covered = pl.when(pl.col("prefix") > 0).then(pl.col("alike")).otherwise(pl.lit(0))
+    least = pl.col("calls") * (thresholds.d6_min_hash_share - QUANTILE_MARGIN)
+    is_hashed = (pl.col("most_alike") > 0) & (pl.col("most_alike") >= least)
     return (
-        loops.with_columns(nw.len().over(*session, "prefix").cast(nw.Int64).alias("alike"))
+        loops.with_columns(pl.len().over(*session, "prefix").cast(pl.Int64).alias("alike"))
         .with_columns(covered.alias("alike"))
-        .with_columns(nw.col("alike").max().over(*session).alias("most_alike"))
+        .with_columns(pl.col("alike").max().over(*session).alias("most_alike"))
         .with_columns(is_hashed.alias("is_hashed"))
     )

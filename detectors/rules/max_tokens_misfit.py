@@ -34,16 +34,16 @@ Sources
 The declared limits and the billed counts; that a matching next call is a retry is an assumption.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.asked_again import flag_cut, is_cut_off
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
     QUANTILE_MARGIN,
     Detector,
+    Facts,
     FlaggedCalls,
     Kind,
     flag,
@@ -67,32 +67,33 @@ THRESHOLDS = {
 _AGAIN, _CUT, _OVERSIZED = range(3)
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    cap, completion = nw.col("declared_max_tokens"), nw.col("completion_tokens")
-    is_cut = is_cut_off(thresholds).cast(nw.Int64).alias("is_cut")
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds = facts.thresholds
+    cap, completion = pl.col("declared_max_tokens"), pl.col("completion_tokens")
+    is_cut = is_cut_off(thresholds).cast(pl.Int64).alias("is_cut")
     capped = calls.filter(cap > 0).with_columns(is_cut)
     groups = capped.group_by("group").agg(
-        nw.len().alias("calls"),
-        nw.col("is_cut").sum().alias("cut"),
+        pl.len().alias("calls"),
+        pl.col("is_cut").sum().alias("cut"),
         cap.median().alias("median_cap"),
         completion.quantile(thresholds.d5_oversized_quantile, "linear").alias("long_answer"),
     )
     share = thresholds.d5_truncated_min_share - QUANTILE_MARGIN
     cut = groups.filter(
-        nw.col("cut") >= thresholds.d5_truncated_min_calls,
-        nw.col("cut") >= nw.col("calls") * share,
+        pl.col("cut") >= thresholds.d5_truncated_min_calls,
+        pl.col("cut") >= pl.col("calls") * share,
     )
-    answer = nw.col("long_answer") * thresholds.d5_oversized_multiple
+    answer = pl.col("long_answer") * thresholds.d5_oversized_multiple
     oversized = groups.filter(
-        nw.col("calls") >= thresholds.d5_oversized_min_calls,
-        nw.col("median_cap") >= answer - QUANTILE_MARGIN,
+        pl.col("calls") >= thresholds.d5_oversized_min_calls,
+        pl.col("median_cap") >= answer - QUANTILE_MARGIN,
     )
     oversized_calls = capped.join(oversized, on="group", how="semi")
     kinds = [
         flag_cut(calls.join(cut, on="group", how="semi"), thresholds, again=_AGAIN, cut=_CUT),
-        flag(oversized_calls, _OVERSIZED, nw.lit(0.0)),
+        flag(oversized_calls, _OVERSIZED, pl.lit(0.0)),
     ]
-    return nw.concat(kinds, how="vertical")
+    return pl.concat(kinds, how="vertical")
 
 
 def advise(flagged: FlaggedCalls) -> str:

@@ -36,14 +36,13 @@ Sources
 The model providers' caching pages, as cited in `detectors/prices/data/cache_minimums.toml`.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.caching.runs import find_expired, find_unread, split_runs
 from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
 from detectors.rules.caching.wording import advise, write_formula
-from detectors.rules.detector import ESTIMATED, INFORMATIONAL, VERIFIED, Detector, Kind, flag
+from detectors.rules.detector import ESTIMATED, INFORMATIONAL, VERIFIED, Detector, Facts, Kind, flag
 from detectors.wording.evidence import BILLED, CACHEABLE, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS = {
@@ -66,41 +65,42 @@ _UNCACHED, _UNHASHED, _EXPIRED, _UNREAD = range(4)
 _SECOND_US = 1_000_000
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds = facts.thresholds
     cacheable = filter_cacheable(calls)
     runs = split_runs(calls, thresholds)
-    saving, pause = nw.col("saving_usd"), (nw.col("pause_us") / _SECOND_US).fill_null(0.0)
-    since_pair = (nw.col("at_us") - nw.col("pair_us")) / _SECOND_US
-    lifetime = nw.col("lifetime_usd")
+    saving, pause = pl.col("saving_usd"), (pl.col("pause_us") / _SECOND_US).fill_null(0.0)
+    since_pair = (pl.col("at_us") - pl.col("pair_us")) / _SECOND_US
+    lifetime = pl.col("lifetime_usd")
     kinds = [
         flag(
             find_uncached(cacheable, thresholds),
             _UNCACHED,
             saving,
-            low_usd=nw.col("low_usd"),
-            prefix_tokens=nw.col("prefix_tokens"),
-            pause_seconds=nw.when(nw.col("level") >= 0).then(since_pair).otherwise(nw.lit(0.0)),
-            basis=nw.col("written_tokens"),
+            low_usd=pl.col("low_usd"),
+            prefix_tokens=pl.col("prefix_tokens"),
+            pause_seconds=pl.when(pl.col("level") >= 0).then(since_pair).otherwise(pl.lit(0.0)),
+            basis=pl.col("written_tokens"),
         ),
-        flag(find_unhashed(cacheable, thresholds), _UNHASHED, nw.lit(0.0)),
+        flag(find_unhashed(cacheable, thresholds), _UNHASHED, pl.lit(0.0)),
         flag(
             find_expired(runs),
             _EXPIRED,
             lifetime,
             low_usd=lifetime * thresholds.d2_short_lifetime_low_share,
-            prefix_tokens=nw.col("rewritten_tokens"),
+            prefix_tokens=pl.col("rewritten_tokens"),
             pause_seconds=pause,
-            basis=nw.col("expiring_tokens"),
+            basis=pl.col("expiring_tokens"),
         ),
         flag(
             find_unread(runs, thresholds),
             _UNREAD,
             saving,
             pause_seconds=pause,
-            basis=nw.col("writes_whole"),
+            basis=pl.col("writes_whole"),
         ),
     ]
-    return nw.concat(kinds, how="vertical")
+    return pl.concat(kinds, how="vertical")
 
 
 DETECTOR = Detector(

@@ -32,16 +32,16 @@ Sources
 The model providers' own lineups and deprecation pages, as cited in `detectors/prices/data`.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.columns import answer_tokens
 from detectors.rules.detector import (
     CONDITIONAL,
     MARGIN,
     QUANTILE_MARGIN,
     Detector,
+    Facts,
     FlaggedCalls,
     Kind,
     flag,
@@ -63,19 +63,20 @@ _LEGACY, _SHORT, _LONGER = range(3)
 _LADDER, _SUCCESSOR = 1, 2  # values of `target_kind`
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    answer, median, p90 = nw.col("answer"), nw.col("median"), nw.col("p90")
-    targeted = calls.filter(nw.col("target_kind") > 0).with_columns(
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds = facts.thresholds
+    answer, median, p90 = pl.col("answer"), pl.col("median"), pl.col("p90")
+    targeted = calls.filter(pl.col("target_kind") > 0).with_columns(
         answer_tokens(calls).alias("answer")
     )
     groups = (
         targeted.group_by("group")
         .agg(
-            nw.len().alias("calls"),
+            pl.len().alias("calls"),
             answer.median().alias("median"),
             answer.quantile(0.9, "linear").alias("p90"),
         )
-        .filter(nw.col("calls") >= thresholds.d1_min_calls)
+        .filter(pl.col("calls") >= thresholds.d1_min_calls)
     )
     is_short, is_longer = (
         (median <= getattr(thresholds, f"d1_{limits}median_completion_tokens") + QUANTILE_MARGIN)
@@ -83,23 +84,23 @@ def find(calls: Calls, thresholds: Thresholds) -> Calls:
         for limits in ("", "high_")
     )
     kind = (
-        nw.when(nw.col("target_kind") == _SUCCESSOR)
-        .then(nw.lit(_LEGACY))
+        pl.when(pl.col("target_kind") == _SUCCESSOR)
+        .then(pl.lit(_LEGACY))
         .when(is_short & (answer <= thresholds.d1_max_completion_tokens))
-        .then(nw.lit(_SHORT))
+        .then(pl.lit(_SHORT))
         .when((is_short | is_longer) & (answer <= thresholds.d1_high_max_completion_tokens))
-        .then(nw.lit(_LONGER))
-        .otherwise(nw.lit(-1))
+        .then(pl.lit(_LONGER))
+        .otherwise(pl.lit(-1))
     )
     counted = (
-        targeted.filter(nw.col("target_saving_usd") > MARGIN)
+        targeted.filter(pl.col("target_saving_usd") > MARGIN)
         .join(groups.select("group", "median", "p90"), on="group", how="inner")
         .with_columns(kind.alias("kind"))
-        .filter(nw.col("kind") >= 0)
+        .filter(pl.col("kind") >= 0)
     )
-    saving = nw.col("target_saving_usd")
-    stated = nw.when(nw.col("kind") == _LONGER).then(nw.lit(0.0)).otherwise(saving)
-    return flag(counted, nw.col("kind"), stated, low_usd=nw.lit(0.0), high_usd=saving)
+    saving = pl.col("target_saving_usd")
+    stated = pl.when(pl.col("kind") == _LONGER).then(pl.lit(0.0)).otherwise(saving)
+    return flag(counted, pl.col("kind"), stated, low_usd=pl.lit(0.0), high_usd=saving)
 
 
 def advise(flagged: FlaggedCalls) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from detectors.engines import categorize
+from detectors.engine import categorize
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.uniform.calls import make_calls

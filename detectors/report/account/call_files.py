@@ -16,11 +16,10 @@ import msgspec
 import polars as pl
 
 from detectors.contract import SPARSE_CALLS
-from detectors.engines import compose_labels
+from detectors.engine import compose_labels
 from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
-from detectors.report.counting.records import FEW_CALLS
 
 IMPORT: Final = "import_id"
 # Calls that are equal in these and have a request ID are one call, whatever brought it: an import
@@ -49,6 +48,8 @@ _RESPONSE_IDS: Final = {
 _SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
+# Counting fewer calls again takes no longer than reading what was counted.
+FEW_CALLS: Final = 20_000
 # Counts of routes that hardly repeat would take as much space as the calls.
 _CALLS_PER_COUNT: Final = 4
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")

@@ -8,18 +8,16 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import DailyPlanUsage, DailySpend
-from detectors.engines import Calls, Engine, Row, engine_of
+from detectors.engine import Calls, Row, fetch
 from detectors.frames.sources import place_together
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import LABELS, read_labels
 from detectors.prices.table import Cells
 from detectors.report.counting.billing import is_included
 from detectors.report.counting.projection import DAY_US, EPOCH
-from detectors.report.counting.records import FEW_CALLS
 from detectors.report.money import rounded, sum_usd, usd
 
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
@@ -50,20 +48,14 @@ def sum_spend(
         The lines of each frame, ordered by day, route, provider, model and environment, those of
         metered calls before those of calls that a plan includes.
     """
-    calls = sum(frame.height for frame in frames)
-    if not calls:
+    if not any(frame.height for frame in frames):
         return [[] for _ in frames]
-    placed = place_together(frames)
-    engine = engine_of(placed)
-    engine.has_few_calls = calls <= FEW_CALLS
-    try:
-        (labelled,) = engine.apply("labels_of_spend", _label, placed)
-        (counts,) = engine.apply("counts_of_spend", _count, labelled)
-        counted = engine.fetch(counts)
-        own = _price(labelled, engine, prices)
-        listed = _price(labelled, engine, list_prices) if list_prices else own
-    finally:
-        engine.close()
+    labelled = read_labels(place_together(frames), _LOG)
+    # All calls, also those without a price.
+    sums = (pl.len().alias("calls"), pl.col(_TOKENS).sum())
+    counted = fetch(_by_day(labelled).group_by(_KEY).agg(sums))
+    own = _price(labelled, prices)
+    listed = _price(labelled, list_prices) if list_prices else own
     found: list[list[DailySpend]] = [[] for _ in frames]
     for row in sorted(counted, key=_key_of):
         key = _key_of(row)
@@ -72,38 +64,21 @@ def sum_spend(
     return found
 
 
-def _label(calls: Calls) -> list[Calls]:
-    return [read_labels(calls.with_columns(nw.lit(True).alias("in_window")), _LOG)]
-
-
-def _count(labelled: Calls) -> list[Calls]:
-    """Count all calls by key, also those without a price."""
-    sums = (nw.len().alias("calls"), nw.col(*_TOKENS).sum())
-    return [_by_day(labelled).group_by(*_KEY).agg(*sums)]
-
-
 def _by_day(calls: Calls) -> Calls:
     """Add the day, whether a plan includes the call, and an environment where no call has one."""
-    day = (nw.col("at_us") // DAY_US).alias("day")
+    day = (pl.col("at_us") // DAY_US).alias("day")
     calls = calls.with_columns(day, is_included(calls).alias(_INCLUDED))
     if "environment" in calls.collect_schema().names():
         return calls
-    return calls.with_columns(nw.lit("").alias("environment"))
+    return calls.with_columns(pl.lit("").alias("environment"))
 
 
-def _price(
-    labelled: Calls, engine: Engine, book: PriceBook
-) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
+def _price(labelled: Calls, book: PriceBook) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
     """Return the number of priced calls and their cost by key."""
     cells = Cells.of(labelled, book)
-    priced = cells.add_cost(cells.number(labelled, engine), engine)
-    (summed,) = engine.apply("sums_of_spend", _sum, priced)
-    return {_key_of(row): (row["calls"], usd(row, _COST)) for row in engine.fetch(summed)}
-
-
-def _sum(priced: Calls) -> list[Calls]:
-    by_key = _by_day(priced).select(*_KEY, _COST)
-    return [sum_usd(by_key, _COST, by=_KEY, others=[nw.len().alias("calls")])]
+    priced = _by_day(cells.add_cost(cells.number(labelled))).select(*_KEY, _COST)
+    summed = sum_usd(priced, _COST, by=_KEY, others=[pl.len().alias("calls")])
+    return {_key_of(row): (row["calls"], usd(row, _COST)) for row in fetch(summed)}
 
 
 def _key_of(row: Row) -> tuple[Any, ...]:

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import engine_of
 from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import Counted
 from detectors.report.account.traffic import add_slots, count_slots
-from detectors.report.counting.billing import have_plan
-from detectors.report.counting.records import FEW_CALLS, split_plans
+from detectors.report.counting import counts
+from detectors.report.counting.billing import have_plan, is_included
 
 # Another name for other columns or another meaning, so that what earlier releases wrote is counted.
 _NAME: Final = "tallystick_counts_1"
@@ -56,20 +54,16 @@ class FileCounts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Self:
         """Count the calls of a frame, which has the columns of a stored file."""
-        calls = nw.from_native(checked_calls(frame))
-        engine = engine_of(calls)
-        engine.has_few_calls = frame.height <= FEW_CALLS
-        try:
-            calls, included, counted = split_plans(calls, None, engine)
-            slots = count_slots(calls, engine)
-        finally:
-            engine.close()
+        calls = checked_calls(frame)
+        is_plan = is_included(calls)
+        metered = calls.filter(~is_plan)
+        counted = counts.count_calls(metered)
         return cls(
-            _to_frame(counted.days, dict.fromkeys(_DAYS, pl.Int64)),
-            _to_frame(counted.models, _MODELS),
-            slots,
-            _to_frame(counted.unknown, _UNKNOWN),
-            bool(included),
+            _to_frame(counts.days_of(counted), dict.fromkeys(_DAYS, pl.Int64)),
+            _to_frame(counts.rows_of(counted, counts.MODELS), _MODELS),
+            count_slots(metered),
+            _to_frame(counts.rows_of(counted, counts.UNKNOWN_FIELDS), _UNKNOWN),
+            bool(calls.select(is_plan.any()).collect().item()),
         )
 
     @classmethod
@@ -132,10 +126,8 @@ class FileCounts(msgspec.Struct, frozen=True):
 
 
 def _to_frame(rows: Sequence[dict[str, object]], empty: dict[str, Any]) -> pl.DataFrame:
-    """Return rows with types that all files have, whatever the engine counted in."""
-    return pl.DataFrame(rows or None, None if rows else empty).with_columns(
-        pl.selectors.integer().cast(pl.Int64)
-    )
+    """Return rows with the columns and types that all files have."""
+    return pl.DataFrame(rows, schema=empty)
 
 
 def _write(frame: pl.DataFrame) -> bytes:

@@ -6,11 +6,10 @@ from datetime import timedelta
 from math import log
 from typing import Final, cast
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import HOURS, LATENCY_STEP, Traffic, TrafficWindow
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls, join_small, number_labels
 from detectors.report.counting.projection import EPOCH
 
 # So many groups have a page with hours and latencies: those with the most calls.
@@ -24,26 +23,16 @@ _NO_KEY: Final = -1  # of a call without a latency
 _STEPS: Final = 1_000  # more than the steps up to the longest latency of the contract
 
 
-def sum_traffic(calls: Calls, engine: Engine, most: int = MOST_GROUPS) -> TrafficWindow | None:
-    """Count checked calls by hour of day and by latency, or return None without calls.
-
-    Unpriced calls count, too. At most `most` groups are returned, those with the most calls; ties
-    by name.
-    """
-    slots = count_slots(calls, engine)
-    return None if slots.is_empty() else window_of(slots, *_find_ends(calls, engine), most)
-
-
-def count_slots(calls: Calls, engine: Engine) -> pl.DataFrame:
+def count_slots(calls: Calls) -> pl.DataFrame:
     """Count the calls of each route, provider and model by slot.
 
     A slot is an hour of the day, or `HOURS` more than a step of latency, which not all calls have.
     """
-    groups, keyed = _number(calls, engine)
-    names = {row["group"]: tuple(row[name] for name in _KEY) for row in engine.fetch(groups)}
+    groups, keyed = _number(calls)
+    names = {row["group"]: tuple(row[name] for name in _KEY) for row in groups.rows(named=True)}
     counted = [
-        *_count(keyed, "hour", HOURS, engine),
-        *((group, HOURS + step, n) for group, step, n in _count(keyed, "step", _STEPS, engine)),
+        *_count(keyed, "hour", HOURS),
+        *((group, HOURS + step, n) for group, step, n in _count(keyed, "step", _STEPS)),
     ]
     rows = [(*names[group], slot, calls) for group, slot, calls in counted]
     return pl.DataFrame(rows, _SLOTS, orient="row")
@@ -80,46 +69,38 @@ def window_of(
     return TrafficWindow(first_call=first, last_call=last, traffic=traffic[:most])
 
 
-def _number(calls: Calls, engine: Engine) -> tuple[Calls, Calls]:
+def _number(calls: Calls) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the groups with their numbers, and the keys of the calls that are counted.
 
     Numbers are joined first, because grouping by three texts takes several times as long. A key is
     the group's number and an hour, or a step of latency: one key is faster than two.
     """
-    route = nw.when(nw.col("tag") != "").then(nw.col("tag")).otherwise(nw.col("endpoint"))
+    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
     latency = [name for name in calls.collect_schema().names() if name == _LATENCY]
     labelled = calls.select(route.alias("route"), *_KEY[1:], "at_us", *latency)
-    numbers = engine.number_labels(labelled, "group", _KEY)
-    groups = engine.keep(numbers.with_columns(nw.col("group").cast(nw.Int64)))
-    numbered = engine.join_small(labelled, groups, _KEY)
-    keys = [_key(nw.col("at_us") // _HOUR_US % HOURS, HOURS).alias("hour")]
+    groups = number_labels(labelled, "group", _KEY).with_columns(pl.col("group").cast(pl.Int64))
+    numbered = join_small(labelled, groups, _KEY)
+    keys = [_key(pl.col("at_us") // _HOUR_US % HOURS, HOURS).alias("hour")]
     if latency:
-        step = _key(_step(nw.col(_LATENCY)), _STEPS)
-        timed = nw.when(nw.col(_LATENCY) >= 0).then(step).otherwise(nw.lit(_NO_KEY))
+        step = _key(_step(pl.col(_LATENCY)), _STEPS)
+        timed = pl.when(pl.col(_LATENCY) >= 0).then(step).otherwise(pl.lit(_NO_KEY))
         keys.append(timed.alias("step"))
-    return groups, engine.keep(numbered.select(*keys))
+    return groups, numbered.select(keys).collect()
 
 
-def _key(value: nw.Expr, values: int) -> nw.Expr:
-    return nw.col("group") * values + value
+def _key(value: pl.Expr, values: int) -> pl.Expr:
+    return pl.col("group") * values + value
 
 
-def _step(latency: nw.Expr) -> nw.Expr:
+def _step(latency: pl.Expr) -> pl.Expr:
     # Below a millisecond, logarithms are negative; such calls are in the first step.
-    at_least_one = nw.when(latency >= 1).then(latency).otherwise(nw.lit(1.0))
-    return (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(nw.Int64)
+    at_least_one = pl.when(latency >= 1).then(latency).otherwise(pl.lit(1.0))
+    return (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(pl.Int64)
 
 
-def _count(keyed: Calls, name: str, values: int, engine: Engine) -> Iterator[tuple[int, int, int]]:
+def _count(keyed: pl.DataFrame, name: str, values: int) -> Iterator[tuple[int, int, int]]:
     """Yield each group and value with its calls; a call without a latency has none."""
-    if name not in keyed.collect_schema().names():
-        return
-    for row in engine.fetch(keyed.group_by(name).agg(nw.len().alias("calls"))):
-        if row[name] != _NO_KEY:
-            yield *divmod(int(row[name]), values), row["calls"]
-
-
-def _find_ends(calls: Calls, engine: Engine) -> tuple[int, int]:
-    at = nw.col("at_us")
-    (row,) = engine.fetch(calls.select(at.min().alias("first"), at.max().alias("last")))
-    return int(row["first"]), int(row["last"])
+    if name in keyed.columns:
+        for key, calls in keyed.group_by(name).len().iter_rows():
+            if key != _NO_KEY:
+                yield *divmod(key, values), calls

@@ -3,29 +3,27 @@
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final, Self, cast
 
 import msgspec
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
-from detectors.engines import Calls
-from detectors.engines.categories import categorize, with_equal_types
+from detectors.engine import Calls
+from detectors.engine.categories import categorize, with_equal_types
 from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
-from detectors.report import audit
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
-from detectors.report.impacts import FINDING
-from detectors.report.money import rounded, usd
-from detectors.report.result.document import Report, find_calls
+from detectors.report.money import rounded
+from detectors.report.pipeline import InMemory, audit_logs
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
@@ -84,28 +82,23 @@ class Window(msgspec.Struct, frozen=True):
 
 def audit_calls(only_reference: list[Window], terms: Terms) -> AuditedWindow:
     """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
-    traffic = only_reference[0].traffic
-    report = audit(only_reference.pop().calls, prices=terms.prices, thresholds=terms.thresholds)
-    return AuditedWindow(report=report, finding_days=_sum_finding_days(report), traffic=traffic)
-
-
-def _sum_finding_days(report: Report) -> list[FindingDay]:
-    """Return the flagged calls of each finding and their savings, by day in UTC."""
-    source = find_calls(report)
-    names = {impact.key: finding_id for finding_id, impact in source.impacts.items()}
-    with source.reopen() as frames:
-        rows = frames.engine.fetch(frames.by_day)
+    window = only_reference.pop()
+    log, traffic = replace(window.calls, calls=pl.LazyFrame()), window.traffic
+    parts = InMemory([window.calls.calls])
+    del window
+    audited = audit_logs([log], parts, terms.prices, terms.thresholds)
     found = [
         FindingDay(
-            finding_id=names[key],
+            finding_id=finding_id,
             day=(EPOCH + timedelta(days=row["day"])).date(),
             calls=row["calls"],
-            saving_usd=rounded(usd(row, "saving_usd")),
+            saving_usd=rounded(row["saving_usd"]),
         )
+        for finding_id, rows in audited.finding_days[0].items()
         for row in rows
-        if row["in_window"] and (key := tuple(row[name] for name in FINDING)) in names
     ]
-    return sorted(found, key=lambda each: (each.finding_id, each.day))
+    found.sort(key=lambda each: (each.finding_id, each.day))
+    return AuditedWindow(report=audited.reports[0], finding_days=found, traffic=traffic)
 
 
 def read_window(files: Sequence[Path], window: CallWindow) -> Window:
@@ -118,7 +111,7 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     found = [part for part in read if not part.frame.is_empty()]
     del read
     if not found:
-        calls: Calls = nw.from_native(checked_calls(CALLS.to_frame()))
+        calls = checked_calls(CALLS.to_frame())
         return Window(of_account(calls, window.duplicates, future_calls), None)
     parts = _cut(found, timedelta(days=window.days))
     del found
@@ -127,9 +120,8 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     del parts
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(pl.concat(with_equal_types(frames))).collect()
-    calls = nw.from_native(frame.lazy())
     rows, counted = frame.height + window.duplicates, counts.to_counted()
-    checked = of_account(calls, rows, future_calls, counted)
+    checked = of_account(frame.lazy(), rows, future_calls, counted)
     # Calls of a plan have no traffic.
     traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
     return Window(checked, traffic)

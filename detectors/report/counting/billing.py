@@ -7,21 +7,21 @@ flat-rate plan.
 from collections.abc import Iterable
 from typing import Any, Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.formats.columns import BILLING
 from detectors.prices import model_data
 
 _INCLUDED: Final = "included"
 
 
-def is_included(calls: Calls) -> nw.Expr:
+def is_included(calls: Calls) -> pl.Expr:
     """Return whether each call is included in a plan; its dollars are value and no spend."""
-    is_plan = nw.col("provider").is_in(model_data.flat_rate_labels())
+    is_plan = pl.col("provider").is_in(model_data.flat_rate_labels())
     if BILLING not in calls.collect_schema().names():
         return is_plan
-    billing = nw.col(BILLING)
+    billing = pl.col(BILLING)
     return (billing == _INCLUDED) | ((billing == "") & is_plan)
 
 

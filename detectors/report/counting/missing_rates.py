@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import LONGEST_LIST, MissingRate
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls, Row, attach
 from detectors.prices import units
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import PricedCalls
@@ -18,69 +18,73 @@ from detectors.report.counting.projection import iso_time
 _MODEL: Final = ("provider", "model")
 
 
-def count_missing_rates(
-    priced: PricedCalls, book: PriceBook, engine: Engine
-) -> dict[int, tuple[MissingRate, ...]]:
-    """Return what has no rate in each log, most calls first.
+def count_missing_rates(priced: PricedCalls) -> pl.DataFrame | None:
+    """Count the calls at a tier, with a unit or in a region that may have no rate, by model.
 
     Most logs have no such calls, and are not read again for it.
     """
-    found: dict[int, list[MissingRate]] = defaultdict(list)
-    for kind, name, row in (*_in_cells(priced, engine), *_in_regions(priced, book, engine)):
-        found[row.get("log", 0)].append(
-            MissingRate(
-                kind=kind,
-                name=name,
-                provider=row["provider"],
-                model=row["model"],
-                calls=row["calls"],
-                first_call=iso_time(row["first_us"]),
-                last_call=iso_time(row["last_us"]),
-            )
+    found = [*_in_cells(priced), *_in_regions(priced)]
+    return pl.concat(found) if found else None
+
+
+def list_missing_rates(rows: Sequence[Row], book: PriceBook) -> tuple[MissingRate, ...]:
+    """Return what has no rate in a log, most calls first."""
+    missing = [
+        MissingRate(
+            kind=row["kind"],
+            name=row["name"],
+            provider=row["provider"],
+            model=row["model"],
+            calls=row["calls"],
+            first_call=iso_time(row["first_us"]),
+            last_call=iso_time(row["last_us"]),
         )
-    for rows in found.values():
-        rows.sort(key=lambda each: (-each.calls, each.kind, each.name, each.provider, each.model))
-    return {log: tuple(rows[:LONGEST_LIST]) for log, rows in found.items()}
+        for row in rows
+        if row["kind"] != "region" or not _has_price(row, book)
+    ]
+    missing.sort(key=lambda each: (-each.calls, each.kind, each.name, each.provider, each.model))
+    return tuple(missing[:LONGEST_LIST])
 
 
-def _in_cells(priced: PricedCalls, engine: Engine) -> Iterator[tuple[Any, str, dict[str, Any]]]:
-    """Yield tiers and units without a rate, with their number of calls by model."""
+def _has_price(row: Row, book: PriceBook) -> bool:
+    """Check whether a price of the model in the region is known."""
+    listing = book.find_listing(row["provider"], row["model"])
+    return bool(listing and find_region(listing.provider, listing.model, row["name"]) is not None)
+
+
+def _in_cells(priced: PricedCalls) -> Iterator[pl.DataFrame]:
     cells: dict[tuple[str, bool], list[int]] = defaultdict(list)
     for gap in priced.cells.gaps:
         cells[gap.name, gap.is_tier].append(gap.cell)
     for (name, is_tier), numbers in cells.items():
-        concerned = nw.col(CELL).is_in(numbers)
+        concerned = pl.col(CELL).is_in(numbers)
         if not is_tier:
-            concerned &= nw.col(name) > 0
+            concerned &= pl.col(name) > 0
             if units.is_measure(priced.cells.optional[name].usage_key):
                 # Beside tokens, seconds or characters only say how the tokens came about.
-                concerned &= nw.col("prompt_tokens") + nw.col("completion_tokens") == 0
-        for row in _count(priced, priced.calls.filter(concerned), engine):
-            yield ("tier" if is_tier else "unit"), name, row
+                concerned &= pl.col("prompt_tokens") + pl.col("completion_tokens") == 0
+        kind = "tier" if is_tier else "unit"
+        yield _count(priced, priced.calls.filter(concerned), kind, pl.lit(name))
 
 
-def _in_regions(
-    priced: PricedCalls, book: PriceBook, engine: Engine
-) -> Iterator[tuple[Any, str, dict[str, Any]]]:
-    """Yield regions of which no price is known, with their number of calls by model."""
-    if "region" not in priced.calls.collect_schema().names():
-        return
-    named = priced.calls.filter(nw.col("region") != "")
-    for row in _count(priced, named, engine, ["region"]):
-        listing = book.find_listing(row["provider"], row["model"])
-        known = listing and find_region(listing.provider, listing.model, row["region"])
-        if known is None:
-            yield "region", row["region"], row
+def _in_regions(priced: PricedCalls) -> Iterator[pl.DataFrame]:
+    if "region" in priced.calls.collect_schema().names():
+        named = priced.calls.filter(pl.col("region") != "")
+        yield _count(priced, named, "region", pl.col("region"))
 
 
-def _count(
-    priced: PricedCalls, calls: Calls, engine: Engine, by: Sequence[str] = ()
-) -> list[dict[str, Any]]:
+def _count(priced: PricedCalls, calls: Calls, kind: str, name: pl.Expr) -> pl.DataFrame:
     labels = priced.groups.select("group", *_MODEL, *priced.keys)
-    at = nw.col("at_us")
-    counted = (
-        engine.attach(calls.select("group", "at_us", *by), labels, "group")
-        .group_by(*priced.keys, *_MODEL, *by)
-        .agg(nw.len().alias("calls"), at.min().alias("first_us"), at.max().alias("last_us"))
+    at, log = pl.col("at_us"), [] if priced.keys else [pl.lit(0, pl.Int32).alias("log")]
+    named = calls.select("group", "at_us", name.cast(pl.String).alias("name"))
+    return (
+        attach(named, labels, "group")
+        .with_columns(*log, pl.lit(kind).alias("kind"), pl.col(_MODEL).cast(pl.String))
+        .group_by("log", "kind", "name", *_MODEL)
+        .agg(
+            pl.len().cast(pl.Int64).alias("calls"),
+            at.min().alias("first_us"),
+            at.max().alias("last_us"),
+        )
+        .collect()
     )
-    return engine.fetch(counted)

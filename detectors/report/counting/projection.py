@@ -3,7 +3,7 @@
 Outliers are excluded: a few calls at times far from all others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -94,17 +94,18 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
             kind=kind,
         )
 
-    def with_calls(self, calls: int, thresholds: Thresholds) -> Self:
-        """Return the projection of a window with this number of calls, which were counted."""
-        if calls >= thresholds.projection_min_calls:
+    def with_newest(self, newest: Iterable[tuple[int, int]], thresholds: Thresholds) -> Self:
+        """Return the projection of a log with so many calls at the newest times of each day.
+
+        Where the window begins within a day, how many of that day's calls it has depends on them.
+        """
+        cut = [day for day in self.days if day.first_us < self.from_us <= day.last_us]
+        calls = self.calls - sum(day.calls for day in cut)
+        for day in cut:
+            calls += sum(n for at, n in newest if self.from_us <= at <= day.last_us)
+        if self.kind == "none" or calls >= thresholds.projection_min_calls:
             return self
         return msgspec.structs.replace(self, calls=calls, kind="none", factor=_AS_OBSERVED)
-
-    def may_have_few(self, thresholds: Thresholds) -> bool:
-        """Check whether the kind depends on when on its first day the window begins."""
-        before = [day for day in self.days if day.first_us < self.from_us <= day.last_us]
-        least = self.calls - sum(day.calls for day in before)
-        return self.kind != "none" and least < thresholds.projection_min_calls
 
     @property
     def first_us(self) -> int | None:

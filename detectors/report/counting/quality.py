@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 
-import narwhals.stable.v2 as nw
+import polars as pl
 from msgspec import UNSET
 
 from detectors.contract import (
@@ -16,7 +16,7 @@ from detectors.contract import (
     ReportedModel,
     UnknownField,
 )
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls, fetch
 from detectors.formats.columns import REPORTED
 from detectors.report.counting.records import Records
 from detectors.report.impacts import Group
@@ -63,21 +63,14 @@ def _unknown(counted: tuple[str, int, int]) -> UnknownField:
     return UnknownField(name if FIELD_NAME.fullmatch(name) else "", calls, largest)
 
 
-def sum_reported(
-    calls: Calls, engine: Engine, groups: Mapping[int, Group]
-) -> dict[int, list[ReportedModel]]:
+def sum_reported(calls: Calls, groups: Mapping[int, Group]) -> dict[int, list[ReportedModel]]:
     """Return the costs that sources report and those of the same calls, by log."""
     found: dict[int, list[ReportedModel]] = defaultdict(list)
     if REPORTED not in calls.collect_schema().names():
         return found
-
-    def plan(calls: Calls) -> list[Calls]:
-        own = calls.filter(nw.col(REPORTED) >= 0).select("group", "cost_usd", REPORTED)
-        others = [nw.len().alias("calls")]
-        return [sum_usd(own, "cost_usd", REPORTED, by=["group"], others=others)]
-
-    (summed,) = engine.apply("reported", plan, calls)
-    for row in engine.fetch(summed):
+    own = calls.filter(pl.col(REPORTED) >= 0).select("group", "cost_usd", REPORTED)
+    others = [pl.len().alias("calls")]
+    for row in fetch(sum_usd(own, "cost_usd", REPORTED, by=["group"], others=others)):
         group = groups[row["group"]]
         model = ReportedModel(
             provider=group.provider,

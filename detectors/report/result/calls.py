@@ -1,19 +1,17 @@
 """The calls behind a finding: every one of them, with the numbers that its saving came from."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from contextlib import AbstractContextManager
 from typing import Final
 
 import msgspec
-import narwhals.stable.v2 as nw
 import polars as pl
 
-from detectors.engines import Calls, Engine
+from detectors.engine import Calls
 from detectors.formats.columns import OPTIONAL_COUNTS
-from detectors.prices.calls import COUNTS
+from detectors.prices.calls import COUNTS, ArrangedCalls
 from detectors.prices.rates import TOKENS_PER_MTOK
-from detectors.report.impacts import Impact, sum_flagged
+from detectors.report.impacts import Impact
 from detectors.rules.detector import BASIS
 from detectors.wording.findings_csv import write_csv
 
@@ -29,36 +27,27 @@ _RATES: Final = {
 _DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
-class FlaggedFrames(msgspec.Struct, frozen=True, dict=True):
-    """The priced calls of an audit, and what each detector flagged among them."""
+class FlaggedFrames(msgspec.Struct, frozen=True):
+    """The priced calls of a part of an audit, and what each detector flagged among them."""
 
-    calls: Calls
+    calls: ArrangedCalls
     found: Sequence[Calls]
-    engine: Engine
-
-    @cached_property
-    def by_day(self) -> Calls:
-        """Return the sums of `sum_flagged`, which impacts are added up from."""
-        flagged = nw.concat(list(self.found), how="vertical")
-        (by_day,) = self.engine.apply("flagged", lambda calls: [sum_flagged(calls)], flagged)
-        return self.engine.keep(by_day)
-
-    def reopen(self) -> AbstractContextManager["FlaggedFrames"]:
-        """Return the frames themselves: they are still in memory."""
-        return nullcontext(self)
 
     def collect(self, impact: Impact) -> pl.DataFrame:
         """Return the calls of the impact in time order."""
-        flagged = self.found[impact.detector_index].filter(
-            nw.col("kind") == impact.kind_index,
-            nw.col("group") == impact.group_number,
-            nw.col("in_window"),
+        flagged = (
+            self.found[impact.detector_index]
+            .filter(
+                pl.col("kind") == impact.kind_index,
+                pl.col("group") == impact.group_number,
+                pl.col("in_window"),
+            )
+            .collect()
         )
-        known = self.calls.collect_schema().names()
+        known = self.calls.read().collect_schema().names()
         counts = [name for name in known if name in (*COUNTS, *OPTIONAL_COUNTS)]
         rates = [name for name in known if name in _RATES]
-        looked_up = self.engine.look_up(flagged, self.calls, ["request_id", *counts, *rates])
-        frame: pl.DataFrame = looked_up.collect("polars").to_native()
+        own = self.calls.look_up(flagged["number"], ["request_id", *counts, *rates])
         ts = pl.col("at_us").cast(pl.Datetime("us", "UTC")).alias("ts")
         per_mtok = [(pl.col(name) * TOKENS_PER_MTOK).round(9).alias(_RATES[name]) for name in rates]
         group = impact.group
@@ -66,24 +55,34 @@ class FlaggedFrames(msgspec.Struct, frozen=True, dict=True):
             pl.lit(value, pl.String).alias(name)
             for name, value in (("provider", group.provider), ("model", group.model))
         ]
+        frame = flagged.hstack(own)
         return frame.sort("number").select(
             "request_id", ts, *labels, *counts, *per_mtok, *BASIS, *_DOLLARS
         )
 
 
-Reopen = Callable[[], AbstractContextManager[FlaggedFrames]]
+Reopen = Callable[[int], AbstractContextManager[FlaggedFrames]]
 
 
 class CallSource(msgspec.Struct, frozen=True):
-    """Where the calls behind the findings of a report can be read, as long as it is in memory."""
+    """Where the calls behind the findings of a report can be read.
 
-    impacts: Mapping[str, Impact]
+    `impacts` has the part of the audit and the impact of each finding, and `reopen` reads a part.
+    """
+
+    impacts: Mapping[str, tuple[int, Impact]]
     reopen: Reopen
 
     def collect(self, finding_ids: Sequence[str]) -> list[pl.DataFrame]:
         """Return the calls behind these findings."""
-        with self.reopen() as frames:
-            return [frames.collect(self.impacts[name]) for name in finding_ids]
+        found: dict[str, pl.DataFrame] = {}
+        by_part: dict[int, list[str]] = {}
+        for name in finding_ids:
+            by_part.setdefault(self.impacts[name][0], []).append(name)
+        for part, names in by_part.items():
+            with self.reopen(part) as frames:
+                found |= {name: frames.collect(self.impacts[name][1]) for name in names}
+        return [found[name] for name in finding_ids]
 
 
 def write_calls(calls: pl.DataFrame) -> str:

@@ -8,10 +8,10 @@ are parallel, so none reads what another of them writes.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.columns import has
 
 # The hashes, longest first, and the threshold with the tokens that each covers.
@@ -35,20 +35,20 @@ def find_hashes(calls: Calls) -> list[str]:
 def pair(calls: Calls, hashes: Sequence[str], thresholds: Thresholds) -> Calls:
     """Add `level`, -1 without a pair, and the pair's time and counts, 0 without a pair."""
     for name in hashes:
-        before = nw.col("second").shift(1).over("group", name, order_by="number")
-        pause = nw.col("second") - nw.col("before")
-        follows = (nw.col(name) > 0) & (pause > 0) & (pause <= thresholds.d2_cache_seconds)
+        before = pl.col("second").shift(1).over("group", name, order_by="number")
+        pause = pl.col("second") - pl.col("before")
+        follows = (pl.col(name) > 0) & (pause > 0) & (pause <= thresholds.d2_cache_seconds)
         calls = (
             calls.with_columns(before.alias("before"))
-            .with_columns(follows.fill_null(value=False).cast(nw.Int64).alias(f"follows_{name}"))
+            .with_columns(follows.fill_null(value=False).cast(pl.Int64).alias(f"follows_{name}"))
             .drop("before")
         )
     calls = _carry(calls, _PAIR, hashes)
-    level = nw.lit(-1)
+    level = pl.lit(-1)
     for index, name in reversed([*enumerate(hashes)]):
-        has_pair = (nw.col(f"pair_us_{name}") >= 0).fill_null(value=False)
-        level = nw.when(has_pair).then(nw.lit(index)).otherwise(level)
-    leveled = calls.with_columns(level.cast(nw.Int8).alias("level"))
+        has_pair = (pl.col(f"pair_us_{name}") >= 0).fill_null(value=False)
+        level = pl.when(has_pair).then(pl.lit(index)).otherwise(level)
+    leveled = calls.with_columns(level.cast(pl.Int8).alias("level"))
     return _choose(leveled, _PAIR.values(), hashes)
 
 
@@ -60,13 +60,13 @@ def add_read_of_pair(calls: Calls, hashes: Sequence[str]) -> Calls:
 def mark_pairs(calls: Calls, hashes: Sequence[str]) -> Calls:
     """Add `is_pair`, whether the call is the pair of another."""
     names = [f"uses_{name}" for name in hashes]
-    uses = [(nw.col("level") == index).cast(nw.Int64) for index in range(len(hashes))]
+    uses = [(pl.col("level") == index).cast(pl.Int64) for index in range(len(hashes))]
     shared = [
-        nw.col(f"uses_{name}").max().over("group", name, "second") * nw.col(f"follows_{name}")
+        pl.col(f"uses_{name}").max().over("group", name, "second") * pl.col(f"follows_{name}")
         for name in hashes
     ]
     after = [
-        nw.col(f"uses_{name}").shift(-1).over("group", name, order_by="number") for name in hashes
+        pl.col(f"uses_{name}").shift(-1).over("group", name, order_by="number") for name in hashes
     ]
     return (
         calls.with_columns(*[each.alias(name) for name, each in zip(names, uses, strict=True)])
@@ -75,7 +75,7 @@ def mark_pairs(calls: Calls, hashes: Sequence[str]) -> Calls:
             *[each.fill_null(0).alias(name) for name, each in zip(names, after, strict=True)]
         )
         # Spark takes the greatest of two columns at least, and a log may have a single hash.
-        .with_columns(nw.max_horizontal(nw.lit(0), *names).alias("is_pair"))
+        .with_columns(pl.max_horizontal(pl.lit(0), *names).alias("is_pair"))
         .drop(*names)
     )
 
@@ -84,16 +84,16 @@ def _carry(calls: Calls, columns: Mapping[str, str], hashes: Sequence[str]) -> C
     """Add columns of the pair by each hash to all calls of a second, null without a pair."""
     carried = [(old, f"{new}_{name}", name) for old, new in columns.items() for name in hashes]
     before = [
-        nw.col(old).shift(1).over("group", name, order_by="number").alias(new)
+        pl.col(old).shift(1).over("group", name, order_by="number").alias(new)
         for old, new, name in carried
     ]
     # Only the first call of a second comes directly after its pair.
     first = [
-        nw.when(nw.col(f"follows_{name}") == 1).then(nw.col(new)).alias(new)
+        pl.when(pl.col(f"follows_{name}") == 1).then(pl.col(new)).alias(new)
         for _, new, name in carried
     ]
     shared = [
-        nw.col(new).max().over("group", name, "second").alias(new) for _, new, name in carried
+        pl.col(new).max().over("group", name, "second").alias(new) for _, new, name in carried
     ]
     return calls.with_columns(*before).with_columns(*first).with_columns(*shared)
 
@@ -102,10 +102,10 @@ def _choose(calls: Calls, columns: Iterable[str], hashes: Sequence[str]) -> Call
     """Keep of each column the value of the call's level."""
     chosen, names = [], [*columns]
     for column in names:
-        value = nw.lit(0.0)
+        value = pl.lit(0.0)
         for index, name in enumerate(hashes):
-            own = nw.col(f"{column}_{name}").cast(nw.Float64)
-            value = nw.when(nw.col("level") == index).then(own).otherwise(value)
+            own = pl.col(f"{column}_{name}").cast(pl.Float64)
+            value = pl.when(pl.col("level") == index).then(own).otherwise(value)
         chosen.append(value.alias(column))
     by_hash = [f"{column}_{name}" for column in names for name in hashes]
     return calls.with_columns(*chosen).drop(*by_hash)

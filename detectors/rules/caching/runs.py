@@ -6,10 +6,10 @@ lifetime of a cache.
 
 from typing import Final
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.columns import count_of
 from detectors.rules.detector import MARGIN, QUANTILE_MARGIN
 
@@ -24,67 +24,67 @@ def split_runs(calls: Calls, thresholds: Thresholds) -> Calls:
     `expired_us` is the saving of all calls of the hour run.
     """
     before = [
-        nw.col(name).shift(1).over(*_PREFIX, order_by="number").alias(f"{name}_before")
+        pl.col(name).shift(1).over(*_PREFIX, order_by="number").alias(f"{name}_before")
         for name in ("at_us", "stored", "completion_tokens")
     ]
-    is_new = nw.col("pause_us") > thresholds.d2_hour_cache_seconds * _SECOND_US
-    hour_run = nw.col("is_new").cum_sum().over(*_PREFIX, order_by="number")
-    by_hour = (nw.col("cache_write_1h_usd") - nw.col("cache_write_usd")) * nw.col("expiring_tokens")
-    read_instead = nw.col("cache_write_usd") - nw.col("cache_read_usd")
-    saving = nw.col("rewritten_tokens") * read_instead - by_hour
+    is_new = pl.col("pause_us") > thresholds.d2_hour_cache_seconds * _SECOND_US
+    hour_run = pl.col("is_new").cum_sum().over(*_PREFIX, order_by="number")
+    by_hour = (pl.col("cache_write_1h_usd") - pl.col("cache_write_usd")) * pl.col("expiring_tokens")
+    read_instead = pl.col("cache_write_usd") - pl.col("cache_read_usd")
+    saving = pl.col("rewritten_tokens") * read_instead - by_hour
     return (
         _filter_writers(calls)
         .with_columns(*before)
-        .with_columns((nw.col("at_us") - nw.col("at_us_before")).alias("pause_us"))
-        .with_columns(is_new.fill_null(value=False).cast(nw.Int64).alias("is_new"))
-        .with_columns(hour_run.cast(nw.Int64).alias("hour_run"))
+        .with_columns((pl.col("at_us") - pl.col("at_us_before")).alias("pause_us"))
+        .with_columns(is_new.fill_null(value=False).cast(pl.Int64).alias("is_new"))
+        .with_columns(hour_run.cast(pl.Int64).alias("hour_run"))
         .with_columns(_rewritten(thresholds).alias("rewritten_tokens"))
         .with_columns(
-            (nw.col("short_written") - nw.col("rewritten_tokens")).alias("expiring_tokens")
+            (pl.col("short_written") - pl.col("rewritten_tokens")).alias("expiring_tokens")
         )
         .with_columns(
-            nw.when(nw.col("has_cache_write_1h") == 1)
+            pl.when(pl.col("has_cache_write_1h") == 1)
             .then(saving)
-            .otherwise(nw.lit(0.0))
+            .otherwise(pl.lit(0.0))
             .alias("lifetime_usd")
         )
-        .with_columns(nw.col("lifetime_usd").sum().over(*_RUN).alias("hour_run_usd"))
+        .with_columns(pl.col("lifetime_usd").sum().over(*_RUN).alias("hour_run_usd"))
     )
 
 
 def _filter_writers(calls: Calls) -> Calls:
     """Keep the calls that use the cache, of the prefixes with writes that may lose money."""
-    written, read = nw.col("cache_write_tokens"), nw.col("cached_tokens")
-    hour_written = nw.min_horizontal(count_of(calls, "cache_write_1h_tokens"), written)
-    users = calls.filter(nw.col("has_cache_read") == 1, (written > 0) | (read > 0))
-    is_dear = nw.col("cache_write_usd") > nw.col("input_usd")
-    writers = users.filter(written > 0, is_dear | (nw.col("has_cache_write_1h") == 1))
+    written, read = pl.col("cache_write_tokens"), pl.col("cached_tokens")
+    hour_written = pl.min_horizontal(count_of(calls, "cache_write_1h_tokens"), written)
+    users = calls.filter(pl.col("has_cache_read") == 1, (written > 0) | (read > 0))
+    is_dear = pl.col("cache_write_usd") > pl.col("input_usd")
+    writers = users.filter(written > 0, is_dear | (pl.col("has_cache_write_1h") == 1))
     return (
         users.join(writers.select(*_PREFIX).unique(), on=list(_PREFIX), how="semi")
         .with_columns(hour_written.alias("hour_written"), (written + read).alias("stored"))
-        .with_columns((written - nw.col("hour_written")).alias("short_written"))
+        .with_columns((written - pl.col("hour_written")).alias("short_written"))
     )
 
 
-def _rewritten(thresholds: Thresholds) -> nw.Expr:
+def _rewritten(thresholds: Thresholds) -> pl.Expr:
     """Return the tokens that the call before had stored, and this one stores again.
 
     Without a hash, the stored text is the same only if it has grown by about the last answer.
     """
-    pause, stored, before = nw.col("pause_us"), nw.col("stored"), nw.col("stored_before")
-    most = before + nw.col("completion_tokens_before") + thresholds.d2_grown_tokens
-    is_same = (nw.col("prefix") > 0) | ((stored >= before) & (stored <= most))
+    pause, stored, before = pl.col("pause_us"), pl.col("stored"), pl.col("stored_before")
+    most = before + pl.col("completion_tokens_before") + thresholds.d2_grown_tokens
+    is_same = (pl.col("prefix") > 0) | ((stored >= before) & (stored <= most))
     has_expired = (pause > thresholds.d2_cache_seconds * _SECOND_US) & (
         pause <= thresholds.d2_hour_cache_seconds * _SECOND_US
     )
-    rewrites = has_expired & is_same & (nw.col("has_cache_write_1h") == 1)
-    tokens = nw.min_horizontal(nw.col("short_written").cast(nw.Float64), before.cast(nw.Float64))
-    return nw.when(rewrites.fill_null(value=False)).then(tokens).otherwise(nw.lit(0.0))
+    rewrites = has_expired & is_same & (pl.col("has_cache_write_1h") == 1)
+    tokens = pl.min_horizontal(pl.col("short_written").cast(pl.Float64), before.cast(pl.Float64))
+    return pl.when(rewrites.fill_null(value=False)).then(tokens).otherwise(pl.lit(0.0))
 
 
 def find_expired(runs: Calls) -> Calls:
     """Return the calls of hour runs that the one-hour cache makes cheaper."""
-    return runs.filter(nw.col("hour_run_usd") > MARGIN)
+    return runs.filter(pl.col("hour_run_usd") > MARGIN)
 
 
 def find_unread(runs: Calls, thresholds: Thresholds) -> Calls:
@@ -92,28 +92,28 @@ def find_unread(runs: Calls, thresholds: Thresholds) -> Calls:
 
     `puts_first` is 1 in groups that write nearly all of each prompt although calls follow closely.
     """
-    price, written = nw.col("input_usd"), nw.col("short_written")
+    price, written = pl.col("input_usd"), pl.col("short_written")
     loss = (
-        written * (nw.col("cache_write_usd") - price)
-        + nw.col("hour_written") * (nw.col("cache_write_1h_usd") - price)
-        - nw.col("cached_tokens") * (price - nw.col("cache_read_usd"))
+        written * (pl.col("cache_write_usd") - price)
+        + pl.col("hour_written") * (pl.col("cache_write_1h_usd") - price)
+        - pl.col("cached_tokens") * (price - pl.col("cache_read_usd"))
     )
-    is_close = (nw.col("pause_us") < thresholds.d2_cache_seconds * _SECOND_US).fill_null(
+    is_close = (pl.col("pause_us") < thresholds.d2_cache_seconds * _SECOND_US).fill_null(
         value=False
     )
     whole_share = thresholds.d2_whole_write_share - QUANTILE_MARGIN
-    is_whole = nw.col("cache_write_tokens") >= nw.col("prompt_tokens") * whole_share
-    least = nw.col("close") * (thresholds.d2_whole_write_calls_share - QUANTILE_MARGIN)
-    writes_whole = (nw.col("close") > 0) & (nw.col("whole") >= least)
+    is_whole = pl.col("cache_write_tokens") >= pl.col("prompt_tokens") * whole_share
+    least = pl.col("close") * (thresholds.d2_whole_write_calls_share - QUANTILE_MARGIN)
+    writes_whole = (pl.col("close") > 0) & (pl.col("whole") >= least)
     return (
-        runs.filter(nw.col("hour_run_usd") <= MARGIN)
+        runs.filter(pl.col("hour_run_usd") <= MARGIN)
         .with_columns(loss.alias("saving_usd"))
-        .with_columns(nw.col("saving_usd").sum().over(*_PREFIX).alias("total_usd"))
-        .filter(nw.col("total_usd") > MARGIN)
+        .with_columns(pl.col("saving_usd").sum().over(*_PREFIX).alias("total_usd"))
+        .filter(pl.col("total_usd") > MARGIN)
         .with_columns(
-            is_close.cast(nw.Int64).alias("close"),
-            (is_close & is_whole).cast(nw.Int64).alias("whole"),
+            is_close.cast(pl.Int64).alias("close"),
+            (is_close & is_whole).cast(pl.Int64).alias("whole"),
         )
-        .with_columns(nw.col("close", "whole").sum().over("group").cast(nw.Int64))
-        .with_columns(writes_whole.cast(nw.Int64).alias("writes_whole"))
+        .with_columns(pl.col("close", "whole").sum().over("group").cast(pl.Int64))
+        .with_columns(writes_whole.cast(pl.Int64).alias("writes_whole"))
     )

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 import detectors
-from detectors.engines import MissingEngineError, UnknownEngineError
-from detectors.engines.duckdb import DuckdbEngine
-from detectors.engines.polars import PolarsEngine
+from detectors.engine import MissingEngineError, UnknownEngineError
+from detectors.engine.duckdb import DuckdbEngine
+from detectors.engine.polars import PolarsEngine
 from detectors.errors import DetectorError, UnreadableLogError
 from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 from detectors.frames import place
-from tests.detectors.engines.frames import as_polars
+from tests.detectors.engine.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 from tests.lazily import pd
 
@@ -56,7 +56,7 @@ def test_a_missing_package_is_named(
     engine: str, package: str, module: str, parquet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    monkeypatch.delitem(sys.modules, f"detectors.engines.{module}", raising=False)
+    monkeypatch.delitem(sys.modules, f"detectors.engine.{module}", raising=False)
     with pytest.raises(MissingEngineError, match=f"engine {engine} needs a package: pip install"):
         detectors.audit(parquet, engine=engine)
 

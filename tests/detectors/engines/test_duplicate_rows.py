@@ -9,7 +9,7 @@ import pytest
 from detectors.contract import Thresholds, UsageRecord
 from detectors.frames import place
 from detectors.report.counting.records import CountedCalls
-from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, as_polars
+from tests.detectors.engine.frames import ENGINES, LOCAL_ENGINES, as_polars
 from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)

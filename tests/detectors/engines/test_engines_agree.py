@@ -20,7 +20,7 @@ from detectors.contract import UsageRecord
 from detectors.formats import read_chunks
 from detectors.frames import from_chunks, place
 from detectors.frames.usage_log import CheckedCalls
-from tests.detectors.engines.frames import (
+from tests.detectors.engine.frames import (
     ENGINES,
     EVERY_ENGINE,
     LOCAL_ENGINES,
@@ -28,7 +28,7 @@ from tests.detectors.engines.frames import (
     as_polars,
     spark,
 )
-from tests.detectors.engines.test_record_v2 import FRAME as WITH_NEW_COLUMNS
+from tests.detectors.engine.test_record_v2 import FRAME as WITH_NEW_COLUMNS
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import at_a_fortieth

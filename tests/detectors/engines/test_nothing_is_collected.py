@@ -10,10 +10,10 @@ from narwhals._duckdb.dataframe import DuckDBLazyFrame
 
 import detectors
 from detectors import Report
-from detectors.engines.duckdb import DuckdbEngine
-from detectors.engines.engine import Calls, Row
+from detectors.engine.duckdb import DuckdbEngine
+from detectors.engine.engine import Calls, Row
 from detectors.frames import CALLS, OPTIONAL_CALLS
-from tests.detectors.engines.frames import ENGINES, NEEDS_JAVA, as_polars, spark
+from tests.detectors.engine.frames import ENGINES, NEEDS_JAVA, as_polars, spark
 from tests.detectors.reference.traffic import draw_log
 
 COPIES = 30

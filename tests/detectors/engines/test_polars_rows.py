@@ -4,8 +4,8 @@ import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engines import Engine, engine_of, lookup, sorting
-from detectors.engines.sorting import argsort
+from detectors.engine import Engine, engine_of, lookup, sorting
+from detectors.engine.sorting import argsort
 from detectors.report.counting.records import count_days
 
 # The columns have different numbers of labels, and every pair of them has a row.

@@ -9,7 +9,7 @@ import pytest
 
 import detectors
 from detectors.contract import UNITS
-from detectors.engines import engine_of
+from detectors.engine import engine_of
 from detectors.formats.columns import OF_SOURCE
 from detectors.frames import CALLS, OPTIONAL_CALLS, place, read, read_log, write_log
 from detectors.frames.sources import place_together
@@ -23,7 +23,7 @@ from detectors.prices.calls import (
     read_labels,
 )
 from detectors.report.counting.records import CountedCalls
-from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES, SPARK_UNDER_STRESS
+from tests.detectors.engine.frames import ENGINES, LOCAL_ENGINES, SPARK_UNDER_STRESS
 from tests.detectors.formats.test_record_v2 import FULL_V2, IN_COLUMNS, NEW, TOO_MUCH, in_table
 from tests.worker.support.promises import sampled
 

@@ -11,7 +11,7 @@ import pytest
 
 import detectors
 from detectors.frames import read
-from tests.detectors.engines.frames import (
+from tests.detectors.engine.frames import (
     ENGINES,
     EVERY_ENGINE,
     LOCAL_ENGINES,

@@ -15,7 +15,7 @@ from detectors.contract import UsageRecord
 from detectors.formats import read_chunks
 from detectors.frames import from_chunks, read_log
 from detectors.report.account.call_files import IMPORT, merge_files, read_calls
-from tests.detectors.engines.frames import (
+from tests.detectors.engine.frames import (
     DUCKDB_UNDER_STRESS,
     ENGINES,
     SPARK_UNDER_STRESS,

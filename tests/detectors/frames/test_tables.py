@@ -9,7 +9,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from detectors.engines import categories, polars
+from detectors.engine import categories, polars
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.frames import CALLS, read
 from tests.lazily import pd

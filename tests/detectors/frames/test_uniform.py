@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import strategies as st
 
-from detectors.engines import with_texts
+from detectors.engine import with_texts
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.json_logs.openai import OPENAI

@@ -13,7 +13,7 @@ import detectors
 from detectors.contract import UsageRecord
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
-from tests.detectors.engines.frames import DUCKDB_UNDER_STRESS, ENGINES, as_polars
+from tests.detectors.engine.frames import DUCKDB_UNDER_STRESS, ENGINES, as_polars
 from tests.detectors.prices.labels import labelled
 
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

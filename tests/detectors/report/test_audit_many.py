@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import detectors
-from detectors.engines import plans
+from detectors.engine import plans
 from detectors.errors import TooFewValidRowsError
 from detectors.frames import UsageLog
 from detectors.frames.sources import from_records

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.report.compose import (
     COMBINED,
     EVERY_CLAIM,

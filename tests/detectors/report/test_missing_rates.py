@@ -13,7 +13,7 @@ from detectors.cli.terminal import print_report
 from detectors.frames.sources import from_records
 from detectors.html import page
 from detectors.wording.quality import warnings
-from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES
+from tests.detectors.engine.frames import ENGINES, LOCAL_ENGINES
 from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 6, 10, tzinfo=UTC)

@@ -25,7 +25,7 @@ from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting import records
 from detectors.wording.findings_csv import print_findings
 from detectors.wording.tail import PLAN_HEADING, plan_tables
-from tests.detectors.engines.frames import (
+from tests.detectors.engine.frames import (
     DUCKDB_UNDER_STRESS,
     ENGINES,
     SPARK_UNDER_STRESS,

@@ -12,7 +12,7 @@ import detectors
 from detectors.cli.terminal import print_report
 from detectors.html import page
 from detectors.wording.quality import measures, warnings
-from tests.detectors.engines.frames import ENGINES, LOCAL_ENGINES
+from tests.detectors.engine.frames import ENGINES, LOCAL_ENGINES
 from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 11, 2, tzinfo=UTC)

@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors import Thresholds
-from detectors.engines import Calls, engine_of
+from detectors.engine import Calls, engine_of
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
 from detectors.rules import DETECTORS

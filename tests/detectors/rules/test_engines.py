@@ -7,7 +7,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engines import UnknownEngineError, engine_of, place_beside
+from detectors.engine import UnknownEngineError, engine_of, place_beside
 from detectors.report.money import UNITS_PER_USD, rounded, sum_usd, usd
 
 ORDER = ["group", "at_us", "request_id", "prompt_tokens"]

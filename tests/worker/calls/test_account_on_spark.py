@@ -10,7 +10,7 @@ from sqlalchemy import Engine, update
 
 from detectors.contract import UsageRecord
 from service.models import Audit
-from tests.detectors.engines.frames import NEEDS_JAVA, spark
+from tests.detectors.engine.frames import NEEDS_JAVA, spark
 from tests.worker.calls.test_account_audits import audit_account, records, report_of
 from tests.worker.support.stored import load
 from worker import run_audit
@@ -71,7 +71,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     publish_all(publish_records)
     monkeypatch.setenv("SPARK_MASTER", "local[1]")
-    monkeypatch.setitem(sys.modules, "detectors.engines.spark", None)
+    monkeypatch.setitem(sys.modules, "detectors.engine.spark", None)
     message = error_of(audit_account(engine, account_id))
     assert "pip install 'tallystick-server[spark]'" in message
 

@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from detectors.contract import CallWindow
-from detectors.engines import scanned_on_spark
+from detectors.engine import scanned_on_spark
 from detectors.report.account import merge_files, write_calls
 from detectors.report.account.spark_windows import IncompleteFilesError, read_table
 from detectors.report.account.windows import read_window
-from tests.detectors.engines.frames import NEEDS_JAVA, spark
+from tests.detectors.engine.frames import NEEDS_JAVA, spark
 from tests.detectors.report.account.test_call_files import at, frame
 
 # Its newest calls, a day and an hour later than this, are in the future.

@@ -17,7 +17,7 @@ from detectors.contract import (
 )
 from detectors.frames.sources import place
 from detectors.report.account.traffic import sum_traffic
-from tests.detectors.engines.frames import ENGINES, SPARK_UNDER_STRESS, as_polars
+from tests.detectors.engine.frames import ENGINES, SPARK_UNDER_STRESS, as_polars
 
 NOON = datetime(2026, 10, 5, 12, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 import detectors
 from detectors.contract import AuditedWindow, CallWindow, Report
-from detectors.engines import categories
+from detectors.engine import categories
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 from detectors.prices.model_data import flat_rate_labels
 from detectors.report import evidence
@@ -20,7 +20,7 @@ from detectors.report.account.imports import Terms
 from detectors.report.account.spark_windows import read_table
 from detectors.report.counting import records
 from detectors.report.counting.projection import EPOCH, iso_time
-from tests.detectors.engines.frames import as_polars
+from tests.detectors.engine.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 
 SEEDS = (106, 39)

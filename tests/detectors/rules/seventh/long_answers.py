@@ -27,7 +27,7 @@ Made up for a test; a quarter is an assumption.
 import narwhals.stable.v2 as nw
 
 from detectors.contract import EvidenceColumn, Thresholds
-from detectors.engines import Calls
+from detectors.engine import Calls
 from detectors.rules.detector import ESTIMATED, Detector, FlaggedCalls, Kind, flag
 from detectors.wording.evidence import COST, SAVINGS, TIME
 

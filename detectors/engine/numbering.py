@@ -1,4 +1,4 @@
-"""Numbers the calls of a Polars frame in their order, and keeps many in little memory."""
+"""Sorts and numbers the calls of a frame, and keeps many in little memory."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,8 +7,8 @@ from typing import Final, cast
 import msgspec
 import polars as pl
 
-from detectors.engines.lookup import gather
-from detectors.engines.sorting import argsort
+from detectors.engine.lookup import gather
+from detectors.engine.sorting import argsort
 
 _COPIED_COLUMNS: Final = 4  # at once
 _PLACE: Final = "place_before_sorting"
@@ -22,9 +22,6 @@ class Numbered(msgspec.Struct, frozen=True):
     frame: pl.DataFrame
     columns: Sequence[pl.Expr]
 
-    def has(self, names: Sequence[str]) -> bool:
-        return set(names) <= set(self.read().collect_schema().names())
-
     def read(self, numbers: pl.Series | None = None) -> pl.LazyFrame:
         """Return all calls, or those with these numbers."""
         rows = self.frame.lazy()
@@ -34,32 +31,22 @@ class Numbered(msgspec.Struct, frozen=True):
 
 
 def number_rows(
-    only_reference: list[pl.DataFrame],
-    name: str,
-    order: Sequence[str],
-    kept: Sequence[str],
-    *,
-    has_few_calls: bool,
+    only_reference: list[pl.DataFrame], name: str, order: Sequence[str], kept: Sequence[str]
 ) -> Numbered:
     """Number and sort the calls in the list, which is emptied so that copied columns are freed.
 
-    Of many calls, texts stay where they are until they are read, and counts take 32 bits if
-    they fit.
+    Texts stay where they are until they are read, and counts take 32 bits if they fit.
     """
     frame = only_reference.pop()
     rows = argsort(frame, order).alias(_PLACE)
     # Not by `select`, which copies a frame whose columns have parts of different lengths.
     columns = {column: frame[column] for column in kept}
     del frame
-    texts = []
-    if not has_few_calls:
-        texts = [columns.pop(n) for n in kept if columns[n].dtype == pl.String]
+    texts = [columns.pop(n) for n in kept if columns[n].dtype == pl.String]
     wide = [n for n, column in columns.items() if column.dtype == pl.Int64]
 
     def copy(name: str) -> pl.Series:
         column = columns.pop(name)
-        if has_few_calls:
-            return column.gather(rows)
         ends = _find_ends(column)
         kind = _narrowest(column.dtype, ends)
         if ends is not None and ends[0] == ends[1] and not column.has_nulls():
@@ -69,8 +56,7 @@ def number_rows(
 
     # A few columns at a time, freed once copied: all at once would take twice the memory.
     with ThreadPoolExecutor(_COPIED_COLUMNS) as pool:
-        copy_each = map if has_few_calls else pool.map
-        copied = list(copy_each(copy, list(columns)))
+        copied = list(pool.map(copy, list(columns)))
     numbered = pl.DataFrame([rows, *copied]).with_row_index(name)
     counts = [n for n in wide if numbered.schema[n] == pl.Int32]
     # Texts are read for few calls, so that their parts need not be merged.

@@ -1,0 +1,88 @@
+"""What every step of an audit does with a frame of calls: read it, look up in it, join it."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import polars as pl
+
+from detectors.engine.lookup import NO_ROW, gather, look_up, row_finder
+
+Calls = pl.LazyFrame
+Row = dict[str, Any]
+
+_SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
+_ROW: Final = "row_of_table"
+
+
+def keep(calls: Calls) -> Calls:
+    """Compute the calls once, so that the steps after it don't each compute them again."""
+    return calls.collect().lazy()
+
+
+def fetch(few: Calls) -> list[Row]:
+    """Return the rows of a small result."""
+    return few.collect().rows(named=True)
+
+
+def number_labels(calls: Calls, name: str, labels: Sequence[str]) -> pl.DataFrame:
+    """Number the distinct labels in order."""
+    distinct = calls.select(labels).unique().collect()
+    # Categories are sorted as texts.
+    ordered = distinct.sort(labels).with_row_index(name)
+    return ordered.with_columns(pl.col(name).cast(pl.Int32))
+
+
+def join_small(calls: Calls, table: pl.DataFrame, on: Sequence[str]) -> Calls:
+    """Add the columns of a small table to the calls with a row in it; no call has two.
+
+    Each call's row is looked up, which keeps the order: calls in time order are sorted faster.
+    """
+    if table.height > _SMALL:
+        return calls.join(table.lazy(), on=on, how="inner")
+    find_rows = row_finder(table.select(on))
+    found = pl.struct(on).map_batches(find_rows, return_dtype=pl.Int32, is_elementwise=True)
+    known = calls.with_columns(found.alias(_ROW)).filter(pl.col(_ROW) != NO_ROW)
+    looked_up = [gather(column, _ROW) for column in table.drop(on).get_columns()]
+    return known.with_columns(looked_up).drop(_ROW)
+
+
+def attach(calls: Calls, table: pl.DataFrame, key: str) -> Calls:
+    """Add the columns of a small table with a row for each number of `key`, from 0.
+
+    Only columns in use are looked up, and rows stay in their order.
+    """
+    rows = table.sort(key)
+    # Rules filter by integers, and by then the floats of the other calls need no look-up.
+    for kinds in (~pl.selectors.float(), pl.selectors.float()):
+        columns = rows.select(kinds - pl.selectors.by_name(key)).get_columns()
+        calls = calls.with_columns(look_up(column, key) for column in columns)
+    return calls
+
+
+def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
+    """Remove duplicate rows.
+
+    Rows that are equal in every column and have a request ID are one call, logged twice.
+    """
+    frame = calls.collect()
+    ids = frame["request_id"]
+    # Some programs count their requests; others' IDs are seen not to be sorted at once.
+    if ids.is_sorted() and not _has_equal_neighbors(ids):
+        return frame
+    # Compare hashes first, which is several times faster than comparing texts.
+    hashes, named = ids.hash(), ids != ""
+    # Counting them first takes a third of the time, and most logs have no duplicate rows.
+    if hashes.filter(named).n_unique() == named.sum():
+        return frame
+    candidates = (named & hashes.is_duplicated()).arg_true()
+    rows = frame[candidates].with_columns(candidates.alias(_ROW))
+    first = rows.unique(subset=frame.columns, keep="first")
+    duplicates = rows.join(first, on=_ROW, how="anti")[_ROW]
+    number = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
+    return frame.filter(~number.is_in(duplicates.implode()))
+
+
+def _has_equal_neighbors(column: pl.Series) -> bool:
+    # Lazily, because a column of many parts is merged to be compared with its shifted self.
+    is_equal = pl.col(column.name) == pl.col(column.name).shift(1)
+    return bool(column.to_frame().lazy().select(is_equal.any()).collect().item())

@@ -1,0 +1,236 @@
+"""The audit of one part of the calls, whose groups are whole: routes with a provider and a model.
+
+A part is opened, which prices its calls and counts them. The counts of all parts add up to the
+`Facts`; with these, each part is audited alone.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+import polars as pl
+
+from detectors.contract import ReportedModel, Thresholds
+from detectors.engine import Calls, Row, attach, drop_duplicate_rows, fetch
+from detectors.prices.calls import (
+    ArrangedCalls,
+    PricedCalls,
+    number_groups,
+    price_labelled,
+    read_labels,
+)
+from detectors.prices.table import Cells
+from detectors.report import spend
+from detectors.report.compose import COMBINED, compose_savings, find_columns, find_largest
+from detectors.report.counting import counts
+from detectors.report.counting.billing import is_included
+from detectors.report.counting.counts import Counts
+from detectors.report.counting.missing_rates import count_missing_rates
+from detectors.report.counting.projection import Projection
+from detectors.report.counting.quality import sum_reported
+from detectors.report.evidence import Detail, collect_details
+from detectors.report.impacts import (
+    FINDING,
+    Group,
+    Impact,
+    add_days,
+    drop_findings,
+    limit_lows,
+    measure,
+    sum_flagged,
+)
+from detectors.report.money import sum_usd, usd
+from detectors.report.plan_usage import count_plan_usage
+from detectors.report.result.calls import FlaggedFrames
+from detectors.report.selection import Selection
+from detectors.rules import DETECTORS
+from detectors.rules.detector import Facts as RuleFacts
+from detectors.rules.norms import count_lengths, list_routes
+
+_PLANS_AT_ONCE: Final = 2
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What the audit of a part depends on beside its calls and the facts: rates and thresholds.
+
+    `keys` names the column that numbers the logs if there are several. With `has_each_call_once`,
+    no duplicate rows are dropped; with `is_counted`, metered calls have been counted before.
+    """
+
+    cells: Cells
+    thresholds: Thresholds
+    keys: tuple[str, ...] = ()
+    has_each_call_once: bool = False
+    is_counted: bool = False
+
+
+class OpenedPart(msgspec.Struct):
+    """The priced calls of a part, and the counts of all of its calls."""
+
+    priced: PricedCalls
+    counts: Counts
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What a part must know of the whole: the window of each log, and the detectors' facts."""
+
+    projections: tuple[Projection, ...]
+    rules: RuleFacts
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        return [(each.from_us, each.to_us) for each in self.projections]
+
+
+class PartResult(msgspec.Struct, kw_only=True):
+    """What the detectors find in a part.
+
+    `details` are those of the findings that the part would list if it were the whole, by
+    `Impact.identity`, and `finding_days` has their calls and savings of each day. `saved` has the
+    sums of `compose.COMBINED` of each log; `reported` compares the costs that sources report.
+    """
+
+    groups: list[Group]
+    spent: pl.DataFrame
+    impacts: list[list[Impact]]
+    details: dict[tuple[object, ...], Detail]
+    finding_days: dict[tuple[object, ...], list[Row]]
+    saved: list[dict[str, Decimal]]
+    reported: dict[int, list[ReportedModel]]
+
+
+def open_part(only_reference: list[Calls], job: Job) -> OpenedPart:
+    """Price the calls in the list, which is emptied so that they are freed once they are priced."""
+    calls = only_reference.pop()
+    frame = calls.collect() if job.has_each_call_once else drop_duplicate_rows(calls)
+    del calls
+    tables: Counts = {}
+    is_plan = is_included(frame.lazy())
+    if frame.select(is_plan.any()).item():
+        included, frame = frame.filter(is_plan).lazy(), frame.filter(~is_plan)
+        tables |= counts.count_of_plans(included, job.keys)
+        tables |= count_plan_usage(included, job.cells, job.keys)
+        del included
+    tables |= counts.count_newest(frame.lazy(), job.thresholds.projection_min_calls, job.keys)
+    if not job.is_counted:
+        metered = counts.count_calls(frame.lazy(), job.keys)
+        tables = counts.add_counts([metered, tables])
+    labelled = [read_labels(frame.lazy(), job.keys)]
+    del frame
+    priced = _price(labelled, job)
+    missing = count_missing_rates(priced)
+    if missing is not None:
+        tables[counts.MISSING_RATES] = missing
+    return OpenedPart(priced, tables | _count_lengths(priced, job))
+
+
+def _price(only_reference: list[Calls], job: Job) -> PricedCalls:
+    labelled = only_reference.pop()
+    groups = number_groups(labelled, job.keys)
+    return price_labelled(labelled, groups, job.cells, job.keys)
+
+
+def _count_lengths(priced: PricedCalls, job: Job) -> Counts:
+    calls = priced.calls
+    if job.keys:
+        calls = attach(calls, priced.groups.select("group", *job.keys), "group")
+    most = int(job.thresholds.d3_bin_min_routes)
+    tables = [count_lengths(calls), list_routes(calls, priced.groups, most)]
+    lengths, routes = pl.collect_all(tables)
+    return {counts.LENGTHS: lengths, counts.ROUTES: routes}
+
+
+def audit_part(priced: PricedCalls, facts: Facts) -> tuple[PartResult, FlaggedFrames]:
+    """Return what the detectors find in a part, and the frames that they found it in.
+
+    The priced calls are taken, so that they can be freed when they have been sorted.
+    """
+    labels, thresholds = priced.groups, facts.rules.thresholds
+    arranged = priced.arrange(facts.windows)
+    calls = arranged.read()
+    spent = spend.sum_days(calls)
+    groups = spend.find_groups(spent, labels)
+    frames = find(arranged, facts.rules)
+    by_day = sum_flagged(pl.concat(frames.found)).collect()
+    factors = [each.factor for each in facts.projections]
+    impacts = measure(fetch(add_days(by_day.lazy())), groups, factors)
+    selections = [
+        Selection.of(own, projection, thresholds)
+        for own, projection in zip(impacts, facts.projections, strict=True)
+    ]
+    listed = [impact for each in selections for impact in each.listed.values()]
+    most = int(thresholds.evidence_calls)
+    details = collect_details(listed, frames.found, arranged, most=most)
+    result = PartResult(
+        groups=list(groups.values()),
+        spent=spend.by_day_and_model(spent, labels),
+        impacts=impacts,
+        details={each.identity: detail for each, detail in zip(listed, details, strict=True)},
+        finding_days=_split_days(by_day, listed),
+        saved=_sum_savings(frames, selections, labels),
+        reported=sum_reported(calls, groups),
+    )
+    return result, frames
+
+
+def find(arranged: ArrangedCalls, facts: RuleFacts) -> FlaggedFrames:
+    """Return the calls, and those that each detector flags."""
+    calls = arranged.read()
+
+    def find_one(index: int) -> Calls:
+        found = DETECTORS[index].find(calls, facts)
+        return found.with_columns(pl.lit(index, pl.Int8).alias("detector")).collect().lazy()
+
+    # One alone leaves a third of two processors idle; all together would take too much memory.
+    with ThreadPoolExecutor(_PLANS_AT_ONCE) as pool:
+        return FlaggedFrames(arranged, list(pool.map(find_one, range(len(DETECTORS)))))
+
+
+def _split_days(
+    by_day: pl.DataFrame, listed: Sequence[Impact]
+) -> dict[tuple[object, ...], list[Row]]:
+    """Return the rows of days in the window of each finding."""
+    names = {impact.key: impact.identity for impact in listed}
+    found: dict[tuple[object, ...], list[Row]] = {}
+    for row in by_day.filter(pl.col("in_window")).iter_rows(named=True):
+        if identity := names.get(tuple(row[name] for name in FINDING)):
+            day = {"day": row["day"], "calls": row["calls"], "saving_usd": usd(row, "saving_usd")}
+            found.setdefault(identity, []).append(day)
+    return found
+
+
+def _sum_savings(
+    frames: FlaggedFrames, selections: Sequence[Selection], labels: pl.DataFrame
+) -> list[dict[str, Decimal]]:
+    """Sum the composed savings of each log's window."""
+    losing = [each for selection in selections for each in selection.losing]
+    priced = [each for selection in selections for each in selection.priced]
+    wider = [each for selection in selections for each in selection.wider]
+    claims = frozenset((each.detector_index, each.kind.confidence) for each in priced + wider)
+    saved = [dict.fromkeys(COMBINED, Decimal(0)) for _ in selections]
+    if not claims:
+        return saved
+    counting = [
+        limit_lows(drop_findings(calls, dropped), limited)
+        for calls, dropped, limited in zip(
+            frames.found, _by_detector(losing), _by_detector(priced), strict=True
+        )
+    ]
+    columns = find_columns(claims)
+    names = list(dict.fromkeys(columns.values()))
+    combined = compose_savings(counting, claims, find_largest(priced + wider))
+    keys = [name for name in ("log",) if name in labels.columns]
+    if keys:
+        combined = combined.join(frames.calls.read().select("number", *keys), on="number")
+    for row in fetch(sum_usd(combined.select(*keys, *names), *names, by=keys)):
+        saved[row.get("log", 0)] |= {name: usd(row, column) for name, column in columns.items()}
+    return saved
+
+
+def _by_detector(impacts: Sequence[Impact]) -> list[list[Impact]]:
+    by_detector: list[list[Impact]] = [[] for _ in DETECTORS]
+    for impact in impacts:
+        by_detector[impact.detector_index].append(impact)
+    return by_detector
