@@ -104,6 +104,8 @@ OPTIONAL_CALL_COLUMNS: Final = (
     "latency_ms",
     REPORTED,
 )
+# So few calls are computed at once, which takes less than to plan the queries that save memory.
+FEW_CALLS: Final = 20_000
 NO_LATENCY: Final = -1.0
 NOT_REPORTED: Final = -1.0
 # The time order within a group; calls that are equal here are equal in every column of the rules.
@@ -173,7 +175,10 @@ class PricedCalls(msgspec.Struct):
             pl.lit(begins).gather(pl.col("log")).alias("from_us"),
             pl.lit(ends).gather(pl.col("log")).alias("to_us"),
         )
-        return ArrangedCalls(numbered, groups, self.cells, ("number", *stored))
+        arranged = ArrangedCalls(numbered, groups, self.cells, ("number", *stored))
+        if numbered.frame.height <= FEW_CALLS:
+            return msgspec.structs.replace(arranged, computed=arranged.read().collect())
+        return arranged
 
 
 class ArrangedCalls(msgspec.Struct, frozen=True):
@@ -183,12 +188,16 @@ class ArrangedCalls(msgspec.Struct, frozen=True):
     groups: pl.DataFrame
     cells: Cells
     stored: tuple[str, ...]
+    computed: pl.DataFrame | None = None  # all columns of few calls
 
     def read(self, numbers: pl.Series | None = None) -> Calls:
         """Return all calls, or those with these numbers; columns are computed where they are used.
 
         Rates and what else follows from a call's group, cell and counts are not stored.
         """
+        if self.computed is not None:
+            few = self.computed if numbers is None else self.computed[numbers]
+            return few.lazy()
         calls = attach(self.numbered.read(numbers).select(self.stored), self.groups, "group")
         is_in = pl.col("at_us").is_between("from_us", "to_us")
         calls = calls.with_columns(is_in.alias("in_window"))

@@ -49,7 +49,7 @@ from detectors.rules import DETECTORS
 from detectors.rules.detector import Facts as RuleFacts
 from detectors.rules.norms import count_lengths, list_routes
 
-_PLANS_AT_ONCE: Final = 2
+_QUERIES_AT_ONCE: Final = 2
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,14 +178,17 @@ def audit_part(priced: PricedCalls, facts: Facts) -> tuple[PartResult, FlaggedFr
 def find(arranged: ArrangedCalls, facts: RuleFacts) -> FlaggedFrames:
     """Return the calls, and those that each detector flags."""
     calls = arranged.read()
-
-    def find_one(index: int) -> Calls:
-        found = DETECTORS[index].find(calls, facts)
-        return found.with_columns(pl.lit(index, pl.Int8).alias("detector")).collect().lazy()
-
-    # One alone leaves a third of two processors idle; all together would take too much memory.
-    with ThreadPoolExecutor(_PLANS_AT_ONCE) as pool:
-        return FlaggedFrames(arranged, list(pool.map(find_one, range(len(DETECTORS)))))
+    queries = [
+        detector.find(calls, facts).with_columns(pl.lit(index, pl.Int8).alias("detector"))
+        for index, detector in enumerate(DETECTORS)
+    ]
+    if arranged.computed is not None:
+        found = pl.collect_all(queries, engine="in-memory")
+    else:
+        # One alone leaves a third of two processors idle; all would take too much memory.
+        with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+            found = list(pool.map(pl.LazyFrame.collect, queries))
+    return FlaggedFrames(arranged, [each.lazy() for each in found])
 
 
 def _split_days(
