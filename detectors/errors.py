@@ -122,3 +122,40 @@ class CallsUnavailableError(DetectorError):
             "This report has no calls: it was read from a document, or its audit kept none. Audit "
             "the log again, and ask the report that `detectors.audit` returns."
         )
+
+
+class ScratchFullError(DetectorError):
+    """The scratch folder of an audit has too little space; `needed` bytes are None if unknown."""
+
+    def __init__(self, folder: str, needed: int | None, free: int) -> None:
+        wants = "more space" if needed is None else f"about {needed / 1e9:,.1f} GB"
+        super().__init__(
+            f"The audit needs {wants} for scratch files in {folder}, which has "
+            f"{free / 1e9:,.1f} GB left. Make room there, or name another folder as `scratch`."
+        )
+
+
+class GroupTooLargeError(DetectorError):
+    """The calls of a route to one model, which are audited together, don't fit into memory."""
+
+    def __init__(
+        self, route: str, provider: str, model: str, calls: int, needed: int, free: int
+    ) -> None:
+        name = f'Route "{route}"' if route else "Traffic without tag or endpoint"
+        super().__init__(
+            f"{name} has {calls:,} calls to {model} ({provider}), which are audited together and "
+            f"need about {needed / 1e9:,.1f} GB of memory; {free / 1e9:,.1f} GB are free. Audit "
+            "fewer days, or give parts of the route tags of their own."
+        )
+        self.route, self.provider, self.model = route, provider, model
+
+
+class SourceChangedError(CallsUnavailableError):
+    """The calls behind a finding were read again, and are no longer what they were."""
+
+    def __init__(self) -> None:
+        DetectorError.__init__(
+            self,
+            "The source has changed since the audit, so the calls behind the finding can't be "
+            "read. Audit it again, and ask the new report.",
+        )

@@ -6,7 +6,7 @@ Every audit starts with `place`.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, cast
+from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
 import polars as pl
 
@@ -22,15 +22,19 @@ from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.inputs import find_table, scan_parquet
+from detectors.frames.parts import Collector, InMemory, PartNumber, concat_checked
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
 from detectors.frames.usage_log import (
     CALLS,
     OPTIONAL_CALLS,
+    Add,
     CheckedCalls,
     InvalidTally,
+    Summary,
     UsageLog,
+    add_chunks,
     concat,
     from_chunks,
 )
@@ -85,10 +89,14 @@ def read(
     UnreadableLogError
         The source is in no known format, damaged or incomplete.
     """
-    if mapping is not None:
-        return from_chunks(_read_mapped(source, mapping, progress))
-    log = _open(source, processes=processes, progress=progress)
-    return log if isinstance(log, UsageLog) else _collect(log)
+    frames = list[pl.DataFrame]()
+    options = _Options(mapping, processes=processes, progress=progress)
+    table = None if mapping is not None else _find_table(source, None)
+    if table is not None:
+        read, unused = check_table(table, frames.append)
+        return UsageLog(_with_times(concat_checked(frames).drop(unused)), read.rows, read.invalid)
+    read = _read(source, frames.append, options)
+    return UsageLog(concat(frames), read.rows, read.invalid, dropped=read.dropped)
 
 
 def place(
@@ -97,20 +105,31 @@ def place(
     *,
     mapping: Mapped | None = None,
     progress: Progress | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+    only: PartNumber | None = None,
 ) -> CheckedCalls:
-    """Return the checked calls of any source; `named` is what reads Parquet files."""
-    if mapping is not None:
-        source = read(source, mapping=mapping, progress=progress)
+    """Return the checked calls of any source; `named` is what reads Parquet files.
+
+    Calls that don't fit into memory are put into files of the folder `scratch`, by default that
+    for temporary files. `only` keeps the calls of one part.
+    """
     if isinstance(source, CheckedCalls):
         return source
     if named is None and isinstance(source, UsageLog):
-        log: UsageLog | Calls = source
-    else:
-        log = _open(source, named, progress=progress, has_categories=True)
-    if isinstance(log, UsageLog):
-        calls, future = checked_calls(log.frame), log.future_calls
-        return CheckedCalls(calls, log.rows, log.invalid, future_calls=future, dropped=log.dropped)
-    return check_table(log)
+        calls = InMemory(checked_calls(source.frame), source.frame.height, only=only)
+        future = source.future_calls
+        return CheckedCalls(
+            calls, source.rows, source.invalid, future_calls=future, dropped=source.dropped
+        )
+    table = None if mapping is not None else _find_table(source, named)
+    if table is not None:
+        collector = Collector(scratch, lambda _: table.select(pl.len()).collect().item(), only)
+        read, unused = check_table(table, collector.add)
+        return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
+    collector = Collector(scratch, only=only)
+    options = _Options(mapping, progress=collector.watch(progress), has_categories=True)
+    read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
+    return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
 
 
 def place_together(logs: Sequence[pl.DataFrame]) -> Calls:
@@ -133,35 +152,36 @@ def checked_calls(frame: pl.DataFrame) -> pl.LazyFrame:
     return frame.lazy().select(_AT_US, pl.exclude(unused))
 
 
-def _open(
-    source: Source,
-    named: str | None = None,
-    *,
-    processes: int | None = None,
-    progress: Progress | None = None,
-    has_categories: bool = False,
-) -> UsageLog | Calls:
-    """Read the source into this process; of a table, return the columns unread.
+class _Options(NamedTuple):
+    """How a source is read. With `has_categories`, labels that repeat may be categories."""
 
-    With `has_categories`, labels that repeat may be categories.
-    """
+    mapping: Mapped | None = None
+    processes: int | None = None
+    progress: Progress | None = None
+    has_categories: bool = False
+
+
+def _find_table(source: Source, named: str | None) -> Calls | None:
+    """Return the unread columns of a table or of Parquet files, or None for another source."""
     if named is not None or _is_parquet(source):
         return scan_parquet(source, named or "polars")
+    return None if isinstance(source, str | os.PathLike) else find_table(source)
+
+
+def _read(source: Source, add: Add, options: _Options) -> Summary:
+    """Read a source that is no table."""
+    if options.mapping is not None:
+        return add_chunks(_read_mapped(source, options.mapping, options.progress), add)
     if isinstance(source, str | os.PathLike):
         with Path(source).open("rb") as file:
-            return _read_path(
-                file, processes or _default_processes(), progress, has_categories=has_categories
-            )
-    table = find_table(source)
-    if table is not None:
-        return table
+            return _read_path(file, add, options)
     if hasattr(source, "read"):
         chunks = read_chunks(cast(BinaryIO, source))
     elif isinstance(source, Iterable):
         chunks = read_items(cast(Iterable[UsageRecord | dict[str, Any]], source))
     else:
         raise TypeError("expected a path, an open binary file, an iterable or a frame")
-    return from_chunks(chunks)
+    return add_chunks(chunks, add)
 
 
 def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> Iterator[Chunk]:
@@ -186,17 +206,15 @@ def _is_parquet(source: object) -> bool:
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
 
 
-def _collect(calls: Calls) -> UsageLog:
-    """Check the calls of a table."""
-    checked = check_table(calls)
-    frame = checked.calls.collect()
-    if "service_tier" not in frame.columns:
-        frame = frame.with_columns(pl.lit("").alias("service_tier"))
-    if "latency_ms" not in frame.columns:
-        frame = frame.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
+def _with_times(checked: pl.DataFrame) -> pl.DataFrame:
+    """Turn checked calls into a frame of calls."""
+    if "service_tier" not in checked.columns:
+        checked = checked.with_columns(pl.lit("").alias("service_tier"))
+    if "latency_ms" not in checked.columns:
+        checked = checked.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
     ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
-    names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in frame.columns)]
-    return UsageLog(with_texts(frame.select(ts, *names)), checked.rows, checked.invalid)
+    names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in checked.columns)]
+    return with_texts(checked.select(ts, *names))
 
 
 def _default_processes() -> int:
@@ -205,17 +223,17 @@ def _default_processes() -> int:
     return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
 
 
-def _read_path(
-    file: BinaryIO, processes: int, progress: Progress | None, *, has_categories: bool
-) -> UsageLog:
-    size = os.fstat(file.fileno()).st_size
-    advance = None if progress is None else _advance(progress, size)
-    if size >= UNIFORM_BYTES and (ranges := _find_ranges(file, size, has_categories)):
+def _read_path(file: BinaryIO, add: Add, options: _Options) -> Summary:
+    size, processes = os.fstat(file.fileno()).st_size, options.processes or _default_processes()
+    advance = None if options.progress is None else _advance(options.progress, size)
+    ranges = _find_ranges(file, size, options.has_categories) if size >= UNIFORM_BYTES else None
+    if ranges:
         is_large = processes > 1 and size >= PARALLEL_BYTES
         first = None if is_large else ranges.read_uniform(0)
         if first or is_large:
-            return _from_ranges(read_ranges(ranges, processes if is_large else 1, advance, first))
-    return from_chunks(read_chunks(file, advance=advance))
+            results = read_ranges(ranges, processes if is_large else 1, advance, first)
+            return _add_ranges(results, add)
+    return add_chunks(read_chunks(file, advance=advance), add)
 
 
 def _advance(progress: Progress, size: int) -> Advance:
@@ -241,20 +259,20 @@ def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
     return from_chunks(read_items(records))
 
 
-def _from_ranges(results: Iterator[RangeResult]) -> UsageLog:
+def _add_ranges(results: Iterable[RangeResult], add: Add) -> Summary:
     """Join the ranges of a file; lines count from 1 in each of them."""
-    frames, tally, check, before = list[pl.DataFrame](), InvalidTally(), ContractCheck("line"), 0
-    untimed = 0
+    tally, check, before, calls, untimed = InvalidTally(), ContractCheck("line"), 0, 0, 0
     for notes, frame in results:
         check.add(notes.unknown_fields, before)
         tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
-        frames.append(frame)
+        add(frame)
+        calls += frame.height
         before += notes.lines
         untimed += notes.untimed
         if notes.error:
             check.close()
             raise UnreadableLogError(notes.error)
     check.close()
-    calls, invalid = concat(frames), tally.summary()
-    check_times(untimed, calls.height + invalid.count)
-    return UsageLog(calls, calls.height + invalid.count, invalid)
+    invalid = tally.summary()
+    check_times(untimed, calls + invalid.count)
+    return Summary(calls + invalid.count, invalid)

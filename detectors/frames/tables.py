@@ -4,27 +4,30 @@ Columns are checked as expressions, a part of the rows at a time. The reason of 
 follows from which fields are missing or bad.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import polars as pl
 
-from detectors.contract import REQUIRED_FIELDS, InvalidRows
-from detectors.engine import Calls, categorize, fetch, keep, with_equal_types
+from detectors.contract import REQUIRED_FIELDS, InvalidRow, InvalidRows
+from detectors.engine import Calls, categorize, fetch
 from detectors.errors import UnreadableLogError
 from detectors.formats.columns import HASHES, TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
 from detectors.frames.table_columns import SPARSE, count_rows, first_invalid, with_problems
 from detectors.frames.table_problems import describe_problems, is_invalid, problem_columns
-from detectors.frames.usage_log import CheckedCalls
+from detectors.frames.usage_log import FIRST_INVALID, Add, Summary
 
 _PART_ROWS: Final = 1_000_000
 _MANY_ROWS: Final = 10_000
 _NO_LEVEL: Final = "-"  # which no check accepts
 
 
-def check_table(frame: Calls) -> CheckedCalls:
-    """Return the valid calls; invalid rows count from 1.
+def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
+    """Check a part of the rows at a time; invalid rows count from 1.
+
+    Also return the columns in which no valid row has a value.
 
     Raises
     ------
@@ -36,40 +39,43 @@ def check_table(frame: Calls) -> CheckedCalls:
     names = frame.collect_schema().names()
     _check_columns(names)
     table = frame.select(*[pl.col(name).alias(name.lower()) for name in names])
-    checked = _check(table)
-    counts = fetch(count_rows(checked))
-    reasons: dict[str, int] = {}
-    known = checked.collect_schema().names()
-    for count in counts:
-        if reason := describe_problems(count, known):
-            reasons[reason] = reasons.get(reason, 0) + count["rows"]
+    reasons, first = Counter[str](), list[InvalidRow]()
+    rows, used, sparse = 0, set[str](), set[str]()
+    for checked in _check(table):
+        problems = problem_columns(checked.columns)
+        for count in fetch(count_rows(checked.lazy())):
+            rows += count["rows"]
+            sparse |= count.keys() & set(SPARSE)
+            if reason := describe_problems(count, checked.columns):
+                reasons[reason] += count["rows"]
+            else:
+                used |= {name for name in sparse if count[name]}
+        if reasons and len(first) < FIRST_INVALID:
+            first += first_invalid(checked.lazy())
+        add(checked.filter(~is_invalid(problems)).drop(*problems, "row"))
     invalid = InvalidRows(
-        count=sum(reasons.values()),
+        count=reasons.total(),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-        first=tuple(first_invalid(checked)) if reasons else (),
+        first=tuple(first[:FIRST_INVALID]),
     )
-    problems = problem_columns(known)
-    valid = checked.filter(~is_invalid(problems)) if reasons else checked
-    fine = next((count for count in counts if not describe_problems(count, known)), {})
-    unused = [name for name in SPARSE if name in counts[0] and not fine.get(name)] if counts else []
-    rows = sum(count["rows"] for count in counts)
-    return CheckedCalls(valid.drop(*problems, *unused, "row"), rows, invalid)
+    return Summary(rows, invalid), [name for name in SPARSE if name in sparse - used]
 
 
-def _check(table: Calls) -> Calls:
+def _check(table: Calls) -> Iterator[pl.DataFrame]:
     """Check a part at a time, with categories for labels that repeat in it."""
     numbered = _with_plain_hashes(table).with_row_index("row")
     schema = numbered.collect_schema()
     if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):
-        return keep(with_problems(numbered))
+        yield with_problems(numbered).collect()
+        return
     plain = numbered.with_columns(
         pl.col(name).cast(pl.String) for name, kind in schema.items() if kind == pl.Categorical
     )
-    batches = plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True)
-    parts = [with_problems(_shorten(batch).lazy()).collect() for batch in batches]
-    # A table without rows has no batches.
-    parts = parts or [with_problems(numbered).collect()]
-    return pl.concat(with_equal_types(parts)).lazy()
+    batch = None
+    for batch in plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True):
+        yield with_problems(_shorten(batch).lazy()).collect()
+    if batch is None:  # a table without rows
+        yield with_problems(numbered).collect()
 
 
 def _with_plain_hashes(table: Calls) -> Calls:

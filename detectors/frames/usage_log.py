@@ -1,18 +1,18 @@
 """A log in memory: its valid calls as a Polars frame, and its invalid rows by reason."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 import msgspec
 import polars as pl
 
 from detectors.contract import CLOCK_MARGIN, InvalidRow, InvalidRows
-from detectors.engine import Calls, compose_labels, with_equal_types
+from detectors.engine import compose_labels, with_equal_types
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk
 from detectors.formats.columns import (
@@ -29,6 +29,9 @@ from detectors.formats.columns import (
     lowered,
     present_columns,
 )
+
+if TYPE_CHECKING:
+    from detectors.frames.parts import Parts
 
 FIRST_INVALID: Final = 100
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
@@ -154,9 +157,9 @@ class UsageLog(ReadRows):
 
 @dataclass(frozen=True, slots=True)
 class CheckedCalls(ReadRows):
-    """The valid calls of a log on an engine, and its invalid rows."""
+    """The valid calls of a log, in parts, and its invalid rows."""
 
-    calls: Calls
+    calls: "Parts"
     rows: int
     invalid: InvalidRows
     least_days: int = 0
@@ -166,16 +169,34 @@ class CheckedCalls(ReadRows):
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
+class Summary(msgspec.Struct, frozen=True):
+    """What was read of a log beside its calls; `dropped` counts rows that were no calls."""
+
+    rows: int
+    invalid: InvalidRows
+    dropped: Mapping[str, int] = {}
+
+
+# Takes the calls of a log as they are read, a frame at a time.
+Add = Callable[[pl.DataFrame], None]
+
+
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
     """Build a log from a reader's chunks."""
-    frames, tally, rows = list[pl.DataFrame](), InvalidTally(), 0
-    dropped = Counter[str]()
+    frames = list[pl.DataFrame]()
+    read = add_chunks(chunks, frames.append)
+    return UsageLog(concat(frames), read.rows, read.invalid, dropped=read.dropped)
+
+
+def add_chunks(chunks: Iterable[Chunk], add: Add) -> Summary:
+    """Turn a reader's chunks into frames of calls."""
+    tally, rows, dropped = InvalidTally(), 0, Counter[str]()
     for chunk in chunks:
         dropped.update(chunk.dropped)
-        frames.append(from_columns(chunk.columns))
+        add(from_columns(chunk.columns))
         tally.add(chunk.invalid)
         rows += chunk.rows
-    return UsageLog(concat(frames), rows, tally.summary(), dropped=dropped)
+    return Summary(rows, tally.summary(), dropped)
 
 
 def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -1,18 +1,18 @@
 """The audit, end to end: a log in, a report document out."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
-
-import polars as pl
 
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, read
+from detectors.frames.parts import InMemory, PartNumber, Parts
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
-from detectors.report.pipeline import InMemory, audit_logs
+from detectors.report.pipeline import audit_logs
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
@@ -25,6 +25,8 @@ def audit(
     thresholds: Thresholds | None = None,
     engine: str | None = None,
     keep_calls: bool = True,
+    scratch: str | os.PathLike[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Report:
     """Audit a usage log: its cost, its avoidable spend, and how to fix it.
 
@@ -43,8 +45,13 @@ def audit(
     engine : {"polars", "duckdb", "pyspark"}, optional
         The engine for Parquet files; Polars by default.
     keep_calls : bool, default True
-        Keep the priced calls in memory with the report, for `Report.calls`. DuckDB computes them
-        again instead.
+        Keep the priced calls in memory with the report, for `Report.calls`. Of a source that is
+        audited in several parts, `Report.calls` reads a part again instead.
+    scratch : path, optional
+        The folder for calls that don't fit into memory, about 60 bytes each; by default that for
+        temporary files.
+    progress : callable of (int, int), optional
+        Receives the number of steps that are done, and of all. What it raises ends the audit.
 
     Returns
     -------
@@ -73,14 +80,27 @@ def audit(
         thresholds = Thresholds()
     elif not isinstance(thresholds, Thresholds):
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
-    prices = prices or PriceBook()
     if mapping is not None:
         source = read(source, mapping=mapping)
-    log = place(source, engine)
-    del source  # lets a log without other references be freed when its calls are priced
+    log = place(source, engine, scratch=scratch)
     _check_validity(log, thresholds)
-    calls, log = InMemory([log.calls]), replace(log, calls=pl.LazyFrame())
-    return audit_logs([log], calls, prices, thresholds, keep_calls=keep_calls).reports[0]
+    again = partial(_reread, source, engine) if _can_be_read_again(source) else None
+    del source  # lets a log without other references be freed when its calls are priced
+    book = prices or PriceBook()
+    terms: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
+    try:
+        return audit_logs([log], log.calls, book, thresholds, **terms).reports[0]
+    finally:
+        log.calls.close()
+
+
+def _can_be_read_again(source: object) -> bool:
+    """Check that the source isn't used up by reading it, nor a log that should be freed."""
+    return isinstance(source, str | os.PathLike | UsageLog) or hasattr(source, "columns")
+
+
+def _reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:
+    return place(source, engine, only=part).calls
 
 
 def audit_many(
@@ -117,7 +137,7 @@ def audit_many(
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
         _check_validity(log, thresholds)
-    calls = InMemory([place_together([log.frame for log in logs])])
+    calls = InMemory(place_together([log.frame for log in logs]))
     book = prices or PriceBook()
     audited = audit_logs(logs, calls, book, thresholds, keys=("log",), keep_calls=keep_calls)
     return audited.reports

@@ -101,8 +101,11 @@ class PartResult(msgspec.Struct, kw_only=True):
     reported: dict[int, list[ReportedModel]]
 
 
-def open_part(only_reference: list[Calls], job: Job) -> OpenedPart:
-    """Price the calls in the list, which is emptied so that they are freed once they are priced."""
+def open_part(only_reference: list[Calls], job: Job, *, count: bool = True) -> OpenedPart:
+    """Price the calls in the list, which is emptied so that they are freed once they are priced.
+
+    Without `count`, nothing is counted: it was before.
+    """
     calls = only_reference.pop()
     frame = calls.collect() if job.has_each_call_once else drop_duplicate_rows(calls)
     del calls
@@ -110,9 +113,12 @@ def open_part(only_reference: list[Calls], job: Job) -> OpenedPart:
     is_plan = is_included(frame.lazy())
     if frame.select(is_plan.any()).item():
         included, frame = frame.filter(is_plan).lazy(), frame.filter(~is_plan)
-        tables |= counts.count_of_plans(included, job.keys)
-        tables |= count_plan_usage(included, job.cells, job.keys)
+        if count:
+            tables |= counts.count_of_plans(included, job.keys)
+            tables |= count_plan_usage(included, job.cells, job.keys)
         del included
+    if not count:
+        return OpenedPart(_price([read_labels(frame.lazy(), job.keys)], job), {})
     tables |= counts.count_newest(frame.lazy(), job.thresholds.projection_min_calls, job.keys)
     if not job.is_counted:
         metered = counts.count_calls(frame.lazy(), job.keys)
@@ -142,11 +148,12 @@ def _count_lengths(priced: PricedCalls, job: Job) -> Counts:
     return {counts.LENGTHS: lengths, counts.ROUTES: routes}
 
 
-def audit_part(priced: PricedCalls, facts: Facts) -> tuple[PartResult, FlaggedFrames]:
+def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartResult, FlaggedFrames]:
     """Return what the detectors find in a part, and the frames that they found it in.
 
-    The priced calls are taken, so that they can be freed when they have been sorted.
+    The list is emptied, so that the priced calls are freed when they have been sorted.
     """
+    priced = only_reference.pop()
     labels, thresholds = priced.groups, facts.rules.thresholds
     arranged = priced.arrange(facts.windows)
     calls = arranged.read()

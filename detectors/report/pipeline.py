@@ -4,20 +4,22 @@ Sums are of integers and lists are sorted, so that neither the number of parts n
 shows.
 """
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
 
 from detectors.contract import AuditSummary, PlanUsage, SavingsByDetector
-from detectors.engine import Calls, Row
+from detectors.engine import Row
+from detectors.errors import SourceChangedError
+from detectors.frames.parts import PartNumber, Parts
 from detectors.frames.usage_log import ReadRows
 from detectors.prices import model_data
 from detectors.prices.book import PriceBook
-from detectors.prices.calls import read_labels
+from detectors.prices.calls import PricedCalls, read_labels
 from detectors.prices.table import Cells
 from detectors.prices.updates import describe
 from detectors.report import spend
@@ -32,9 +34,9 @@ from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.findings import write_findings
 from detectors.report.impacts import Group
 from detectors.report.money import rounded
-from detectors.report.part import Facts, Job, PartResult, audit_part, open_part
+from detectors.report.part import Facts, Job, PartResult, audit_part, find, open_part
 from detectors.report.plan_usage import plan_usage_of
-from detectors.report.result.calls import CallSource, Reopen
+from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
 from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
@@ -46,31 +48,9 @@ _PCT_DECIMALS: Final = 9
 _DAYS_DECIMALS: Final = 9
 _MOST_OUTLIER_TIMES: Final = 10
 
-
-class Parts(Protocol):
-    """The calls of an audit, each group in one part."""
-
-    @property
-    def count(self) -> int: ...
-
-    def scan(self) -> Calls:
-        """Return all calls, of which a query reads what it needs."""
-
-    def take(self, number: int) -> list[Calls]:
-        """Return the calls of a part in a list, which nothing else refers to."""
-
-
-class InMemory(msgspec.Struct):
-    """Calls in memory, in a single part that can be taken once."""
-
-    calls: list[Calls]
-    count: int = 1
-
-    def scan(self) -> Calls:
-        return self.calls[0]
-
-    def take(self, number: int) -> list[Calls]:
-        return [self.calls.pop()]
+# Reads the calls of one part again.
+Reread = Callable[[PartNumber], Parts]
+Progress = Callable[[int, int], None]
 
 
 class Audited(msgspec.Struct, frozen=True):
@@ -88,10 +68,14 @@ def audit_logs(
     *,
     keys: tuple[str, ...] = (),
     keep_calls: bool = True,
+    reread: Reread | None = None,
+    progress: Progress | None = None,
 ) -> Audited:
     """Audit logs whose calls are in these parts; the column in `keys` numbers several logs.
 
-    With `keep_calls`, the reports refer to the calls in memory.
+    With `keep_calls`, the reports refer to the calls of a single part, which are in memory, or read
+    one of several parts again with `reread`. `progress` receives the number of steps that are done
+    and of all; what it raises ends the audit.
     """
     job = Job(
         cells=Cells.of(read_labels(parts.scan(), keys), book),
@@ -100,11 +84,60 @@ def audit_logs(
         has_each_call_once=all(log.is_account for log in logs),
         is_counted=logs[0].counted is not None,
     )
-    opened = open_part(parts.take(0), job)
-    records, facts = find_facts(logs, opened.counts, thresholds)
-    result, frames = audit_part(opened.priced, facts)
-    whole = Whole(records, opened.counts, [result], book, thresholds)
-    return whole.report((lambda _: nullcontext(frames)) if keep_calls else None)
+    steps = _Steps(2 * parts.count, progress)
+    counted, kept = list[Counts](), list[PricedCalls]()
+    for number in range(parts.count):
+        opened = open_part(parts.take(number), job)
+        counted.append(opened.counts)
+        if parts.in_memory:
+            kept.append(opened.priced)
+        del opened
+        steps.add()
+    added = counts.add_counts(counted)
+    records, facts = find_facts(logs, added, thresholds)
+    results, frames = list[PartResult](), list[FlaggedFrames]()
+    for number in range(parts.count):
+        priced = kept.pop(0) if kept else open_part(parts.take(number), job, count=False).priced
+        result, found = audit_part([priced], facts)
+        results.append(result)
+        if parts.count == 1:
+            frames.append(found)
+        del priced, found
+        steps.add()
+    reopen: Reopen | None = None
+    if keep_calls and frames:
+        reopen = partial(_still_open, frames)
+    elif keep_calls and reread is not None:
+        rows = [sum(group.calls for group in each.groups) for each in results]
+        reopen = partial(_open_again, reread, job, facts, rows)
+    return Whole(records, added, results, book, thresholds).report(reopen)
+
+
+class _Steps:
+    """Counts the steps of an audit for whoever waits for it."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self._done, self._total, self._progress = 0, total, progress
+
+    def add(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _still_open(frames: Sequence[FlaggedFrames], number: int) -> FlaggedFrames:
+    return frames[number]
+
+
+def _open_again(
+    reread: Reread, job: Job, facts: Facts, rows: Sequence[int], number: int
+) -> FlaggedFrames:
+    """Read the calls of a part again, and find in them what the audit has found."""
+    part = reread(PartNumber(number, len(rows)))
+    priced = open_part(part.take(0), job, count=False).priced
+    if priced.count != rows[number]:
+        raise SourceChangedError
+    return find(priced.arrange(facts.windows), facts.rules)
 
 
 def find_facts(

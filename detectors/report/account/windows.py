@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,9 @@ import msgspec
 import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
-from detectors.engine import Calls
 from detectors.engine.categories import categorize, with_equal_types
 from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
+from detectors.frames.parts import InMemory, Parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
 from detectors.report.account.file_counts import FileCounts
@@ -23,7 +22,7 @@ from detectors.report.account.imports import Terms
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
-from detectors.report.pipeline import InMemory, audit_logs
+from detectors.report.pipeline import audit_logs
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
@@ -83,10 +82,9 @@ class Window(msgspec.Struct, frozen=True):
 def audit_calls(only_reference: list[Window], terms: Terms) -> AuditedWindow:
     """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
     window = only_reference.pop()
-    log, traffic = replace(window.calls, calls=pl.LazyFrame()), window.traffic
-    parts = InMemory([window.calls.calls])
+    log, traffic = window.calls, window.traffic
     del window
-    audited = audit_logs([log], parts, terms.prices, terms.thresholds)
+    audited = audit_logs([log], log.calls, terms.prices, terms.thresholds, keep_calls=False)
     found = [
         FindingDay(
             finding_id=finding_id,
@@ -111,7 +109,7 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     found = [part for part in read if not part.frame.is_empty()]
     del read
     if not found:
-        calls = checked_calls(CALLS.to_frame())
+        calls = InMemory(checked_calls(CALLS.to_frame()))
         return Window(of_account(calls, window.duplicates, future_calls), None)
     parts = _cut(found, timedelta(days=window.days))
     del found
@@ -121,14 +119,14 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     # Kept in memory, because every step of an audit would read the files again.
     frame = checked_calls(pl.concat(with_equal_types(frames))).collect()
     rows, counted = frame.height + window.duplicates, counts.to_counted()
-    checked = of_account(frame.lazy(), rows, future_calls, counted)
+    checked = of_account(InMemory(frame.lazy(), frame.height), rows, future_calls, counted)
     # Calls of a plan have no traffic.
     traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
     return Window(checked, traffic)
 
 
 def of_account(
-    calls: Calls, rows: int, future_calls: int, counted: Counted | None = None
+    calls: Parts, rows: int, future_calls: int, counted: Counted | None = None
 ) -> CheckedCalls:
     """Return the calls of an account's window; `rows` include those that were dropped."""
     return CheckedCalls(

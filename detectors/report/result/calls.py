@@ -1,7 +1,6 @@
 """The calls behind a finding: every one of them, with the numbers that its saving came from."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Final
 
 import msgspec
@@ -61,7 +60,8 @@ class FlaggedFrames(msgspec.Struct, frozen=True):
         )
 
 
-Reopen = Callable[[int], AbstractContextManager[FlaggedFrames]]
+# Returns the frames of a part of the audit.
+Reopen = Callable[[int], FlaggedFrames]
 
 
 class CallSource(msgspec.Struct, frozen=True):
@@ -80,8 +80,8 @@ class CallSource(msgspec.Struct, frozen=True):
         for name in finding_ids:
             by_part.setdefault(self.impacts[name][0], []).append(name)
         for part, names in by_part.items():
-            with self.reopen(part) as frames:
-                found |= {name: frames.collect(self.impacts[name][1]) for name in names}
+            frames = self.reopen(part)
+            found |= {name: frames.collect(self.impacts[name][1]) for name in names}
         return [found[name] for name in finding_ids]
 
 

@@ -1,0 +1,330 @@
+"""The calls of a log in parts: in memory where they fit, else in files of a scratch folder.
+
+All calls of a group, which is a route, a provider and a model, are in one part.
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple, Protocol
+from zlib import crc32
+
+import polars as pl
+
+from detectors.engine import Calls, categorize, with_equal_types, with_texts
+from detectors.errors import GroupTooLargeError, ScratchFullError
+from detectors.formats.columns import REPORTED, present_columns
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS
+
+# Calls of a part, and those up to which all of them stay in memory, as one part or as several.
+PART_CALLS: Final = 2_000_000
+ONE_PART_CALLS: Final = 4_000_000
+MEMORY_CALLS: Final = 12_000_000
+# What the audit of a part takes of memory.
+BYTES_PER_CALL: Final = 210
+_BATCH_CALLS: Final = 2_000_000  # that are written together
+_GROUP: Final = ("route_label", "provider", "model")
+_PART: Final = "part_of_the_audit"
+_BUCKETS: Final = 1 << 32
+_PREFIX: Final = "tallystick-scratch-"
+_LOCK: Final = "in-use"
+# Of a source whose size is unknown, so much may have been read when its calls become too many.
+_UNKNOWN_SHARE: Final = 0.1
+
+
+class PartNumber(NamedTuple):
+    """One of so many parts."""
+
+    number: int
+    count: int
+
+
+class Parts(Protocol):
+    """The calls of an audit, each group in one part."""
+
+    @property
+    def count(self) -> int:
+        """Return the number of parts."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Check whether a part can be taken once only, because it is freed then."""
+
+    def scan(self) -> Calls:
+        """Return all calls, of which a query reads what it needs."""
+
+    def take(self, number: int) -> list[Calls]:
+        """Return the calls of a part in a list, which nothing else refers to."""
+
+    def close(self) -> None:
+        """Free what holds the calls."""
+
+
+class InMemory:
+    """Calls in memory, in a few parts if they are many."""
+
+    in_memory = True
+
+    def __init__(self, calls: Calls, rows: int = 0, *, only: PartNumber | None = None) -> None:
+        if only is not None:
+            calls = calls.collect().filter(number_parts(calls, only.count) == only.number).lazy()
+        self.count = -(-rows // PART_CALLS) if rows > ONE_PART_CALLS and only is None else 1
+        self._calls: list[Calls] = [calls]
+        self._numbers: pl.Series | None = None
+        self._left = self.count
+
+    def scan(self) -> Calls:
+        return self._calls[0]
+
+    def take(self, number: int) -> list[Calls]:
+        self._left -= 1
+        if self.count == 1:
+            return [self._calls.pop()]
+        if self._numbers is None:
+            self._numbers = number_parts(self._calls[0], self.count)
+        own = self._calls[0].collect().filter(self._numbers == number)
+        if not self._left:
+            self._calls.clear()
+        return [own.lazy()]
+
+    def close(self) -> None:
+        """Free the calls."""
+        self._calls.clear()
+
+
+def number_parts(calls: Calls, parts: int) -> pl.Series:
+    """Return the number of the part of each call, which follows from its group alone.
+
+    The checksum of a group is the same on every machine and in every release of Polars.
+    """
+    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
+    labels = calls.select(route.alias(_GROUP[0]), *_GROUP[1:]).collect()
+    groups = labels.unique()
+    numbers = [crc32("\0".join(each).encode()) * parts // _BUCKETS for each in _texts(groups)]
+    numbered = groups.with_columns(pl.Series(_PART, numbers, pl.Int32))
+    return labels.join(numbered, on=_GROUP, how="left", maintain_order="left")[_PART]
+
+
+def _texts(groups: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+    return groups.cast(pl.String).iter_rows()
+
+
+class Scratch:
+    """Calls in files of a scratch folder, a folder for each part.
+
+    The folder is removed when this is closed or garbage. After a kill, the next one to begin in the
+    same place removes it.
+    """
+
+    in_memory = False
+
+    def __init__(self, folder: str | os.PathLike[str] | None, rows: int) -> None:
+        self.count = max(-(-rows // PART_CALLS), 1)
+        self._rows_expected = rows
+        root = Path(folder or tempfile.gettempdir())
+        root.mkdir(parents=True, exist_ok=True)
+        remove_left(root)
+        self._files = 0
+        self.rows = [0] * self.count
+        self._names: set[str] = set()
+        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+        self._lock = _hold(self._folder / _LOCK)
+
+    def write(self, calls: pl.DataFrame) -> None:
+        """Write calls to the parts that they belong to."""
+        texts = with_texts(calls)
+        numbers = number_parts(calls.lazy(), self.count)
+        self._names |= set(texts.columns)
+        try:
+            for number, own in (
+                texts.with_columns(numbers.alias(_PART))
+                .partition_by(_PART, as_dict=True, include_key=False)
+                .items()
+            ):
+                self._write(int(number[0]), own)
+        except OSError as error:
+            raise self._explain(error) from error
+        self._files += 1
+        if self._files == 1:
+            self._check_space(texts.height)
+
+    def _write(self, number: int, calls: pl.DataFrame) -> None:
+        folder = self._folder / f"{number:05}"
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{self._files:05}.parquet"
+        calls.write_parquet(file, compression="lz4", statistics=False)
+        self.rows[number] += calls.height
+
+    def _check_space(self, rows: int) -> None:
+        """Check after the first calls whether all of them fit."""
+        written = sum(file.stat().st_size for file in self._folder.rglob("*.parquet"))
+        needed = written * max(self._rows_expected - rows, 0) // max(rows, 1)
+        free = shutil.disk_usage(self._folder).free
+        if needed > free:
+            raise ScratchFullError(str(self._folder.parent), needed, free)
+
+    def _explain(self, error: OSError) -> Exception:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return error
+        free = shutil.disk_usage(self._folder).free
+        return ScratchFullError(str(self._folder.parent), None, free)
+
+    def scan(self) -> Calls:
+        return self._read(self._folder.rglob("*.parquet"))
+
+    def take(self, number: int) -> list[Calls]:
+        """Return the calls of a part with categories for labels that repeat."""
+        part = self._read((self._folder / f"{number:05}").glob("*.parquet"))
+        _check_memory(part, self.rows[number])
+        return [categorize(part.collect()).lazy()]
+
+    def _read(self, files: Iterable[Path]) -> Calls:
+        names = ("at_us", *(name for name in present_columns(self._names) if name in self._names))
+        schema = {name: _type_of(name) for name in names}
+        paths = sorted(files)
+        if not paths:
+            return pl.LazyFrame(schema=schema)
+        scanned = pl.scan_parquet(
+            paths, schema=schema, missing_columns="insert", extra_columns="ignore"
+        )
+        absent = {name: _absent(name) for name in names}
+        return scanned.with_columns(
+            pl.col(name).fill_null(value) for name, value in absent.items() if value is not None
+        )
+
+    def close(self) -> None:
+        """Remove the folder and what is in it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock.close()
+
+    __del__ = close
+
+
+def _type_of(name: str) -> pl.DataType:
+    return pl.Int64() if name == "at_us" else (CALLS | OPTIONAL_CALLS)[name]
+
+
+def _absent(name: str) -> Any:
+    """Return the value of a column where no call has one."""
+    if name in ("at_us", "latency_ms", REPORTED):
+        return None
+    return 0 if _type_of(name).is_numeric() else ""
+
+
+def _check_memory(part: Calls, rows: int) -> None:
+    """Check that the calls of a part, which are read next, fit into memory."""
+    needed, free = rows * BYTES_PER_CALL, _free_memory()
+    if needed <= free:
+        return
+    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
+    counted = part.group_by(route.alias(_GROUP[0]), *_GROUP[1:]).len()
+    *group, calls = counted.sort("len").last().collect().row(0)
+    raise GroupTooLargeError(*group, calls, calls * BYTES_PER_CALL, free)
+
+
+def _free_memory() -> int:
+    """Return the bytes of memory that programs can still use."""
+    with suppress(OSError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _hold(file: Path) -> IO[bytes]:
+    """Lock a file for as long as it is open: the lock of a killed process is free."""
+    lock = file.open("wb")
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
+
+
+def remove_left(root: Path) -> None:
+    """Remove the folders of audits that were killed."""
+    for folder in root.glob(f"{_PREFIX}*"):
+        with suppress(OSError), (folder / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Collector:
+    """Takes checked calls as they are read, and puts them to disk when they become too many.
+
+    `rows_expected` estimates from the calls that were read how many there will be.
+    """
+
+    def __init__(
+        self,
+        scratch: str | os.PathLike[str] | None = None,
+        rows_expected: Callable[[int], int] | None = None,
+        only: PartNumber | None = None,
+    ) -> None:
+        self._folder, self._only = scratch, only
+        self._rows_expected = rows_expected or self._expect
+        self._read_share = _UNKNOWN_SHARE
+        self._frames: list[pl.DataFrame] = []
+        self._rows, self._waiting = 0, 0
+        self._scratch: Scratch | None = None
+
+    def watch(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None]:
+        """Return a function that learns how much of a file was read, and tells `progress`."""
+
+        def learn(done: int, size: int) -> None:
+            self._read_share = done / size if size else 1.0
+            if progress is not None:
+                progress(done, size)
+
+        return learn
+
+    def _expect(self, rows: int) -> int:
+        return int(rows / max(self._read_share, _UNKNOWN_SHARE))
+
+    def add(self, calls: pl.DataFrame) -> None:
+        if self._only is not None:
+            is_own = number_parts(calls.lazy(), self._only.count) == self._only.number
+            self._frames.append(calls.filter(is_own))
+            return
+        self._frames.append(calls)
+        self._rows += calls.height
+        self._waiting += calls.height
+        if self._rows > MEMORY_CALLS and self._waiting >= _BATCH_CALLS:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._scratch is None:
+            self._scratch = Scratch(self._folder, self._rows_expected(self._rows))
+        batch: list[pl.DataFrame] = []
+        while self._frames:
+            batch.append(self._frames.pop())
+            if sum(each.height for each in batch) >= _BATCH_CALLS or not self._frames:
+                self._scratch.write(concat_checked(batch))
+                batch.clear()
+        self._waiting = 0
+
+    def finish(self, unused: Sequence[str] = ()) -> Parts:
+        """Return the calls without columns that no call has a value in."""
+        if self._scratch is not None:
+            self._spill()
+            return self._scratch
+        calls = concat_checked(self._frames)
+        rows = calls.height if self._only is None else 0
+        return InMemory(calls.drop(unused, strict=False).lazy(), rows)
+
+
+def concat_checked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Join frames of checked calls; optional columns need not be in all of them."""
+    given = {name for frame in frames for name in frame.columns} or {*CALLS}
+    names = ["at_us", *(name for name in present_columns(given) if name in given)]
+    complete = [
+        frame.with_columns(
+            pl.lit(_absent(name), _type_of(name)).alias(name)
+            for name in names
+            if name not in frame.columns
+        ).select(names)
+        for frame in frames or [pl.DataFrame(schema={"at_us": pl.Int64})]
+    ]
+    return pl.concat(with_equal_types(complete))
