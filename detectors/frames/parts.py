@@ -8,7 +8,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, Protocol
@@ -17,6 +17,7 @@ from zlib import crc32
 import polars as pl
 
 from detectors.engine import Calls, categorize, with_equal_types, with_texts
+from detectors.engine.lookup import row_finder
 from detectors.errors import GroupTooLargeError, ScratchFullError
 from detectors.formats.columns import REPORTED, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS
@@ -29,8 +30,14 @@ MEMORY_CALLS: Final = 12_000_000
 BYTES_PER_CALL: Final = 210
 _BATCH_CALLS: Final = 2_000_000  # that are written together
 _GROUP: Final = ("route_label", "provider", "model")
-_PART: Final = "part_of_the_audit"
-_BUCKETS: Final = 1 << 32
+_ROUTE: Final = (
+    pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint")).alias(_GROUP[0])
+)
+# A part has the groups of some buckets; there are as many parts at most.
+BUCKETS: Final = 1 << 10
+_SHIFT: Final = 22  # of a checksum of 32 bits
+_BUCKET: Final = "bucket"
+ROW_GROUP: Final = 1 << 16  # calls: a part reads a few of a file's row groups
 _PREFIX: Final = "tallystick-scratch-"
 _LOCK: Final = "in-use"
 # Of a source whose size is unknown, so much may have been read when its calls become too many.
@@ -42,6 +49,18 @@ class PartNumber(NamedTuple):
 
     number: int
     count: int
+
+    @property
+    def buckets(self) -> tuple[int, int]:
+        """Return the first bucket, and the one after the last."""
+        return tuple(
+            -(-BUCKETS * number // self.count) for number in (self.number, self.number + 1)
+        )
+
+    def has(self, buckets: pl.Series) -> pl.Series:
+        """Check for each of these buckets whether it belongs to the part."""
+        first, end = self.buckets
+        return buckets.is_between(first, end, closed="left")
 
 
 class Parts(Protocol):
@@ -72,10 +91,11 @@ class InMemory:
 
     def __init__(self, calls: Calls, rows: int = 0, *, only: PartNumber | None = None) -> None:
         if only is not None:
-            calls = calls.collect().filter(number_parts(calls, only.count) == only.number).lazy()
-        self.count = -(-rows // PART_CALLS) if rows > ONE_PART_CALLS and only is None else 1
+            frame = calls.collect()
+            calls = frame.filter(only.has(number_buckets(frame))).lazy()
+        self.count = count_parts(rows) if rows > ONE_PART_CALLS and only is None else 1
         self._calls: list[Calls] = [calls]
-        self._numbers: pl.Series | None = None
+        self._buckets: pl.Series | None = None
         self._left = self.count
 
     def scan(self) -> Calls:
@@ -85,9 +105,11 @@ class InMemory:
         self._left -= 1
         if self.count == 1:
             return [self._calls.pop()]
-        if self._numbers is None:
-            self._numbers = number_parts(self._calls[0], self.count)
-        own = self._calls[0].collect().filter(self._numbers == number)
+        frame = self._calls[0].collect()
+        if self._buckets is None:
+            self._buckets = number_buckets(frame)
+        own = frame.filter(PartNumber(number, self.count).has(self._buckets))
+        del frame
         if not self._left:
             self._calls.clear()
         return [own.lazy()]
@@ -97,25 +119,47 @@ class InMemory:
         self._calls.clear()
 
 
-def number_parts(calls: Calls, parts: int) -> pl.Series:
-    """Return the number of the part of each call, which follows from its group alone.
+def number_buckets(calls: pl.DataFrame) -> pl.Series:
+    """Return the bucket of each call, which follows from its group alone.
 
     The checksum of a group is the same on every machine and in every release of Polars.
     """
-    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
-    labels = calls.select(route.alias(_GROUP[0]), *_GROUP[1:]).collect()
+    labels = calls.lazy().select(_ROUTE, *_GROUP[1:]).collect()
     groups = labels.unique()
-    numbers = [crc32("\0".join(each).encode()) * parts // _BUCKETS for each in _texts(groups)]
-    numbered = groups.with_columns(pl.Series(_PART, numbers, pl.Int32))
-    return labels.join(numbered, on=_GROUP, how="left", maintain_order="left")[_PART]
+    sums = [crc32("\0".join(each).encode()) >> _SHIFT for each in _texts(groups)]
+    rows = row_finder(groups)(labels.to_struct())
+    return pl.Series(_BUCKET, sums, pl.UInt16).gather(rows)
 
 
 def _texts(groups: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     return groups.cast(pl.String).iter_rows()
 
 
+def sort_by_bucket(calls: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
+    """Sort calls by bucket, and return where each bucket begins and where the last one ends."""
+    buckets = number_buckets(calls)
+    numbered = buckets.to_frame().with_row_index("row")
+    order = numbered.sort(_BUCKET, maintain_order=True)["row"]
+    starts = buckets.gather(order).search_sorted(
+        pl.int_range(BUCKETS + 1, dtype=pl.UInt16, eager=True), "left"
+    )
+    return calls.select(pl.all().gather(order)), starts.to_list()
+
+
+class SortedFile(NamedTuple):
+    """A Parquet file of calls in order of bucket, and where each bucket begins in it."""
+
+    path: Path
+    starts: Sequence[int]
+
+    def rows_of(self, part: PartNumber) -> tuple[int, int]:
+        """Return the first row of a part, and the number of its rows."""
+        first, end = (self.starts[bucket] for bucket in part.buckets)
+        return first, end - first
+
+
 class Scratch:
-    """Calls in files of a scratch folder, a folder for each part.
+    """Calls in files of a scratch folder, which are in order of bucket.
 
     The folder is removed when this is closed or garbage. After a kill, the next one to begin in the
     same place removes it.
@@ -124,45 +168,33 @@ class Scratch:
     in_memory = False
 
     def __init__(self, folder: str | os.PathLike[str] | None, rows: int) -> None:
-        self.count = max(-(-rows // PART_CALLS), 1)
+        self.count = count_parts(rows)
         self._rows_expected = rows
         root = Path(folder or tempfile.gettempdir())
         root.mkdir(parents=True, exist_ok=True)
         remove_left(root)
-        self._files = 0
-        self.rows = [0] * self.count
+        self.files: list[SortedFile] = []
         self._names: set[str] = set()
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
         self._lock = _hold(self._folder / _LOCK)
 
     def write(self, calls: pl.DataFrame) -> None:
-        """Write calls to the parts that they belong to."""
-        texts = with_texts(calls)
-        numbers = number_parts(calls.lazy(), self.count)
-        self._names |= set(texts.columns)
+        """Write calls to a file of their own."""
+        self._names |= set(calls.columns)
+        in_order, starts = sort_by_bucket(calls)
+        file = self._folder / f"{len(self.files):05}.parquet"
         try:
-            for number, own in (
-                texts.with_columns(numbers.alias(_PART))
-                .partition_by(_PART, as_dict=True, include_key=False)
-                .items()
-            ):
-                self._write(int(number[0]), own)
+            with_texts(in_order).write_parquet(
+                file, compression="lz4", row_group_size=ROW_GROUP, statistics=False
+            )
         except OSError as error:
             raise self._explain(error) from error
-        self._files += 1
-        if self._files == 1:
-            self._check_space(texts.height)
+        self.files.append(SortedFile(file, starts))
+        if len(self.files) == 1:
+            self._check_space(file.stat().st_size, calls.height)
 
-    def _write(self, number: int, calls: pl.DataFrame) -> None:
-        folder = self._folder / f"{number:05}"
-        folder.mkdir(exist_ok=True)
-        file = folder / f"{self._files:05}.parquet"
-        calls.write_parquet(file, compression="lz4", statistics=False)
-        self.rows[number] += calls.height
-
-    def _check_space(self, rows: int) -> None:
+    def _check_space(self, written: int, rows: int) -> None:
         """Check after the first calls whether all of them fit."""
-        written = sum(file.stat().st_size for file in self._folder.rglob("*.parquet"))
         needed = written * max(self._rows_expected - rows, 0) // max(rows, 1)
         free = shutil.disk_usage(self._folder).free
         if needed > free:
@@ -175,22 +207,16 @@ class Scratch:
         return ScratchFullError(str(self._folder.parent), None, free)
 
     def scan(self) -> Calls:
-        return self._read(self._folder.rglob("*.parquet"))
+        return pl.concat([self._read(file) for file in self.files])
 
     def take(self, number: int) -> list[Calls]:
-        """Return the calls of a part with categories for labels that repeat."""
-        part = self._read((self._folder / f"{number:05}").glob("*.parquet"))
-        _check_memory(part, self.rows[number])
-        return [categorize(part.collect()).lazy()]
+        return [take_part(self.files, PartNumber(number, self.count), self._read)]
 
-    def _read(self, files: Iterable[Path]) -> Calls:
+    def _read(self, file: SortedFile) -> Calls:
         names = ("at_us", *(name for name in present_columns(self._names) if name in self._names))
         schema = {name: _type_of(name) for name in names}
-        paths = sorted(files)
-        if not paths:
-            return pl.LazyFrame(schema=schema)
         scanned = pl.scan_parquet(
-            paths, schema=schema, missing_columns="insert", extra_columns="ignore"
+            file.path, schema=schema, missing_columns="insert", extra_columns="ignore"
         )
         absent = {name: _absent(name) for name in names}
         return scanned.with_columns(
@@ -205,6 +231,27 @@ class Scratch:
     __del__ = close
 
 
+def count_parts(rows: int) -> int:
+    """Return in how many parts so many calls are audited."""
+    return min(max(-(-rows // PART_CALLS), 1), BUCKETS)
+
+
+def take_part(
+    files: Sequence[SortedFile], part: PartNumber, read: Callable[[SortedFile], Calls]
+) -> Calls:
+    """Return the calls of a part with categories for labels that repeat, from all files.
+
+    Raises
+    ------
+    GroupTooLargeError
+        They don't fit into memory.
+    """
+    slices = [read(file).slice(*file.rows_of(part)) for file in files]
+    _check_memory(slices, sum(file.rows_of(part)[1] for file in files))
+    frames = [categorize(each.collect()) for each in slices]
+    return pl.concat(with_equal_types(frames)).lazy()
+
+
 def _type_of(name: str) -> pl.DataType:
     return pl.Int64() if name == "at_us" else (CALLS | OPTIONAL_CALLS)[name]
 
@@ -216,13 +263,12 @@ def _absent(name: str) -> Any:
     return 0 if _type_of(name).is_numeric() else ""
 
 
-def _check_memory(part: Calls, rows: int) -> None:
+def _check_memory(part: Sequence[Calls], rows: int) -> None:
     """Check that the calls of a part, which are read next, fit into memory."""
     needed, free = rows * BYTES_PER_CALL, _free_memory()
     if needed <= free:
         return
-    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
-    counted = part.group_by(route.alias(_GROUP[0]), *_GROUP[1:]).len()
+    counted = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each in part]).group_by(_GROUP).len()
     *group, calls = counted.sort("len").last().collect().row(0)
     raise GroupTooLargeError(*group, calls, calls * BYTES_PER_CALL, free)
 
@@ -285,8 +331,7 @@ class Collector:
 
     def add(self, calls: pl.DataFrame) -> None:
         if self._only is not None:
-            is_own = number_parts(calls.lazy(), self._only.count) == self._only.number
-            self._frames.append(calls.filter(is_own))
+            self._frames.append(calls.filter(self._only.has(number_buckets(calls))))
             return
         self._frames.append(calls)
         self._rows += calls.height
