@@ -305,11 +305,11 @@ def _audit_account(tools: Tools, claim: Claim, window_days: int) -> Result:
 
 
 def _auditors(config: Config, library: Any, terms: "Terms") -> Auditors:
-    """Return the audits of an account's files: on Polars, and on Spark if it is configured."""
+    """Return the audits of an account's files: here, and on Spark if it is configured."""
     spark = library.SparkWindows(terms, config.spark_remote, config.spark_master)
     return Auditors(
-        in_memory=partial(library.audit_window, terms=terms),
-        most_in_memory=config.account_polars_calls,
+        here=partial(library.audit_window, terms=terms),
+        most_here=config.account_polars_calls,
         on_spark=spark.audit if spark.remote or spark.master else None,
     )
 

@@ -207,10 +207,18 @@ class Scratch:
         return ScratchFullError(str(self._folder.parent), None, free)
 
     def scan(self) -> Calls:
-        return pl.concat([self._read(file) for file in self.files])
+        return pl.concat(self.scan_files())
+
+    def scan_files(self) -> list[Calls]:
+        return [self._read(file) for file in self.files]
 
     def take(self, number: int) -> list[Calls]:
-        return [take_part(self.files, PartNumber(number, self.count), self._read)]
+        return [take_part(self.slice_files(PartNumber(number, self.count)))]
+
+    def slice_files(self, part: PartNumber) -> list[tuple[Calls, int]]:
+        """Return the calls of a part in each file, and how many they are."""
+        rows = [(file, *file.rows_of(part)) for file in self.files]
+        return [(self._read(file).slice(first, n), n) for file, first, n in rows if n]
 
     def _read(self, file: SortedFile) -> Calls:
         names = ("at_us", *(name for name in present_columns(self._names) if name in self._names))
@@ -236,20 +244,17 @@ def count_parts(rows: int) -> int:
     return min(max(-(-rows // PART_CALLS), 1), BUCKETS)
 
 
-def take_part(
-    files: Sequence[SortedFile], part: PartNumber, read: Callable[[SortedFile], Calls]
-) -> Calls:
-    """Return the calls of a part with categories for labels that repeat, from all files.
+def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:
+    """Return the calls of a part, which are in some files, with categories for repeated labels.
 
     Raises
     ------
     GroupTooLargeError
         They don't fit into memory.
     """
-    slices = [read(file).slice(*file.rows_of(part)) for file in files]
-    _check_memory(slices, sum(file.rows_of(part)[1] for file in files))
-    frames = [categorize(each.collect()) for each in slices]
-    return pl.concat(with_equal_types(frames)).lazy()
+    _check_memory([calls for calls, _ in slices], sum(rows for _, rows in slices))
+    frames = [categorize(calls.collect()) for calls, _ in slices]
+    return concat_checked(frames).lazy()
 
 
 def _type_of(name: str) -> pl.DataType:

@@ -3,9 +3,11 @@
 Days with few calls share a file with others of their month.
 
 A stored file has the columns of a frame of calls, the import that brought each call as
-`import_id`, and its calls in order of time. The frame of a single import has no such column yet.
+`import_id`, and its calls in order of time; those of large files are in order of bucket first,
+so that a part of an audit reads a slice. The frame of a single import has no such column yet.
 """
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
@@ -18,6 +20,7 @@ import polars as pl
 from detectors.contract import SPARSE_CALLS
 from detectors.engine import compose_labels
 from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
+from detectors.frames.parts import ROW_GROUP, sort_by_bucket
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
 
@@ -50,6 +53,9 @@ _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
 # Counting fewer calls again takes no longer than reading what was counted.
 FEW_CALLS: Final = 20_000
+# Accounts with files of so many calls may be too large for memory, and are audited in parts.
+MANY_CALLS: Final = 500_000
+_STARTS: Final = "tallystick_buckets_1"
 # Counts of routes that hardly repeat would take as much space as the calls.
 _CALLS_PER_COUNT: Final = 4
 _LABELS: Final = ("tag", "endpoint", "prefix_hash")
@@ -81,12 +87,19 @@ def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
     """Write calls as Parquet, many with their counts; the same calls give the same bytes."""
     counts = FileCounts.of(frame) if frame.height > FEW_CALLS else None
     is_short = counts is not None and counts.rows * _CALLS_PER_COUNT <= frame.height
+    metadata, row_group = counts.to_metadata() if counts and is_short else {}, _ROW_GROUP
+    if frame.height >= MANY_CALLS:
+        frame, starts = sort_by_bucket(frame)
+        metadata, row_group = metadata | {_STARTS: json.dumps(starts)}, ROW_GROUP
     to_bytes(frame).rechunk().write_parquet(
-        file,
-        compression="zstd",
-        row_group_size=_ROW_GROUP,
-        metadata=counts.to_metadata() if counts and is_short else None,
+        file, compression="zstd", row_group_size=row_group, metadata=metadata or None
     )
+
+
+def read_starts(file: Path) -> list[int] | None:
+    """Return where each bucket begins in a file that is in order of bucket; None for others."""
+    starts = pl.read_parquet_metadata(file).get(_STARTS)
+    return None if starts is None else json.loads(starts)
 
 
 # An import, and the first and last day of its calls that were deleted.

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import msgspec
 import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow
 from detectors.report.account.imports import Terms
-from detectors.report.account.windows import audit_calls, window_of_frame
+from detectors.report.account.windows import audit_window
 
 
 class IncompleteFilesError(RuntimeError):
@@ -50,4 +52,7 @@ class SparkWindows(msgspec.Struct, frozen=True):
             frame = pl.DataFrame(spark.scan_all(session, urls).toArrow())
         if frame.height != calls:
             raise IncompleteFilesError(f"{frame.height} of {calls} calls")
-        return audit_calls([window_of_frame(frame, window)], self.terms)
+        with NamedTemporaryFile(suffix=".parquet") as file:
+            frame.write_parquet(file.name)
+            del frame
+            return audit_window([Path(file.name)], window, self.terms)

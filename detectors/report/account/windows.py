@@ -14,11 +14,12 @@ import polars as pl
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.engine.categories import categorize, with_equal_types
 from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
-from detectors.frames.parts import InMemory, Parts
+from detectors.frames.parts import MEMORY_CALLS, InMemory, Parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
+from detectors.report.account.large_windows import StoredParts, count_files, cut_files, measure_file
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
@@ -84,7 +85,10 @@ def audit_calls(only_reference: list[Window], terms: Terms) -> AuditedWindow:
     window = only_reference.pop()
     log, traffic = window.calls, window.traffic
     del window
-    audited = audit_logs([log], log.calls, terms.prices, terms.thresholds, keep_calls=False)
+    try:
+        audited = audit_logs([log], log.calls, terms.prices, terms.thresholds, keep_calls=False)
+    finally:
+        log.calls.close()
     found = [
         FindingDay(
             finding_id=finding_id,
@@ -103,6 +107,11 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     """Return the calls of the window, which are checked already."""
     known = {name for file in files for name in pl.read_parquet_schema(file)}
     optional = [name for name in present_columns(known - UNUSED) if name in OPTIONAL_CALLS]
+    if (
+        sum(pl.scan_parquet(file).select(pl.len()).collect().item() for file in files)
+        > MEMORY_CALLS
+    ):
+        return _read_in_parts(files, window, tuple(optional))
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(partial(_read, optional=optional, until=window.until), files))
     future_calls = window.future_calls + sum(part.future_calls for part in read)
@@ -121,6 +130,19 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     rows, counted = frame.height + window.duplicates, counts.to_counted()
     checked = of_account(InMemory(frame.lazy(), frame.height), rows, future_calls, counted)
     # Calls of a plan have no traffic.
+    traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
+    return Window(checked, traffic)
+
+
+def _read_in_parts(files: Sequence[Path], window: CallWindow, optional: tuple[str, ...]) -> Window:
+    """Return the calls of a window that are too many to be in memory together."""
+    measured = [measure_file(file, optional, window.until) for file in files]
+    found = [each for each in measured if each is not None]
+    future_calls = window.future_calls + sum(each.future_calls for each in found)
+    own = cut_files([each for each in found if each.calls], timedelta(days=window.days))
+    counts, parts = count_files(own), StoredParts(own)
+    rows = sum(each.count() for each in own) + window.duplicates
+    checked = of_account(parts, rows, future_calls, counts.to_counted())
     traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
     return Window(checked, traffic)
 

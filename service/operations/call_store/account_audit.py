@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from detectors.contract import AuditedWindow, CallWindow
-from detectors.errors import DetectorError, UnreadableLogError
+from detectors.errors import UnreadableLogError
 from service.core.blobs import BlobStore
 from service.jobs.transactions import transact
 from service.models.calls.call_files import IMPORT, list_live
@@ -16,23 +16,15 @@ from service.operations.call_store.compaction import Compaction
 AuditFiles = Callable[..., AuditedWindow]
 
 
-class TooManyCallsError(DetectorError):
-    """The files have more calls than are audited in memory, and there is no Spark."""
-
-    def __init__(self, days: int, calls: int, most: int) -> None:
-        super().__init__(
-            f"The last {days} days have up to {calls:,} calls; without Spark, this installation "
-            f"audits at most {most:,}. Install 'tallystick-server[spark]' and set SPARK_REMOTE or "
-            "SPARK_MASTER, or raise ACCOUNT_POLARS_CALLS."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class Auditors:
-    """The audits of an account's files: up to a number of calls in memory, above it on Spark."""
+    """The audits of an account's files: on this machine, in parts where they don't fit into memory.
 
-    in_memory: AuditFiles
-    most_in_memory: int
+    With Spark, those with more than `most_here` calls run there.
+    """
+
+    here: AuditFiles
+    most_here: int
     on_spark: AuditFiles | None
 
 
@@ -64,9 +56,7 @@ def audit_account(
         future_calls=sum(file.calls for file in merged if file.first_day > last),
     )
     keys, calls = [file.blob_key for file in files], sum(file.calls for file in files)
-    if calls <= auditors.most_in_memory:
-        with blobs.local_files(keys, sum(file.bytes for file in files)) as paths:
-            return auditors.in_memory(paths, window)
-    if auditors.on_spark is None:
-        raise TooManyCallsError(days, calls, auditors.most_in_memory)
-    return auditors.on_spark(blobs.urls(keys), window, calls=calls)
+    if auditors.on_spark is not None and calls > auditors.most_here:
+        return auditors.on_spark(blobs.urls(keys), window, calls=calls)
+    with blobs.local_files(keys, sum(file.bytes for file in files)) as paths:
+        return auditors.here(paths, window)
