@@ -34,6 +34,11 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     min_valid_pct: float = 50.0
     warn_valid_pct: float = 95.0
 
+    def __post_init__(self) -> None:
+        # Outliers are found by day, which tells longer gaps only.
+        if self.outlier_gap_days < 1:
+            raise ValueError("outlier_gap_days must be at least 1")
+
     if TYPE_CHECKING:  # the numbers of the detectors
 
         def __init__(self, **chosen: float) -> None: ...

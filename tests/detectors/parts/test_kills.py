@@ -1,0 +1,62 @@
+"""Kills of an audit in parts: no half report, and no scratch after the next start."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+from tests.detectors.reference.logs import as_csv
+from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.promises import at_both_scales
+
+_PROGRAM = """
+import os, sys, detectors
+from detectors.frames import parts
+parts.PART_CALLS = parts.ONE_PART_CALLS = 100
+parts.MEMORY_CALLS, parts._BATCH_CALLS = 1, 50
+log, scratch, out, at = sys.argv[1:]
+steps = iter(range(10_000))
+def step(*_):
+    if next(steps) == int(at):
+        os.kill(os.getpid(), 9)
+write = parts.Scratch.write
+def write_after_step(self, calls):
+    step()
+    write(self, calls)
+parts.Scratch.write = write_after_step
+detectors.audit(log, scratch=scratch, progress=step).save(out)
+print(next(steps))
+"""
+_KILLS = 30
+_NEVER = 9_999
+
+
+def _audit(log: Path, scratch: Path, out: Path, at: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *map(str, (log, scratch, out, at))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@at_both_scales
+def test_a_kill_leaves_no_scratch_and_no_half_report(share: float, tmp_path: Path) -> None:
+    log, scratch, out = (tmp_path / name for name in ("calls.csv", "scratch", "report.json"))
+    log.write_bytes(as_csv(draw_log(9)))
+    first = _audit(log, scratch, out, _NEVER)
+    assert first.returncode == 0, first.stderr
+    assert not list(scratch.iterdir())
+    expected, steps = out.read_bytes(), int(first.stdout)
+    rng = Random(9)
+    for _ in range(round(_KILLS * share)):
+        out.unlink()
+        killed = _audit(log, scratch, out, rng.randrange(steps))
+        assert killed.returncode == -signal.SIGKILL
+        assert not out.exists()
+        assert list(scratch.iterdir())
+        again = _audit(log, scratch, out, _NEVER)
+        assert again.returncode == 0, again.stderr
+        assert out.read_bytes() == expected
+        assert not list(scratch.iterdir())

@@ -1,0 +1,128 @@
+"""An audit in parts: equal to the audit of the whole, whatever the parts and their order."""
+
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+import detectors
+from detectors.errors import GroupTooLargeError, ScratchFullError, SourceChangedError
+from detectors.frames import parts
+from detectors.frames.sources import place
+from detectors.report.pipeline import audit_logs
+from tests.detectors.inputs.frames import as_polars
+from tests.detectors.reference.limits import draw_thresholds
+from tests.detectors.reference.logs import as_csv
+from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.promises import sampled
+
+SEEDS = range(200)
+
+
+class _Shuffled:
+    """The parts of a log in another order."""
+
+    def __init__(self, inner: parts.Parts, rng: Random) -> None:
+        self._inner, self._order = inner, list(range(inner.count))
+        rng.shuffle(self._order)
+        self.count, self.in_memory, self.scan = inner.count, inner.in_memory, inner.scan
+
+    def take(self, number: int) -> list[parts.Calls]:
+        return self._inner.take(self._order[number])
+
+
+def _split(monkeypatch: pytest.MonkeyPatch, each: int, *, on_disk: bool) -> None:
+    monkeypatch.setattr(parts, "PART_CALLS", each)
+    monkeypatch.setattr(parts, "ONE_PART_CALLS", each)
+    if on_disk:
+        monkeypatch.setattr(parts, "MEMORY_CALLS", 1)
+        monkeypatch.setattr(parts, "_BATCH_CALLS", max(each // 2, 1))
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS, 25))
+def test_parts_and_their_order_change_no_byte(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = Random(seed)
+    frame = as_polars(draw_log(seed % 100))
+    thresholds = draw_thresholds(rng) if seed % 2 else detectors.Thresholds()
+    whole = detectors.audit(frame, thresholds=thresholds)
+    wanted = rng.choice([1, 2, 3, 5, 8, 16, 64])
+    _split(monkeypatch, -(-frame.height // wanted), on_disk=seed % 3 > 0)
+    log = place(frame, scratch=tmp_path)
+    assert log.calls.count <= wanted
+    shuffled = _Shuffled(log.calls, rng)
+    (report,) = audit_logs([log], shuffled, detectors.PriceBook(), thresholds).reports
+    log.calls.close()
+    assert report.to_json() == whole.to_json()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_calls_behind_a_finding_are_read_again(
+    on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "calls.csv"
+    log.write_bytes(as_csv(draw_log(9)))
+    whole = detectors.audit(log)
+    _split(monkeypatch, 200, on_disk=on_disk)
+    report = detectors.audit(log, scratch=tmp_path / "scratch")
+    assert report.to_json() == whole.to_json()
+    findings = [finding.id for finding in report.findings]
+    assert findings
+    for own, other in zip(
+        report.collect_calls(findings), whole.collect_calls(findings), strict=True
+    ):
+        assert own.equals(other)
+    log.write_bytes(as_csv(draw_log(9)[: len(draw_log(9)) // 2]))
+    with pytest.raises(SourceChangedError, match="changed since the audit"):
+        report.collect_calls(findings)
+
+
+def test_progress_is_reported_by_part_and_can_end_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _split(monkeypatch, 300, on_disk=True)
+    frame, steps = as_polars(draw_log(9)), list[tuple[int, int]]()
+    detectors.audit(frame, scratch=tmp_path, progress=lambda *step: steps.append(step))
+    total = 2 * -(-frame.height // 300)
+    assert steps == [(step, total) for step in range(1, total + 1)]
+
+    def cancel(done: int, of: int) -> None:
+        if done == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        detectors.audit(frame, scratch=tmp_path, progress=cancel)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_group_beyond_the_memory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _split(monkeypatch, 300, on_disk=True)
+    monkeypatch.setattr(parts, "_free_memory", lambda: 1_000)
+    with pytest.raises(GroupTooLargeError) as caught:
+        detectors.audit(as_polars(draw_log(9)), scratch=tmp_path)
+    message = str(caught.value)
+    assert f'Route "{caught.value.route}" has ' in message
+    assert caught.value.model in message
+    assert "give parts of the route tags of their own" in message
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_little_space_is_seen_before_it_is_used_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _split(monkeypatch, 300, on_disk=True)
+    monkeypatch.setattr(parts.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000))
+    with pytest.raises(ScratchFullError, match=r"needs about .* GB for scratch files in") as caught:
+        detectors.audit(as_polars(draw_log(9)), scratch=tmp_path)
+    assert "name another folder as `scratch`" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_gap_of_outliers_is_at_least_a_day() -> None:
+    with pytest.raises(ValueError, match="outlier_gap_days must be at least 1"):
+        detectors.Thresholds(outlier_gap_days=0.5)
