@@ -3,7 +3,7 @@
 They are read, and not computed with: an audit runs on Polars.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,7 +15,7 @@ from detectors.engine import Calls
 from detectors.errors import DetectorError, UnreadableLogError
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatchReader
+    from pyarrow import RecordBatch, RecordBatchReader
 
 ENGINES: Final = ("polars", "duckdb", "pyspark")  # what can read Parquet files
 _PACKAGES: Final = {"pyspark": "'tallystick-server[spark]'"}
@@ -127,20 +127,24 @@ def _from_arrow(source: Any) -> Calls:
 
 def _scan_once(reader: "RecordBatchReader") -> Calls:
     """Scan a stream a part at a time; one that has ended must not be taken for an empty one."""
-    unread = [reader]
+    unread: list[Iterable[RecordBatch]] = [reader]
 
     def read(
         columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
         if not unread:
             raise RuntimeError("a stream can be read only once")
-        for batch in unread.pop():
+        batches, is_empty = unread.pop(), True
+        for batch in batches:
+            is_empty = is_empty and not batch.num_rows
             frame = pl.DataFrame(batch).head(batch.num_rows if most is None else most)
             most = None if most is None else most - frame.height
             frame = frame if columns is None else frame.select(columns)
             yield frame if predicate is None else frame.filter(predicate)
             if most == 0:
                 return
+        if is_empty:
+            unread.append(())
 
     return register_io_source(read, schema=pl.DataFrame(reader.schema.empty_table()).schema)
 
