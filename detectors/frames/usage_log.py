@@ -154,7 +154,7 @@ class UsageLog(ReadRows):
 
 @dataclass(frozen=True, slots=True)
 class CheckedCalls(ReadRows):
-    """The valid calls of a log on an engine, and its invalid rows."""
+    """The valid calls of a log, which are read when they are needed, and its invalid rows."""
 
     calls: Calls
     rows: int

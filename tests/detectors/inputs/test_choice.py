@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +15,7 @@ from detectors.errors import DetectorError, UnreadableLogError
 from detectors.frames.inputs import MissingEngineError, UnknownEngineError
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
+from tests.worker.support.faulty_s3 import running_s3
 
 CALLS = tuple(draw_log(9)[:50])
 
@@ -82,3 +85,22 @@ def test_other_files_are_not_parquet(engine: str, tmp_path: Path) -> None:
 
 def test_an_engine_error_is_one_of_ours() -> None:
     assert issubclass(MissingEngineError, DetectorError)
+
+
+def test_files_in_a_bucket_are_read_as_others_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the settings that Polars takes from the environment."""
+    frame = as_polars(CALLS)
+    expected = detectors.audit(CALLS).to_json()
+    with running_s3() as bucket:
+        for number, part in enumerate(frame.iter_slices(20)):
+            file = BytesIO()
+            part.write_parquet(file)
+            bucket.objects[f"logs/{number}.parquet"] = (file.getvalue(), datetime.now(UTC))
+        for name, value in bucket.environment.items():
+            monkeypatch.setenv(name, value)
+        assert detectors.audit("s3://bucket/logs/*.parquet").to_json() == expected
+        assert detectors.read("s3://bucket/logs/1.parquet").rows == 20
+        for missing in ("s3://bucket/logs/9.parquet", "s3://bucket/none/*.parquet"):
+            with pytest.raises(UnreadableLogError, match="Parquet files at that path"):
+                detectors.audit(missing)
+        assert bucket.requests
