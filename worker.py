@@ -74,7 +74,6 @@ os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:10000,muzzy
 _SAFE_TO_INHERIT: Final = (
     "detectors.prices.book",
     "genai_prices.data",
-    "narwhals.stable.v2",
     "psycopg2",
 )
 # A first audit takes several times as long as the next, so a process makes it before it is needed.

@@ -38,7 +38,7 @@ _SLOW_PATHS: Final = (
     "tests/client/test_servers.py",
     "tests/client/test_styles.py",
     "tests/detectors/corpus/",
-    "tests/detectors/engines/",
+    "tests/detectors/inputs/",
     "tests/detectors/formats/test_archives.py",
     "tests/detectors/formats/test_malformed_files.py",
     "tests/detectors/frames/test_ranges.py",

@@ -47,7 +47,7 @@ _MODULES: Final = (
 )
 # For `imports`: what an audit imports, half of what a job's process takes to be ready. Polars has a
 # thread for files that audits don't write; a fork has one thread again.
-AUDITS: Final = ("detectors.report", "narwhals._polars", "narwhals._polars.dataframe")
+AUDITS: Final = ("detectors.report",)
 # Each web process with payments would take most of a second to import them.
 PROVIDERS: Final = ("service.payments.paddle", "service.payments.stripe")
 _started: Final[list[subprocess.Popen[bytes]]] = []

@@ -3,15 +3,19 @@
 They are read, and not computed with: an audit runs on Polars.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from os import PathLike, fspath
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from detectors.engine import Calls
 from detectors.errors import DetectorError, UnreadableLogError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch, RecordBatchReader
 
 ENGINES: Final = ("polars", "duckdb", "pyspark")  # what can read Parquet files
 _PACKAGES: Final = {"pyspark": "'tallystick-server[spark]'"}
@@ -24,7 +28,7 @@ class UnknownEngineError(DetectorError):
     def of_frame(cls, library: str) -> Self:
         return cls(
             "Audits read frames of Polars, pandas, DuckDB, PySpark and all libraries that speak "
-            f"Arrow, but not of {library}."
+            f"Arrow, but not of {library}. Convert it to one of pandas or Arrow first."
         )
 
     @classmethod
@@ -33,11 +37,16 @@ class UnknownEngineError(DetectorError):
 
 
 class MissingEngineError(DetectorError):
-    """The named engine is not installed."""
+    """A package is not installed that reads these files or frames."""
 
-    def __init__(self, engine: str) -> None:
+    @classmethod
+    def of_name(cls, engine: str) -> Self:
         package = _PACKAGES.get(engine, engine)
-        super().__init__(f"The engine {engine} needs a package: pip install {package}")
+        return cls(f"The engine {engine} needs a package: pip install {package}")
+
+    @classmethod
+    def of_frame(cls, library: str) -> Self:
+        return cls(f"Frames of {library} are read through Arrow: pip install pyarrow")
 
 
 def scan_parquet(source: object, engine: str) -> Calls:
@@ -50,7 +59,7 @@ def scan_parquet(source: object, engine: str) -> Calls:
         scan = {"polars": _scan, "duckdb": _scan_with_duckdb, "pyspark": _scan_with_spark}[engine]
         return scan(fspath(source))
     except ImportError as error:
-        raise MissingEngineError(engine) from error
+        raise MissingEngineError.of_name(engine) from error
 
 
 def _scan(path: str) -> Calls:
@@ -66,7 +75,7 @@ def _scan_with_duckdb(path: str) -> Calls:
     import duckdb
 
     try:
-        return pl.DataFrame(duckdb.connect().read_parquet(path)).lazy()
+        return _from_arrow(duckdb.connect().read_parquet(path))
     except duckdb.Error as error:
         raise UnreadableLogError("There are no readable Parquet files at that path.") from error
 
@@ -77,17 +86,67 @@ def _scan_with_spark(path: str) -> Calls:
 
 
 def find_table(source: object) -> Calls | None:
-    """Return the source as a frame of Polars if it is a table, or None."""
+    """Return the source as a frame of Polars if it is a table, or None.
+
+    A stream, such as a relation of DuckDB or a reader of Arrow, can be read only once.
+    """
     if isinstance(source, pl.DataFrame | pl.LazyFrame):
         return source.lazy()
-    library = type(source).__module__.partition(".")[0]
-    if read := _READERS.get(library):
-        return read(source)
-    if hasattr(source, "__arrow_c_stream__"):
-        return pl.DataFrame(source).lazy()
+    # Other libraries have subclasses of these frames.
+    libraries = [kind.__module__.partition(".")[0] for kind in type(source).__mro__]
+    try:
+        if "pandas" in libraries:
+            return _from_pandas(source)
+        if "pyspark" in libraries:
+            return _from_spark(source)
+        if "pyarrow" in libraries or hasattr(source, "__arrow_c_stream__"):
+            return _from_arrow(source)
+    except ImportError as error:
+        raise MissingEngineError.of_frame(libraries[0].removeprefix("_")) from error
+    except pl.exceptions.DuplicateError as error:
+        raise UnreadableLogError("Each column of a frame needs a different name.") from error
     if hasattr(source, "columns") and not hasattr(source, "read"):
-        raise UnknownEngineError.of_frame(library)
+        raise UnknownEngineError.of_frame(libraries[0])
     return None
+
+
+def _from_arrow(source: Any) -> Calls:
+    import pyarrow
+    from pyarrow.dataset import Dataset
+
+    if isinstance(source, Dataset):
+        return pl.scan_pyarrow_dataset(source)
+    if isinstance(source, pyarrow.Table | pyarrow.RecordBatch):
+        return pl.DataFrame(source).lazy()
+    try:
+        reader = pyarrow.RecordBatchReader.from_stream(source)
+    except (TypeError, pyarrow.ArrowInvalid) as error:
+        raise TypeError("expected a frame, not a column or a value") from error
+    return _scan_once(reader)
+
+
+def _scan_once(reader: "RecordBatchReader") -> Calls:
+    """Scan a stream a part at a time; one that has ended must not be taken for an empty one."""
+    unread: list[Iterable[RecordBatch]] = [reader]
+
+    def read(
+        columns: list[str] | None, predicate: pl.Expr | None, most: int | None, _size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        if not unread:
+            raise RuntimeError("a stream can be read only once")
+        batches, is_empty = unread.pop(), True
+        for batch in batches:
+            is_empty = is_empty and not batch.num_rows
+            frame = pl.DataFrame(batch).head(batch.num_rows if most is None else most)
+            most = None if most is None else most - frame.height
+            frame = frame if columns is None else frame.select(columns)
+            yield frame if predicate is None else frame.filter(predicate)
+            if most == 0:
+                return
+        if is_empty:
+            unread.append(())
+
+    return register_io_source(read, schema=pl.DataFrame(reader.schema.empty_table()).schema)
 
 
 def _from_pandas(frame: Any) -> Calls:
@@ -95,43 +154,24 @@ def _from_pandas(frame: Any) -> Calls:
     pandas = import_module("pandas")
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError("expected a frame, not another object of pandas")
-    columns = {name: frame[name] for name in frame.columns}
-    typed = {
-        name: column.convert_dtypes() if column.dtype == object else column
-        for name, column in columns.items()
-    }
-    return pl.DataFrame([_read_series(name, column) for name, column in typed.items()]).lazy()
+    import_module("pyarrow")  # without it, Polars reads some columns and fails at others
+    columns = ((str(name), column) for name, column in frame.items())
+    return pl.DataFrame([_read_series(name, column) for name, column in columns]).lazy()
 
 
 def _read_series(name: str, column: Any) -> pl.Series:
-    if column.dtype != object:
-        return pl.from_pandas(column, include_index=False).alias(name)
-    values = column.tolist()
-    if all(isinstance(value, list | tuple) or hasattr(value, "tolist") for value in values):
-        return pl.Series(name, [list(value) for value in values], strict=False)
-    if any(isinstance(value, bytes) for value in values):
-        return pl.Series(name, [each if isinstance(each, bytes) else None for each in values])
-    return pl.Series(name, values, pl.Object)
-
-
-def _from_duckdb(relation: Any) -> Calls:
-    return pl.DataFrame(relation).lazy()
-
-
-def _from_arrow(table: Any) -> Calls:
-    if hasattr(table, "scanner"):  # a dataset, which is read a part at a time
-        return pl.scan_pyarrow_dataset(table)
-    return pl.DataFrame(table).lazy()
+    typed = column.convert_dtypes() if column.dtype == object else column
+    if typed.dtype != object:
+        return pl.from_pandas(typed, include_index=False).alias(name)
+    values = column.where(column.notna(), None).tolist()
+    lists = [list(each) if hasattr(each, "tolist") else each for each in values]
+    try:
+        return pl.Series(name, lists)
+    except (TypeError, pl.exceptions.PolarsError):
+        return pl.Series(name, values, pl.Object)
 
 
 def _from_spark(frame: Any) -> Calls:
+    if not hasattr(frame, "toArrow"):
+        raise TypeError("expected a frame, not another object of PySpark")
     return pl.DataFrame(frame.toArrow()).lazy()
-
-
-_READERS: Final[dict[str, Callable[[Any], Calls]]] = {
-    "pandas": _from_pandas,
-    "duckdb": _from_duckdb,
-    "_duckdb": _from_duckdb,
-    "pyarrow": _from_arrow,
-    "pyspark": _from_spark,
-}

@@ -48,7 +48,6 @@ from detectors.frames.table_problems import (
 )
 from detectors.frames.usage_log import FIRST_INVALID
 
-# No anchors at the end, because engines write them differently.
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
 _NO_PROVIDER: Final = r"^[._-]|[^a-z0-9._-]"
 _NO_HASH: Final = "[^0-9a-fA-F]"
@@ -63,7 +62,6 @@ _MOST: Final = {
 }
 _LEVEL: Final = f"[0-9a-f]{{{LEVEL_DIGITS}}}"
 _LEVELS_TEXT: Final = f"^{_LEVEL}(?: ?{_LEVEL}){{0,{len(LEVELS) - 1}}}$"
-_NO_LEVELS: Final = "[^0-9a-f ]"  # a line break, before which some engines find an end
 _CHOICES: Final = {field.name: field.choices for field in V2_FIELDS if field.choices}
 _CATEGORIES: Final = pl.selectors.by_dtype(pl.Categorical)
 # These exist in checked calls only if some call has a value.
@@ -226,7 +224,7 @@ def _label(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
         is_fine = (length > 0) & (length <= _PROVIDER_LENGTH) & ~text.str.contains(_NO_PROVIDER)
         return text, is_fine
     if name == HASHES:
-        is_fine = text.str.contains(_LEVELS_TEXT) & ~text.str.contains(_NO_LEVELS) | (length == 0)
+        is_fine = text.str.contains(_LEVELS_TEXT) | (length == 0)
         return text.str.replace_all(" ", "", literal=True), is_fine
     if name in _CHOICES:
         return text, text.is_in(("", *_CHOICES[name]))

@@ -1,4 +1,4 @@
-"""The problems of each row of a caller's dataframe, as numbers that are computed on its engine.
+"""The problems of each row of a caller's dataframe, as numbers.
 
 A number has a digit in base 3 for each column: 1 for a bad value; 2 for a missing one or, in an
 optional column, for a part that exceeds its total. Values that contradict others have digits of

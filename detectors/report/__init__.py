@@ -33,9 +33,9 @@ def audit(
     Parameters
     ----------
     source : path, binary file, iterable of records or dicts, frame, or UsageLog
-        A frame of Polars, pandas, DuckDB or PySpark has one row per call and the columns of
-        `UsageRecord`; it is audited on its own engine, and only small results are fetched. A path,
-        or a pattern like ``logs/*.parquet``, may name Parquet files.
+        A frame of Polars, pandas, DuckDB or PySpark, or a table, reader or dataset of Arrow, has
+        one row per call and the columns of `UsageRecord`. It is read, and audited with Polars. A
+        path, or a pattern like ``s3://logs/*.parquet``, may name Parquet files.
     mapping : dict or ColumnMapping, optional
         The columns of a CSV with other names, as for `read`.
     prices : PriceBook, optional
@@ -43,7 +43,7 @@ def audit(
     thresholds : Thresholds, optional
         The numbers in the detectors' definitions.
     engine : {"polars", "duckdb", "pyspark"}, optional
-        The engine for Parquet files; Polars by default.
+        What reads Parquet files; Polars by default.
     keep_calls : bool, default True
         Keep the priced calls in memory with the report, for `Report.calls`. Of a source that is
         audited in several parts, `Report.calls` reads a part again instead.
@@ -64,7 +64,7 @@ def audit(
     TooFewValidRowsError
         Less than half of the rows are valid.
     UnknownEngineError, MissingEngineError
-        Audits do not support that engine, or it is not installed.
+        Audits can't read frames of that library or with that engine, or a package is missing.
     UnreadableLogError, ContractError
         As for `read`.
 

@@ -19,7 +19,7 @@ INFORMATIONAL: Final = "INFORMATIONAL"
 # What `flag` adds to each call beside its savings; 0 where a detector has no use for it.
 BASIS: Final = ("norm_tokens", "prefix_tokens", "pause_seconds", "basis")
 
-# Engines differ in the last bit of a quantile and of a sum.
+# The last bit of a quantile and of a sum depends on the order of rows.
 QUANTILE_MARGIN: Final = 1e-6
 MARGIN: Final = 1e-9
 

@@ -98,7 +98,7 @@ def test_the_console_command_starts_without_the_service_or_a_dataframe_library()
         "import sys, detectors.cli as cli\n"
         "cli.main(['audit', '/no/such/file'], standalone_mode=False)"
     )
-    names = "{'flask', 'sqlalchemy', 'redis', 'rq', 'service', 'polars', 'narwhals', 'rich'}"
+    names = "{'flask', 'sqlalchemy', 'redis', 'rq', 'service', 'polars', 'rich'}"
     check = (
         f"import atexit, sys; atexit.register(lambda: print(sorted({names} & set(sys.modules))))\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DATAFRAMES = {"polars", "narwhals", "pandas", "duckdb", "pyspark", "pyarrow", "numpy"}
+DATAFRAMES = {"polars", "pandas", "duckdb", "pyspark", "pyarrow", "numpy"}
 BORDER = {
     "detectors",
     "detectors.contract",

@@ -114,9 +114,22 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
         return _read_in_parts(files, window, tuple(optional))
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(partial(_read, optional=optional, until=window.until), files))
+    return _window_of(read, window)
+
+
+def window_of_frame(frame: pl.DataFrame, window: CallWindow) -> Window:
+    """Return the calls of the window from the calls of all files, in any order."""
+    optional = [name for name in OPTIONAL_CALLS if name in frame.columns and name not in UNUSED]
+    types = pl.Schema({**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}})
+    calls = frame.lazy().select(types.names()).cast(types)
+    return _window_of([_part_of(calls, None, window.until)], window)
+
+
+def _window_of(read: list[_Part], window: CallWindow) -> Window:
+    """Return the calls of the window from the parts in the list, which is emptied."""
     future_calls = window.future_calls + sum(part.future_calls for part in read)
     found = [part for part in read if not part.frame.is_empty()]
-    del read
+    read.clear()
     if not found:
         calls = InMemory(checked_calls(CALLS.to_frame()))
         return Window(of_account(calls, window.duplicates, future_calls), None)
@@ -163,11 +176,18 @@ def of_account(
 
 
 def _read(file: Path, optional: Sequence[str], until: datetime) -> _Part:
-    """Read a file that may lack optional columns, with categories instead of repeated texts."""
+    """Read a file that may lack optional columns."""
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
     scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
-    filled = [pl.col(name).fill_null(empty_value(name)) for name in optional if name != REPORTED]
-    frame, counts = scanned.with_columns(filled).collect(), FileCounts.read(file)
+    return _part_of(scanned, FileCounts.read(file), until)
+
+
+def _part_of(calls: Calls, counts: FileCounts | None, until: datetime) -> _Part:
+    """Return the calls until now, with categories instead of repeated texts."""
+    schema = calls.collect_schema()
+    optional = [name for name in schema if name in OPTIONAL_CALLS and name != REPORTED]
+    filled = [pl.col(name).fill_null(empty_value(name)) for name in optional]
+    frame = calls.with_columns(filled).collect()
     texts = [name for name in schema if name != "request_id" and schema[name] == pl.String]
     future_calls = int((frame["ts"] > until).sum())
     if future_calls:

@@ -74,8 +74,7 @@ def mark_pairs(calls: Calls, hashes: Sequence[str]) -> Calls:
         .with_columns(
             *[each.fill_null(0).alias(name) for name, each in zip(names, after, strict=True)]
         )
-        # Spark takes the greatest of two columns at least, and a log may have a single hash.
-        .with_columns(pl.max_horizontal(pl.lit(0), *names).alias("is_pair"))
+        .with_columns(pl.max_horizontal(names).alias("is_pair"))
         .drop(*names)
     )
 

@@ -15,9 +15,9 @@ from detectors.contract import UsageRecord
 from detectors.formats import read_chunks
 from detectors.frames import from_chunks, read_log
 from detectors.report.account.call_files import IMPORT, merge_files, read_calls
-from tests.detectors.engine.frames import (
-    DUCKDB_UNDER_STRESS,
-    ENGINES,
+from tests.detectors.inputs.frames import (
+    INPUTS,
+    LOCAL_INPUTS,
     SPARK_UNDER_STRESS,
     as_polars,
 )
@@ -77,9 +77,9 @@ def test_both_forms_of_a_tag_are_one_route(make: Callable[[], object]) -> None:
     _check(detectors.audit(make()))
 
 
-@pytest.mark.parametrize("engine", [*DUCKDB_UNDER_STRESS, SPARK_UNDER_STRESS[-1]])
-def test_both_forms_of_a_tag_are_one_route_in_a_callers_frame(engine: str) -> None:
-    _check(detectors.audit(ENGINES[engine](as_polars(RECORDS))))
+@pytest.mark.parametrize("library", [*LOCAL_INPUTS, SPARK_UNDER_STRESS[-1]])
+def test_both_forms_of_a_tag_are_one_route_in_a_callers_frame(library: str) -> None:
+    _check(detectors.audit(INPUTS[library](as_polars(RECORDS))))
 
 
 def _check(report: detectors.Report) -> None:

@@ -1,4 +1,4 @@
-"""Callers' own dataframes of every engine, checked like any other source."""
+"""Callers' own dataframes of every library, checked like any other source."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -9,9 +9,9 @@ import duckdb
 import polars as pl
 import pytest
 
-from detectors.engine import categories, polars
+from detectors.engine import categories
 from detectors.errors import ContractError, UnreadableLogError
-from detectors.frames import CALLS, read
+from detectors.frames import CALLS, read, tables
 from tests.lazily import pd
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,7 +36,7 @@ def on_duckdb(frame: pl.DataFrame) -> Any:
     return duckdb.from_arrow(frame.to_arrow())
 
 
-ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
+INPUTS: dict[str, Callable[[pl.DataFrame], Any]] = {
     "polars": lambda frame: frame,
     "polars lazy": lambda frame: frame.lazy(),
     "pandas": lambda frame: pd.DataFrame(frame.to_dicts()),
@@ -46,9 +46,9 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_frame_of_any_engine_is_the_same_log(engine: str) -> None:
-    log = read(ENGINES[engine](FRAME))
+@pytest.mark.parametrize("library", INPUTS)
+def test_a_frame_of_any_library_is_the_same_log(library: str) -> None:
+    log = read(INPUTS[library](FRAME))
     assert log.frame.equals(read(ROWS).frame)
     assert log.frame.schema == CALLS
     assert (log.rows, log.invalid.count) == (10, 0)
@@ -64,8 +64,8 @@ def test_a_frame_in_parts_with_categories_is_the_same_log(
     bad[9]["provider"] = "OpenAI"  # is written in lower case
     frame = pl.DataFrame(bad)
     alone = read(frame)
-    monkeypatch.setattr(polars, "_PART_ROWS", rows)
-    monkeypatch.setattr(polars, "_SMALL", 0)
+    monkeypatch.setattr(tables, "_PART_ROWS", rows)
+    monkeypatch.setattr(tables, "_MANY_ROWS", 0)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", 2)
     parts = read(frame)
     assert parts.frame.equals(alone.frame)
@@ -74,20 +74,20 @@ def test_a_frame_in_parts_with_categories_is_the_same_log(
     assert alone.invalid.count == len(wrong)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_frame_may_say_at_which_tier_a_call_was_billed(engine: str) -> None:
+@pytest.mark.parametrize("library", INPUTS)
+def test_a_frame_may_say_at_which_tier_a_call_was_billed(library: str) -> None:
     named = ["batch", "flex", "priority", "fast", "", None, "default", "scale", "auto", "Batch"]
     frame = FRAME.with_columns(pl.Series("service_tier", named))
-    kept = read(ENGINES[engine](frame)).frame
+    kept = read(INPUTS[library](frame)).frame
     assert kept["service_tier"].to_list() == ["batch", "flex", "priority", "fast", *[""] * 6]
-    assert read(ENGINES[engine](kept)).frame.equals(kept)
+    assert read(INPUTS[library](kept)).frame.equals(kept)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_unknown_columns_break_the_contract(engine: str) -> None:
+@pytest.mark.parametrize("library", INPUTS)
+def test_unknown_columns_break_the_contract(library: str) -> None:
     frame = FRAME.with_columns(content=pl.lit("CANARY")).rename({"tag": "CANARY the customer"})
     with pytest.raises(ContractError) as caught:
-        read(ENGINES[engine](frame))
+        read(INPUTS[library](frame))
     message = str(caught.value)
     assert message.startswith("Contains fields we never accept (column 8, content) in the frame")
 

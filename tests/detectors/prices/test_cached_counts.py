@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
@@ -13,7 +12,7 @@ import detectors
 from detectors.contract import UsageRecord
 from detectors.prices.book import PriceBook
 from detectors.prices.table import price_calls
-from tests.detectors.engine.frames import DUCKDB_UNDER_STRESS, ENGINES, as_polars
+from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS, as_polars
 from tests.detectors.prices.labels import labelled
 
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -56,8 +55,8 @@ def _calls(every: int) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("every", [100, pytest.param(1, marks=pytest.mark.stress)])
 def test_any_cached_counts_cost_what_the_definition_says(every: int) -> None:
-    frame = nw.from_native(pl.LazyFrame(list(_calls(every))))
-    priced = price_calls(frame, PriceBook()).collect("polars").rows(named=True)
+    frame = pl.LazyFrame(list(_calls(every)))
+    priced = price_calls(frame, PriceBook()).collect().rows(named=True)
     assert len(priced) > 10 * len(_COUNTS) ** 3
     names = ("provider", "model", "prompt_tokens", "cached_tokens", "cache_write_tokens")
     for call in priced:
@@ -65,9 +64,9 @@ def test_any_cached_counts_cost_what_the_definition_says(every: int) -> None:
         assert call["cost_usd"] == pytest.approx(expected, rel=1e-9, abs=1e-18), call
 
 
-@pytest.mark.parametrize("engine", DUCKDB_UNDER_STRESS)
+@pytest.mark.parametrize("library", LOCAL_INPUTS)
 def test_writes_beyond_the_prompt_cost_the_input_rate_without_one_of_their_own(
-    engine: str,
+    library: str,
 ) -> None:
     # Reads at $0.25 and $0.125, input at $2.50 and $1.25 per million tokens.
     records = [
@@ -82,5 +81,5 @@ def test_writes_beyond_the_prompt_cost_the_input_rate_without_one_of_their_own(
         )
         for provider, model in _WITHOUT_WRITES
     ]
-    report = detectors.audit(ENGINES[engine](as_polars(records)))
+    report = detectors.audit(INPUTS[library](as_polars(records)))
     assert [float(each.spend_usd) for each in report.spend_by_model] == [0.02625, 0.013125]

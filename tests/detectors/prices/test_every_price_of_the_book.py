@@ -6,7 +6,6 @@ from math import isclose
 from typing import Any
 
 import genai_prices
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from genai_prices.data_snapshot import get_snapshot
@@ -116,8 +115,8 @@ def _cached(call: dict[str, Any]) -> int:
 
 
 def _price(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    frame = nw.from_native(pl.LazyFrame(calls))
-    return price_calls(frame, PriceBook()).collect("polars").rows(named=True)
+    frame = pl.LazyFrame(calls)
+    return price_calls(frame, PriceBook()).collect().rows(named=True)
 
 
 @pytest.fixture(scope="module")

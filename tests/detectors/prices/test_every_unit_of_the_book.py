@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import genai_prices
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from genai_prices.data_snapshot import get_snapshot
@@ -135,8 +134,8 @@ def _book_says(call: dict[str, Any]) -> float | None:
 
 
 def _price(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    frame = nw.from_native(pl.LazyFrame(calls))
-    return price_calls(frame, PriceBook()).collect("polars").rows(named=True)
+    frame = pl.LazyFrame(calls)
+    return price_calls(frame, PriceBook()).collect().rows(named=True)
 
 
 def _compare(calls: list[dict[str, Any]]) -> set[str]:

@@ -4,7 +4,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
@@ -34,7 +33,7 @@ def _calls(*calls: dict[str, Any]) -> pl.LazyFrame:
 
 def _costs(book: PriceBook, *calls: dict[str, Any]) -> list[float]:
     """What each of the calls costs."""
-    priced = price_calls(nw.from_native(_calls(*calls)), book).collect("polars").to_native()
+    priced = price_calls(_calls(*calls), book).collect()
     costs: list[float] = priced.sort("place")["cost_usd"].to_list()
     return costs
 
@@ -132,8 +131,8 @@ def test_a_cached_token_without_a_rate_costs_the_negotiated_input_rate() -> None
 
 def test_the_target_is_compared_at_its_negotiated_rates() -> None:
     agreed = {("openai", "gpt-5.4-mini"): {"input_mtok": 0.5, "output_mtok": 3}}
-    calls = price_calls(nw.from_native(_calls({})), PriceBook(overrides=agreed))
-    [saving] = calls.collect("polars").to_native()["target_saving_usd"]
+    calls = price_calls(_calls({}), PriceBook(overrides=agreed))
+    [saving] = calls.collect()["target_saving_usd"]
     assert saving == pytest.approx(0.25 * 2 + 0.1 * 12, rel=1e-12)
 
 

@@ -5,7 +5,6 @@ from decimal import Decimal
 from importlib.metadata import version
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from genai_prices.data_snapshot import DataSnapshot
@@ -36,8 +35,8 @@ def _price(book: PriceBook | None = None, **call: Any) -> dict[str, Any] | None:
         "cache_write_tokens": 0,
         "completion_tokens": 100,
     }
-    calls = nw.from_native(pl.LazyFrame([defaults | call]))
-    rows = price_calls(calls, book or PriceBook()).collect("polars").rows(named=True)
+    calls = pl.LazyFrame([defaults | call])
+    rows = price_calls(calls, book or PriceBook()).collect().rows(named=True)
     return rows[0] if rows else None
 
 

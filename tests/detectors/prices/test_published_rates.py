@@ -3,7 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
@@ -25,7 +24,7 @@ def _cost(provider: str, model: str, day: str, **counted: Any) -> float:
         **dict.fromkeys(_COUNTS, 0),
         **counted,
     }
-    rows = price_calls(nw.from_native(pl.LazyFrame([call])), PriceBook()).collect("polars")
+    rows = price_calls(pl.LazyFrame([call]), PriceBook()).collect()
     [cost] = rows["cost_usd"].to_list()
     return float(cost)
 

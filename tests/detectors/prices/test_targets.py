@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from genai_prices.data_snapshot import get_snapshot
@@ -37,8 +36,8 @@ def _price(provider: str, model: str, **counts: int) -> dict[str, Any]:
         "cache_write_tokens": 0,
         "completion_tokens": 100,
     }
-    frame = nw.from_native(pl.LazyFrame([call | counts]))
-    [row] = price_calls(frame, PriceBook()).collect("polars").rows(named=True)
+    frame = pl.LazyFrame([call | counts])
+    [row] = price_calls(frame, PriceBook()).collect().rows(named=True)
     return dict(row)
 
 

@@ -1,18 +1,15 @@
 """Logs that are audited together: each report is the one that the log has alone."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import pytest
 
 import detectors
-from detectors.engine import plans
 from detectors.errors import TooFewValidRowsError
 from detectors.frames import UsageLog
 from detectors.frames.sources import from_records
-from detectors.report.compose import EVERY_CLAIM
 
 MODELS = (
     ("openai", "gpt-4o"),
@@ -112,20 +109,3 @@ def test_a_log_with_few_valid_rows_ends_the_audit() -> None:
 def test_few_logs_need_no_company(count: int) -> None:
     logs = _logs()[:count]
     assert detectors.audit_many(logs) == [detectors.audit(log) for log in logs]
-
-
-def test_the_first_audit_of_a_process_composes_only_what_its_log_claims() -> None:
-    """Plans belong to a thread; from the second audit on, one for all claims is reused."""
-    log = _logs()[6]
-
-    def audit() -> tuple[bytes, set[frozenset[tuple[int, str]]]]:
-        report = detectors.audit(log)
-        names = [name for name, _ in plans._plans.known if isinstance(name, tuple)]
-        return report.to_json(), {name[2] for name in names if name[0] == "savings"}
-
-    with ThreadPoolExecutor(1) as thread:
-        (first, claimed), (second, both) = (thread.submit(audit).result() for _ in range(2))
-    assert first == second
-    assert len(claimed) == 1
-    assert both == {*claimed, EVERY_CLAIM}
-    assert next(iter(claimed)) < EVERY_CLAIM

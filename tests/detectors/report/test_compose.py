@@ -4,7 +4,6 @@ from collections.abc import Sequence, Set
 from decimal import Decimal
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
@@ -52,7 +51,7 @@ def compose(*rows: tuple[int, Row], spent: int = 100, factor: int = 1) -> Saving
     flagged: list[Calls] = []
     for index in range(len(DETECTORS)):
         own = [each for detector, each in rows if detector == index]
-        flagged.append(nw.from_native(pl.DataFrame(own, SCHEMA).lazy()))
+        flagged.append(pl.DataFrame(own, SCHEMA).lazy())
     claimed = {(index, DETECTORS[index].kinds[each["kind"]].confidence) for index, each in rows}
     # Claims of no call make no difference, nor does which detector's calls are not grouped.
     largest = [None, *({index for index, _ in rows} if _are_once(rows) else ())]
@@ -71,7 +70,7 @@ def _are_once(rows: Sequence[tuple[int, Row]]) -> bool:
 
 
 def sum_up(calls: Calls, claims: Set[tuple[int, str]], spent: int, factor: int) -> Savings:
-    combined: pl.DataFrame = calls.collect("polars").to_native()
+    combined = calls.collect()
     summed = dict.fromkeys(COMBINED, Decimal(0))
     for name, column in find_columns(claims).items():
         summed[name] = Decimal(str(round(combined[column].sum(), 9)))

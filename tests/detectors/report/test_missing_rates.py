@@ -13,7 +13,7 @@ from detectors.cli.terminal import print_report
 from detectors.frames.sources import from_records
 from detectors.html import page
 from detectors.wording.quality import warnings
-from tests.detectors.engine.frames import ENGINES, LOCAL_ENGINES
+from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS
 from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 6, 10, tzinfo=UTC)
@@ -140,8 +140,8 @@ def test_each_log_has_its_own() -> None:
     assert [text[:20] for text in said(third)] == ["4 calls in region eu"]
 
 
-@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, 3))
-def test_every_engine_counts_them(engine: str) -> None:
+@pytest.mark.parametrize("library", sampled(LOCAL_INPUTS, 3))
+def test_they_are_counted_in_frames_of_every_library(library: str) -> None:
     import polars as pl
 
     rows = [
@@ -151,4 +151,4 @@ def test_every_engine_counts_them(engine: str) -> None:
     ]
     expected = said(detectors.audit(rows))
     assert len(expected) == 4
-    assert said(detectors.audit(ENGINES[engine](pl.DataFrame(rows)))) == expected
+    assert said(detectors.audit(INPUTS[library](pl.DataFrame(rows)))) == expected

@@ -25,9 +25,9 @@ from detectors.report.account.file_counts import FileCounts
 from detectors.report.counting import records
 from detectors.wording.findings_csv import print_findings
 from detectors.wording.tail import PLAN_HEADING, plan_tables
-from tests.detectors.engine.frames import (
-    DUCKDB_UNDER_STRESS,
-    ENGINES,
+from tests.detectors.inputs.frames import (
+    INPUTS,
+    LOCAL_INPUTS,
     SPARK_UNDER_STRESS,
     as_polars,
 )
@@ -208,9 +208,9 @@ def test_logs_that_are_audited_together_keep_their_own_plan_usage(
     assert third.to_json() == detectors.audit(WASTE).to_json()
 
 
-@pytest.mark.parametrize("name", [*DUCKDB_UNDER_STRESS, SPARK_UNDER_STRESS[-1]])
-def test_every_engine_keeps_plans_apart(name: str, both: Report) -> None:
-    assert detectors.audit(ENGINES[name](as_polars(BOTH))).to_json() == both.to_json()
+@pytest.mark.parametrize("name", [*LOCAL_INPUTS, SPARK_UNDER_STRESS[-1]])
+def test_frames_of_every_library_keep_plans_apart(name: str, both: Report) -> None:
+    assert detectors.audit(INPUTS[name](as_polars(BOTH))).to_json() == both.to_json()
 
 
 def _store(records: Sequence[UsageRecord], file: Path) -> Path:

@@ -12,7 +12,7 @@ import detectors
 from detectors.cli.terminal import print_report
 from detectors.html import page
 from detectors.wording.quality import measures, warnings
-from tests.detectors.engine.frames import ENGINES, LOCAL_ENGINES
+from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS
 from tests.worker.support.promises import sampled
 
 FIRST = datetime(2026, 11, 2, tzinfo=UTC)
@@ -86,10 +86,10 @@ def test_dollars_are_the_same_with_and_without_a_reported_cost() -> None:
     assert reports[0] == reports[1]
 
 
-@pytest.mark.parametrize("engine", sampled(LOCAL_ENGINES, 2))
-def test_every_engine_compares_them(engine: str) -> None:
+@pytest.mark.parametrize("library", sampled(LOCAL_INPUTS, 2))
+def test_they_are_compared_in_frames_of_every_library(library: str) -> None:
     import polars as pl
 
     rows = calls(**COSTS | {"google/gemini-2.5-flash": 0.5})
-    report = detectors.audit(ENGINES[engine](pl.DataFrame(rows)))
+    report = detectors.audit(INPUTS[library](pl.DataFrame(rows)))
     assert said(report) == said(detectors.audit(rows))

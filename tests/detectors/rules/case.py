@@ -2,22 +2,23 @@
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import polars as pl
 
 from detectors import Thresholds
-from detectors.engine import Calls, engine_of
+from detectors.engine import Calls, attach
 from detectors.prices.book import PriceBook
-from detectors.prices.calls import arrange, number_groups, price_labelled, read_labels
+from detectors.prices.calls import number_groups, price_labelled, read_labels
+from detectors.prices.table import Cells
 from detectors.rules import DETECTORS
-from detectors.rules.detector import CONDITIONAL, INFORMATIONAL, VERIFIED, Detector, Kind
+from detectors.rules.detector import CONDITIONAL, INFORMATIONAL, VERIFIED, Detector, Facts, Kind
+from detectors.rules.norms import count_lengths, find_norms, list_routes
 
 FOLDER = Path(__file__).parent / "cases"
 # All cases play from this moment on, at the prices of that day.
@@ -44,8 +45,6 @@ _OPTIONAL = {
     "session_id": "",
     "latency_ms": None,
 }
-
-Place = Callable[[pl.DataFrame], Any]
 
 
 @dataclass(frozen=True)
@@ -136,30 +135,36 @@ def group_cases(cases: Iterable[Case]) -> list[list[Case]]:
     return [*groups.values()]
 
 
-def flag_calls(cases: Sequence[Case], place: Place, book: PriceBook) -> list[dict[Key, Found]]:
+def flag_calls(cases: Sequence[Case], book: PriceBook) -> list[dict[Key, Found]]:
     """Return what the detector of each case finds in it; the cases are the logs of one frame.
 
     Planning the queries takes most of the time, so many cases take little more than one.
     """
     rows = [row | {"log": log} for log, case in enumerate(cases) for row in case.records]
     frame = pl.DataFrame(rows, infer_schema_length=None).cast({"log": pl.Int32})
-    given = nw.from_native(place(frame)).lazy()
-    engine, keys = engine_of(given), ("log",)
+    keys, thresholds = ("log",), Thresholds()
+    given = frame.drop("ts").lazy()
     labelled = read_labels(given, keys)
-    groups = number_groups(labelled, engine, keys)
-    calls = arrange(price_labelled(labelled, groups, book, engine, keys), engine)
-    labels = _polars(groups).select("log", "group", "route_label")
+    groups = number_groups(labelled, keys)
+    priced = price_labelled(labelled, groups, Cells.of(labelled, book), keys)
+    labels = groups.select("log", "group", "route_label")
+    counted = attach(priced.calls, labels.drop("route_label"), "group")
+    lengths, routes = count_lengths(counted).collect(), list_routes(counted, groups, 99).collect()
+    facts = Facts(thresholds, find_norms(lengths, routes, thresholds))
+    calls = priced.arrange([(0, 2**62)] * len(cases)).read()
     found: list[dict[Key, Found]] = [{} for _ in cases]
     for slug in {case.slug: None for case in cases}:
-        for row in _sum_flagged(find_detector(slug), calls, labels):
+        for row in _sum_flagged(find_detector(slug), calls, labels, facts):
             if cases[row["log"]].slug == slug:
                 key, line = _sum_up(row, find_detector(slug).kinds[row["kind"]])
                 found[row["log"]][key] = line
     return found
 
 
-def _sum_flagged(detector: Detector, calls: Calls, labels: pl.DataFrame) -> list[dict[str, Any]]:
-    flagged = _polars(detector.find(calls, Thresholds()))
+def _sum_flagged(
+    detector: Detector, calls: Calls, labels: pl.DataFrame, facts: Facts
+) -> list[dict[str, Any]]:
+    flagged = detector.find(calls, facts).collect()
     dollars = pl.col("saving_usd", "low_usd", "high_usd").sum()
     sums = flagged.group_by("kind", "group").agg(pl.len().alias("calls"), dollars)
     return sums.join(labels.cast({"group": sums["group"].dtype}), on="group").to_dicts()
@@ -177,8 +182,3 @@ def _sum_up(row: dict[str, Any], kind: Kind) -> tuple[Key, Found]:
 
 def find_detector(slug: str) -> Detector:
     return next(detector for detector in DETECTORS if detector.id.partition("_")[2] == slug)
-
-
-def _polars(calls: Calls) -> pl.DataFrame:
-    frame: pl.DataFrame = calls.collect("polars").to_native()
-    return frame

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, update
 
 from detectors.contract import UsageRecord
 from service.models import Audit
-from tests.detectors.engine.frames import NEEDS_JAVA, spark
+from tests.detectors.inputs.frames import NEEDS_JAVA, spark
 from tests.worker.calls.test_account_audits import audit_account, records, report_of
 from tests.worker.support.stored import load
 from worker import run_audit

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from detectors.contract import UsageRecord
 from service.models.calls.account_audits import queue_account_audit
-from tests.detectors.engine.frames import NEEDS_JAVA
+from tests.detectors.inputs.frames import NEEDS_JAVA
 from tests.service.support.live import free_port
 from tests.worker.calls.test_account_audits import audit_account, records, report_of
 from tests.worker.support.stored import load

@@ -9,7 +9,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
@@ -61,8 +60,8 @@ def spend(records: list[UsageRecord]) -> float:
         | {field: getattr(record, field, None) or 0 for field in COUNTS}
         for record in records
     ]
-    priced = price_calls(nw.from_native(pl.LazyFrame(rows)), PriceBook())
-    return float(priced.collect("polars")["cost_usd"].sum())
+    priced = price_calls(pl.LazyFrame(rows), PriceBook())
+    return float(priced.collect()["cost_usd"].sum())
 
 
 @pytest.mark.parametrize("name", adapters())

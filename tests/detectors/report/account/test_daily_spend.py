@@ -9,8 +9,7 @@ import pytest
 import detectors
 from detectors.prices.agreed.price_file import PriceTerms
 from detectors.prices.book import PriceBook
-from detectors.report.account import daily_spend, sum_spend
-from detectors.report.counting.records import FEW_CALLS
+from detectors.report.account import sum_spend
 from service.cli.sample.log import SAMPLE
 
 CALL: dict[str, Any] = {
@@ -82,11 +81,7 @@ def test_a_discount_lowers_the_cost_and_not_the_list_price(book: PriceBook) -> N
     assert line.day == date(2026, 10, 5)
 
 
-@pytest.mark.parametrize("few", [FEW_CALLS, 0])
-def test_several_frames_are_summed_apart(
-    book: PriceBook, few: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(daily_spend, "FEW_CALLS", few)
+def test_several_frames_are_summed_apart(book: PriceBook) -> None:
     one, two = detectors.read([CALL]).frame, detectors.read([CALL, CALL | {"tag": "b"}]).frame
     empty = one.clear()
     apart = [sum_spend([frame], book)[0] for frame in (one, empty, two)]

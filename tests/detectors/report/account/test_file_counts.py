@@ -12,7 +12,7 @@ from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.account import call_files, windows
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
-from tests.detectors.engine.frames import as_polars
+from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 
 TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())

@@ -6,14 +6,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import detectors
 from detectors.contract import CallWindow
-from detectors.engine import scanned_on_spark
 from detectors.report.account import merge_files, write_calls
-from detectors.report.account.spark_windows import IncompleteFilesError, read_table
-from detectors.report.account.windows import read_window
-from tests.detectors.engine.frames import NEEDS_JAVA, spark
+from detectors.report.account.imports import Terms
+from detectors.report.account.spark_windows import IncompleteFilesError, SparkWindows
+from detectors.report.account.windows import audit_window
+from tests.detectors.inputs.frames import NEEDS_JAVA, spark
 from tests.detectors.report.account.test_call_files import at, frame
 
+TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
 # Its newest calls, a day and an hour later than this, are in the future.
 WINDOW = CallWindow(
     days=7, now=datetime(2026, 10, 11, 12, tzinfo=UTC), duplicates=1, future_calls=2
@@ -38,17 +40,15 @@ def files(tmp_path: Path) -> list[Path]:
 
 
 @NEEDS_JAVA
-def test_spark_reads_the_same_window_as_polars(files: list[Path]) -> None:
+def test_an_audit_on_spark_is_the_one_in_memory(files: list[Path]) -> None:
     spark()
     calls = sum(pl.scan_parquet(file).select(pl.len()).collect().item() for file in files)
-    expected = read_window(files, WINDOW).calls
-    with scanned_on_spark([file.as_uri() for file in files], "", "local[1]") as table:
-        found = read_table(table, WINDOW, calls)
-        assert (found.rows, found.invalid) == (expected.rows, expected.invalid)
-        assert found.future_calls == expected.future_calls == 4
-        frames = [each.calls.collect("polars").to_native() for each in (found, expected)]
-        assert frames[0].height == expected.rows - 1 < calls
-        assert frames[0].sort(pl.all()).equals(frames[1].select(frames[0].columns).sort(pl.all()))
-        assert set(frames[0].columns) == set(frames[1].columns)
-        with pytest.raises(IncompleteFilesError):
-            read_table(table, WINDOW, calls + 1)
+    expected = audit_window(files, WINDOW, TERMS)
+    windows, urls = SparkWindows(TERMS, master="local[1]"), [file.as_uri() for file in files]
+    found = windows.audit(urls, WINDOW, calls=calls)
+    assert found.report.to_json() == expected.report.to_json()
+    assert (found.finding_days, found.traffic) == (expected.finding_days, expected.traffic)
+    assert expected.report.data_quality is not None
+    assert expected.report.data_quality.future_calls == 4
+    with pytest.raises(IncompleteFilesError):
+        windows.audit(urls, WINDOW, calls=calls + 1)

@@ -1,8 +1,9 @@
-"""Calls by hour of day and by latency, on every engine."""
+"""Calls by hour of day and by latency, in frames of every library."""
 
 from datetime import UTC, datetime
 from typing import Any
 
+import polars as pl
 import pytest
 
 from detectors.contract import (
@@ -16,8 +17,8 @@ from detectors.contract import (
     percentile_ms,
 )
 from detectors.frames.sources import place
-from detectors.report.account.traffic import sum_traffic
-from tests.detectors.engine.frames import ENGINES, SPARK_UNDER_STRESS, as_polars
+from detectors.report.account.traffic import count_slots, window_of
+from tests.detectors.inputs.frames import INPUTS, SPARK_UNDER_STRESS, as_polars
 
 NOON = datetime(2026, 10, 5, 12, tzinfo=UTC)
 
@@ -27,19 +28,22 @@ def _call(tag: str = "chat", hour: int = 12, **more: Any) -> UsageRecordV2:
     return UsageRecordV2(**{"ts": NOON.replace(hour=hour), "tag": tag, **fields, **more})
 
 
-def _sum(calls: list[UsageRecordV2], engine: str = "polars", **more: int) -> TrafficWindow | None:
-    checked, its_engine = place(ENGINES[engine](as_polars(calls)))
-    try:
-        return sum_traffic(checked.calls, its_engine, **more)
-    finally:
-        its_engine.close()
+def _sum(
+    records: list[UsageRecordV2], library: str = "polars", **more: int
+) -> TrafficWindow | None:
+    calls = place(INPUTS[library](as_polars(records))).calls
+    slots = count_slots(calls)
+    if slots.is_empty():
+        return None
+    ends = calls.select(first=pl.col("at_us").min(), last=pl.col("at_us").max()).collect().row(0)
+    return window_of(slots, *ends, **more)
 
 
-@pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
-def test_every_engine_counts_the_same(engine: str) -> None:
+@pytest.mark.parametrize("library", SPARK_UNDER_STRESS)
+def test_calls_of_every_library_are_counted_alike(library: str) -> None:
     calls = [_call(hour=9, latency_ms=each) for each in (0.0, 0.4, 1.0, 100.0, 101.0, 9_000.0, 1e9)]
     calls += [_call(hour=23), _call(tag="", endpoint="/v1/chat", model="unheard-of", hour=0)]
-    window = _sum(calls, engine)
+    window = _sum(calls, library)
     assert window is not None
     chat, other = window.traffic
     assert (chat.route, chat.provider, chat.model, chat.calls) == ("chat", "openai", "gpt-4o", 8)

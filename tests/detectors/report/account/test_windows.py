@@ -4,7 +4,6 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 from msgspec.structs import replace
@@ -13,14 +12,12 @@ import detectors
 from detectors.contract import AuditedWindow, CallWindow, Report
 from detectors.engine import categories
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
+from detectors.prices import calls as priced
 from detectors.prices.model_data import flat_rate_labels
-from detectors.report import evidence
 from detectors.report.account import windows
 from detectors.report.account.imports import Terms
-from detectors.report.account.spark_windows import read_table
-from detectors.report.counting import records
 from detectors.report.counting.projection import EPOCH, iso_time
-from tests.detectors.engine.frames import as_polars
+from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_log
 
 SEEDS = (106, 39)
@@ -79,9 +76,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.mark.parametrize(
     ("few", "most"),
     [
-        pytest.param(records.FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
+        pytest.param(priced.FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
         pytest.param(0, 0, id="many, texts"),
-        pytest.param(records.FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
+        pytest.param(priced.FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
         pytest.param(
             0, categories.MOST_CATEGORIES, id="many, categories", marks=pytest.mark.stress
         ),
@@ -90,9 +87,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "FEW_CALLS", few)
-    monkeypatch.setattr(evidence, "_PART_CALLS", 100)
-    monkeypatch.setattr(evidence, "_MOST_PARTS", 1_000)
+    monkeypatch.setattr(priced, "FEW_CALLS", few)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
     audited = windows.audit_window(_write(_calls(), tmp_path), ALL, TERMS)
     assert audited.report.findings
@@ -115,7 +110,7 @@ def test_many_calls_without_sessions_are_split_as_few_are(
     calls = detectors.read(as_polars(draw_log(seed))).frame
     calls = calls.select(pl.exclude("session_id")).unique(maintain_order=True)
     few = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS).report
-    monkeypatch.setattr(records, "FEW_CALLS", 0)
+    monkeypatch.setattr(priced, "FEW_CALLS", 0)
     many = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS).report
     assert "d6_chatty_loop" in {finding.detector for finding in many.findings}
     assert many.to_json() == few.to_json()
@@ -191,5 +186,5 @@ def test_no_calls_give_an_empty_report(tmp_path: Path) -> None:
     audited = windows.audit_window([tmp_path / "empty.parquet"], ALL, TERMS)
     assert (audited.report.findings, audited.finding_days, audited.traffic) == ((), [], None)
     assert windows.audit_window([], ALL, TERMS).report.to_json() == audited.report.to_json()
-    as_on_spark = read_table(nw.from_native(CALLS.to_frame().lazy()), ALL, 0)
-    assert as_on_spark.calls.collect().is_empty()
+    as_on_spark = windows.window_of_frame(CALLS.to_frame(), ALL)
+    assert as_on_spark.calls.calls.collect().is_empty()

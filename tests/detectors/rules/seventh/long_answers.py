@@ -24,11 +24,11 @@ Sources
 Made up for a test; a quarter is an assumption.
 """
 
-import narwhals.stable.v2 as nw
+import polars as pl
 
-from detectors.contract import EvidenceColumn, Thresholds
+from detectors.contract import EvidenceColumn
 from detectors.engine import Calls
-from detectors.rules.detector import ESTIMATED, Detector, FlaggedCalls, Kind, flag
+from detectors.rules.detector import ESTIMATED, Detector, Facts, FlaggedCalls, Kind, flag
 from detectors.wording.evidence import COST, SAVINGS, TIME
 
 ANSWER = EvidenceColumn(field="completion_tokens", label="Answer length", format="count")
@@ -39,11 +39,12 @@ THRESHOLDS = {
 }
 
 
-def find(calls: Calls, thresholds: Thresholds) -> Calls:
-    long = calls.filter(nw.col("completion_tokens") >= thresholds.d7_long_completion_tokens)
-    often = long.with_columns(nw.len().over("group").cast(nw.Int64).alias("calls"))
-    flagged = often.filter(nw.col("calls") >= thresholds.d7_min_calls)
-    return flag(flagged, 0, nw.col("cost_usd") * thresholds.d7_saving_share)
+def find(calls: Calls, facts: Facts) -> Calls:
+    thresholds = facts.thresholds
+    long = calls.filter(pl.col("completion_tokens") >= thresholds.d7_long_completion_tokens)
+    often = long.with_columns(pl.len().over("group").cast(pl.Int64).alias("calls"))
+    flagged = often.filter(pl.col("calls") >= thresholds.d7_min_calls)
+    return flag(flagged, 0, pl.col("cost_usd") * thresholds.d7_saving_share)
 
 
 def advise(flagged: FlaggedCalls) -> str:

@@ -1,12 +1,13 @@
 """Rows of small tables found by label, and calls put in order, without joins and full sorts."""
 
-import narwhals.stable.v2 as nw
 import polars as pl
 import pytest
 
-from detectors.engine import Engine, engine_of, lookup, sorting
+from detectors.engine import lookup, sorting
+from detectors.engine.neighbors import filter_near
+from detectors.engine.numbering import number_rows
 from detectors.engine.sorting import argsort
-from detectors.report.counting.records import count_days
+from detectors.report.counting.counts import count_calls, days_of
 
 # The columns have different numbers of labels, and every pair of them has a row.
 TABLE = pl.DataFrame({"route": list("baabab"), "model": list("xyxyzz")})
@@ -84,18 +85,16 @@ def test_seconds_with_a_call_are_counted(is_sorted: bool) -> None:
     at_us = [round(1_767_225_600e6 + second * 1e6) for second in seconds]
     counts = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
     calls = pl.DataFrame({"at_us": at_us, "prefix_hash": "", **dict.fromkeys(counts, 1)})
-    lazy = nw.from_native((calls if is_sorted else calls.reverse()).lazy())
-    engine = engine_of(lazy)
-    marked = engine.mark_seconds(lazy)
-    assert ("is_new_second" in marked.collect_schema().names()) == is_sorted
-    days = sorted(engine.fetch(count_days(marked)), key=lambda day: day["day"])
+    labels = dict.fromkeys(("provider", "model"), pl.lit("any"))
+    in_order = (calls if is_sorted else calls.reverse()).lazy()
+    days = days_of(count_calls(in_order.with_columns(**labels)))
     assert [(day["calls"], day["seconds"]) for day in days] == [(7, 4), (2, 1), (1, 1)]
 
 
 def test_counts_that_are_narrowed_have_64_bits_when_they_are_read() -> None:
     calls = pl.DataFrame({"group": [1, 0], "prompt_tokens": [2**31 - 1, 0], "at_us": [2**50, 0]})
-    lazy, names = nw.from_native(calls.lazy()), calls.columns
-    found = engine_of(lazy).number_rows(lazy, "number", names, names).select(*names).to_native()
+    names = calls.columns
+    found = number_rows([calls], "number", names, names).read().select(names)
     assert found.collect_schema() == calls.schema
     assert found.select(pl.sum_horizontal(names)).collect().to_series().to_list() == [
         0,
@@ -107,9 +106,8 @@ def test_counts_that_are_narrowed_have_64_bits_when_they_are_read() -> None:
 def test_columns_with_one_value_are_kept(rows: int) -> None:
     """A log of many calls without known prices has none to sort."""
     calls = pl.DataFrame({"group": [2, 0, 1], "cached_tokens": 7, "in_window": True})[:rows]
-    lazy = nw.from_native(calls.lazy())
-    found = engine_of(lazy).number_rows(lazy, "number", calls.columns, calls.columns)
-    assert found.select(*calls.columns).to_native().collect().equals(calls.sort("group"))
+    found = number_rows([calls], "number", calls.columns, calls.columns).read()
+    assert found.select(calls.columns).collect().equals(calls.sort("group"))
 
 
 def test_each_column_is_searched_once_for_its_least_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,16 +120,13 @@ def test_each_column_is_searched_once_for_its_least_value(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(pl.Series, "min", count)
     calls = pl.DataFrame({"group": [2, 0, 1], "cached_tokens": 7, "in_window": True})
-    lazy = nw.from_native(calls.lazy())
-    engine_of(lazy).number_rows(lazy, "number", calls.columns, calls.columns)
+    number_rows([calls], "number", calls.columns, calls.columns)
     assert sorted(searched) == sorted(calls.columns)
 
 
-@pytest.mark.parametrize(("most", "kept"), [(1, [4, 5]), (2, [0, 2, 4, 5, 7]), (99, [*range(9)])])
+@pytest.mark.parametrize(("most", "kept"), [(1, [4, 5]), (2, [0, 2, 4, 5, 7])])
 def test_calls_without_a_pair_nearby_are_dropped(most: int, kept: list[int]) -> None:
-    """A call that is equal to a pair stays; too far a distance is not worth a search."""
+    """A call that is equal to a pair stays."""
     rows = pl.DataFrame({"a": [1, 2, 1, -4, 2**40, 2**40, 5, 1, 2], "b": 7})
-    calls = nw.from_native(rows.with_row_index("number").lazy())
-    near = engine_of(calls).filter_near(calls, ["a", "b"], most)
-    assert near.collect("polars")["number"].sort().to_list() == kept
-    assert Engine().filter_near(calls, ["a", "b"], most) is calls
+    near = filter_near(rows.with_row_index("number").lazy(), ["a", "b"], most)
+    assert near.collect()["number"].sort().to_list() == kept

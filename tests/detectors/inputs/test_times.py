@@ -11,10 +11,10 @@ import pytest
 
 import detectors
 from detectors.frames import read
-from tests.detectors.engine.frames import (
-    ENGINES,
-    EVERY_ENGINE,
-    LOCAL_ENGINES,
+from tests.detectors.inputs.frames import (
+    EVERY_INPUT,
+    INPUTS,
+    LOCAL_INPUTS,
     SPARK_UNDER_STRESS,
     as_polars,
 )
@@ -73,42 +73,42 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort("ts", "prompt_tokens", "tag", "request_id", "declared_max_tokens")
 
 
-# Each type on two engines and each engine with every other type; the others under stress.
+# Each type in two libraries and each library with every other type; the others under stress.
 @pytest.mark.parametrize(
-    ("engine", "kind"),
+    ("library", "kind"),
     [
-        pytest.param(engine, kind, marks=[pytest.mark.stress] if (number + turn) % 2 else [])
-        for number, engine in enumerate(LOCAL_ENGINES)
+        pytest.param(library, kind, marks=[pytest.mark.stress] if (number + turn) % 2 else [])
+        for number, library in enumerate(LOCAL_INPUTS)
         for turn, kind in enumerate(KINDS)
     ],
 )
-def test_times_of_every_type_are_read_alike(engine: str, kind: str) -> None:
+def test_times_of_every_type_are_read_alike(library: str, kind: str) -> None:
     frame = _frame().with_columns(KINDS[kind].alias("ts"))
-    assert _sorted(read(ENGINES[engine](frame)).frame).equals(_sorted(_rows()))
+    assert _sorted(read(INPUTS[library](frame)).frame).equals(_sorted(_rows()))
 
 
 @pytest.mark.stress
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("engine", EVERY_ENGINE)
-def test_times_of_every_type_give_the_same_report(engine: str, kind: str) -> None:
+@pytest.mark.parametrize("library", EVERY_INPUT)
+def test_times_of_every_type_give_the_same_report(library: str, kind: str) -> None:
     frame = _frame().with_columns(KINDS[kind].alias("ts"))
-    assert detectors.audit(ENGINES[engine](frame)).to_json() == _expected()
+    assert detectors.audit(INPUTS[library](frame)).to_json() == _expected()
 
 
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=[] if kind in NULLABLE else pytest.mark.stress) for kind in KINDS],
 )
-@pytest.mark.parametrize("engine", LOCAL_ENGINES)
-def test_a_missing_time_makes_the_row_invalid(engine: str, kind: str) -> None:
+@pytest.mark.parametrize("library", LOCAL_INPUTS)
+def test_a_missing_time_makes_the_row_invalid(library: str, kind: str) -> None:
     row = pl.int_range(pl.len())
     frame = _frame().with_columns(pl.when(row != 3).then(KINDS[kind]).alias("ts"))
-    log = read(ENGINES[engine](frame))
+    log = read(INPUTS[library](frame))
     assert log.invalid.reasons == {MISSING: 1}
 
 
-@pytest.mark.parametrize("engine", SPARK_UNDER_STRESS)
-def test_texts_of_times_are_read_alike(engine: str) -> None:
+@pytest.mark.parametrize("library", SPARK_UNDER_STRESS)
+def test_texts_of_times_are_read_alike(library: str) -> None:
     texts = [
         "1767225600", "1767225600123", "1767225600123456", "1767225600123456789",
         "2026/01/02 03:04:05", "2026-01-02 03:04:05 UTC", "2026-01-02T03:04:05GMT",
@@ -119,7 +119,7 @@ def test_texts_of_times_are_read_alike(engine: str) -> None:
     rows = [{"ts": text, "prompt_tokens": n} for n, text in enumerate(texts)]
     call = {"provider": "openai", "model": "gpt-5.4", "completion_tokens": 1}
     frame = pl.DataFrame([call | row for row in rows])
-    found = read(ENGINES[engine](frame)).frame.sort("prompt_tokens")
+    found = read(INPUTS[library](frame)).frame.sort("prompt_tokens")
     expected = read([call | row for row in rows]).frame
     assert expected["prompt_tokens"].to_list() == list(range(10))
     assert found.equals(expected)

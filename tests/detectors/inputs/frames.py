@@ -1,4 +1,4 @@
-"""The same calls as a frame of every engine."""
+"""The same calls as a frame of every library that audits read."""
 
 import os
 import shutil
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import msgspec
 import polars as pl
+import pyarrow.dataset
 import pytest
 
 from detectors.contract import UNITS, UsageRecord
@@ -80,23 +81,26 @@ def _on_duckdb(frame: pl.DataFrame) -> Any:
     return duckdb.connect().from_arrow(frame.to_arrow())
 
 
-ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
+INPUTS: dict[str, Callable[[pl.DataFrame], Any]] = {
     "polars": lambda frame: frame,
     "polars lazy": lambda frame: frame.lazy(),
     "pandas": lambda frame: frame.to_pandas(),
     "duckdb": _on_duckdb,
     "pyspark": _on_spark,
+    "pandas objects": lambda frame: frame.to_pandas().astype(object),
+    "pandas nullable": lambda frame: frame.to_pandas().convert_dtypes(),
+    "pandas arrow": lambda frame: frame.to_pandas(use_pyarrow_extension_array=True),
+    "arrow": lambda frame: frame.to_arrow(),
+    "reader": lambda frame: frame.to_arrow().to_reader(max_chunksize=7),
+    "dataset": lambda frame: pyarrow.dataset.dataset(frame.to_arrow()),
 }
-LOCAL_ENGINES = [name for name in ENGINES if name != "pyspark"]
+LOCAL_INPUTS = ["polars", "polars lazy", "pandas", "duckdb"]
+# Other types of the same libraries, and tables of Arrow.
+ARROW_INPUTS = [name for name in INPUTS if name not in (*LOCAL_INPUTS, "pyspark")]
 SPARK_UNDER_STRESS = [
-    *LOCAL_ENGINES,
+    *LOCAL_INPUTS,
     pytest.param("pyspark", marks=[NEEDS_JAVA, pytest.mark.stress]),
 ]
-# Where DuckDB, which takes seconds to plan an audit, would only repeat what pandas shows.
-DUCKDB_UNDER_STRESS = [
-    pytest.param(name, marks=[] if name in ("polars", "pandas") else [pytest.mark.stress])
-    for name in LOCAL_ENGINES
-]
-EVERY_ENGINE = [
-    pytest.param(name, marks=[NEEDS_JAVA] if name == "pyspark" else []) for name in ENGINES
+EVERY_INPUT = [
+    pytest.param(name, marks=[NEEDS_JAVA] if name == "pyspark" else []) for name in INPUTS
 ]

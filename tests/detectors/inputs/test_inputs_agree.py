@@ -20,15 +20,15 @@ from detectors.contract import UsageRecord
 from detectors.formats import read_chunks
 from detectors.frames import from_chunks, place
 from detectors.frames.usage_log import CheckedCalls
-from tests.detectors.engine.frames import (
-    ENGINES,
-    EVERY_ENGINE,
-    LOCAL_ENGINES,
+from tests.detectors.inputs.frames import (
+    EVERY_INPUT,
+    INPUTS,
+    LOCAL_INPUTS,
     NEEDS_JAVA,
     as_polars,
     spark,
 )
-from tests.detectors.engine.test_record_v2 import FRAME as WITH_NEW_COLUMNS
+from tests.detectors.inputs.test_record_v2 import FRAME as WITH_NEW_COLUMNS
 from tests.detectors.reference import logs
 from tests.detectors.reference.traffic import draw_log
 from tests.worker.support.promises import at_a_fortieth
@@ -55,28 +55,25 @@ def _shuffled(seed: int) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("engine", "seed"),
+    ("library", "seed"),
     [
-        pytest.param(
-            engine, seed, marks=[pytest.mark.stress] if number or engine == "duckdb" else []
-        )
-        for engine in LOCAL_ENGINES
+        pytest.param(library, seed, marks=[pytest.mark.stress] if number else [])
+        for library in LOCAL_INPUTS
         for number, seed in enumerate(SEEDS)
     ],
 )
-def test_random_traffic_in_shuffled_rows_gives_the_same_report(engine: str, seed: int) -> None:
-    """Audits take DuckDB and Spark seconds: `test_nothing_is_collected.py` compares one of each."""
-    report = detectors.audit(ENGINES[engine](_shuffled(seed)))
+def test_random_traffic_in_shuffled_rows_gives_the_same_report(library: str, seed: int) -> None:
+    report = detectors.audit(INPUTS[library](_shuffled(seed)))
     assert report.findings == _report(seed).findings
     assert report.to_json() == _report(seed).to_json()
 
 
 @pytest.mark.stress
 @pytest.mark.timeout(3_000)
-@pytest.mark.parametrize("engine", EVERY_ENGINE)
-def test_much_random_traffic_gives_the_same_report(engine: str) -> None:
+@pytest.mark.parametrize("library", EVERY_INPUT)
+def test_much_random_traffic_gives_the_same_report(library: str) -> None:
     for seed in MORE_SEEDS:
-        report = detectors.audit(ENGINES[engine](_shuffled(seed)))
+        report = detectors.audit(INPUTS[library](_shuffled(seed)))
         assert _rounded(report) == _rounded(_report(seed)), seed
 
 
@@ -123,29 +120,27 @@ def test_a_file_cut_anywhere_is_the_same_log(write: Callable[..., bytes], share:
 
 
 @at_a_fortieth
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize("library", ["polars", "duckdb"])
 def test_files_of_parquet_cut_anywhere_are_the_same_log(
-    engine: str, share: float, tmp_path: Path
+    library: str, share: float, tmp_path: Path
 ) -> None:
     frame = as_polars(_log(9)[:24])
-    expected = _rows(place(frame)[0])
+    expected = _rows(place(frame))
     for row in range(1, frame.height, round(1 / share)):
         frame[:row].write_parquet(tmp_path / "a.parquet")
         frame[row:].write_parquet(tmp_path / "b.parquet")
-        log, placed = place(str(tmp_path / "*.parquet"), engine)
-        assert _rows(log) == expected, row
-        placed.close()
+        assert _rows(place(str(tmp_path / "*.parquet"), library)) == expected, row
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("engine", ["polars", "duckdb"])
-def test_files_of_parquet_cut_anywhere_give_the_same_report(engine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", ["polars", "duckdb"])
+def test_files_of_parquet_cut_anywhere_give_the_same_report(library: str, tmp_path: Path) -> None:
     frame = as_polars(_log(9)[:24])
     expected = detectors.audit(frame).to_json()
     for row in range(1, frame.height):
         frame[:row].write_parquet(tmp_path / "a.parquet")
         frame[row:].write_parquet(tmp_path / "b.parquet")
-        report = detectors.audit(str(tmp_path / "*.parquet"), engine=engine)
+        report = detectors.audit(str(tmp_path / "*.parquet"), engine=library)
         assert report.to_json() == expected, row
 
 
@@ -158,19 +153,17 @@ def _write_parts(frame: pl.DataFrame, folder: Path) -> str:
 
 @NEEDS_JAVA
 def test_spark_reads_files_of_parquet_too(tmp_path: Path) -> None:
-    """To plan the rules takes it as long again: `test_spark_audits_files_of_parquet_alike`."""
     spark()
     calls = as_polars(_log(16)[:30])
     frame = pl.concat([calls, WITH_NEW_COLUMNS.select(calls.columns)])
-    found, _ = place(_write_parts(frame, tmp_path), "pyspark")
-    expected, _ = place(frame)
+    found = place(_write_parts(frame, tmp_path), "pyspark")
+    expected = place(frame)
     assert found.rows == expected.rows == frame.height
     assert _rows(found) == _rows(expected)
 
 
 def _rows(checked: CheckedCalls) -> list[tuple[object, ...]]:
-    frame: pl.DataFrame = checked.calls.lazy().collect("polars").to_native()
-    return sorted(frame.rows(), key=repr)
+    return sorted(checked.calls.collect().rows(), key=repr)
 
 
 @pytest.mark.stress
