@@ -34,11 +34,6 @@ class Thresholds(Struct, frozen=True, kw_only=True):
     min_valid_pct: float = 50.0
     warn_valid_pct: float = 95.0
 
-    def __post_init__(self) -> None:
-        # Outliers are found by day, which tells longer gaps only.
-        if self.outlier_gap_days < 1:
-            raise ValueError("outlier_gap_days must be at least 1")
-
     if TYPE_CHECKING:  # the numbers of the detectors
 
         def __init__(self, **chosen: float) -> None: ...
@@ -65,7 +60,8 @@ def _whole_numbers(thresholds: type[Thresholds]) -> frozenset[str]:
 
 def limits_of(threshold: str) -> tuple[int, float]:
     """Return the minimum and maximum of a threshold, by the unit in its name."""
-    if "_per_" in threshold:  # it is a divisor
+    # A divisor, or the gap of outliers, which are found by day.
+    if "_per_" in threshold or threshold == "outlier_gap_days":
         return 1, _MAX_THRESHOLD
     if threshold.endswith(("_share", "_quantile")):
         return 0, 1

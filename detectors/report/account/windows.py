@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
+from detectors.engine import Calls
 from detectors.engine.categories import categorize, with_equal_types
 from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
 from detectors.frames.parts import MEMORY_CALLS, InMemory, Parts

@@ -13,8 +13,8 @@ from tests.worker.support.promises import at_both_scales
 _PROGRAM = """
 import os, sys, detectors
 from detectors.frames import parts
-parts.PART_CALLS = parts.ONE_PART_CALLS = 100
-parts.MEMORY_CALLS, parts._BATCH_CALLS = 1, 50
+parts.PART_CALLS = parts.ONE_PART_CALLS = 200
+parts.MEMORY_CALLS, parts._BATCH_CALLS = 1, 300
 log, scratch, out, at = sys.argv[1:]
 steps = iter(range(10_000))
 def step(*_):

@@ -37,10 +37,10 @@ def _split(monkeypatch: pytest.MonkeyPatch, each: int, *, on_disk: bool) -> None
     monkeypatch.setattr(parts, "ONE_PART_CALLS", each)
     if on_disk:
         monkeypatch.setattr(parts, "MEMORY_CALLS", 1)
-        monkeypatch.setattr(parts, "_BATCH_CALLS", max(each // 2, 1))
+        monkeypatch.setattr(parts, "_BATCH_CALLS", 600)
 
 
-@pytest.mark.parametrize("seed", sampled(SEEDS, 25))
+@pytest.mark.parametrize("seed", sampled(SEEDS, 50))
 def test_parts_and_their_order_change_no_byte(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +48,7 @@ def test_parts_and_their_order_change_no_byte(
     frame = as_polars(draw_log(seed % 100))
     thresholds = draw_thresholds(rng) if seed % 2 else detectors.Thresholds()
     whole = detectors.audit(frame, thresholds=thresholds)
-    wanted = rng.choice([1, 2, 3, 5, 8, 16, 64])
+    wanted = rng.choice([1, 2, 3, 5, 8, 16, 64]) if seed % 50 else 4  # many take seconds
     _split(monkeypatch, -(-frame.height // wanted), on_disk=seed % 3 > 0)
     log = place(frame, scratch=tmp_path)
     assert log.calls.count <= wanted
@@ -124,5 +124,5 @@ def test_too_little_space_is_seen_before_it_is_used_up(
 
 
 def test_the_gap_of_outliers_is_at_least_a_day() -> None:
-    with pytest.raises(ValueError, match="outlier_gap_days must be at least 1"):
+    with pytest.raises(ValueError, match="outlier_gap_days must be a number from 1"):
         detectors.Thresholds(outlier_gap_days=0.5)
