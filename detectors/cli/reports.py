@@ -8,7 +8,6 @@ from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
 import msgspec
 
 import detectors
@@ -59,16 +58,11 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
 def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
     is_input = file == STANDARD_INPUT
     size = 0 if is_input else _size(file)
-    from detectors.frames import CheckedCalls, place  # the dataframe library loads slowly
+    from detectors.frames import place  # the dataframe library loads slowly
 
     source = sys.stdin.buffer if is_input else file
     with long_progress("Auditing", size) as progress, _meanwhile(size):
-        calls = place(source, mapping=mapping, progress=progress)[0]
-    if isinstance(calls, CheckedCalls) and calls.dropped:
-        reasons = sorted(calls.dropped.items(), key=lambda reason: (-reason[1], reason[0]))
-        listed = "".join(f"\n  {count:>12,} {reason}" for reason, count in reasons)
-        click.echo(f"Rows that are no calls to bill:{listed}", err=True)
-    return calls
+        return place(source, mapping=mapping, progress=progress)[0]
 
 
 def _size(file: Path) -> int:

@@ -27,11 +27,13 @@ from detectors.formats.columns import (
     OPTIONAL_HASHES,
     OPTIONAL_NUMBERS,
     REPORTED,
+    UNKNOWN,
     WRITTEN_LABELS,
     empty_value,
     present_columns,
 )
 from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.json_logs.usage.reader import NO_TIER_NAME, STANDARD_TIERS, TIERS_OF_OTHERS
 from detectors.formats.moments import (
     FIRST_MICROSECOND,
     LAST_MICROSECOND,
@@ -76,7 +78,8 @@ def with_problems(table: Calls, engine: Engine) -> Calls:
     """
     table = _with_times(engine.compose(table, WRITTEN_LABELS), engine)
     schema = table.collect_schema()
-    names = [name for name in present_columns(schema.names()) if name in schema or name in COLUMNS]
+    given = [*schema.names(), *([UNKNOWN] if _is_text(schema.get("service_tier")) else [])]
+    names = [name for name in present_columns(given) if name in given or name in COLUMNS]
     fine = {name for name, labels in engine.list_labels(table).items() if _is_fine(name, labels)}
     columns = {
         name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
@@ -86,7 +89,7 @@ def with_problems(table: Calls, engine: Engine) -> Calls:
     values = (
         column.value.alias("at_us" if name == "ts" else name)
         for name, column in columns.items()
-        if name in schema or name not in SPARSE
+        if name in given or name not in SPARSE
     )
     return table.select(*row, *values, *encode(columns))
 
@@ -167,6 +170,8 @@ def _plain_label(name: str) -> CheckedColumn:
 
 
 def _read_column(name: str, kind: nw.dtypes.DType | None) -> CheckedColumn:
+    if name == UNKNOWN:
+        return CheckedColumn(_unknown_tier(), nw.lit(value=False), nw.lit(value=False))
     if kind is None:
         return CheckedColumn(_absent(name), nw.lit(value=False), nw.lit(value=False))
     column, is_absent = nw.col(name), nw.col(name).is_null()
@@ -208,13 +213,11 @@ def _number(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
 
 
 def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
-    is_text = isinstance(kind, nw.String | nw.Categorical | nw.Enum)
     if name == "service_tier":
-        # Any other value is a name of the standard tier.
-        tier = nw.col(name).cast(nw.String) if is_text else nw.lit("")
+        tier = _tier() if _is_text(kind) else nw.lit("")
         priced = nw.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(nw.lit(""))
         return priced, nw.lit(value=True)
-    if not is_text:
+    if not _is_text(kind):
         return nw.lit(""), nw.lit(value=False)
     text = nw.col(name).cast(nw.String).fill_null("")
     length = text.str.len_chars()
@@ -232,6 +235,27 @@ def _label(name: str, kind: nw.dtypes.DType) -> tuple[nw.Expr, nw.Expr]:
         return text.str.to_lowercase(), is_fine
     is_fine = (length <= MAX_LABEL_LENGTH) & ~text.str.contains(_CONTROL)
     return text, is_fine & (length > 0) if name == "model" else is_fine
+
+
+def _is_text(kind: nw.dtypes.DType | None) -> bool:
+    return isinstance(kind, nw.String | nw.Categorical | nw.Enum)
+
+
+def _tier() -> nw.Expr:
+    """Return the service tier under the name that a record has for it."""
+    tier = nw.col("service_tier").cast(nw.String).fill_null("").str.to_lowercase()
+    for theirs, ours in TIERS_OF_OTHERS.items():
+        tier = nw.when(tier == theirs).then(nw.lit(ours)).otherwise(tier)
+    return tier
+
+
+def _unknown_tier() -> nw.Expr:
+    """Return a tier that we don't know as files have it, as the name of an unknown field."""
+    tier = _tier()
+    is_known = tier.is_in((*STANDARD_TIERS, *SERVICE_TIERS))
+    named = nw.concat_str([nw.lit("service_tier."), tier])
+    named = nw.when(tier.str.contains(NO_TIER_NAME)).then(nw.lit("service_tier")).otherwise(named)
+    return nw.when(~is_known).then(named).otherwise(nw.lit(""))
 
 
 def first_invalid(checked: Calls, engine: Engine) -> Iterable[InvalidRow]:

@@ -32,6 +32,7 @@ _UNREADABLE: Final = (*UNREADABLE, UnreadableLogError)  # of a page that is nest
 _WRITTEN_BYTES: Final = 1 << 20
 _MAX_REASONS: Final = 30
 _SAMPLE: Final = 50  # objects from which a mapping is proposed
+_SAMPLE_BYTES: Final = 4 << 20
 
 
 @dataclass
@@ -155,8 +156,13 @@ class Scrubber:
             found = _sight(row, object_text, states)
             for seen in found:
                 yield from self._take(seen)
-            if isinstance(found[0], str) and is_unread(found[0]) and len(self._unread) < _SAMPLE:
+            if isinstance(found[0], str) and is_unread(found[0]) and self._has_room(object_text):
                 self._unread.append(object_text)
+
+    def _has_room(self, text: bytes) -> bool:
+        """Check whether an object can be kept for a proposal, so that all of them stay small."""
+        kept = sum(map(len, self._unread))
+        return len(self._unread) < _SAMPLE and kept + len(text) <= _SAMPLE_BYTES
 
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
         calls = seen if isinstance(seen, str) else calls_of(seen)

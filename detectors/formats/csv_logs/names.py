@@ -118,6 +118,8 @@ TEXT_COLUMNS: Final = frozenset(
         *("system", "system_prompt", "text", "tool_calls", "tools", "user_message"),
     )
 )
+# Columns that hold a usage object as JSON.
+USAGE_COLUMNS: Final = frozenset(("usage", "usage_metadata", "usagemetadata", "token_usage"))
 # Spreadsheets write tabs in some formats, and semicolons where a comma is the decimal point.
 DELIMITERS: Final = (",", "\t", ";")
 _LEAST_FIELDS: Final = 2
@@ -176,9 +178,16 @@ def find_foreign_header(line: str) -> list[str]:
         if not _LEAST_FIELDS < len(cells) <= MAX_COLUMNS:
             continue
         found = {column.field for column in propose(cells)} - {""}
-        if len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}:
+        has_counts = len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}
+        if has_counts or has_usage(cells):
             return cells
     return []
+
+
+def has_usage(cells: Sequence[str]) -> bool:
+    """Check a header for a column of usage objects, as JSON, beside the models."""
+    names = set(map(plain, cells))
+    return "model" in names and not USAGE_COLUMNS.isdisjoint(names)
 
 
 def delimiter_of(line: str) -> str:

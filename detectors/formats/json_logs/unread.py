@@ -52,7 +52,7 @@ def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str
         if _have_counts(items, skipped) and (shown := shown_name(name, "")):
             return f"{LISTED} `{shown}`: write each on a line of its own (jq -c '.{shown}[]')"
     numbers = dict(_numbers_of(document, skipped))
-    counts = [path for path in numbers if _COUNT.search(path.rpartition(".")[2])]
+    counts = [path for path in numbers if any(map(_COUNT.search, path.split(".")[-2:]))]
     usages = [path for path in numbers if _USAGE.search(path.rpartition(".")[0])]
     found = counts or usages
     if not found:
@@ -116,7 +116,8 @@ def _numbers_of(
     if isinstance(value, Mapping):
         for name, inner in value.items():
             shown = shown_name(name, "")
-            if shown and name not in skipped and not _NO_COUNT.search(shown):
+            is_count = isinstance(inner, int | float)
+            if shown and (is_count or name not in skipped) and not _NO_COUNT.search(shown):
                 below = f"{path}.{shown}" if path else shown
                 yield from _numbers_of(parsed(inner), skipped, below, depth + 1)
     elif isinstance(value, list):

@@ -30,8 +30,9 @@ class Records(msgspec.Struct, kw_only=True):
     counted elsewhere: `overfull`, `assumed` and `unknown`; all other counts are of metered calls.
     `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
     tokens include the cached ones. `future` calls are dated in the future. `unknown` has names of
-    usage fields that we don't know, with their calls and the largest number. `tokens` are those of
-    prompts and answers. `models` counts the calls of each (provider, model).
+    usage fields that we don't know, with their calls and the largest number. `skipped` has the rows
+    that are no calls, by reason. `tokens` are those of prompts and answers. `models` counts the
+    calls of each (provider, model).
     """
 
     count: int
@@ -44,6 +45,7 @@ class Records(msgspec.Struct, kw_only=True):
     assumed: int
     future: int
     unknown: list[tuple[str, int, int]]
+    skipped: list[tuple[str, int]]
     tokens: int
     projection: Projection
     models: list[Row]
@@ -75,6 +77,7 @@ class Records(msgspec.Struct, kw_only=True):
             assumed=sum(int(row["assumed"]) for row in every),
             future=log.future_calls,
             unknown=_unknown(unknown),
+            skipped=sorted(log.dropped.items(), key=lambda each: (-each[1], each[0])),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of(
                 [_day(row) for row in days],
@@ -252,9 +255,12 @@ def count_unknown(calls: Calls, engine: Engine, keys: Sequence[str] = ()) -> lis
     names = calls.collect_schema().names()
     if UNKNOWN not in names:
         return []
-    if UNKNOWN_LARGEST not in names:  # a column without a value costs nothing
-        calls = calls.with_columns(nw.lit(0, nw.Int64).alias(UNKNOWN_LARGEST))
-    named = calls.filter(nw.col(UNKNOWN).fill_null("") != "")
-    largest = nw.col(UNKNOWN_LARGEST).max().fill_null(0)
-    grouped = named.group_by(*keys, UNKNOWN).agg(nw.len().alias("calls"), largest)
+    # A column without a value costs nothing.
+    largest = nw.col(UNKNOWN_LARGEST).fill_null(0) if UNKNOWN_LARGEST in names else nw.lit(0)
+    named = calls.filter(nw.col(UNKNOWN).fill_null("") != "").with_columns(
+        largest.cast(nw.Int64).alias(UNKNOWN_LARGEST)
+    )
+    grouped = named.group_by(*keys, UNKNOWN).agg(
+        nw.len().alias("calls"), nw.col(UNKNOWN_LARGEST).max()
+    )
     return engine.fetch(grouped)

@@ -323,6 +323,8 @@ def test_an_audit_says_which_rows_are_no_calls(folder: Path) -> None:
            "custom_llm_provider": "openai", "prompt_tokens": 9, "completion_tokens": 2}  # fmt: skip
     hits = [row | {"request_id": f"r{n}", "cache_hit": "True"} for n in range(2, 5)]
     file.write_bytes(lines(row, row, *hits))
-    said = run("audit", file).stderr
-    assert "3 answered from a gateway's cache, so not billed" in said
-    assert "1 calls logged more than once" in said
+    said = " ".join(run("audit", file).stdout.split())
+    assert "4 rows are no calls to bill and not in any figure: " in said
+    assert (
+        "3 answered from a gateway's cache, so not billed; 1 calls logged more than once." in said
+    )
