@@ -28,7 +28,7 @@ CHUNK_BYTES: Final = 1 << 17  # small enough for a core's own cache, which halve
 MAX_UPLOAD_BYTES: Final = 200 << 20
 _NO_TIMES: Final = (
     "We can't audit a log without a time in any row, and Anthropic's messages don't include one: "
-    "add ts to each row, such as 2026-11-01T12:00:00Z."
+    "add ts to each row, such as 2026-11-01T12:00:00Z, or run `tallystick scrub` with --at."
 )
 
 

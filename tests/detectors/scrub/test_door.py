@@ -5,6 +5,7 @@ import json
 import shlex
 import sqlite3
 import struct
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -328,3 +329,85 @@ def test_an_audit_says_which_rows_are_no_calls(folder: Path) -> None:
     assert (
         "3 answered from a gateway's cache, so not billed; 1 calls logged more than once." in said
     )
+
+
+BATCH: Final = {
+    "recordId": "r1",
+    "modelInput": {"messages": [{"role": "user", "content": "CANARY"}]},
+    "modelOutput": {
+        **{"id": "msg_9", "type": "message", "model": "claude-sonnet-4-5", "content": []},
+        "usage": {"input_tokens": 1_000, "output_tokens": 50},
+    },
+}
+RESULT: Final = {
+    "custom_id": "x",
+    "result": {"type": "succeeded", "message": BATCH["modelOutput"]},
+}
+NO_TIMES: Final = {
+    "bedrock.jsonl.out": BATCH,
+    "nova.jsonl.out": {
+        **BATCH,
+        "modelOutput": {"usage": {"inputTokens": 1_000, "outputTokens": 50, "totalTokens": 1_050}},
+        "model": "amazon.nova-pro-v1:0",
+    },
+    "anthropic.jsonl": RESULT,
+    "answer.jsonl": {"response": BATCH["modelOutput"]},
+    "record.jsonl": {
+        **{"provider": "openai", "model": "gpt-4o-mini"},
+        **{"prompt_tokens": 1_000, "completion_tokens": 50},
+    },
+}
+
+
+@pytest.mark.parametrize("name", NO_TIMES)
+def test_calls_without_a_time_get_the_one_that_is_given(folder: Path, name: str) -> None:
+    file = folder / name
+    file.write_bytes(lines(NO_TIMES[name]))
+    calls, said = scrub(file)
+    assert calls == []
+    if name != "record.jsonl":
+        assert "add when they were made: --at 2026-11-28T12:00:00Z" in said
+    calls, _ = scrub(file, "--at", "2026-09-24 18:37:24")
+    (call,) = calls
+    assert call["ts"] == "2026-09-24T18:37:24Z"
+    assert call["usage"] == {"prompt_tokens": 1_000, "completion_tokens": 50}
+    for options in (("--at", "soon"), ("--at", "2026-09-24T18:37:24Z", "--provider", "openai")):
+        assert "--at" in scrub(file, *options)[1]
+
+
+def test_a_time_of_its_own_has_precedence(folder: Path) -> None:
+    (folder / "a.jsonl").write_bytes(lines(BATCH | {"ts": TIME}, BATCH | {"recordId": "r2"}))
+    calls, _ = scrub(folder, "--at", "2026-09-24T18:37:24Z")
+    assert sorted(call["ts"] for call in calls) == sorted([TIME, "2026-09-24T18:37:24Z"])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_earlier_output_among_its_logs_is_not_read_again(folder: Path, packed: bool) -> None:
+    (folder / "a.jsonl").write_bytes(session("msg_1"))
+    calls, _ = scrub(folder / "a.jsonl")
+    output = folder / ("usage.jsonl.gz" if packed else "usage.jsonl")
+    text = lines(*calls).replace(b", ", b",").replace(b": ", b":")
+    output.write_bytes(gzip.compress(text) if packed else text)
+    again, said = scrub(folder)
+    assert again == calls
+    assert "1 output of `tallystick scrub` among its logs, read if you name it" in said
+    named, _ = scrub(output)
+    assert named == calls
+    (folder / "a.jsonl").unlink()
+    assert scrub(folder)[0] == calls  # nothing else: nobody's calls count twice
+
+
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, zstandard.compress, zlib.compress, bytes], ids=lambda f: f.__name__
+)
+def test_texts_of_a_database_may_be_compressed(folder: Path, pack: Any) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    answer = {"created": 1_790_000_000, "model": "gpt-4o-mini", "usage": usage}
+    rows = [{"data": pack(json.dumps(answer | {"id": f"chatcmpl-{n}"}).encode())} for n in (1, 2)]
+    with sqlite3.connect(folder / "a.db") as connection:
+        connection.execute("CREATE TABLE calls (id TEXT, response BLOB, vector BLOB)")
+        for each in rows:
+            connection.execute("INSERT INTO calls VALUES ('1', ?, ?)", (each["data"], b"\xff\x00"))
+    calls, said = scrub(folder)
+    assert [call["usage"]["prompt_tokens"] for call in calls] == [9, 9]
+    assert "2 bytes that are no text in `calls.vector`: " in said

@@ -91,3 +91,18 @@ def test_samples_of_each_source_are_read_by_all_doors_of_files_or_explained() ->
         with suppress(DetectorError):  # which is a sentence for the whole file
             summary = scrubbed(file)
             assert summary.calls or set(summary.dropped) - {NO_USAGE} or "unknown" in name, name
+
+
+def written(text: bytes) -> list[bytes]:
+    return sorted(b"".join(Scrubber().read(BytesIO(text))).splitlines())
+
+
+def test_what_scrub_writes_it_reads_again_as_it_is() -> None:
+    exchanges = [json.dumps(flat(case) | {"service_tier": "scale"}).encode() for case in cases()]
+    compared = 0
+    for file in (*(export.file for export in EXPORTS.values()), b"\n".join(exchanges)):
+        with suppress(DetectorError):
+            lines = written(file)
+            assert written(b"\n".join(lines)) == lines
+            compared += len(lines)
+    assert compared > 100
