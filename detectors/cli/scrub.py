@@ -13,7 +13,7 @@ from detectors.cli.console import BadInputError, long_progress, shown, standard_
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.errors import DetectorError
 from detectors.formats.adapters import adapters
-from detectors.formats.adapters.calls import NO_TIME, find_moment
+from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, find_moment
 from detectors.formats.csv_logs.proposals import explain_error
 from detectors.scrub.files import add_log, find_logs, writing
 from detectors.scrub.folders import Log
@@ -184,6 +184,8 @@ def _not_read(summary: Summary) -> str:
         text += "".join(f"\n  {line}" for line in ["Skipped, each with an example:", *skipped])
     if NO_TIME in summary.dropped:
         text += "\nTo read calls without a time, add when they were made: --at 2026-11-28T12:00:00Z"
+    if NO_MODEL in summary.dropped:
+        text += "\nTo read calls without a model name, add it: jq -c '. + {model: \"gpt-5.4\"}'"
     for options, path in summary.proposals.items():
         name = shown(path) if path else "-"
         text += (

@@ -221,10 +221,12 @@ def _sight(
         seen = read_exchange(text)
     except _UNREADABLE:
         return (NOT_JSON,)
-    if seen.readings:
+    if seen.readings and any(seen.models):
         return (seen,)
     if sums := find_sums(row):
         return (sums.reason,)
+    if seen.readings:
+        return (seen,)
     if "prompt_tokens" in row and "model" in row:
         return (_read_own(row, at),)
     return (explain(row, text, adapter.repeats if adapter else frozenset()),)

@@ -25,7 +25,7 @@ from detectors.formats.adapters.reading import Numbered
 from detectors.formats.adapters.rows import UNREADABLE, Row, parsed
 from detectors.formats.adapters.tables import value_of
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import records_of
+from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, delimiter_of, plain
 from detectors.formats.fields import PROVIDER_TEXT
@@ -34,7 +34,7 @@ from detectors.formats.json_logs.unread import explain, is_unread, source_of
 from detectors.formats.json_logs.usage.reader import count_of
 from detectors.formats.text.splitting import split_array_start
 
-_PROVIDERS: Final = {"Cursor's usage events": "cursor"}  # that charge for the calls themselves
+_PROVIDERS: Final = {"Cursor's usage events": "cursor", "Ollama's answers": "ollama"}
 _SAMPLE_ROWS: Final = 200
 _LONG_BYTES: Final = 100_000
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
@@ -66,7 +66,7 @@ def propose_for_objects(texts: Sequence[bytes], source: str = "") -> str:
     def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
         return read_mapped([batch], mapping, ignores_others=True)
 
-    return _propose(columns, named, try_out)
+    return _propose(columns, named, try_out, least=(len(texts) + 1) // 2)
 
 
 def explain_error(error: DetectorError) -> tuple[str, str]:
@@ -160,7 +160,12 @@ def _members_of_cells(key: str, cells: Sequence[Any]) -> dict[str, list[Any]]:
 def _aligned(rows: Sequence[Mapping[str, Any]], beside: str = "") -> dict[str, list[Any]]:
     """Return the columns of some rows, without those whose names may be somebody's text."""
     paths = dict.fromkeys(path for row in rows for path in row if path != beside)
-    return {path: [row.get(path) for row in rows] for path in paths if is_path(path)}
+    return {path: [_plain_of(row.get(path)) for row in rows] for path in paths if is_path(path)}
+
+
+def _plain_of(value: Any) -> Any:
+    """Return a value, or the number that a text is."""
+    return value_of(value) if isinstance(value, str) else value
 
 
 def _rows_of(text: bytes, delimiter: str) -> Iterator[list[str]]:
@@ -186,10 +191,14 @@ def _propose(
     source: str,
     try_out: Any,
     *,
+    least: int = 1,
     others: Sequence[str] = (),
     titles: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the options, once calls were read with them; `others` are dropped if not mapped."""
+    """Return the options, once at least so many calls were read with them.
+
+    `others` are dropped if they are not mapped.
+    """
     found = _find_fields(columns, titles or {})
     missing = [name for name in REQUIRED_FIELDS if name not in found.values()]
     missing = [name for name in missing if name != "provider"]
@@ -198,11 +207,14 @@ def _propose(
     if missing:
         return _lacking(missing)
     provider = "" if "provider" in found.values() else _provider_of(columns, found, source)
-    for fields in (found, {key: name for key, name in found.items() if _is_needed(name)}):
-        dropped = [key for key in others if key not in fields]
+    needed = {key: name for key, name in found.items() if _is_needed(name)}
+    # A member with a field's name may mean something else, such as the status "success".
+    own = [key for key in columns if key.lower() in TABLE_FIELDS]
+    for fields, left_out in ((found, others), (needed, others), (needed, [*others, *own])):
+        dropped = [key for key in dict.fromkeys(left_out) if key not in fields]
         with suppress(DetectorError):
             mapping = ColumnMapping(fields, dropped, provider)
-            if any(records_of(chunk.columns) for chunk in try_out(mapping)):
+            if sum(len(chunk.columns["ts"]) for chunk in try_out(mapping)) >= least:
                 return _options(columns, fields, dropped, provider)
     return _lacking(["ts", "model", "prompt_tokens", "completion_tokens"])
 

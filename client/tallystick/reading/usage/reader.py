@@ -595,7 +595,7 @@ def tier_of(tier: object, speed: object = None) -> str | None:
 def unknown_tier(tier: object) -> str | None:
     """Return a tier that we don't know as the name of a field, such as `service_tier.scale`.
 
-    A text that is no name, which could be anybody's, is left out.
+    Of a text that is no name, which could be anybody's, only that it is there.
     """
     tier = getattr(tier, "value", tier)
     if not isinstance(tier, str) or tier_of(tier) or tier.lower() in STANDARD_TIERS:
