@@ -23,6 +23,7 @@ _NAMED: Final = 3
 _TIER: Final = "service_tier"  # the member with the name of an unknown one
 _MOST_MISSING: Final = 10
 _CHEAPER_TIERS: Final = ("batch", "flex")
+_CONTEXT: Final = "search_context_size"  # likewise, of one that costs more
 _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 
@@ -214,9 +215,9 @@ def _assumed(quality: DataQuality) -> Iterator[str]:
 def _unknown(quality: DataQuality) -> Iterator[str]:
     fields = quality.unknown_fields or ()
     for field in fields[:_NAMED]:
-        parent, _, tier = field.name.partition(".")
+        parent, _, value = field.name.partition(".")
         if parent == _TIER:
-            named = f": {inert(tier)}" if tier else ""
+            named = f": {inert(value)}" if value else ""
             is_ = "is" if field.calls == 1 else "are"
             yield (
                 f"{counted(field.calls, 'call')} {is_} at a tier that we don't know{named}. "
@@ -225,6 +226,13 @@ def _unknown(quality: DataQuality) -> Iterator[str]:
             )
             continue
         has = "has" if field.calls == 1 else "have"
+        if parent == _CONTEXT:
+            size = f": {inert(value)}" if value else ""
+            yield (
+                f"{counted(field.calls, 'call')} {has} a larger search context than the default"
+                f"{size}. We count the default's fee, so the cost may be too low."
+            )
+            continue
         named = (
             f"that we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
         )

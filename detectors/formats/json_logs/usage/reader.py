@@ -77,7 +77,10 @@ _TEXTS = {
     "trafficType": "tier",
     "speed": "speed",
     "inference_geo": "region",
+    "search_context_size": "context",
 }
+# A request's fee depends on its search context; the one that is priced is the default.
+_CONTEXTS = {"low": "", "medium": ".medium", "high": ".high"}
 
 
 class Reading:
@@ -516,6 +519,9 @@ def _fill(
             _note(unknown, name, 0)
     else:
         reading.service_tier = None
+    context = found.get("context")
+    if context is not None and (size := _CONTEXTS.get(context, ".other")):
+        _note(unknown, f"search_context_size{size}", 0)
     reading.region = region_of(found.get("region"))
     reading.reported_usd = None if _COST.keys().isdisjoint(found) else _cost_of(found)
 

@@ -251,3 +251,23 @@ def test_the_client_and_spans_say_a_tier_that_we_do_not_know() -> None:
     assert requests.unknown == ["service_tier.ultrafast"]
     known = {**case, "answer": case["answer"] | {"service_tier": "default"}}
     assert said_by(known, "client") == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "named"), [("low", None), ("high", ": high"), (f"{CANARY}x", ": other")]
+)
+def test_a_search_context_that_costs_more_is_said(size: str, named: str | None) -> None:
+    usage = _COUNTS | {"search_context_size": size, "num_search_queries": 1}
+    line = _CHAT | {"model": "sonar", "provider": "perplexity", "usage": usage}
+    for text in (json.dumps(line).encode(), scrubbed(json.dumps(line).encode())):
+        report = detectors.audit(BytesIO(text))
+        said = [each for each in warnings(report) if "search context" in each]
+        assert said == (
+            []
+            if named is None
+            else [
+                f"1 call has a larger search context than the default{named}. We count the "
+                "default's fee, so the cost may be too low."
+            ]
+        )
+        assert float(report.audit.total_spend_usd) == 0.005 + 0.001 + 0.0001
