@@ -143,8 +143,9 @@ def read_call(
     cap = 0 if place else min(read_number(first(values, names.MAX_TOKENS)), MAX_COUNT)
     name = _read_label(first(values, names.RESPONSE_ID)) or _span_name(span)
     parts: dict[str, Any] = reading.parts
-    tier = first(values, names.TIER)
+    tier: Any = first(values, names.TIER)
     odd = unknown_tier(tier)
+    tier = tier_of(tier) or reading.service_tier
     unknown = {**reading.unknown, odd: 0} if odd else reading.unknown
     return StoredRecord(
         ts=_EPOCH + timedelta(microseconds=start),
@@ -158,7 +159,7 @@ def read_call(
         request_id=f"{name}.{place + 1}"[:_MAX_LABEL] if place else name,
         tag=_read_label(tag),
         declared_max_tokens=cap or None,
-        service_tier=tier_of(tier) or reading.service_tier,
+        service_tier=tier,
         environment=_read_label(environment),
         session_id=_read_label(first(values, names.SESSION)),
         status="error" if span.is_error else None,

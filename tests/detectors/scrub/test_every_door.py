@@ -100,8 +100,8 @@ def test_samples_of_each_source_are_read_by_all_doors_of_files_or_explained() ->
             assert summary.calls or set(summary.dropped) - {NO_USAGE} or "unknown" in name, name
 
 
-LOGS: Final = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"attributes": []}]}]}]}
-METRICS: Final = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "tokens"}]}]}]}
+LOGS: Final[Case] = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"attributes": []}]}]}]}
+METRICS: Final[Case] = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "tokens"}]}]}]}
 
 
 def samples() -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 import dataclasses
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -81,7 +82,7 @@ def make_report_with_gaps() -> Report:
     at = datetime(2026, 6, 10, 12, tzinfo=UTC)
     call = {"provider": "mistral", "model": "mistral-large-2512", "tag": "answers"}
     counts = {"prompt_tokens": 1_000, "completion_tokens": 100}
-    odd: list[dict[str, object]] = [
+    odd: list[dict[str, Any]] = [
         *[{"service_tier": "priority"}] * 40,
         *[{"service_tier": "ultrafast"}] * 30,
         *[{"provider": "openai", "model": "gpt-4o-mini", "region": "eu-south-9"}] * 20,
