@@ -43,6 +43,7 @@ _WRITTEN_BYTES: Final = 1 << 20
 _MAX_REASONS: Final = 30
 _SAMPLE: Final = 50  # objects from which a mapping is proposed
 _SAMPLE_BYTES: Final = 4 << 20
+_LONGEST_CALL: Final = 4_096  # bytes, as a line that is written
 
 
 @dataclass
@@ -234,7 +235,7 @@ def _sight(
 
 def find_written(line: bytes) -> Call | None:
     """Return the call of a line that is, to the byte, what `scrub` writes of it."""
-    if not line.startswith(b'{"ts":'):
+    if not line.startswith(b'{"ts":"') or len(line) > _LONGEST_CALL:
         return None
     try:
         call = _decode_call(line)

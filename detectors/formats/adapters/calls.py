@@ -142,9 +142,11 @@ def calls_of(seen: Sighting) -> list[Call] | str:
 
 def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, model: str) -> Call:
     tier = seen.service_tier
-    own = None if reading.service_tier == "fast" else tier_of(tier)
-    if odd := unknown_tier(tier):
-        reading.unknown[odd] = 0
+    own = None
+    if tier is not None:
+        own = None if reading.service_tier == "fast" else tier_of(tier)
+        if odd := unknown_tier(tier):
+            reading.unknown[odd] = 0
     return Call(
         ts=moment,
         provider=provider,

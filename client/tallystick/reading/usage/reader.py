@@ -604,9 +604,11 @@ def unknown_tier(tier: object) -> str | None:
     Of a text that is no name, which could be anybody's, only that it is there.
     """
     tier = getattr(tier, "value", tier)
-    if not isinstance(tier, str) or tier_of(tier) or tier.lower() in STANDARD_TIERS:
+    if not isinstance(tier, str) or tier in STANDARD_TIERS:
         return None
     name = tier.lower()
+    if name in STANDARD_TIERS or tier_of(name):
+        return None
     return "service_tier" if _NO_TIER_NAME.search(name) else f"service_tier.{name}"
 
 
