@@ -10,7 +10,7 @@ from tallystick.capture import Capture, note_fault
 from tallystick.labels import clean_label, current_session, current_tag, entered, sessions
 from tallystick.reading.options import Route, declared_limit, route_of
 from tallystick.reading.providers import provider_of
-from tallystick.reading.usage.reader import Reading, members_of, read_usage, tier_of
+from tallystick.reading.usage.reader import Reading, members_of, read_usage, tier_of, unknown_tier
 from tallystick.reading.usual import usual_message, usual_usage
 
 _OWN_PROFILE = "application-inference-profile"
@@ -21,6 +21,8 @@ _NO_HASHES = (None, None, None)
 _ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 # The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
 _STATUSES = {"failed": "error", "cancelled": "cancelled"}
+# A call that asks for none has this tier.
+_USUAL_TIERS = (None, "default", "standard")
 
 # Calls of hosted tools in an answer that cost something beside its tokens.
 _TOOLS = frozenset(("web_search_call", "image_generation_call", "image_generation"))
@@ -254,7 +256,7 @@ class Call:
     def _read(self) -> tuple[_Counted | None, list[Reading]]:
         """Return the counts of the call, and other calls that its usage has."""
         usage = self._usage
-        if usage is not None and self._tier is None:
+        if usage is not None and self._tier in _USUAL_TIERS:
             if self.library == "anthropic":
                 found = usual_message(usage)
             elif self.endpoint == "responses" and _has_tools(self._beside):
@@ -269,6 +271,8 @@ class Call:
         if not readings:
             return None, []
         first = readings[0]
+        if odd := unknown_tier(self._tier):
+            self.capture.note_unknown(odd, 0)
         return _counted(first, tier_of(self._tier)), readings[1:]
 
     def _read_all(self) -> list[Reading]:

@@ -8,7 +8,6 @@ from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import click
 import msgspec
 
 import detectors
@@ -63,12 +62,7 @@ def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
 
     source = sys.stdin.buffer if is_input else file
     with long_progress("Auditing", size) as progress, _meanwhile(size):
-        calls = place(source, mapping=mapping, progress=progress)
-    if calls.dropped:
-        reasons = sorted(calls.dropped.items(), key=lambda reason: (-reason[1], reason[0]))
-        listed = "".join(f"\n  {count:>12,} {reason}" for reason, count in reasons)
-        click.echo(f"Rows that are no calls to bill:{listed}", err=True)
-    return calls
+        return place(source, mapping=mapping, progress=progress)
 
 
 def _size(file: Path) -> int:

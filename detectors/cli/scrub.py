@@ -13,6 +13,7 @@ from detectors.cli.console import BadInputError, long_progress, shown, standard_
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.errors import DetectorError
 from detectors.formats.adapters import adapters
+from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, find_moment
 from detectors.formats.csv_logs.proposals import explain_error
 from detectors.scrub.files import add_log, find_logs, writing
 from detectors.scrub.folders import Log
@@ -47,10 +48,17 @@ class _Scrub(click.Command):
     type=click.Path(path_type=Path),
     help="The counts-only log to write; '-' is standard output.",
 )
+@click.option(
+    "--at",
+    metavar="TIME",
+    default="",
+    help="The time of calls without one, such as a batch's: 2026-11-28T12:00:00Z.",
+)
 @mapping_options
 def scrub(
     sources: tuple[Path, ...],
     destination: Path,
+    at: str,
     mapped: tuple[str, ...],
     dropped: tuple[str, ...],
     provider: str,
@@ -63,7 +71,13 @@ def scrub(
     is written: of a prompt only a hash remains, to find equal prompts. With --map, --drop or
     --provider, RAW are CSV or JSON files of any other tool.
     """
-    scrubber = Scrubber(read_mapping(mapped, dropped, provider))
+    mapping = read_mapping(mapped, dropped, provider)
+    if at and mapping:
+        raise BadInputError("--at can't be combined with --map, --drop or --provider")
+    moment = find_moment(at) if at else None
+    if at and moment is None:
+        raise BadInputError("--at must be a time such as 2026-11-28T12:00:00Z")
+    scrubber = Scrubber(mapping, moment)
     with _one_line_errors(), _output(destination) as out:
         logs = _find_logs(sources, destination, scrubber.summary)
         for lines in _scrub_all(scrubber, logs):
@@ -168,6 +182,10 @@ def _not_read(summary: Summary) -> str:
     ]
     if skipped:
         text += "".join(f"\n  {line}" for line in ["Skipped, each with an example:", *skipped])
+    if NO_TIME in summary.dropped:
+        text += "\nTo read calls without a time, add when they were made: --at 2026-11-28T12:00:00Z"
+    if NO_MODEL in summary.dropped:
+        text += "\nTo read calls without a model name, add it: jq -c '. + {model: \"gpt-5.4\"}'"
     for options, path in summary.proposals.items():
         name = shown(path) if path else "-"
         text += (

@@ -86,6 +86,7 @@ from detectors.contract.report import (
     Report,
     ReportedCosts,
     ReportedModel,
+    SkippedRows,
     UnknownField,
 )
 from detectors.contract.spend import (
@@ -220,6 +221,7 @@ __all__ = [
     "Traffic",
     "TrafficWindow",
     "UnknownField",
+    "SkippedRows",
     "UnpricedModel",
     "UsageRecord",
     "WiderLimits",

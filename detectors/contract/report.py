@@ -91,6 +91,13 @@ class UnknownField(Struct, frozen=True):
     largest: int
 
 
+class SkippedRows(Struct, frozen=True):
+    """How many rows of a log were no calls to bill for a reason."""
+
+    reason: str
+    rows: int
+
+
 class ReportedModel(Struct, frozen=True, kw_only=True):
     """The cost of a model's calls as their source reports it, and as counts and prices give it."""
 
@@ -143,7 +150,8 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     calls may have cost more. `future_calls`, if there are any, are dated more than a day after they
     were sent or, in an audit of an account, after the audit, which leaves them out.
     `reported_costs` compares the costs that sources report, if there are any. `missing_rates` are
-    tiers, regions and units without a known rate, of the most calls first.
+    tiers, regions and units without a known rate, of the most calls first. `skipped_rows`, if there
+    are any, were no calls to bill.
     """
 
     priced_tokens_pct: float = 100.0
@@ -157,6 +165,7 @@ class DataQuality(Struct, frozen=True, kw_only=True):
     unknown_fields: tuple[UnknownField, ...] | UnsetType = UNSET
     reported_costs: ReportedCosts | UnsetType = UNSET
     missing_rates: tuple[MissingRate, ...] | UnsetType = UNSET
+    skipped_rows: tuple[SkippedRows, ...] | UnsetType = UNSET
 
 
 class InvalidRows(Struct, frozen=True, kw_only=True):

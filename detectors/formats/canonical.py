@@ -2,8 +2,9 @@
 
 Stored data is built from checked, typed values and never from the received bytes, so nothing
 outside the contract can survive in it. Invalid rows become lines such as
-`{"line":3,"reason":"missing field model"}`. The standard service tier is omitted, as it is the
-default.
+`{"line":3,"reason":"missing field model"}`, and rows that are no calls a line for each reason:
+`{"line":0,"reason":"failed, so not billed","rows":12}`. The standard service tier is omitted, as it
+is the default.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,6 +57,14 @@ class _Line(msgspec.Struct, omit_defaults=True, gc=False):
     service_tier: str = ""
 
 
+class _LeftOut(msgspec.Struct):
+    """An invalid row, or how many rows are no calls for a reason."""
+
+    line: int
+    reason: str
+    rows: int = 0
+
+
 # The value of each further field where a call has none; `by_field` has None for what it makes.
 _EMPTY: Final = {
     field.name: None if field.kind in ("units", "hashes") else empty_value(field.name)
@@ -73,7 +82,7 @@ _LineV2: Final = msgspec.defstruct(
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(UsageRecord)
 _V2_DECODER: Final = msgspec.json.Decoder(StoredRecord)
-_INVALID_DECODER: Final = msgspec.json.Decoder(InvalidRow)
+_LEFT_OUT_DECODER: Final = msgspec.json.Decoder(_LeftOut)
 
 
 def encode_records(records: Iterable[UsageRecord]) -> bytes:
@@ -82,7 +91,7 @@ def encode_records(records: Iterable[UsageRecord]) -> bytes:
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
-    """Return a chunk as canonical JSON Lines: its calls, then its invalid rows."""
+    """Return a chunk as canonical JSON Lines: its calls, then the rows that are none."""
     columns = by_field(chunk.columns)
     # Exact to the microsecond in every year that a record may have, and by far the fastest way.
     seconds = [instant / 1_000_000 for instant in columns["ts"]]
@@ -90,8 +99,10 @@ def encode_chunk(chunk: Chunk) -> bytes:
     line: type[msgspec.Struct] = _LineV2 if columns.keys() - set(COLUMNS) else _Line
     names = line.__struct_fields__[1:]
     fields = (columns[name] if name in columns else repeat(_EMPTY[name]) for name in names)
-    lines = list(map(line, instants, *fields))
-    return _ENCODER.encode_lines([*lines, *chunk.invalid] if chunk.invalid else lines)
+    lines: list[msgspec.Struct] = list(map(line, instants, *fields))
+    lines += chunk.invalid
+    lines += [_LeftOut(0, reason, rows) for reason, rows in chunk.dropped.items()]
+    return _ENCODER.encode_lines(lines)
 
 
 def decode_records(blob: bytes) -> Sequence[UsageRecord]:
@@ -112,15 +123,18 @@ def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Ite
 
 def _decode_chunk(text: bytes) -> Chunk:
     invalid: list[InvalidRow] = []
+    dropped: dict[str, int] = {}
     if _INVALID_START in text:
         lines = text.splitlines(keepends=True)
         invalid_lines = [line for line in lines if line.startswith(_INVALID_START)]
         text = b"".join(line for line in lines if not line.startswith(_INVALID_START))
         with _unreadable_on_error():
-            invalid = _INVALID_DECODER.decode_lines(b"".join(invalid_lines))
+            left_out = _LEFT_OUT_DECODER.decode_lines(b"".join(invalid_lines))
+        invalid = [InvalidRow(each.line, each.reason) for each in left_out if not each.rows]
+        dropped = {each.reason: each.rows for each in left_out if each.rows}
     with _unreadable_on_error():
         records = _decode_lines(text)
-    return Chunk(columns_of(records), invalid)
+    return Chunk(columns_of(records), invalid, dropped=dropped)
 
 
 def _decode_lines(text: bytes) -> Sequence[UsageRecord]:

@@ -27,7 +27,7 @@ from detectors.contract import (
     UsageRecordV2,
     names_of,
 )
-from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.json_logs.usage.reader import STANDARD_TIERS, tier_of, unknown_tier
 from detectors.formats.moments import EPOCH, MICROSECOND
 
 Columns = dict[str, list[Any]]
@@ -64,7 +64,7 @@ TABLE_FIELDS: Final = tuple(
 # Labels that repeat and that rules only compare, so that numbers replace them.
 NUMBERED_LABELS: Final = ("prefix_hash", *OPTIONAL_HASHES, "session_id")
 _ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms", REPORTED)
-_PRICED_APART: Final = frozenset(SERVICE_TIERS)
+_STANDARD_TIERS: Final = STANDARD_TIERS | {None}
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
@@ -83,11 +83,9 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
         "cache_write_tokens": [record.cache_write_tokens or 0 for record in records],
         "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
         "latency_ms": [record.latency_ms for record in records],
-        "service_tier": service_tiers(
-            [getattr(record, "service_tier", None) for record in records]
-        ),
     }
-    return columns | _optional_columns(records)
+    tiers = tier_columns([getattr(record, "service_tier", None) for record in records])
+    return columns | tiers | _optional_columns(records)
 
 
 def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
@@ -175,11 +173,17 @@ def lowered(texts: list[str]) -> list[str]:
     return [text.lower() for text in texts]
 
 
-def service_tiers(named: Sequence[str | None]) -> list[str]:
-    """Return the service tiers with prices of their own; all others become empty."""
-    if not any(named) or _PRICED_APART.isdisjoint(named):
-        return [""] * len(named)
-    return [tier if tier in _PRICED_APART else "" for tier in named]
+def tier_columns(named: Sequence[str | None]) -> Columns:
+    """Return the tiers with prices of their own, others empty, and the names of unknown ones."""
+    tiers = set(named)
+    if tiers <= _STANDARD_TIERS:
+        return {"service_tier": [""] * len(named)}
+    known = {tier: tier_of(tier) or "" for tier in tiers}
+    unknown = {tier: unknown_tier(tier) or "" for tier in tiers}
+    columns = {"service_tier": [known[tier] for tier in named]}
+    if any(unknown.values()):
+        columns[UNKNOWN] = [unknown[tier] for tier in named]
+    return columns
 
 
 def records_of(columns: Columns) -> list[UsageRecord]:

@@ -81,13 +81,15 @@ Container = Literal["lines", "array"]
 class Format(NamedTuple):
     """A file's format: its container, its dialect if it is JSON, its delimiter if it is CSV.
 
-    An export is read by adapters; a document is one object, or a page of an API's response.
+    An export is read by adapters; a document is one object, or a page of an API's response. Of a
+    CSV that `has_json`, members within cells are mapped.
     """
 
     container: Container | Literal["csv", "document"]
     dialect: Dialect | None = None
     delimiter: str = ","
     is_export: bool = False
+    has_json: bool = False
 
 
 def detect_format(
@@ -160,7 +162,8 @@ def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
     best = max(named, key=named.__getitem__)
     if sums := find_sums(Row(dict.fromkeys(header_cells(_first_line(text), best)))):
         raise UnreadableLogError(sums.refusal())  # whatever its columns are mapped to
-    return Format("csv", delimiter=best) if named[best] else None
+    has_json = mapping.reaches_into(headers[best])
+    return Format("csv", delimiter=best, has_json=has_json) if named[best] else None
 
 
 def _is_document(first_line: str, objects: list[dict[str, Any]]) -> bool:

@@ -14,7 +14,7 @@ from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
 from detectors.formats.detection import EXPECTED, Format, detect_format
 from detectors.formats.json_logs.lines import read_json
-from detectors.formats.json_logs.mapped import read_mapped
+from detectors.formats.json_logs.mapped import read_mapped, read_mapped_cells
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.text.splitting import (
     MAX_ROW_BYTES,
@@ -28,7 +28,7 @@ CHUNK_BYTES: Final = 1 << 17  # small enough for a core's own cache, which halve
 MAX_UPLOAD_BYTES: Final = 200 << 20
 _NO_TIMES: Final = (
     "We can't audit a log without a time in any row, and Anthropic's messages don't include one: "
-    "add ts to each row, such as 2026-11-01T12:00:00Z."
+    "add ts to each row, such as 2026-11-01T12:00:00Z, or run `tallystick scrub` with --at."
 )
 
 
@@ -96,6 +96,9 @@ def _read(
     if mapping is not None and form.container != "csv":
         objects = objects_of(form.container, blocks, chunk_bytes)
         return read_mapped(objects, mapping, ignores_others=ignores_others)
+    if mapping is not None and form.has_json:
+        pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
+        return read_mapped_cells(pieces, form.delimiter, mapping, ignores_others=ignores_others)
     if form.is_export:
         return read_export_file(form.container, blocks, chunk_bytes, form.delimiter)
     # Nothing is split before a reader takes it.

@@ -26,11 +26,13 @@ from detectors.formats.columns import (
     OPTIONAL_HASHES,
     OPTIONAL_NUMBERS,
     REPORTED,
+    UNKNOWN,
     WRITTEN_LABELS,
     empty_value,
     present_columns,
 )
 from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.json_logs.usage.reader import NO_TIER_NAME, STANDARD_TIERS, TIERS_OF_OTHERS
 from detectors.formats.moments import (
     FIRST_MICROSECOND,
     LAST_MICROSECOND,
@@ -77,7 +79,8 @@ def with_problems(table: Calls) -> Calls:
     composed = compose_labels(frame, WRITTEN_LABELS)
     table = _with_times(composed)
     schema = table.collect_schema()
-    names = [name for name in present_columns(schema.names()) if name in schema or name in COLUMNS]
+    given = [*schema.names(), *([UNKNOWN] if _is_text(schema.get("service_tier")) else [])]
+    names = [name for name in present_columns(given) if name in given or name in COLUMNS]
     fine = {each.name for each in composed.select(_CATEGORIES) if _is_fine(each)}
     columns = {
         name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
@@ -87,7 +90,7 @@ def with_problems(table: Calls) -> Calls:
     values = (
         column.value.alias("at_us" if name == "ts" else name)
         for name, column in columns.items()
-        if name in schema or name not in SPARSE
+        if name in given or name not in SPARSE
     )
     return table.select(*row, *values, *encode(columns))
 
@@ -168,6 +171,8 @@ def _plain_label(name: str) -> CheckedColumn:
 
 
 def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
+    if name == UNKNOWN:
+        return CheckedColumn(_unknown_tier(), pl.lit(value=False), pl.lit(value=False))
     if kind is None:
         return CheckedColumn(_absent(name), pl.lit(value=False), pl.lit(value=False))
     column, is_absent = pl.col(name), pl.col(name).is_null()
@@ -209,13 +214,11 @@ def _number(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
 
 
 def _label(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
-    is_text = isinstance(kind, pl.String | pl.Categorical | pl.Enum)
     if name == "service_tier":
-        # Any other value is a name of the standard tier.
-        tier = pl.col(name).cast(pl.String) if is_text else pl.lit("")
+        tier = _tier() if _is_text(kind) else pl.lit("")
         priced = pl.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(pl.lit(""))
         return priced, pl.lit(value=True)
-    if not is_text:
+    if not _is_text(kind):
         return pl.lit(""), pl.lit(value=False)
     text = pl.col(name).cast(pl.String).fill_null("")
     length = text.str.len_chars()
@@ -233,6 +236,27 @@ def _label(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
         return text.str.to_lowercase(), is_fine
     is_fine = (length <= MAX_LABEL_LENGTH) & ~text.str.contains(_CONTROL)
     return text, is_fine & (length > 0) if name == "model" else is_fine
+
+
+def _is_text(kind: pl.DataType | None) -> bool:
+    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+
+def _tier() -> pl.Expr:
+    """Return the service tier under the name that a record has for it."""
+    tier = pl.col("service_tier").cast(pl.String).fill_null("").str.to_lowercase()
+    for theirs, ours in TIERS_OF_OTHERS.items():
+        tier = pl.when(tier == theirs).then(pl.lit(ours)).otherwise(tier)
+    return tier
+
+
+def _unknown_tier() -> pl.Expr:
+    """Return a tier that we don't know as files have it, as the name of an unknown field."""
+    tier = _tier()
+    is_known = tier.is_in((*STANDARD_TIERS, *SERVICE_TIERS))
+    named = pl.concat_str([pl.lit("service_tier."), tier])
+    named = pl.when(tier.str.contains(NO_TIER_NAME)).then(pl.lit("service_tier")).otherwise(named)
+    return pl.when(~is_known).then(named).otherwise(pl.lit(""))
 
 
 def first_invalid(checked: Calls) -> Iterable[InvalidRow]:

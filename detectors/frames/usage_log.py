@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FIRST_INVALID: Final = 100
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
+_DROPPED_ROWS: Final = "tallystick.dropped_rows"
 # One row per call; nulls only in latency_ms and reported_usd. Absent labels are "", absent counts
 # 0. A log has a column of `OPTIONAL_CALLS` too, in this order, where some call has a value.
 CALLS: Final = pl.Schema(
@@ -110,6 +111,7 @@ class ReadRows:
     __slots__ = ()
     rows: int
     invalid: InvalidRows
+    dropped: Mapping[str, int]  # rows that were no calls to bill, by reason
 
     @property
     def valid_pct(self) -> float:
@@ -148,7 +150,7 @@ class UsageLog(ReadRows):
     rows: int
     invalid: InvalidRows
     future_calls: int = 0
-    dropped: Mapping[str, int] = field(default_factory=dict)  # rows that were no calls, by reason
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
     def received(self, at: datetime) -> Self:
         """Return the log with the number of calls that were in the future when it arrived."""
@@ -240,6 +242,8 @@ def _series(name: str, values: list[Any]) -> pl.Series:
 def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:
     """Write the calls as Parquet, with the invalid rows; the same log gives the same bytes."""
     metadata = {_INVALID_ROWS: msgspec.json.encode(log.invalid).decode()}
+    if log.dropped:
+        metadata[_DROPPED_ROWS] = msgspec.json.encode(log.dropped).decode()
     to_bytes(log.frame).rechunk().write_parquet(
         file, compression="zstd", row_group_size=250_000, metadata=metadata
     )
@@ -267,6 +271,7 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
             opened.seek(0)
             frame = from_bytes(pl.read_parquet(opened))
         invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
+        dropped = msgspec.json.decode(metadata.get(_DROPPED_ROWS, "{}"), type=dict[str, int])
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UnreadableLogError("The file is not a frame of calls in Parquet.") from error
     except (KeyError, msgspec.MsgspecError) as error:
@@ -278,7 +283,7 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
         raise UnreadableLogError("The Parquet file lacks columns of a frame of calls.")
     # An earlier release has stored labels as they came.
     frame = compose_labels(frame, WRITTEN_LABELS)
-    return UsageLog(frame, frame.height + invalid.count, invalid)
+    return UsageLog(frame, frame.height + invalid.count, invalid, dropped=dropped)
 
 
 def _opened(file: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:

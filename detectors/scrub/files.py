@@ -3,16 +3,18 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from detectors.errors import DetectorError
 from detectors.formats.csv_logs.mapping import Mapped, as_mapping
 from detectors.formats.csv_logs.proposals import explain_error
-from detectors.formats.text.blocks import SQLITE, Advance
+from detectors.formats.text.blocks import SQLITE, Advance, read_blocks
 from detectors.scrub.databases import read_database
 from detectors.scrub.folders import Folders, Log
-from detectors.scrub.scrubber import Scrubber, Summary
+from detectors.scrub.scrubber import Scrubber, Summary, find_written
 
 
 def scrub(
@@ -20,6 +22,7 @@ def scrub(
     out: str | os.PathLike[str],
     *,
     mapping: Mapped | None = None,
+    at: datetime | None = None,
 ) -> Summary:
     """Write the calls of raw logs as one counts-only log.
 
@@ -31,6 +34,8 @@ def scrub(
         The file to write; it appears after everything was read.
     mapping : dict or ColumnMapping, optional
         The columns of CSV files with other names, as for `detectors.read`.
+    at : datetime, optional
+        The time of calls that have none, such as those of a batch.
 
     Raises
     ------
@@ -39,7 +44,7 @@ def scrub(
     OSError
         A file cannot be read or written.
     """
-    scrubber = Scrubber(as_mapping(mapping))
+    scrubber = Scrubber(as_mapping(mapping), at)
     with writing(Path(out)) as file:
         for log in find_logs(map(Path, sources), scrubber.summary):
             file.writelines(add_log(scrubber, log))
@@ -48,13 +53,35 @@ def scrub(
 
 
 def find_logs(sources: Iterable[Path], summary: Summary) -> list[Log]:
-    """Return files, and the logs of folders at any depth, sorted by name; each file once."""
+    """Return files, and the logs of folders at any depth, sorted by name; each file once.
+
+    An output of an earlier run that lies among the logs of a folder would count their calls twice.
+    """
     folders = Folders(summary)
-    return [
+    found = [
         log
         for source in sources
         for log in (folders.logs(source) if source.is_dir() else folders.named(source))
     ]
+    outputs = [log for log in found if log.is_found and _is_output(log.path)]
+    if len(outputs) == len(found):
+        return found
+    for log in outputs:
+        summary.skip("output of `tallystick scrub` among its logs, read if you name it", log.path)
+    return [log for log in found if log not in outputs]
+
+
+def _is_output(path: Path) -> bool:
+    """Check whether the first line of a file is one that `scrub` wrote."""
+    try:
+        with path.open("rb") as file:
+            start = next(read_blocks(file, block_bytes=_LONGEST_CALL), b"")
+    except (DetectorError, OSError):
+        return False
+    return find_written(start.split(b"\n", 1)[0]) is not None
+
+
+_LONGEST_CALL: Final = 1 << 14
 
 
 def add_log(scrubber: Scrubber, log: Log, advance: Advance | None = None) -> Iterator[bytes]:
@@ -67,7 +94,8 @@ def add_log(scrubber: Scrubber, log: Log, advance: Advance | None = None) -> Ite
         with log.path.open("rb") as file:
             start = file.read(len(SQLITE)) if file.seekable() else b""
             if start == SQLITE:
-                yield from scrubber.add_texts(read_database(log.path), log.path.stat().st_size)
+                rows = read_database(log.path, partial(scrubber.summary.skip, path=log.path))
+                yield from scrubber.add_texts(rows, log.path.stat().st_size)
             else:
                 if start:
                     file.seek(0)

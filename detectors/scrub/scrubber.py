@@ -3,15 +3,25 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final
+
+import msgspec
 
 from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
 from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import State
-from detectors.formats.adapters.calls import NO_USAGE, Sighting, calls_of
+from detectors.formats.adapters.calls import (
+    NO_USAGE,
+    Call,
+    Sighting,
+    calls_of,
+    encode_call,
+    record_of,
+)
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
@@ -32,6 +42,8 @@ _UNREADABLE: Final = (*UNREADABLE, UnreadableLogError)  # of a page that is nest
 _WRITTEN_BYTES: Final = 1 << 20
 _MAX_REASONS: Final = 30
 _SAMPLE: Final = 50  # objects from which a mapping is proposed
+_SAMPLE_BYTES: Final = 4 << 20
+_LONGEST_CALL: Final = 4_096  # bytes, as a line that is written
 
 
 @dataclass
@@ -73,10 +85,11 @@ class Summary:
 class Scrubber:
     """Reads logs and yields lines of counts; counts what it drops.
 
-    With a mapping, the logs are CSV files with these columns.
+    With a mapping, the logs are CSV files with these columns. Calls without a time get `at`.
     """
 
-    def __init__(self, mapping: ColumnMapping | None = None) -> None:
+    def __init__(self, mapping: ColumnMapping | None = None, at: datetime | None = None) -> None:
+        self._at = at
         self.summary = Summary()
         self.path: Path | None = None  # of the log that is read, if it has one
         self._mapping = mapping
@@ -152,13 +165,20 @@ class Scrubber:
             return
         self.summary.bytes_read += len(text) + 1
         for row, object_text in self._decode(text):
-            found = _sight(row, object_text, states)
+            found = _sight(row, object_text, states, self._at)
             for seen in found:
                 yield from self._take(seen)
-            if isinstance(found[0], str) and is_unread(found[0]) and len(self._unread) < _SAMPLE:
+            if isinstance(found[0], str) and is_unread(found[0]) and self._has_room(object_text):
                 self._unread.append(object_text)
 
+    def _has_room(self, text: bytes) -> bool:
+        """Check whether an object can be kept for a proposal, so that all of them stay small."""
+        kept = sum(map(len, self._unread))
+        return len(self._unread) < _SAMPLE and kept + len(text) <= _SAMPLE_BYTES
+
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
+        if self._at is not None and isinstance(seen, Sighting):
+            seen.moments += (self._at,)
         calls = seen if isinstance(seen, str) else calls_of(seen)
         if isinstance(calls, str) or isinstance(seen, str):
             self.summary.drop(str(calls))
@@ -184,25 +204,53 @@ class Scrubber:
         return taken.line
 
 
-def _sight(row: Row, text: bytes, states: dict[str, State]) -> Sequence[Sighting | str]:
+def _sight(
+    row: Row, text: bytes, states: dict[str, State], at: datetime | None
+) -> Sequence[Sighting | str]:
     """Read the calls of the row, or the reasons why there are none."""
     adapter, found = read_row(row, states)
     if any(seen != NO_USAGE if isinstance(seen, str) else seen.readings for seen in found):
         return found
+    if adapter is None and (call := find_written(text)):
+        own = sighting_of(record_of(call))
+        (reading,) = own.readings
+        names = (call.unknown_fields or "").split()
+        reading.unknown = dict.fromkeys(names, call.unknown_largest or 0)
+        reading.is_assumed = bool(call.input_assumed)
+        return (own,)
     try:
         seen = read_exchange(text)
     except _UNREADABLE:
         return (NOT_JSON,)
-    if seen.readings:
+    if seen.readings and any(seen.models):
         return (seen,)
     if sums := find_sums(row):
         return (sums.reason,)
+    if seen.readings:
+        return (seen,)
     if "prompt_tokens" in row and "model" in row:
-        return (_read_own(row),)
+        return (_read_own(row, at),)
     return (explain(row, text, adapter.repeats if adapter else frozenset()),)
 
 
-def _read_own(row: Row) -> Sighting | str:
+def find_written(line: bytes) -> Call | None:
+    """Return the call of a line that is, to the byte, what `scrub` writes of it."""
+    if not line.startswith(b'{"ts":"') or len(line) > _LONGEST_CALL:
+        return None
+    try:
+        call = _decode_call(line)
+    except UNREADABLE:
+        return None
+    return call if encode_call(call) == line else None
+
+
+_decode_call: Final = msgspec.json.Decoder(Call).decode
+
+
+def _read_own(row: Row, at: datetime | None) -> Sighting | str:
     """Read a record in the form in which our own API takes it."""
-    record = read_record(row.plain(LOG_RECORD), LOG_RECORD)
+    values = row.plain(LOG_RECORD)
+    if at is not None and values.get("ts") is None:
+        values["ts"] = at.isoformat()
+    record = read_record(values, LOG_RECORD)
     return sighting_of(record) if isinstance(record, UsageRecord) else describe(record)

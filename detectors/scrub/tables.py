@@ -6,6 +6,7 @@ from typing import BinaryIO
 from detectors.contract import UsageRecord
 from detectors.formats import ColumnMapping, read_chunks, records_of
 from detectors.formats.adapters.calls import Sighting
+from detectors.formats.columns import UNKNOWN
 from detectors.formats.json_logs.usage.reader import reading_of
 from detectors.formats.text.blocks import Advance
 
@@ -15,8 +16,12 @@ def sight_rows(
 ) -> Iterator[Sighting | str]:
     """Yield the calls of the rows, and the reasons of rows that can't be read."""
     for chunk in read_chunks(file, mapping=mapping, advance=advance, ignores_others=True):
-        for record in records_of(chunk.columns):
-            yield sighting_of(record)
+        records = records_of(chunk.columns)
+        unknown = chunk.columns.get(UNKNOWN) or [""] * len(records)
+        for record, names in zip(records, unknown, strict=True):
+            seen = sighting_of(record)
+            seen.readings[0].unknown.update(dict.fromkeys(names.split(), 0))
+            yield seen
         for row in chunk.invalid:
             yield row.reason
 

@@ -2,7 +2,7 @@
 
 import csv
 from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO, Final
 
@@ -13,6 +13,7 @@ from detectors.formats.adapters.tables import is_export_header, row_of
 from detectors.formats.csv_logs.names import (
     DELIMITERS,
     find_foreign_header,
+    has_usage,
     header_cells,
 )
 from detectors.formats.csv_logs.rows import NEVER_CLOSED
@@ -64,7 +65,12 @@ def _delimiter_of(head: bytes) -> str | None:
     if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
         return None
     headers = ((each, header_cells(line, each)) for each in DELIMITERS)
-    return next((each for each, names in headers if is_export_header(names)), None)
+    return next((sign for sign, names in headers if _is_read(names)), None)
+
+
+def _is_read(names: Sequence[str]) -> bool:
+    """Check for the header of an export, or of models and usage objects as JSON."""
+    return is_export_header(names) or has_usage(names)
 
 
 def _refuse_table(head: bytes) -> None:

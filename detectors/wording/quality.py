@@ -20,15 +20,17 @@ _UNTAGGED_PCT: Final = 5.0
 _HASHED_PCT: Final = 5.0
 _USED_ONCE: Final = 20
 _NAMED: Final = 3
+_TIER: Final = "service_tier"  # the member with the name of an unknown one
 _MOST_MISSING: Final = 10
 _CHEAPER_TIERS: Final = ("batch", "flex")
+_CONTEXT: Final = "search_context_size"  # likewise, of one that costs more
 _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 
 def warnings(report: Report) -> list[str]:
     """Return the warnings of a report, the most important first."""
     audit = report.audit
-    found = [*_rows(report), caution(audit), *_prices(report)]
+    found = [*_rows(report), *_skipped(report.data_quality), caution(audit), *_prices(report)]
     if audit.outlier_calls:
         found.append(_outliers(audit))
     found.extend(_future(report.data_quality))
@@ -131,6 +133,14 @@ def _rows(report: Report) -> Iterator[str]:
         yield f"{counted(rows.count, 'row')} could not be read and {are} excluded.{because}"
 
 
+def _skipped(quality: DataQuality | None) -> Iterator[str]:
+    if quality is not None and quality.skipped_rows:
+        rows = sum(each.rows for each in quality.skipped_rows)
+        is_no = "is no call" if rows == 1 else "are no calls"
+        reasons = [f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows]
+        yield f"{counted(rows, 'row')} {is_no} to bill and not in any figure: {'; '.join(reasons)}."
+
+
 def _prices(report: Report) -> Iterator[str]:
     excluded = report.prices.excluded
     if excluded:
@@ -205,7 +215,24 @@ def _assumed(quality: DataQuality) -> Iterator[str]:
 def _unknown(quality: DataQuality) -> Iterator[str]:
     fields = quality.unknown_fields or ()
     for field in fields[:_NAMED]:
+        parent, _, value = field.name.partition(".")
+        if parent == _TIER:
+            named = f": {inert(value)}" if value else ""
+            is_ = "is" if field.calls == 1 else "are"
+            yield (
+                f"{counted(field.calls, 'call')} {is_} at a tier that we don't know{named}. "
+                f"{'It is' if field.calls == 1 else 'They are'} priced as standard, possibly too "
+                "low."
+            )
+            continue
         has = "has" if field.calls == 1 else "have"
+        if parent == _CONTEXT:
+            size = f": {inert(value)}" if value else ""
+            yield (
+                f"{counted(field.calls, 'call')} {has} a larger search context than the default"
+                f"{size}. We count the default's fee, so the cost may be too low."
+            )
+            continue
         named = (
             f"that we don't know: {inert(field.name)}" if field.name else "whose name we don't know"
         )

@@ -15,8 +15,11 @@ from tests.browser.measures import axe_violations, overflow, shifts
 from tests.browser.pages import Example
 from tests.browser.site import RICH, Site, account_of
 from tests.browser.windows import Windows
+from tests.service.support.documents import make_report_with_gaps
 from tests.service.support.scaled_reports import SHAPES
 from tests.service.web.pages.scenes import add_run
+
+REPORTS = {**SHAPES, "gaps of prices": make_report_with_gaps}
 
 
 def test_a_report_of_hostile_labels_looks_right(windows: Windows, site: Site) -> None:
@@ -25,7 +28,7 @@ def test_a_report_of_hostile_labels_looks_right(windows: Windows, site: Site) ->
 
 @pytest.mark.stress
 @pytest.mark.parametrize("look", LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", REPORTS)
 def test_a_report_of_any_shape_looks_right_in_any_window(
     windows: Windows, site: Site, shape: str, look: Look
 ) -> None:
@@ -33,13 +36,13 @@ def test_a_report_of_any_shape_looks_right_in_any_window(
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", REPORTS)
 def test_a_pdf_of_any_shape_can_be_shown(shape: str) -> None:
-    assert _shoot_pdf(print_pdf(SHAPES[shape]().to_json()), _name(shape)) > 0
+    assert _shoot_pdf(print_pdf(REPORTS[shape]().to_json()), _name(shape)) > 0
 
 
 def _look_at(windows: Windows, site: Site, shape: str, look: Look) -> list[str]:
-    audit_id = add_run(site.sessions, account_of(site, RICH), SHAPES[shape]())
+    audit_id = add_run(site.sessions, account_of(site, RICH), REPORTS[shape]())
     path = f"/r/{sign_report(site.secret_key, audit_id)}"
     window = windows.show(Example(_name(shape), path), look)
     wrong = [*shifts(window), *overflow(window), *window.take_complaints()]

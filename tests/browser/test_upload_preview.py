@@ -1,15 +1,23 @@
 """The upload page before anything is sent: what a file holds, and what its columns are."""
 
 import re
+from contextlib import suppress
+from io import BytesIO
 from typing import Final
+from zipfile import ZipFile
 
+import pytest
+import zstandard
 from playwright.sync_api import Page, expect
 
 import detectors
+from detectors.errors import DetectorError
+from detectors.formats import read_chunks
 from tests.browser.chromium import LOOKS, ROOT
 from tests.browser.measures import axe_violations, overflow
 from tests.browser.pages import named
 from tests.browser.windows import Windows
+from tests.detectors.scrub.test_every_door import samples
 
 SAMPLE: Final = ROOT / "examples" / "sample-usage.jsonl"
 FOREIGN: Final = (
@@ -119,3 +127,29 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
     mapped = ["#1=ts", "#2=model", "#3=prompt_tokens", "#4=completion_tokens", "#5=", "#6="]
     assert page.evaluate("() => window.kept.getAll('map')") == mapped
     assert page.evaluate("() => window.kept.get('provider')") == "openai"
+
+
+def test_archives_that_only_the_service_unpacks_can_be_sent(windows: Windows) -> None:
+    page = windows.show(named("upload")).page
+    packed = BytesIO()
+    with ZipFile(packed, "w") as archive:
+        archive.writestr("log.jsonl", SAMPLE.read_bytes())
+    for content in (zstandard.compress(SAMPLE.read_bytes()), packed.getvalue()):
+        assert list(read_chunks(BytesIO(content)))
+        choose(page, content, "log.packed")
+        expect(page.locator("#preview")).to_contain_text("We check it after the upload.")
+        expect(page.get_by_role("button", name="Upload and audit")).to_be_enabled()
+
+
+@pytest.mark.stress
+def test_the_preview_lets_every_sample_pass_that_an_upload_reads(windows: Windows) -> None:
+    page = windows.show(named("upload")).page
+    button = page.get_by_role("button", name="Upload and audit")
+    wrong = []
+    for name, content in samples().items():
+        with suppress(DetectorError):
+            if list(read_chunks(BytesIO(content))):
+                choose(page, content, "log.jsonl")
+                if button.is_disabled():
+                    wrong.append((name, page.locator("#preview").inner_text()))
+    assert wrong == []

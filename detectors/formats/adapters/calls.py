@@ -21,11 +21,8 @@ from detectors.formats.adapters.labels import (
 )
 from detectors.formats.adapters.prompts import hash_texts
 from detectors.formats.adapters.usage import Reading, count_of
-from detectors.formats.fields import SERVICE_TIERS
-from detectors.formats.json_logs.usage.reader import largest_of, names_of
+from detectors.formats.json_logs.usage.reader import largest_of, names_of, tier_of, unknown_tier
 from detectors.formats.moments import read_moment
-
-_TIERS: Final = frozenset(SERVICE_TIERS)
 
 
 class PromptDetails(Struct, omit_defaults=True, gc=False):
@@ -145,7 +142,11 @@ def calls_of(seen: Sighting) -> list[Call] | str:
 
 def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, model: str) -> Call:
     tier = seen.service_tier
-    is_own = isinstance(tier, str) and tier in _TIERS and reading.service_tier != "fast"
+    own = None
+    if tier is not None:
+        own = None if reading.service_tier == "fast" else tier_of(tier)
+        if odd := unknown_tier(tier):
+            reading.unknown[odd] = 0
     return Call(
         ts=moment,
         provider=provider,
@@ -157,7 +158,7 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         latency_ms=_find_latency(seen.latency_ms),
         declared_max_tokens=next(filter(None, map(count_of, seen.caps)), None),
         prefix_hash=find_hash(seen.prefix_hash) or hash_texts(*seen.prompts),
-        service_tier=tier if is_own else reading.service_tier,
+        service_tier=own or reading.service_tier,
         cache_write_1h_tokens=reading.parts.get("cache_write_1h_tokens", 0),
         web_searches=reading.parts.get("web_searches", 0),
         environment=find_tag(seen.environment),

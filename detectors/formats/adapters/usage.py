@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from detectors.formats.adapters.rows import Row
+from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.json_logs.usage.reader import Reading, count_of, read_usage
 
 __all__ = [
@@ -26,8 +26,8 @@ def plain_counts(prompt: Any, completion: Any) -> Usages:
 
 
 def read_usages(*usages: Any, **context: Any) -> Usages:
-    """Return the calls of the first of these objects that has counts."""
-    return next(filter(None, (read_usage(usage, **context) for usage in usages)), [])
+    """Return the calls of the first of these objects, or texts of objects, that has counts."""
+    return next(filter(None, (read_usage(parsed(usage), **context) for usage in usages)), [])
 
 
 def token_members(row: Row, prefix: str = "", *, others: Iterable[str] = ()) -> dict[str, Any]:

@@ -1,16 +1,17 @@
 """Map the columns of a foreign CSV to the record's fields.
 
 Nothing is guessed: each column is a field by its own name, is mapped, or is dropped by name. A
-column is named by its header, in any case, or by its position, such as `#3`.
+column is named by its header, in any case, or by its position, such as `#3`. A path such as
+`usage.input` is a member of the JSON in the column `usage`.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from detectors.contract import MAX_LABEL_LENGTH, REQUIRED_FIELDS
+from detectors.contract import FIELD_NAME, MAX_LABEL_LENGTH, REQUIRED_FIELDS
 from detectors.errors import ColumnMappingError, ContractError, UnreadableLogError
 from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.names import MAX_COLUMNS, TARGETS, UNCACHED, is_text_column
@@ -26,7 +27,7 @@ from detectors.formats.problems import (
 _FREE_LABELS: Final = frozenset(
     name for name, known in RECORD_V2.items() if known.expected == LABEL.expected
 )
-_POSITION: Final = re.compile(r"#([1-9][0-9]{0,4})")
+POSITION: Final = re.compile(r"#([1-9][0-9]{0,4})")
 _PAIR: Final = "Map a column as theirs=ours, such as created_at=ts; theirs= drops the column."
 
 
@@ -82,10 +83,37 @@ class ColumnMapping:
     def count_named(self, cells: Sequence[str]) -> int:
         """Count the cells of a header that are fields, mapped or dropped."""
         named = {_normal(name) for name in (*self.columns, *self.dropped)}
+        named |= {above for name in named for above in _objects_around(name)}
         return sum(
             cell in TABLE_FIELDS or cell in named or f"#{number}" in named
             for number, cell in enumerate(cells, 1)
         )
+
+    def reaches_into(self, cells: Sequence[str]) -> bool:
+        """Check for a path such as `usage.input`, into the JSON of the column `usage`."""
+        known = {*cells, *(f"#{number}" for number in range(1, len(cells) + 1))}
+        return any(
+            name not in known and not known.isdisjoint(_objects_around(name))
+            for name in map(_normal, self.columns)
+        )
+
+    def keys(self, cells: Sequence[str]) -> list[str]:
+        """Return the names of a header's columns as paths have them: their own or their position.
+
+        A column that shares its name, or that is not named here by what looks like no field name,
+        has that of its position.
+        """
+        named = {_normal(name) for name in (*self.columns, *self.dropped)}
+        named |= {above for name in named for above in _objects_around(name)}
+        count = Counter(cells)
+        return [
+            cell
+            if f"#{number}" not in named
+            and count[cell] == 1
+            and (cell in named or FIELD_NAME.fullmatch(cell))
+            else f"#{number}"
+            for number, cell in enumerate(cells, 1)
+        ]
 
     def fields(self) -> dict[str, str]:
         """Return the fields by column, in lower case; nothing is the field of a dropped column."""
@@ -179,6 +207,13 @@ def check_required(names: Collection[str]) -> None:
         )
 
 
+def _objects_around(path: str) -> Iterator[str]:
+    """Yield what a path leads through: `a.b` and `a` for `a.b.c`."""
+    while "." in path:
+        path = path.rpartition(".")[0]
+        yield path
+
+
 def _normal(name: str) -> str:
     return name.strip().lower()
 
@@ -197,7 +232,7 @@ def _find_columns(
 
 
 def _find_column(name: str, indexes: Mapping[str, Sequence[int]], width: int) -> int:
-    own, position = indexes.get(_normal(name), ()), _POSITION.fullmatch(name.strip())
+    own, position = indexes.get(_normal(name), ()), POSITION.fullmatch(name.strip())
     shown = shown_name(name.strip(), "of one name in the mapping")
     if len(own) > 1:
         raise ColumnMappingError(

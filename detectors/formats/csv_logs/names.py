@@ -22,16 +22,17 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("timestamp", "created_at", "createdat", "start_time", "starttime", "started_at"),
             *("request_time", "requested_at", "event_time", "datetime", "datetime_utc", "time"),
             *("created", "date_time", "timegenerated", "time_generated", "timegenerated_utc"),
-            *("time_generated_utc", "logged_at", "occurred_at", "date"),
+            *("time_generated_utc", "logged_at", "occurred_at", "date", "startedat", "start_ns"),
         ),
         "provider": (
             *("model_provider", "provider_name", "custom_llm_provider", "llm_provider"),
-            *("ai_provider", "gen_ai_provider_name", "gen_ai_system"),
+            *("ai_provider", "gen_ai_provider_name", "gen_ai_system", "ls_provider"),
         ),
         "model": (
             *("model_name", "modelname", "model_id", "modelid", "response_model", "request_model"),
             *("gen_ai_response_model", "gen_ai_request_model", "provided_model_name"),
             *("providedmodelname", "model_permaslug", "llm_model", "resolved_model", "main_model"),
+            "ls_model_name",
         ),
         "prompt_tokens": (
             *("input_tokens", "tokens_prompt", "prompttokens", "inputtokens", "tokens_in"),
@@ -44,7 +45,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             ),
             *("usage_prompt_tokens", "usage_input_tokens", "gen_ai_usage_input_tokens"),
             *("gen_ai_usage_prompt_tokens", "total_input_tokens", "num_input_tokens", "req_units"),
-            *("context_tokens", "contexttokens"),
+            *("context_tokens", "contexttokens", "tokensin", "message_tokens"),
+            "prompt_eval_count",
         ),
         "completion_tokens": (
             *("output_tokens", "tokens_completion", "completiontokens", "outputtokens"),
@@ -58,7 +60,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             *("tokens_output", "usage_completion_tokens", "usage_output_tokens"),
             *("gen_ai_usage_output_tokens", "gen_ai_usage_completion_tokens"),
             *("total_output_tokens", "num_output_tokens", "generated_tokens", "res_units"),
-            "generatedtokens",
+            *("generatedtokens", "tokensout", "answer_tokens", "eval_count"),
         ),
         "cached_tokens": (
             *("cache_read_input_tokens", "cachereadinputtokens", "cachereadinputtokencount"),
@@ -69,14 +71,14 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "input_cached_tokens",
             ),
             *("cached_prompt_tokens", "prompt_cached_tokens", "tokens_cached", "cache_read"),
-            *("cachereadtokens", "cachedtokens", "cachedinputtokens"),
+            *("cachereadtokens", "cachedtokens", "cachedinputtokens", "cachereads"),
             *("usage_cache_read_input_tokens", "gen_ai_usage_cache_read_input_tokens"),
         ),
         "cache_write_tokens": (
             *("cache_creation_input_tokens", "cachewriteinputtokens", "cachewriteinputtokencount"),
             *("input_cachewriteinputtokencount", "cache_write_input_tokens"),
             *("cache_creation_tokens", "cachewritetokens", "cachecreationtokens"),
-            *("cache_write", "input_w_cache_write"),
+            *("cache_write", "input_w_cache_write", "cachewrites"),
             *("usage_cache_creation_input_tokens", "gen_ai_usage_cache_creation_input_tokens"),
         ),
         "latency_ms": (
@@ -118,6 +120,8 @@ TEXT_COLUMNS: Final = frozenset(
         *("system", "system_prompt", "text", "tool_calls", "tools", "user_message"),
     )
 )
+# Columns that hold a usage object as JSON.
+USAGE_COLUMNS: Final = frozenset(("usage", "usage_metadata", "usagemetadata", "token_usage"))
 # Spreadsheets write tabs in some formats, and semicolons where a comma is the decimal point.
 DELIMITERS: Final = (",", "\t", ";")
 _LEAST_FIELDS: Final = 2
@@ -176,9 +180,23 @@ def find_foreign_header(line: str) -> list[str]:
         if not _LEAST_FIELDS < len(cells) <= MAX_COLUMNS:
             continue
         found = {column.field for column in propose(cells)} - {""}
-        if len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}:
+        has_counts = len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}
+        if has_counts or has_usage(cells) or _has_paths(cells):
             return cells
     return []
+
+
+def has_usage(cells: Sequence[str]) -> bool:
+    """Check a header for a column of usage objects, as JSON, beside the models."""
+    names = set(map(plain, cells))
+    return "model" in names and not USAGE_COLUMNS.isdisjoint(names)
+
+
+def _has_paths(cells: Sequence[str]) -> bool:
+    """Check a header for a model and counts under longer names, such as those of spans."""
+    names = list(map(plain, cells))
+    counts = sum("token" in name for name in names)
+    return counts >= _LEAST_FIELDS and any("model" in name for name in names)
 
 
 def delimiter_of(line: str) -> str:

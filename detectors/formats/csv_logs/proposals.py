@@ -6,6 +6,7 @@ calls were read with it.
 
 import csv
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -21,20 +22,19 @@ from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.labels import find_model, provider_of
 from detectors.formats.adapters.reading import Numbered
-from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.adapters.rows import UNREADABLE, Row, parsed
 from detectors.formats.adapters.tables import value_of
 from detectors.formats.chunks import Chunk
-from detectors.formats.columns import records_of
+from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, delimiter_of, plain
 from detectors.formats.fields import PROVIDER_TEXT
-from detectors.formats.json_logs.mapped import members_of, read_mapped
+from detectors.formats.json_logs.mapped import is_path, members_of, read_mapped, read_mapped_cells
 from detectors.formats.json_logs.unread import explain, is_unread, source_of
 from detectors.formats.json_logs.usage.reader import count_of
 from detectors.formats.text.splitting import split_array_start
 
-_PROVIDERS: Final = {"Cursor's usage events": "cursor"}  # that charge for the calls themselves
-_MAX_COLUMNS: Final = 40
+_PROVIDERS: Final = {"Cursor's usage events": "cursor", "Ollama's answers": "ollama"}
 _SAMPLE_ROWS: Final = 200
 _LONG_BYTES: Final = 100_000
 _COUNTS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
@@ -59,17 +59,14 @@ Values = Mapping[str, Sequence[Any]]
 def propose_for_objects(texts: Sequence[bytes], source: str = "") -> str:
     """Return the options that map the objects of an unknown tool, or what they lack."""
     documents = list(_documents_of(texts))
-    columns: dict[str, list[Any]] = {}
-    for document in documents:
-        for path, value in members_of(document):
-            columns.setdefault(path, []).append(value)
+    columns = _aligned([dict(members_of(document)) for document in documents])
     named = next(filter(None, map(source_of, documents)), "")
     batch = [Numbered(number, text) for number, text in enumerate(texts, 1)]
 
     def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
         return read_mapped([batch], mapping, ignores_others=True)
 
-    return _propose(columns, named, try_out, drops_others=False)
+    return _propose(columns, named, try_out, least=(len(texts) + 1) // 2)
 
 
 def explain_error(error: DetectorError) -> tuple[str, str]:
@@ -129,21 +126,46 @@ def propose_for_table(head: bytes, delimiter: str) -> str:
     if len(rows) < 2:
         return ""
     names = [name.strip() for name in rows[0]]
+    count = Counter(map(str.lower, names))
     columns = {
-        name if FIELD_NAME.fullmatch(name) else f"#{number}": (
+        name if FIELD_NAME.fullmatch(name) and count[name.lower()] == 1 else f"#{number}": (
             name,
             [row[number - 1] for row in rows[1:] if len(row) == len(names)],
         )
         for number, name in enumerate(names, 1)
     }
 
+    lowered = [name.lower() for name in names]
+
     def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
-        return read_csv(iter([whole]), delimiter, mapping)
+        read = read_mapped_cells if mapping.reaches_into(lowered) else read_csv
+        return read(iter([whole]), delimiter, mapping)
 
     values = {key: list(map(value_of, cells)) for key, (_, cells) in columns.items()}
     titles = {key: name for key, (name, _) in columns.items()}
+    for key, cells in list(values.items()):
+        values |= _members_of_cells(key, cells)
     source = source_of(dict.fromkeys(names))
-    return _propose(values, source, try_out, drops_others=True, titles=titles)
+    return _propose(values, source, try_out, others=list(columns), titles=titles)
+
+
+def _members_of_cells(key: str, cells: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the members of the objects that are a column's cells, by their paths."""
+    objects = [parsed(cell) for cell in cells]
+    if not any(isinstance(each, dict) for each in objects):
+        return {}
+    return _aligned([dict(members_of({key: each})) for each in objects], beside=key)
+
+
+def _aligned(rows: Sequence[Mapping[str, Any]], beside: str = "") -> dict[str, list[Any]]:
+    """Return the columns of some rows, without those whose names may be somebody's text."""
+    paths = dict.fromkeys(path for row in rows for path in row if path != beside)
+    return {path: [_plain_of(row.get(path)) for row in rows] for path in paths if is_path(path)}
+
+
+def _plain_of(value: Any) -> Any:
+    """Return a value, or the number that a text is."""
+    return value_of(value) if isinstance(value, str) else value
 
 
 def _rows_of(text: bytes, delimiter: str) -> Iterator[list[str]]:
@@ -169,10 +191,14 @@ def _propose(
     source: str,
     try_out: Any,
     *,
-    drops_others: bool,
+    least: int = 1,
+    others: Sequence[str] = (),
     titles: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the options, once calls were read with them."""
+    """Return the options, once at least so many calls were read with them.
+
+    `others` are dropped if they are not mapped.
+    """
     found = _find_fields(columns, titles or {})
     missing = [name for name in REQUIRED_FIELDS if name not in found.values()]
     missing = [name for name in missing if name != "provider"]
@@ -181,11 +207,14 @@ def _propose(
     if missing:
         return _lacking(missing)
     provider = "" if "provider" in found.values() else _provider_of(columns, found, source)
-    for fields in (found, {key: name for key, name in found.items() if _is_needed(name)}):
-        dropped = [key for key in columns if key not in fields] if drops_others else []
+    needed = {key: name for key, name in found.items() if _is_needed(name)}
+    # A member with a field's name may mean something else, such as the status "success".
+    own = [key for key in columns if key.lower() in TABLE_FIELDS]
+    for fields, left_out in ((found, others), (needed, others), (needed, [*others, *own])):
+        dropped = [key for key in dict.fromkeys(left_out) if key not in fields]
         with suppress(DetectorError):
             mapping = ColumnMapping(fields, dropped, provider)
-            if any(records_of(chunk.columns) for chunk in try_out(mapping)):
+            if sum(len(chunk.columns["ts"]) for chunk in try_out(mapping)) >= least:
                 return _options(columns, fields, dropped, provider)
     return _lacking(["ts", "model", "prompt_tokens", "completion_tokens"])
 
@@ -202,7 +231,7 @@ def _options(
     columns: Values, fields: Mapping[str, str], dropped: Sequence[str], provider: str
 ) -> str:
     options = []
-    for key in list(columns)[:_MAX_COLUMNS]:
+    for key in columns:
         if key in fields and key != fields[key]:
             options.append(f"--map {shlex.quote(f'{key}={fields[key]}')}")
         elif key in dropped:

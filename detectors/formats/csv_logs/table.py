@@ -39,7 +39,7 @@ from detectors.formats.columns import (
     drop_empty,
     lowered,
     present_columns,
-    service_tiers,
+    tier_columns,
 )
 from detectors.formats.csv_logs.mapping import ColumnMapping, Header, check_header
 from detectors.formats.csv_logs.rows import PADDING, Batch, CsvText
@@ -212,7 +212,7 @@ class _Table:
 
     def _finish(self, columns: Columns) -> Columns:
         columns["provider"] = lowered(columns["provider"])
-        columns["service_tier"] = service_tiers(columns["service_tier"])
+        columns |= tier_columns(columns["service_tier"])
         if self._adds_cached:
             counts = zip(*(columns[name] for name in _PROMPT_PARTS), strict=True)
             columns["prompt_tokens"] = list(map(sum, counts))

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns, service_tiers
+from detectors.formats.columns import Columns, tier_columns
 from detectors.formats.fields import Word
 from detectors.formats.json_logs.dialect import (
     Dialect,
@@ -133,7 +133,7 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
         "completion_tokens": [usage.output_tokens for usage in usages],
         "cached_tokens": read,
         "cache_write_tokens": written,
-        "service_tier": service_tiers([_tier(usage) for usage in usages]),
+        **tier_columns([_tier(usage) for usage in usages]),
         **given(
             cache_write_1h_tokens=column(
                 [usage.cache_creation for usage in usages], "ephemeral_1h_input_tokens"
@@ -158,7 +158,7 @@ def _regions(usages: Sequence[_Usage]) -> list[str] | None:
 
 def _tier(usage: _Usage) -> str | None:
     """Return the service tier; fast mode is a separate field and costs more in any tier."""
-    return "fast" if usage.speed == "fast" else usage.service_tier
+    return usage.speed if usage.speed not in (None, "standard") else usage.service_tier
 
 
 def _cache_writes(usage: _Usage) -> int:

@@ -1,26 +1,34 @@
 """Reads JSON of any tool whose members are mapped to the record's fields, by dotted paths.
 
 `message.usage.input` is the member `input` of `usage` of `message`, also where one of them is JSON
-as text. Paths are found in any case, as the columns of a CSV are.
+as text, such as a cell of a CSV. Paths are found in any case, as the columns of a CSV are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
-from detectors.contract import FIELD_NAME, InvalidRow, UsageRecord
-from detectors.errors import ColumnMappingError, ContractError, MalformedJSONError, TooComplexError
+from detectors.contract import FIELD_NAME, UNITS, UsageRecord
+from detectors.errors import (
+    ColumnMappingError,
+    ContractError,
+    DetectorError,
+    MalformedJSONError,
+    TooComplexError,
+)
 from detectors.formats.adapters.adapter import is_harmless
 from detectors.formats.adapters.calls import NO_USAGE
 from detectors.formats.adapters.reading import Numbered
 from detectors.formats.adapters.rows import parsed
-from detectors.formats.chunks import Chunk
+from detectors.formats.chunks import Chunk, Parts
 from detectors.formats.columns import TABLE_FIELDS, columns_of
-from detectors.formats.csv_logs.mapping import ColumnMapping
+from detectors.formats.csv_logs.mapping import POSITION, ColumnMapping
 from detectors.formats.csv_logs.names import UNCACHED
+from detectors.formats.csv_logs.rows import Batch, CsvText
 from detectors.formats.csv_logs.table import sum_counts, typed
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.documents import decode_document, reason_of
-from detectors.formats.problems import describe, shown_name
+from detectors.formats.problems import Problem, shown_name
 
 _DEEPEST: Final = 8
 _MAX_NAMES: Final = 5
@@ -45,6 +53,34 @@ def read_mapped(
     reader.check_found()
 
 
+def read_mapped_cells(
+    pieces: Iterator[bytes], delimiter: str, mapping: ColumnMapping, *, ignores_others: bool = False
+) -> Iterator[Chunk]:
+    """Yield the chunks of CSV text of which members within cells are mapped, as `read_mapped` does.
+
+    The text comes in pieces of whole lines.
+    """
+    text = CsvText(pieces, delimiter)
+    cells = [cell.strip().lower() for cell in text.first()]
+    keys = mapping.keys(cells)
+    reader = _Reader(mapping, ignores_others=ignores_others, delimiter=delimiter)
+    try:
+        for batch in chain(text.rest(), chain.from_iterable(map(text.read, text.pieces()))):
+            yield reader.read(_numbered(batch, keys))
+        reader.check_found()
+    except DetectorError as error:
+        error.columns = tuple(cells)
+        raise
+
+
+def _numbered(batch: Batch, keys: Sequence[str]) -> list[Numbered]:
+    """Return the rows as objects; a row with too many or too few cells is no object."""
+    return [
+        Numbered(line, dict(zip(keys, cells, strict=True)) if len(cells) == len(keys) else b"null")
+        for line, cells in zip(*batch, strict=True)
+    ]
+
+
 def members_of(
     document: Mapping[str, Any], path: str = "", depth: int = 0
 ) -> Iterator[tuple[str, Any]]:
@@ -59,7 +95,10 @@ def members_of(
 
 
 class _Reader:
-    def __init__(self, mapping: ColumnMapping, *, ignores_others: bool) -> None:
+    def __init__(
+        self, mapping: ColumnMapping, *, ignores_others: bool, delimiter: str = ""
+    ) -> None:
+        self._delimiter = delimiter  # of a CSV
         self._fields = mapping.fields()
         # A member with the name of a field is that field, if no other member is mapped to it.
         self._own = frozenset(TABLE_FIELDS) - frozenset(self._fields.values())
@@ -69,7 +108,7 @@ class _Reader:
 
     def read(self, batch: Iterable[Numbered]) -> Chunk:
         records: list[UsageRecord] = []
-        invalid: list[InvalidRow] = []
+        parts = Parts()
         for number, value in batch:
             if isinstance(value, bytes) and not value.strip():
                 continue
@@ -77,16 +116,17 @@ class _Reader:
             if isinstance(found, UsageRecord):
                 records.append(found)
             else:
-                invalid.append(InvalidRow(number, found))
-        untimed = sum("missing field ts" in row.reason for row in invalid)
-        return Chunk(columns_of(records), invalid, untimed)
+                parts.reject(number, found)
+        return Chunk(columns_of(records), parts.invalid, parts.untimed)
 
     def check_found(self) -> None:
         if self._missing:
             shown = shown_name(min(self._missing).rpartition(".")[2], "of one name in the mapping")
             raise ColumnMappingError(f"No object has a member {shown}: map members that exist.")
 
-    def _read(self, value: bytes | dict[str, Any], number: int) -> UsageRecord | str:
+    def _read(
+        self, value: bytes | dict[str, Any], number: int
+    ) -> UsageRecord | str | list[Problem]:
         try:
             document = decode_document(value) if isinstance(value, bytes) else value
         except TooComplexError:
@@ -94,33 +134,34 @@ class _Reader:
         except MalformedJSONError:
             return reason_of(value) if isinstance(value, bytes) else "not JSON"
         if not isinstance(document, dict):
-            return "not a JSON object"
+            return "another number of cells" if self._delimiter else "not a JSON object"
         values = dict(self._values_of(document, number))
+        if units := {name: values.pop(name) for name in UNITS if name in values}:
+            values["units"] = units
         if not any(name in values for name in (*_COUNTS, UNCACHED)):
             return NO_USAGE
         if UNCACHED in values:
             values["prompt_tokens"] = values.pop(UNCACHED)
             values["prompt_tokens"] = sum_counts(values)
-        record = read_record(values, LOG_RECORD)
-        return record if isinstance(record, UsageRecord) else describe(record)
+        return read_record(values, LOG_RECORD)
 
     def _values_of(self, document: dict[str, Any], number: int) -> Iterator[tuple[str, Any]]:
-        if self._provider:
-            yield "provider", self._provider
         others: list[str] = []
         for path, value in members_of(document):
             field = self._field_of(path.lower())
             if field:
                 self._missing.discard(path.lower())
+                if field == "provider" and self._provider:
+                    continue
                 if value is not None and value != "":
                     name = "prompt_tokens" if field == UNCACHED else field
-                    yield field, typed(name, value)
+                    yield field, typed(name, value, self._delimiter)
             elif field is None and not is_harmless(value):
                 others.append(path)
+        if self._provider:
+            yield "provider", self._provider
         if others and not self._ignores_others:
-            named = [
-                path if _is_path(path) else "a key that is not a field name" for path in others
-            ]
+            named = [path if is_path(path) else "a key that is not a field name" for path in others]
             shown = ", ".join(dict.fromkeys(named[:_MAX_NAMES]))
             raise ContractError(
                 f"Members that may hold text are neither mapped nor dropped ({shown}) on object "
@@ -141,5 +182,6 @@ class _Reader:
         return None
 
 
-def _is_path(path: str) -> bool:
-    return all(FIELD_NAME.fullmatch(part) for part in path.split("."))
+def is_path(path: str) -> bool:
+    """Check whether each name of a path looks like a field name, or is a column's position."""
+    return all(FIELD_NAME.fullmatch(part) or POSITION.fullmatch(part) for part in path.split("."))

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from detectors.contract import Count, Label, ModelName
-from detectors.formats.columns import Columns, service_tiers
+from detectors.formats.columns import Columns, tier_columns
 from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
@@ -139,7 +139,7 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         "completion_tokens": completions,
         "cached_tokens": [detail.cached_tokens or 0 for detail in details],
         "cache_write_tokens": [detail.cache_write_tokens or 0 for detail in details],
-        "service_tier": service_tiers([body.service_tier for body in bodies]),
+        **tier_columns([body.service_tier for body in bodies]),
         **_part_columns(details, usages),
     }
     return cut_parts(columns)

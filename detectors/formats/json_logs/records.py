@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from detectors.contract import Count, ModelName
-from detectors.formats.columns import Columns, service_tiers
+from detectors.formats.columns import Columns, tier_columns
 from detectors.formats.json_logs.dialect import (
     USAGE_FIELDS,
     Dialect,
@@ -50,7 +50,7 @@ def _columns(rows: Sequence[_Record]) -> Columns:
 def _columns_with_parts(rows: Sequence[Any]) -> Columns:
     return {
         **_columns(rows),
-        "service_tier": service_tiers([row.service_tier for row in rows]),
+        **tier_columns([row.service_tier for row in rows]),
         **given(**{name: column(rows, name) for name in _PARTS}),
     }
 

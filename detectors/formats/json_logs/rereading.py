@@ -21,6 +21,7 @@ from detectors.formats.json_logs.usage.reader import (
     names_of,
     read_usage,
     tier_of,
+    unknown_tier,
 )
 
 _USAGES: Final = ("usage", "usage_info")
@@ -76,7 +77,10 @@ def reread(
     )
     if not readings:
         return None
-    tier = tier_of(_tier_in(beside))
+    said = _tier_in(beside)
+    tier, odd = tier_of(said), unknown_tier(said)
+    for name in filter(None, (odd, *columns.pop(UNKNOWN, ()))):
+        readings[0].unknown[name] = 0
     rows = [_columns_of(columns, each, place, tier) for place, each in enumerate(readings)]
     return Reread([number] * len(rows), _join(rows))
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from detectors.formats.adapters.calls import NO_USAGE
 from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.json_logs.usage.reader import dialect_of
+from detectors.formats.json_logs.usage.reader import dialect_of, read_usage
 from detectors.formats.problems import shown_name
 
 # Members of which one is in every call of a source that we know and don't read.
@@ -21,16 +21,20 @@ SOURCES: Final[Mapping[str, tuple[str, ...]]] = {
     "llm's logs": ("token_details", "conversation_id"),
     "Azure API Management's logs": ("DeploymentName", "PromptTokens"),
     "Cursor's usage events": ("Max Mode", "Output Tokens"),
+    "LibreChat's transactions": ("tokenType", "rawAmount"),
+    "Ollama's answers": ("prompt_eval_count", "eval_count"),
+    "Zed's threads": ("data.cumulative_token_usage", "data.request_token_usage"),
 }
 SPANS: Final = "OpenTelemetry spans: send them to POST /otlp/v1/traces instead"
 LISTED: Final = "calls in a list"
 _SPANS: Final = (b"gen_ai.usage", b"llm.token_count", b"ai.usage.")
 _OF_SPANS: Final = ("resourceSpans", "scopeSpans", "spans", "attributes", "spanId", "resourceLogs")
-_WORDS: Final = (b"oken", b"sage", b"illed")
+_WORDS: Final = (b"oken", b"sage", b"illed", b"eval_count")
 _DEEPEST: Final = 5
 _MAX_NAMES: Final = 4
 _MAX_ITEMS: Final = 20
-_COUNT: Final = re.compile(r"token(?!ize|s?_?per)", re.IGNORECASE)
+_MAX_DIGITS: Final = 16
+_COUNT: Final = re.compile(r"token(?!ize|s?_?per)|eval_count", re.IGNORECASE)
 _USAGE: Final = re.compile(r"usage|billed", re.IGNORECASE)
 # Limits, settings and prompts: what they have about tokens was not counted in an answer.
 _NO_COUNT: Final = re.compile(
@@ -48,11 +52,10 @@ def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str
         return SPANS
     skipped = _PROMPTS | repeats
     document = row.plain([name for name in row.names() if name not in skipped])
-    for name, items in document.items():
-        if _have_counts(items, skipped) and (shown := shown_name(name, "")):
-            return f"{LISTED} `{shown}`: write each on a line of its own (jq -c '.{shown}[]')"
+    if listed := _find_list(document, skipped):
+        return f"{LISTED} `{listed}`: write each on a line of its own (jq -c '.{listed}[]')"
     numbers = dict(_numbers_of(document, skipped))
-    counts = [path for path in numbers if _COUNT.search(path.rpartition(".")[2])]
+    counts = [path for path in numbers if any(map(_COUNT.search, path.split(".")[-2:]))]
     usages = [path for path in numbers if _USAGE.search(path.rpartition(".")[0])]
     found = counts or usages
     if not found:
@@ -62,25 +65,38 @@ def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str
     whose = f" of {source}, which we don't read" if source else ""
     if usages:
         name = usages[0].rpartition(".")[0]
-        lacks = (
-            "without the counts of a call" if _is_known(document, name) else "with no field we know"
-        )
+        lacks = _lacks(document, name)
         return f"has `{name}` {lacks}{whose}: {names}"
     return f"has token counts under names that we don't know{whose}: {names}"
 
 
-def _have_counts(items: Any, skipped: frozenset[str]) -> bool:
-    """Check for a list of objects that have counts of tokens."""
-    return isinstance(items, list) and any(
-        _COUNT.search(path) for path, _ in _numbers_of(items[:_MAX_ITEMS], skipped, "_")
-    )
+def _find_list(value: Any, skipped: frozenset[str], path: str = "", depth: int = 0) -> str:
+    """Return the path of a list of objects that have counts of tokens; empty if there is none."""
+    if isinstance(value, list):
+        numbers = _numbers_of(value[:_MAX_ITEMS], skipped, "_")
+        return path if any(_COUNT.search(below) for below, _ in numbers) else ""
+    if not isinstance(value, Mapping) or depth > _DEEPEST:
+        return ""
+    for name, inner in value.items():
+        shown = shown_name(name, "")
+        below = f"{path}.{shown}" if path else shown
+        if (
+            shown
+            and name not in skipped
+            and (found := _find_list(inner, skipped, below, depth + 1))
+        ):
+            return found
+    return ""
 
 
-def _is_known(document: Any, path: str) -> bool:
-    """Check whether an object has names of a usage that we read."""
+def _lacks(document: Any, path: str) -> str:
+    """Say why an object of counts is not read."""
     for name in path.split("."):
         document = parsed(document.get(name)) if isinstance(document, Mapping) else None
-    return isinstance(document, Mapping) and dialect_of(document) is not None
+    if not isinstance(document, Mapping) or dialect_of(document) is None:
+        return "with no field we know"
+    is_whole = bool(read_usage(dict(document)))
+    return "where we don't look for usage" if is_whole else "without the counts of a call"
 
 
 def is_unread(reason: str) -> bool:
@@ -110,18 +126,24 @@ def _has(document: Mapping[str, Any], path: str) -> bool:
 def _numbers_of(
     value: Any, skipped: frozenset[str], path: str = "", depth: int = 0
 ) -> Iterator[tuple[str, float]]:
-    """Yield the paths of numbers above zero, without limits and prompts."""
+    """Yield the paths of numbers other than zero, without limits and prompts.
+
+    Some logs have their numbers as texts.
+    """
     if depth > _DEEPEST:
         return
     if isinstance(value, Mapping):
         for name, inner in value.items():
             shown = shown_name(name, "")
-            if shown and name not in skipped and not _NO_COUNT.search(shown):
+            if isinstance(inner, str) and inner.isdecimal() and len(inner) < _MAX_DIGITS:
+                inner = int(inner)
+            is_count = isinstance(inner, int | float)
+            if shown and (is_count or name not in skipped) and not _NO_COUNT.search(shown):
                 below = f"{path}.{shown}" if path else shown
                 yield from _numbers_of(parsed(inner), skipped, below, depth + 1)
     elif isinstance(value, list):
         for inner in value[:_MAX_ITEMS]:
             if isinstance(inner, Mapping):
                 yield from _numbers_of(inner, skipped, path, depth + 1)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and value > 0 and path:
+    elif isinstance(value, int | float) and not isinstance(value, bool) and value and path:
         yield path, value

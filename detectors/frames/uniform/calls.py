@@ -12,6 +12,7 @@ from detectors.contract import MAX_COUNT, MAX_LABEL_LENGTH, MAX_LATENCY_MS
 from detectors.formats.checks import are_prefix_hashes, is_provider
 from detectors.formats.columns import WRITTEN_LABELS, empty_value
 from detectors.formats.fields import SERVICE_TIERS
+from detectors.formats.json_logs.usage.reader import STANDARD_TIERS
 from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND, SECOND_US
 from detectors.frames.uniform.form import Key, NoFormError
 from detectors.frames.usage_log import CALLS
@@ -151,6 +152,8 @@ def _check_texts(texts: pl.Series, path: str) -> None:
     _require(not few.str.contains(_CONTROL).any())
     if path in WRITTEN_LABELS:
         _require((few.str.normalize("NFC") == few).all())
+    if path == "service_tier":
+        _require(STANDARD_TIERS.issuperset(set(few.drop_nulls()) - {*SERVICE_TIERS}))
     if path == "prefix_hash":
         hashes = few.drop_nulls().to_list()
         _require(all(map(len, hashes)) and are_prefix_hashes(hashes))

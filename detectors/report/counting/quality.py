@@ -14,6 +14,7 @@ from detectors.contract import (
     MissingRate,
     ReportedCosts,
     ReportedModel,
+    SkippedRows,
     UnknownField,
 )
 from detectors.engine import Calls, fetch
@@ -52,6 +53,7 @@ def measure_quality(
         unknown_fields=tuple(map(_unknown, log.unknown)) or UNSET,
         reported_costs=_add_reported(reported) if reported else UNSET,
         missing_rates=tuple(missing) or UNSET,
+        skipped_rows=tuple(SkippedRows(*each) for each in log.skipped) or UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )

@@ -22,8 +22,9 @@ class Records(msgspec.Struct, kw_only=True):
     counted elsewhere: `overfull`, `assumed` and `unknown`; all other counts are of metered calls.
     `hashed` calls have a prefix hash; of `assumed` calls, the source doesn't say whether the input
     tokens include the cached ones. `future` calls are dated in the future. `unknown` has names of
-    usage fields that we don't know, with their calls and the largest number. `tokens` are those of
-    prompts and answers. `models` counts the calls of each (provider, model).
+    usage fields that we don't know, with their calls and the largest number. `skipped` has the rows
+    that are no calls, by reason. `tokens` are those of prompts and answers. `models` counts the
+    calls of each (provider, model).
     """
 
     count: int
@@ -36,6 +37,7 @@ class Records(msgspec.Struct, kw_only=True):
     assumed: int
     future: int
     unknown: list[tuple[str, int, int]]
+    skipped: list[tuple[str, int]]
     tokens: int
     projection: Projection
     models: list[Row]
@@ -67,6 +69,7 @@ class Records(msgspec.Struct, kw_only=True):
             assumed=sum(int(row["assumed"]) for row in every),
             future=log.future_calls,
             unknown=_unknown(unknown),
+            skipped=sorted(log.dropped.items(), key=lambda each: (-each[1], each[0])),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of(
                 [_day(row) for row in days],

@@ -70,6 +70,8 @@ _WORDS: Final = {
         " source reports any.",
         "missing_rates": "Tiers, regions and units that no rate is known for, of the most calls"
         " first. Absent if there are none.",
+        "skipped_rows": "Rows that are no calls to bill, by reason, such as failed requests. Absent"
+        " if there are none.",
     },
     "MissingRate": {
         "name": "The tier, the region, or the record's field or unit.",

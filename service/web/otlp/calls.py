@@ -12,9 +12,15 @@ import msgspec
 
 from detectors.contract import FIRST_INSTANT, LAST_INSTANT, MAX_COUNT, StoredRecord, fit_units
 from detectors.formats.adapters.gateways.langfuse import dialect_of_details
-from detectors.formats.fields import LABEL_TEXT, PROVIDER_TEXT, SERVICE_TIERS
+from detectors.formats.fields import LABEL_TEXT, PROVIDER_TEXT
 from detectors.formats.json_logs.usage import reader
-from detectors.formats.json_logs.usage.reader import Reading, largest_of, names_of
+from detectors.formats.json_logs.usage.reader import (
+    Reading,
+    largest_of,
+    names_of,
+    tier_of,
+    unknown_tier,
+)
 from detectors.formats.json_logs.usage.tables import PROVIDERS
 from service.web.otlp import attributes as names
 from service.web.otlp.caching import Input, find_input
@@ -137,6 +143,10 @@ def read_call(
     cap = 0 if place else min(read_number(first(values, names.MAX_TOKENS)), MAX_COUNT)
     name = _read_label(first(values, names.RESPONSE_ID)) or _span_name(span)
     parts: dict[str, Any] = reading.parts
+    tier: Any = first(values, names.TIER)
+    odd = unknown_tier(tier)
+    tier = tier_of(tier) or reading.service_tier
+    unknown = {**reading.unknown, odd: 0} if odd else reading.unknown
     return StoredRecord(
         ts=_EPOCH + timedelta(microseconds=start),
         provider=provider,
@@ -149,7 +159,7 @@ def read_call(
         request_id=f"{name}.{place + 1}"[:_MAX_LABEL] if place else name,
         tag=_read_label(tag),
         declared_max_tokens=cap or None,
-        service_tier=_read_tier(first(values, names.TIER)) or _read_tier(reading.service_tier),
+        service_tier=tier,
         environment=_read_label(environment),
         session_id=_read_label(first(values, names.SESSION)),
         status="error" if span.is_error else None,
@@ -157,8 +167,8 @@ def read_call(
         units=_read_units(reading) if reading.units else None,
         reported_usd=reading.reported_usd or None,  # 0 where its emitter knows no price
         input_assumed=1 if reading.is_assumed else None,
-        unknown_fields=names_of(reading.unknown) if reading.unknown else None,
-        unknown_largest=largest_of(reading.unknown) if reading.unknown else None,
+        unknown_fields=names_of(unknown) if unknown else None,
+        unknown_largest=largest_of(unknown) if unknown else None,
         **parts,
     )
 
@@ -308,10 +318,6 @@ def _read_label(value: Value | None) -> str | None:
     if not isinstance(value, str) or not value or len(value) > _MAX_LABEL:
         return None
     return value if LABEL_TEXT.match(value) else None
-
-
-def _read_tier(value: Value | None) -> Any:
-    return value if isinstance(value, str) and value in SERVICE_TIERS else None
 
 
 def _span_name(span: Span) -> str:

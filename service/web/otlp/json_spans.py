@@ -31,6 +31,10 @@ _MOST_ELEMENTS: Final = 1_000_000
 _MOST_OBJECTS: Final = 150_000
 _LAST_TIME: Final = 2**64 - 1  # of a fixed64, as in protobuf
 _NOT_JSON: Final = "The body isn't valid OTLP JSON."
+_NO_SPANS: Final = (
+    "The body has no resourceSpans: send spans to this address. Logs, metrics and usage records"
+    " are not read here; send records to /api/v2/ingest, and files to /api/v1/audits."
+)
 _T = TypeVar("_T")
 
 
@@ -120,7 +124,10 @@ def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
     if body.count(b",") > _MOST_ELEMENTS:
         raise too_many_spans()
     try:
-        for resource_spans in _REQUEST.decode(body).resource_spans or ():
+        request = _REQUEST.decode(body)
+        if request.resource_spans is None and b'"' in body:  # `{}` is a request without spans
+            raise BadRequestError(_NO_SPANS)
+        for resource_spans in request.resource_spans or ():
             reading.spend(SPAN_COST)
             yield from _read_resource(resource_spans, reading)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

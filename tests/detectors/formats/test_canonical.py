@@ -172,3 +172,15 @@ def test_every_instant_is_written_to_the_microsecond() -> None:
         for instant in instants
     ]
     assert encode_chunk(Chunk(columns_of(records), [])) == encode_records(records)
+
+
+def test_rows_that_are_no_calls_are_lines_that_the_previous_release_reads_as_invalid() -> None:
+    chunk = Chunk(columns_of([RECORD]), [InvalidRow(3, "no")], dropped={"failed": 12})
+    blob = encode_chunk(chunk)
+    (again,) = read_stored(BytesIO(blob))
+    assert (again.invalid, again.dropped) == (chunk.invalid, chunk.dropped)
+    lines = [line for line in blob.splitlines() if line.startswith(b'{"line":')]
+    assert [msgspec.json.decode(line, type=InvalidRow) for line in lines] == [
+        InvalidRow(3, "no"),
+        InvalidRow(0, "failed"),
+    ]

@@ -1,6 +1,8 @@
 """CSV files with other column names: mapped, dropped by name, or refused with a proposal."""
 
 import json
+import re
+import shlex
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -316,3 +318,84 @@ def test_the_scrub_command_takes_a_mapping(tmp_path: Path) -> None:
 def test_the_columns_of_a_parquet_file_are_not_mapped() -> None:
     with pytest.raises(ColumnMappingError, match="This file is Parquet"):
         detectors.read("calls.parquet", mapping={"created_at": "ts"})
+
+
+CELLS = (
+    "created_at;model;usage;cost;user;user\n"
+    '2026-09-01T10:00:00Z;gpt-5.4;"{""input"": {""all"": 1000, ""read"": 100}, ""output"": 50}";'
+    f"1,2;{TEXT};7\n"
+    '2026-09-01T10:01:00Z;gpt-5.4;"{""input"": {""all"": 2000}, ""output"": 60}";1,5;Ann;7\n'
+    "2026-09-01T10:02:00Z;gpt-5.4;;;;\n"
+    "2026-09-01T10:03:00Z;gpt-5.4\n"
+)
+CELL_PATHS = {
+    "created_at": "ts",
+    "model": "model",
+    "usage.input.all": "prompt_tokens",
+    "Usage.Input.Read": "cached_tokens",
+    "#3.output": "completion_tokens",
+    "cost": "reported_usd",
+}
+
+
+def test_a_path_reaches_into_the_json_of_a_cell() -> None:
+    paths = {**CELL_PATHS, "usage.output": "completion_tokens"}
+    del paths["#3.output"]
+    mapping = ColumnMapping(paths, ["usage", "#5", "#6"], "openai")
+    (chunk,) = read(CELLS, mapping)
+    found = [(each.prompt_tokens, each.completion_tokens) for each in records_of(chunk.columns)]
+    assert found == [(1_000, 50), (2_000, 60)]
+    assert chunk.columns["cached_tokens"] == [100, 0]
+    assert chunk.columns["reported_usd"] == [1.2, 1.5]
+    assert [(row.line, row.reason) for row in chunk.invalid] == [
+        (4, "without token counts: questions, errors, notes"),
+        (5, "another number of cells"),
+    ]
+
+
+def test_a_path_may_begin_with_the_position_of_a_column() -> None:
+    paths = {key.lower().replace("usage", "#3"): field for key, field in CELL_PATHS.items()}
+    (chunk,) = read(CELLS, ColumnMapping(paths, ["#5", "#6"], "openai"))
+    assert chunk.columns["prompt_tokens"] == [1_000, 2_000]
+
+
+def test_texts_beside_a_path_are_dropped_by_name_or_refused() -> None:
+    paths = {key.lower().replace("#3", "usage"): field for key, field in CELL_PATHS.items()}
+    error = refused(CELLS, ColumnMapping(paths, [], "openai"))
+    assert "neither mapped nor dropped (#5, #6)" in str(error)
+    error = refused(CELLS, ColumnMapping({**paths, "usage.nothing": "tag"}, ["#5", "#6"], "openai"))
+    assert str(error) == "No object has a member nothing: map members that exist."
+
+
+def test_a_csv_with_usage_in_cells_is_scrubbed_and_audited_as_proposed(tmp_path: Path) -> None:
+    file = tmp_path / "calls.csv"
+    cells = CELLS.replace('{""all"": 1000, ""read"": 100}', "1000").replace(
+        '{""all"": 2000}', "2000"
+    )
+    file.write_text(cells.replace("input", "prompt_tokens").replace("output", "completion_tokens"))
+    out = tmp_path / "usage.jsonl"
+    assert scrub([file], out).calls == 2
+    result = CliRunner().invoke(cli.main, ["audit", str(file)])
+    (proposal,) = re.findall(r"--map .*", result.output)
+    assert TEXT not in result.output
+    json_file = tmp_path / "report.json"
+    arguments = ["audit", str(file), "--json", str(json_file), *shlex.split(proposal)]
+    assert CliRunner().invoke(cli.main, arguments).exit_code == 0
+    audited = json.loads(json_file.read_text())["audit"]
+    assert audited["total_spend_usd"] == float(detectors.audit(out).audit.total_spend_usd)
+    assert audited["records"] == 2
+
+
+def test_units_are_mapped_in_json_too() -> None:
+    row = {"at": "2026-09-01T10:00:00Z", "llm": "veo-3", "p": 9, "c": 80, "v": 77}
+    fields = {"at": "ts", "llm": "model", "p": "prompt_tokens", "c": "completion_tokens"}
+    mapping = ColumnMapping({**fields, "v": "output_video_tokens"}, [], "google")
+    (chunk,) = read(json.dumps(row), mapping)
+    assert chunk.columns["output_video_tokens"] == [77]
+
+
+def test_a_given_provider_has_precedence_in_json_and_a_lack_of_times_is_counted() -> None:
+    row = {"provider": "my gateway", "p": 9, "c": 80}
+    fields = {"p": "prompt_tokens", "c": "completion_tokens"}
+    with pytest.raises(UnreadableLogError, match="without a time in any row"):
+        read(json.dumps(row), ColumnMapping(fields, [], "google"))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from detectors.errors import UnreadableLogError
-from detectors.formats import encode_chunk, read_chunks, read_stored
+from detectors.formats import Chunk, encode_chunk, read_chunks, read_stored
 
 CHAT: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -80,3 +80,17 @@ def test_no_other_tier_can_have_been_stored() -> None:
     forged = encode_chunk(chunk).replace(b'"batch"', b'"gratis"')
     with pytest.raises(UnreadableLogError):
         list(read_stored(BytesIO(forged)))
+
+
+@pytest.mark.parametrize("name", ["Batch", "BATCH", "ON_DEMAND_FLEX"])
+def test_a_tier_is_the_same_in_any_case(name: str) -> None:
+    tier = name.lower().removeprefix("on_demand_")
+    assert _tiers(CHAT | {"service_tier": name}) == [tier]
+    row = f"2026-06-01T12:00:00Z,openai,gpt-5.4,10,2,{name}"
+    assert _read_csv(row).columns["service_tier"] == [tier]
+
+
+def _read_csv(row: str) -> Chunk:
+    header = "ts,provider,model,prompt_tokens,completion_tokens,service_tier"
+    [chunk] = read_chunks(BytesIO(f"{header}\n{row}\n".encode()))
+    return chunk

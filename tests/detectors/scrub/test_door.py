@@ -5,6 +5,7 @@ import json
 import shlex
 import sqlite3
 import struct
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -221,6 +222,26 @@ UNKNOWN: Final[dict[str, list[dict[str, Any]]]] = {
                                                        "output_token_count": 7}, "note": CANARY}],
     "apart from the cache": [{"timestamp": TIME, "model_name": "claude-sonnet-4-6",
                               "inputTokens": 10, "outputTokens": 5, "cacheReadTokens": 5_000}],
+    "names in another case": [{"ts": 1_790_000_000_000, "text": json.dumps(
+        {"request": CANARY, "tokensIn": 10, "tokensOut": 5, "cacheReads": 5_000, "cost": 0.1}),
+        "modelInfo": {"modelId": "claude-sonnet-4-5"}}],
+    "numbers as texts": [{"attributes": {"event.timestamp": TIME, "model": "gpt-5",
+                                         "input_tokens": "89", "output_tokens": "25"}}],
+    "a local model": [{"model": "llama3.2", "created_at": TIME, "done": True,
+                       "message": {"content": CANARY}, "prompt_eval_count": 50, "eval_count": 7}],
+    "a status of its own": [{"start_time": TIME, "status": "success", "prompt_tokens": 50,
+                             "completion_tokens": 7, "outputs": [CANARY],
+                             "extra": {"metadata": {"ls_model_name": "gpt-5"}}}],
+    "more members than anyone reads": [{**{f"a_{n}": n for n in range(60)}, "timestamp": TIME,
+                                        "promptTokens": 50, "generatedTokens": 7, "model": "gpt-5",
+                                        CANARY: {"model": CANARY, "timestamp": TIME}}],
+    "rows of which some have no cache": [
+        {"at": {"time": TIME}, "llm": {"model_id": "gpt-5", "input_token_count": 50,
+                                       "output_token_count": 7}},
+        {"at": {"time": "2026-09-21T14:14:20Z"},
+         "llm": {"model_id": "gpt-5", "input_token_count": 5_000, "output_token_count": 7,
+                 "cached_tokens": 4_000}},
+    ],
 }  # fmt: skip
 
 
@@ -235,7 +256,7 @@ def test_a_proposed_mapping_of_json_reads_the_file(name: str, folder: Path) -> N
         options = shlex.split(command.splitlines()[0])
         out = folder / "mapped.jsonl"
         assert run("scrub", file, "--out", out, *options).exit_code == 0
-        (call,) = map(json.loads, out.read_text().splitlines())
+        call, *_ = map(json.loads, out.read_text().splitlines())
         assert call["usage"]["prompt_tokens"] in (1_000, 7_000, 89, 50, 5_010)
         assert CANARY not in out.read_text()
 
@@ -248,6 +269,11 @@ TABLES: Final = {
     "an American time": (
         '"TimeGenerated [UTC]",ModelName,PromptTokens,CompletionTokens,OperationId',
         '"5/28/2026, 8:26:40.123 PM",gpt-4o,9,5,x',
+    ),
+    "paths of spans": (
+        "context.span_id,start_time,attributes.llm.model_name,attributes.llm.token_count.prompt,"
+        "attributes.llm.token_count.completion,attributes.input.value",
+        f'a,2026-05-28 20:26:40+00:00,gpt-4o-mini,9,5,"{CANARY}"',
     ),
     "signs in its names": (
         '"Date","Kind","Model","Max Mode","Input (w/ Cache Write)","Input (w/o Cache Write)",'
@@ -323,6 +349,138 @@ def test_an_audit_says_which_rows_are_no_calls(folder: Path) -> None:
            "custom_llm_provider": "openai", "prompt_tokens": 9, "completion_tokens": 2}  # fmt: skip
     hits = [row | {"request_id": f"r{n}", "cache_hit": "True"} for n in range(2, 5)]
     file.write_bytes(lines(row, row, *hits))
-    said = run("audit", file).stderr
-    assert "3 answered from a gateway's cache, so not billed" in said
-    assert "1 calls logged more than once" in said
+    said = " ".join(run("audit", file).stdout.split())
+    assert "4 rows are no calls to bill and not in any figure: " in said
+    assert (
+        "3 answered from a gateway's cache, so not billed; 1 calls logged more than once." in said
+    )
+
+
+BATCH: Final = {
+    "recordId": "r1",
+    "modelInput": {"messages": [{"role": "user", "content": "CANARY"}]},
+    "modelOutput": {
+        **{"id": "msg_9", "type": "message", "model": "claude-sonnet-4-5", "content": []},
+        "usage": {"input_tokens": 1_000, "output_tokens": 50},
+    },
+}
+RESULT: Final = {
+    "custom_id": "x",
+    "result": {"type": "succeeded", "message": BATCH["modelOutput"]},
+}
+NO_TIMES: Final = {
+    "bedrock.jsonl.out": BATCH,
+    "nova.jsonl.out": {
+        **BATCH,
+        "modelOutput": {"usage": {"inputTokens": 1_000, "outputTokens": 50, "totalTokens": 1_050}},
+        "model": "amazon.nova-pro-v1:0",
+    },
+    "anthropic.jsonl": RESULT,
+    "answer.jsonl": {"response": BATCH["modelOutput"]},
+    "record.jsonl": {
+        **{"provider": "openai", "model": "gpt-4o-mini"},
+        **{"prompt_tokens": 1_000, "completion_tokens": 50},
+    },
+}
+
+
+@pytest.mark.parametrize("name", NO_TIMES)
+def test_calls_without_a_time_get_the_one_that_is_given(folder: Path, name: str) -> None:
+    file = folder / name
+    file.write_bytes(lines(NO_TIMES[name]))
+    calls, said = scrub(file)
+    assert calls == []
+    if name != "record.jsonl":
+        assert "add when they were made: --at 2026-11-28T12:00:00Z" in said
+    calls, _ = scrub(file, "--at", "2026-09-24 18:37:24")
+    (call,) = calls
+    assert call["ts"] == "2026-09-24T18:37:24Z"
+    assert call["usage"] == {"prompt_tokens": 1_000, "completion_tokens": 50}
+    for options in (("--at", "soon"), ("--at", "2026-09-24T18:37:24Z", "--provider", "openai")):
+        assert "--at" in scrub(file, *options)[1]
+
+
+def test_a_time_of_its_own_has_precedence(folder: Path) -> None:
+    (folder / "a.jsonl").write_bytes(lines(BATCH | {"ts": TIME}, BATCH | {"recordId": "r2"}))
+    calls, _ = scrub(folder, "--at", "2026-09-24T18:37:24Z")
+    assert sorted(call["ts"] for call in calls) == sorted([TIME, "2026-09-24T18:37:24Z"])
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_earlier_output_among_its_logs_is_not_read_again(folder: Path, packed: bool) -> None:
+    (folder / "a.jsonl").write_bytes(session("msg_1"))
+    calls, _ = scrub(folder / "a.jsonl")
+    output = folder / ("usage.jsonl.gz" if packed else "usage.jsonl")
+    text = lines(*calls).replace(b", ", b",").replace(b": ", b":")
+    output.write_bytes(gzip.compress(text) if packed else text)
+    again, said = scrub(folder)
+    assert again == calls
+    assert "1 output of `tallystick scrub` among its logs, read if you name it" in said
+    named, _ = scrub(output)
+    assert named == calls
+    (folder / "a.jsonl").unlink()
+    assert scrub(folder)[0] == calls  # nothing else: nobody's calls count twice
+
+
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, zstandard.compress, zlib.compress, bytes], ids=lambda f: f.__name__
+)
+def test_texts_of_a_database_may_be_compressed(folder: Path, pack: Any) -> None:
+    usage = {"prompt_tokens": 9, "completion_tokens": 2}
+    answer = {"created": 1_790_000_000, "model": "gpt-4o-mini", "usage": usage}
+    rows = [{"data": pack(json.dumps(answer | {"id": f"chatcmpl-{n}"}).encode())} for n in (1, 2)]
+    with sqlite3.connect(folder / "a.db") as connection:
+        connection.execute("CREATE TABLE calls (id TEXT, response BLOB, vector BLOB)")
+        for each in rows:
+            connection.execute("INSERT INTO calls VALUES ('1', ?, ?)", (each["data"], b"\xff\x00"))
+    calls, said = scrub(folder)
+    assert [call["usage"]["prompt_tokens"] for call in calls] == [9, 9]
+    assert "2 bytes that are no text in `calls.vector`: " in said
+
+
+EXPLAINED: Final = {
+    "1 totals instead of calls, of a run of Claude Code": {
+        **{"type": "result", "num_turns": 4, "session_id": "s", "total_cost_usd": 0.02},
+        "usage": {"input_tokens": 40, "output_tokens": 500},
+        "modelUsage": {"claude-sonnet-4-5": {"inputTokens": 40, "outputTokens": 500}},
+    },
+    "1 totals instead of calls, of goose's sessions": {
+        **{"id": "1", "created_at": TIME, "input_tokens": 9, "output_tokens": 5},
+        **{"accumulated_input_tokens": 90, "accumulated_output_tokens": 50},
+    },
+    "1 calls in a list `chat.messages`: write each on a line of its own": {
+        "chat": {"messages": [{"usage": {"prompt_tokens": 9, "completion_tokens": 5}}]}
+    },
+    "has token counts under names that we don't know of LibreChat's transactions": {
+        **{"tokenType": "prompt", "rawAmount": -9, "tokenValue": -135, "model": "gpt-4o-mini"},
+        "createdAt": {"$date": TIME},
+    },
+    "has `ai.proxy.usage` where we don't look for usage of Kong AI Gateway's logs": {
+        "ai": {"proxy": {"usage": {"prompt_tokens": 9, "completion_tokens": 5}}},
+        "latencies": {"request": 900},
+    },
+    """To read calls without a model name, add it: jq -c '. + {model: "gpt-5.4"}'""": {
+        "type": "turn.completed",
+        "usage": {"input_tokens": 9, "cached_input_tokens": 5, "output_tokens": 5},
+    },
+}
+
+
+@pytest.mark.parametrize("reason", EXPLAINED)
+def test_what_is_no_call_is_named_as_what_it_is(folder: Path, reason: str) -> None:
+    file = folder / "log.jsonl"
+    file.write_bytes(lines(EXPLAINED[reason]))
+    calls, said = scrub(file)
+    assert not calls
+    assert reason in said
+
+
+def test_a_mapping_of_one_row_only_is_not_proposed(folder: Path) -> None:
+    """Such as of a member that is named after a message or a model."""
+    counts = {"prompt_tokens": 9, "completion_tokens": 5}
+    rows = [
+        {"created_at": TIME, "model": "gpt-5", "tokens_by_id": {f"message_{n}": counts}}
+        for n in range(3)
+    ]
+    (folder / "log.jsonl").write_bytes(lines(*rows))
+    assert "To read" not in scrub(folder)[1]

@@ -1,5 +1,6 @@
 """Whatever carries usage is read by `scrub` and `audit`, or they say what it is and what to do."""
 
+import gzip
 import json
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,16 +8,22 @@ from io import BytesIO
 from typing import Any, Final
 
 import pytest
+import zstandard
 
 import detectors
 from detectors.errors import DetectorError
+from detectors.formats import decode_batch, read_chunks
 from detectors.formats.adapters.calls import NO_USAGE
 from detectors.formats.csv_logs.proposals import explain_error
+from detectors.formats.records.batches import V1, V2
 from detectors.scrub.scrubber import Scrubber, Summary
+from service.errors import BadRequestError
+from service.web.otlp.answers import describe
 from tests.detectors.formats.adapters.exports import EXPORTS
 from tests.detectors.formats.usage.doors import attributes_of, corpus
 from tests.detectors.scrub.raw_logs import RAW
-from tests.service.otlp.requests import document, span
+from tests.service.otlp.requests import JSON, document, span
+from tests.service.otlp.requests import read as read_spans
 
 TIME: Final = "2026-09-21T14:13:20Z"
 WAYS_OUT: Final = ("tallystick scrub", "--map", "export", "instead", "use a file for each")
@@ -91,3 +98,80 @@ def test_samples_of_each_source_are_read_by_all_doors_of_files_or_explained() ->
         with suppress(DetectorError):  # which is a sentence for the whole file
             summary = scrubbed(file)
             assert summary.calls or set(summary.dropped) - {NO_USAGE} or "unknown" in name, name
+
+
+LOGS: Final[Case] = {"resourceLogs": [{"scopeLogs": [{"logRecords": [{"attributes": []}]}]}]}
+METRICS: Final[Case] = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "tokens"}]}]}]}
+
+
+def samples() -> dict[str, bytes]:
+    """Return what is meant for any of the doors."""
+    files = {name: export.file for name, export in EXPORTS.items()}
+    files |= {name: json.dumps(row).encode() for name, row in RAW.items()}
+    for name, make in ENVELOPES.items():
+        files |= {
+            f"{case['name']} {name}": json.dumps(make(case)).encode() for case in cases()[::9]
+        }
+    return files | {"logs": json.dumps(LOGS).encode(), "metrics": json.dumps(METRICS).encode()}
+
+
+def test_the_ingest_door_refuses_every_other_sample_with_a_reason() -> None:
+    refused = 0
+    for name, body in samples().items():
+        for version in (V1, V2):
+            try:
+                assert decode_batch(body, version), name
+            except DetectorError as error:
+                said = str(error)
+                refused += 1
+                assert "CANARY" not in said, name
+                assert any(way in said for way in ("Remove them", "Send", '"records"')), said
+    assert refused > 200
+
+
+def test_the_door_of_spans_answers_no_other_sample_with_nothing() -> None:
+    read = 0
+    for name, body in samples().items():
+        if "as a span" in name:
+            calls = read_spans(body, JSON)
+            assert calls.calls or list(describe(calls)), name
+            read += 1
+        else:
+            with pytest.raises(BadRequestError, match="has no resourceSpans|isn't valid OTLP JSON"):
+                read_spans(body, JSON)
+    assert read >= len(cases()[::9])
+    assert list(describe(read_spans(b" {} ", JSON))) == []  # a request without spans
+
+
+def test_the_door_of_uploads_reads_or_refuses_every_sample_with_a_way_out() -> None:
+    refused = 0
+    for name, file in samples().items():
+        for text in (file, gzip.compress(file), zstandard.compress(file)):
+            try:
+                chunks = list(read_chunks(BytesIO(text)))
+            except DetectorError as error:
+                said = " ".join([str(error), *explain_error(error)])
+                refused += 1
+                assert "CANARY" not in said, name
+                assert any(way in said for way in (*WAYS_OUT, "use ", "add ", "Remove", "again")), (
+                    said
+                )
+            else:
+                read = sum(chunk.rows for chunk in chunks)
+                assert read or any(chunk.dropped for chunk in chunks), name
+    assert refused > 100
+
+
+def written(text: bytes) -> list[bytes]:
+    return sorted(b"".join(Scrubber().read(BytesIO(text))).splitlines())
+
+
+def test_what_scrub_writes_it_reads_again_as_it_is() -> None:
+    exchanges = [json.dumps(flat(case) | {"service_tier": "scale"}).encode() for case in cases()]
+    compared = 0
+    for file in (*(export.file for export in EXPORTS.values()), b"\n".join(exchanges)):
+        with suppress(DetectorError):
+            lines = written(file)
+            assert written(b"\n".join(lines)) == lines
+            compared += len(lines)
+    assert compared > 100

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from flask.testing import FlaskClient
 from msgspec.structs import replace
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
@@ -19,6 +20,7 @@ from detectors import charts
 from detectors.charts.chart import TEXT_SIZE, WIDTH
 from detectors.contract import Report
 from detectors.wording.figures import usd
+from detectors.wording.quality import warnings
 from service.core.blobs import BlobStore, FileBlobs
 from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
@@ -28,7 +30,7 @@ from service.reports.pdf.fonts import PLAIN, _is_drawn, printable
 from service.reports.pdf.labels import with_named_labels
 from service.reports.sample import get_sample_report
 from tests.lazily import pypdf
-from tests.service.support.documents import make_finding, make_report
+from tests.service.support.documents import make_finding, make_report, make_report_with_gaps
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
     SHAPES,
@@ -250,3 +252,20 @@ def test_a_reader_gets_it_even_where_it_cannot_be_kept(
 
     monkeypatch.setattr(blobs, "put", refuse)
     assert get_pdf(blobs, _audit(1), make_scaled_report().to_json()).startswith(b"%PDF")
+
+
+def test_what_is_not_priced_or_no_call_is_said_on_the_page_and_in_the_pdf(
+    client: FlaskClient, publish: Callable[[Report], str]
+) -> None:
+    report = make_report_with_gaps()
+    assert report.data_quality
+    assert len(report.data_quality.missing_rates or ()) == 3
+    said = warnings(report)
+    assert sum(" no rate for it" in each for each in said) == 3
+    assert any("a tier that we don't know: ultrafast." in each for each in said)
+    assert any("5 rows are no calls to bill" in each for each in said)
+    page = unescape(client.get(publish(report)).get_data(as_text=True))
+    _, text = _read(report.to_json())
+    for each in said:
+        assert each in page
+        assert _flat(each) in _flat(text)

@@ -1,9 +1,13 @@
 """Report documents to render: a full document with any part changed."""
 
+import dataclasses
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
+import detectors
 from detectors import Finding, Report, Thresholds
 from detectors.contract import (
     AuditSummary,
@@ -71,3 +75,22 @@ def make_report(**fields: object) -> Report:
         **fields,
     }
     return Report(**values)  # type: ignore[arg-type]
+
+
+def make_report_with_gaps() -> Report:
+    """Return a report of calls without a rate for their tier, region or unit, and other rows."""
+    at = datetime(2026, 6, 10, 12, tzinfo=UTC)
+    call = {"provider": "mistral", "model": "mistral-large-2512", "tag": "answers"}
+    counts = {"prompt_tokens": 1_000, "completion_tokens": 100}
+    odd: list[dict[str, Any]] = [
+        *[{"service_tier": "priority"}] * 40,
+        *[{"service_tier": "ultrafast"}] * 30,
+        *[{"provider": "openai", "model": "gpt-4o-mini", "region": "eu-south-9"}] * 20,
+        *[{"audio_prompt_tokens": 90}] * 10,
+    ]
+    calls = [
+        {"ts": at + timedelta(minutes=number), **call, **counts, **each}
+        for number, each in enumerate(odd)
+    ]
+    skipped = {"failed, so not billed": 3, "answered from a gateway's cache, so not billed": 2}
+    return detectors.audit(dataclasses.replace(detectors.read(calls), dropped=skipped))

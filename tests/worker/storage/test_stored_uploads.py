@@ -260,3 +260,27 @@ def test_the_sweeper_returns_the_credit_of_an_audit_without_attempts_left_once(
             queue_again(session, blobs, audit_id)
             assert fail_exhausted(session.connection(), 3) == []
             session.commit()
+
+
+def test_rows_of_an_upload_that_are_no_calls_are_reported_even_after_the_purge(
+    engine: Engine, blobs: BlobStore, upload: Callable[[bytes], str]
+) -> None:
+    row = {
+        **{"request_id": "r0", "call_type": "acompletion", "startTime": "2026-06-01T12:00:00Z"},
+        **{"model": "gpt-4o", "custom_llm_provider": "openai"},
+        **{"prompt_tokens": 9, "completion_tokens": 2},
+    }
+    hits = [row | {"request_id": f"r{n}", "cache_hit": "True"} for n in range(3)]
+    failed = row | {"request_id": "r9", "status": "failure"}
+    rows = [row, *hits, failed, failed | {"request_id": "r8"}]
+    audit_id = upload(b"\n".join(json.dumps(each).encode() for each in rows))
+    run_audit(audit_id)
+    expected = [
+        {"reason": "answered from a gateway's cache, so not billed", "rows": 3},
+        {"reason": "failed, so not billed", "rows": 2},
+    ]
+    assert json.loads(document(engine, audit_id) or b"")["data_quality"]["skipped_rows"] == expected
+
+    blobs.delete(load(engine, audit_id).blob_key)
+    _rerun(engine, audit_id, raw_purged_at=func.now())
+    assert json.loads(document(engine, audit_id) or b"")["data_quality"]["skipped_rows"] == expected

@@ -53,6 +53,24 @@ OTHER_SUMS: Final = (
         instead="Copilot CLI logs no counts of single calls",
         within="data",
     ),
+    # https://docs.claude.com/en/docs/claude-code/headless
+    Sums(
+        what="the total of a run of Claude Code",
+        signs=any_of("total_cost_usd num_turns", "total_cost_usd modelUsage"),
+        instead="read the sessions in ~/.claude/projects with `tallystick scrub` instead",
+    ),
+    # https://github.com/block/goose/blob/main/crates/goose/src/session/session_manager.rs
+    Sums(
+        what="the total of goose's sessions",
+        signs=any_of("accumulated_input_tokens accumulated_output_tokens"),
+        instead=_CALLS,
+    ),
+    # https://github.com/charmbracelet/crush/blob/main/internal/db/models.go
+    Sums(
+        what="the total of Crush's sessions",
+        signs=any_of("message_count prompt_tokens completion_tokens cost"),
+        instead=_CALLS,
+    ),
     Sums(
         what="a table of totals by period",
         signs=any_of(

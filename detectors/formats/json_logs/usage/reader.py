@@ -43,7 +43,16 @@ _FEW = 2  # counts without parts: of the prompt and the answer
 _LIFETIMES = frozenset(("cache_write_5m_tokens", "cache_write_1h_tokens"))
 _WITHOUT = frozenset(("read_input", "uncached"))
 _NO_COUNTS = frozenset(("free", "part", "total"))
-_TIERS = {"on_demand_flex": "flex", "on_demand_priority": "priority"}
+TIERS_OF_OTHERS = {"on_demand_flex": "flex", "on_demand_priority": "priority"}
+# What providers call the tier that a call has if it asks for none.
+STANDARD_TIERS = frozenset(
+    (
+        *("", "standard", "default", "auto", "on_demand", "standard_only"),
+        *("unspecified", "service_tier_unspecified", "traffic_type_unspecified"),
+    )
+)
+NO_TIER_NAME = r"^[^a-z]|[^a-z0-9_-]|^.{33}"
+_NO_TIER_NAME = re.compile(NO_TIER_NAME, re.DOTALL)
 _ANYWHERE = frozenset(("", "global", "not_available"))
 _COST = {"usd": 1.0, "cents": 1e-2, "ticks": 1e-10}
 _MAX_COST = 1_000_000.0
@@ -68,7 +77,10 @@ _TEXTS = {
     "trafficType": "tier",
     "speed": "speed",
     "inference_geo": "region",
+    "search_context_size": "context",
 }
+# A request's fee depends on its search context; the one that is priced is the default.
+_CONTEXTS = {"low": "", "medium": ".medium", "high": ".high"}
 
 
 class Reading:
@@ -500,7 +512,16 @@ def _fill(
     reading.model = None
     reading.parts = _parts_of(counts, prompt, completion) if len(counts) > _FEW else {}
     reading.units = _units_of(counts, reading)
-    reading.service_tier = tier_of(found.get("tier"), found.get("speed"))
+    tier, speed = found.get("tier"), found.get("speed")
+    if tier is not None or speed is not None:
+        reading.service_tier = tier_of(tier, speed)
+        for name in filter(None, (unknown_tier(tier), unknown_tier(speed))):
+            _note(unknown, name, 0)
+    else:
+        reading.service_tier = None
+    context = found.get("context")
+    if context is not None and (size := _CONTEXTS.get(context, ".other")):
+        _note(unknown, f"search_context_size{size}", 0)
     reading.region = region_of(found.get("region"))
     reading.reported_usd = None if _COST.keys().isdisjoint(found) else _cost_of(found)
 
@@ -573,8 +594,22 @@ def tier_of(tier: object, speed: object = None) -> str | None:
     if not isinstance(tier, str):
         return None
     tier = tier.lower()
-    tier = _TIERS.get(tier, tier)
+    tier = TIERS_OF_OTHERS.get(tier, tier)
     return tier if tier in TIERS else None
+
+
+def unknown_tier(tier: object) -> str | None:
+    """Return a tier that we don't know as the name of a field, such as `service_tier.scale`.
+
+    Of a text that is no name, which could be anybody's, only that it is there.
+    """
+    tier = getattr(tier, "value", tier)
+    if not isinstance(tier, str) or tier in STANDARD_TIERS:
+        return None
+    name = tier.lower()
+    if name in STANDARD_TIERS or tier_of(name):
+        return None
+    return "service_tier" if _NO_TIER_NAME.search(name) else f"service_tier.{name}"
 
 
 def region_of(region: object) -> str | None:

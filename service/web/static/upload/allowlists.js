@@ -2,6 +2,14 @@
 
 import { isObject } from "./calls.js";
 
+// Objects in which the service reads every number, or names it as unknown; and the words in them.
+const USAGES = new Set(["usage", "tool_usage", "svg_usage"]);
+const WORDS = new Set([
+  "service_tier", "serviceTier", "traffic_type", "trafficType", "speed", "inference_geo", "type", "ttl",
+  "modality", "model", "cache_type", "search_context_size", "reason", "remove_to_redeem",
+]);
+const WORD = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,99}$/;
+
 const { dataset } = document.querySelector("#mapping");
 const totals = JSON.parse(dataset.totals);
 const exportNames = new Set(dataset.exports.split(" "));
@@ -35,7 +43,7 @@ export function isExport(document) {
 
 // Check for the header of such a tool. Names of one plain word are those of objects.
 export function isExportHeader(names) {
-  return names.some((name) => exportNames.has(name) && /[_A-Z]/.test(name) && !/^session/i.test(name));
+  return names.some((name) => exportNames.has(name.split(".")[0]) && /[_A-Z.]/.test(name) && !/^session/i.test(name));
 }
 
 // The first key of an object that its style doesn't have; null if there is none.
@@ -44,8 +52,16 @@ export function findUnknown(document, style) {
   return findWithin(document, "response" in document || "request" in document ? shapes.wrapped : shapes.flat);
 }
 
+function holdsText(value, name = "") {
+  if (typeof value === "string") return value !== "" && !(WORDS.has(name) && WORD.test(value));
+  if (!value || typeof value !== "object") return false;
+  if (Array.isArray(value)) return value.some((inner) => holdsText(inner, name));
+  return Object.entries(value).some(([key, inner]) => !/^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) || holdsText(inner, key));
+}
+
 function findWithin(value, shape) {
   for (const [name, inner] of Object.entries(value)) {
+    if (USAGES.has(name) && isObject(inner) && !holdsText(inner)) continue;
     if (!Object.hasOwn(shape, name)) return name;
     if (!shape[name] || inner === null) continue;
     if (!Object.keys(shape[name]).length) return name;

@@ -24,12 +24,23 @@ export function isTextKey(name) {
 // called `input` or `message`; a text is in what it holds.
 export function findText(value, depth = 0) {
   if (!value || typeof value !== "object" || depth > MAX_DEPTH) return null;
-  for (const [name, inner] of Object.entries(value)) {
+  for (const [name, given] of Object.entries(value)) {
+    const inner = TEXT_KEYS.has(name) ? parsed(given) : given;
     if (!Array.isArray(value) && TEXT_KEYS.has(name) && !isContainer(name, inner) && !isCount(inner) && !isEmpty(inner)) return name;
     const found = findText(inner, depth + 1);
     if (found) return found;
   }
   return null;
+}
+
+// Some logs have an object as JSON text.
+function parsed(value) {
+  if (typeof value !== "string" || !value.startsWith("{")) return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
 }
 
 // Sessions have their counts in a list of messages.
@@ -81,6 +92,12 @@ export function callOf(document, style) {
   if (!Object.values(counts).every(isWhole) || (style === "records" && !document.provider)) return null;
   const id = document.request_id ?? body.id ?? "";
   return { id, time, model, provider: String(document.provider ?? style).toLowerCase(), ...counts };
+}
+
+// Check for a usage under names of other providers, which only the service reads.
+export function hasOtherUsage(document) {
+  const { usage } = bodyOf(document);
+  return isObject(usage) && Object.keys(usage).length > 0 && !("prompt_tokens" in usage) && !("input_tokens" in usage);
 }
 
 function recordCounts(record) {

@@ -2,6 +2,8 @@
 
 const GZIP = [0x1f, 0x8b];
 const PARQUET = "PAR1";
+// Archives that only the service unpacks: Zstandard and ZIP.
+const PACKED = ["\x28\xb5\x2f\xfd", "PK\x03\x04"];
 const MAX_ROW = 1 << 20;
 const MAX_DOCUMENT = 32 << 20;
 const TOO_LARGE = "One JSON object can have up to 32 MiB: export one object per line.";
@@ -15,6 +17,7 @@ export async function sniff(file) {
   return {
     isGzip: bytes[0] === GZIP[0] && bytes[1] === GZIP[1],
     isParquet: String.fromCharCode(...bytes) === PARQUET,
+    isPacked: PACKED.includes(String.fromCharCode(...bytes)),
   };
 }
 

@@ -1,7 +1,7 @@
 // What a file holds: its format, period, calls and spend, and why it would be rejected.
 
 import { findTotals, findUnknown, isExport } from "./allowlists.js";
-import { callOf, callOfRow, findText, isEmpty, isObject, isTextKey, styleOf } from "./calls.js";
+import { callOf, callOfRow, findText, hasOtherUsage, isEmpty, isObject, isTextKey, styleOf } from "./calls.js";
 import { isTextColumn } from "./columns.js";
 import { Elements, Lines, Rows, Unreadable, Whole, cellsOf, readText, sniff } from "./reading.js";
 
@@ -71,12 +71,19 @@ function hashOf(text) {
   return 4294967296 * (2097151 & low) + (high >>> 0);
 }
 
+const UNUSUAL = "We can't preview some of its calls. We read them after the upload.";
+const UNPREVIEWED = "We can't preview this compressed file. We check it after the upload.";
+
 // Read the whole file. `columns` has the header's names and returns its mapping; see columns.js.
 export async function summarize(file, { prices, columns, maxBytes, isCurrent, advance }) {
   const summary = new Summary(prices);
   const kind = await sniff(file);
   if (kind.isParquet) {
     summary.problem = "Parquet files can't be uploaded. Export the file as CSV, or run tallystick audit on it.";
+    return summary;
+  }
+  if (kind.isPacked) {
+    summary.note = UNPREVIEWED;
     return summary;
   }
   const check = (size) => {
@@ -88,7 +95,7 @@ export async function summarize(file, { prices, columns, maxBytes, isCurrent, ad
     await readAll(readText(file, kind, check), summary, columns);
   } catch (error) {
     if (error instanceof Unreadable) summary.problem = error.message;
-    else if (kind.isGzip) summary.note = "We can't preview this compressed file. We check it after the upload.";
+    else if (kind.isGzip) summary.note = UNPREVIEWED;
     else throw error;
   }
   return finish(summary, kind);
@@ -182,7 +189,9 @@ class ObjectReader {
     const unknown = style ? findUnknown(document, style) : "";
     if (unknown === null && !this.#isExport) {
       if (!this.#style) this.#begin(style);
-      this.summary.add(callOf(document, this.#style));
+      const call = callOf(document, this.#style);
+      if (!call && hasOtherUsage(document)) this.summary.note = UNUSUAL;
+      else this.summary.add(call);
     } else if (this.#isExport || (!this.#style && isExport(document))) {
       this.#isExport = true;
       this.#checkText(document);

@@ -11,10 +11,12 @@ from typing import Any, Final
 import pytest
 
 import detectors
+from detectors import ColumnMapping
 from detectors.formats import read_chunks
 from detectors.formats.columns import UNKNOWN
 from detectors.formats.json_logs.usage.reader import names_of, read_usage
 from detectors.frames.usage_log import from_chunks
+from detectors.scrub.scrubber import Scrubber
 from detectors.wording.quality import warnings
 from tests.detectors.formats.usage.doors import (
     CANARY,
@@ -189,3 +191,83 @@ def test_a_number_below_any_depth_and_one_below_zero_are_said() -> None:
         deep = {"more": deep}
     assert _unknown_in(_line(1, deep=deep)) == [("", 1, 0)]  # as a field that has no name
     assert _unknown_in(_line(2, a_tokens=-7)) == [("a_tokens", 1, 0)]
+
+
+_CHAT: Final = {"object": "chat.completion", "model": "gpt-5.4", "ts": "2026-06-10T12:00:00Z"}
+_COUNTS: Final = {"prompt_tokens": 1_000, "completion_tokens": 100}
+_RECORD: Final = {"ts": _CHAT["ts"], "provider": "openai", "model": "gpt-5.4", **_COUNTS}
+
+
+def _said_of_tier(log: Any, **options: Any) -> list[str]:
+    report = detectors.audit(log, **options)
+    assert report.audit.records == 1
+    return [each for each in warnings(report) if "tier" in each]
+
+
+@pytest.mark.parametrize(
+    ("tier", "named"), [("ultrafast", ": ultrafast"), (f"Dear {CANARY}, hello", "")]
+)
+def test_a_tier_that_we_do_not_know_is_said_by_every_door_of_files(tier: str, named: str) -> None:
+    said = [
+        f"1 call is at a tier that we don't know{named}. It is priced as standard, possibly too "
+        "low."
+    ]
+    chat = {**_CHAT, "service_tier": tier, "usage": _COUNTS}
+    message = {"id": "msg_1", "type": "message", "model": "claude-opus-4-6", "ts": _CHAT["ts"]}
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    lines = (
+        chat,
+        message | {"usage": usage | {"service_tier": tier}},
+        message | {"usage": usage | {"speed": tier}},
+        {"ts": _CHAT["ts"], "response": {n: v for n, v in chat.items() if n != "ts"}},
+        _RECORD | {"service_tier": tier},
+    )
+    for line in lines:
+        text = json.dumps(line).encode()
+        assert CANARY.encode() not in scrubbed(text)
+        assert _said_of_tier(BytesIO(scrubbed(text))) == said, line
+        if named or line in (chat, lines[-1]):  # elsewhere, a usage with a text is refused
+            assert _said_of_tier(BytesIO(text)) == said, line
+    record = _RECORD | {"service_tier": tier.replace(",", "")}
+    table = ",".join(record) + "\n" + ",".join(map(str, record.values()))
+    assert _said_of_tier(BytesIO(table.encode())) == said
+    assert _said_of_tier([record]) == said
+    mapped = Scrubber(ColumnMapping({"plan": "service_tier"}))
+    text = b"".join(mapped.read(BytesIO(table.replace("service_tier", "plan").encode())))
+    assert _said_of_tier(BytesIO(text)) == said
+
+
+def test_a_tier_that_we_do_not_know_is_said_beside_unknown_numbers() -> None:
+    line = _line(1, a_tokens=5) | {"service_tier": "scale"}
+    assert _unknown_in(line) == [("a_tokens", 1, 5), ("service_tier.scale", 1, 5)]
+
+
+def test_the_client_and_spans_say_a_tier_that_we_do_not_know() -> None:
+    (case,) = (each for each in CASES if each["name"] == "openai-chat")
+    case = {**case, "answer": case["answer"] | {"service_tier": "ultrafast"}}
+    assert "service_tier.ultrafast" in said_by(case, "client")
+    attributes = attributes_of(case) | {"gen_ai.openai.response.service_tier": "ultrafast"}
+    requests = read_spans(as_protobuf(document(span(attributes))))
+    assert requests.unknown == ["service_tier.ultrafast"]
+    known = {**case, "answer": case["answer"] | {"service_tier": "default"}}
+    assert said_by(known, "client") == ""
+
+
+@pytest.mark.parametrize(
+    ("size", "named"), [("low", None), ("high", ": high"), (f"{CANARY}x", ": other")]
+)
+def test_a_search_context_that_costs_more_is_said(size: str, named: str | None) -> None:
+    usage = _COUNTS | {"search_context_size": size, "num_search_queries": 1}
+    line = _CHAT | {"model": "sonar", "provider": "perplexity", "usage": usage}
+    for text in (json.dumps(line).encode(), scrubbed(json.dumps(line).encode())):
+        report = detectors.audit(BytesIO(text))
+        said = [each for each in warnings(report) if "search context" in each]
+        assert said == (
+            []
+            if named is None
+            else [
+                f"1 call has a larger search context than the default{named}. We count the "
+                "default's fee, so the cost may be too low."
+            ]
+        )
+        assert float(report.audit.total_spend_usd) == 0.005 + 0.001 + 0.0001

@@ -23,7 +23,10 @@ _COUNTED: Final = (*_DETAILS, "promptTokens")
 
 
 def _recognizes(row: Row) -> bool:
-    return any(name in row for name in _COUNTED) or ("usage" in row and "startTime" in row)
+    is_timed = "startTime" in row or "start_time" in row
+    return any(name in row for name in _DETAILS) or (
+        is_timed and ("promptTokens" in row or ("usage" in row and "startTime" in row))
+    )
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
