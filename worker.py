@@ -12,7 +12,7 @@ gc.disable()
 import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
@@ -253,7 +253,7 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     """Return the report after storing its calls as a frame."""
     if claim.window_days is not None:
-        return _audit_account(tools, claim, claim.window_days)
+        return _audit_account(tools, claim, claim.window_days, leases)
     with timed("read"):
         log = _read(tools.blobs, claim)
     save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
@@ -296,18 +296,24 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         return read_log(file).received(claim.received_at)
 
 
-def _audit_account(tools: Tools, claim: Claim, window_days: int) -> Result:
+def _audit_account(tools: Tools, claim: Claim, window_days: int, leases: HeldLeases) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
-    auditors = _auditors(tools.config, library, terms)
+
+    def go_on(*_step: int) -> None:
+        leases.check(claim)
+
+    auditors = _auditors(tools.config, library, terms, go_on)
     window = audit_account(compaction, tools.blobs, window_days, auditors, now=utc_now())
     return Result(claim, window.report, window=window)
 
 
-def _auditors(config: Config, library: Any, terms: "Terms") -> Auditors:
+def _auditors(
+    config: Config, library: Any, terms: "Terms", progress: Callable[[int, int], None] | None = None
+) -> Auditors:
     """Return the audits of an account's files: here, and on Spark if it is configured."""
     spark = library.SparkWindows(terms, config.spark_remote, config.spark_master)
     return Auditors(
-        here=partial(library.audit_window, terms=terms),
+        here=partial(library.audit_window, terms=terms, progress=progress),
         most_here=config.account_polars_calls,
         on_spark=spark.audit if spark.remote or spark.master else None,
     )

@@ -96,7 +96,7 @@ def audit(
 
 def _can_be_read_again(source: object) -> bool:
     """Check that the source isn't used up by reading it, nor a log that should be freed."""
-    return isinstance(source, str | os.PathLike | UsageLog) or hasattr(source, "columns")
+    return isinstance(source, str | os.PathLike | UsageLog) or hasattr(type(source), "columns")
 
 
 def _reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:

@@ -24,7 +24,7 @@ from detectors.report.account.large_windows import StoredParts, count_files, cut
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
-from detectors.report.pipeline import audit_logs
+from detectors.report.pipeline import Progress, audit_logs
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
@@ -53,7 +53,9 @@ class _Part(msgspec.Struct, frozen=True):
         return type(self)(left, None, since, self.last)
 
 
-def audit_window(files: Sequence[Path], window: CallWindow, terms: Terms) -> AuditedWindow:
+def audit_window(
+    files: Sequence[Path], window: CallWindow, terms: Terms, progress: Progress | None = None
+) -> AuditedWindow:
     """Audit the calls of a window.
 
     Parameters
@@ -64,6 +66,8 @@ def audit_window(files: Sequence[Path], window: CallWindow, terms: Terms) -> Aud
         Its days, and the time of the audit.
     terms : Terms
         The account's prices and assumptions.
+    progress : callable of (int, int), optional
+        Receives the number of steps that are done, and of all; what it raises ends the audit.
 
     Returns
     -------
@@ -71,7 +75,7 @@ def audit_window(files: Sequence[Path], window: CallWindow, terms: Terms) -> Aud
         The report as for a single log with these calls, the savings of its findings by day, and
         its calls by hour and latency. Without calls, the report is empty.
     """
-    return audit_calls([read_window(files, window)], terms)
+    return audit_calls([read_window(files, window)], terms, progress)
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -81,13 +85,17 @@ class Window(msgspec.Struct, frozen=True):
     traffic: TrafficWindow | None
 
 
-def audit_calls(only_reference: list[Window], terms: Terms) -> AuditedWindow:
+def audit_calls(
+    only_reference: list[Window], terms: Terms, progress: Progress | None = None
+) -> AuditedWindow:
     """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
     window = only_reference.pop()
     log, traffic = window.calls, window.traffic
     del window
     try:
-        audited = audit_logs([log], log.calls, terms.prices, terms.thresholds, keep_calls=False)
+        audited = audit_logs(
+            [log], log.calls, terms.prices, terms.thresholds, keep_calls=False, progress=progress
+        )
     finally:
         log.calls.close()
     found = [

@@ -8,7 +8,7 @@ from random import Random
 
 from tests.detectors.reference.logs import as_csv
 from tests.detectors.reference.traffic import draw_log
-from tests.worker.support.promises import at_both_scales
+from tests.worker.support.promises import at_a_fortieth
 
 _PROGRAM = """
 import os, sys, detectors
@@ -41,7 +41,7 @@ def _audit(log: Path, scratch: Path, out: Path, at: int) -> subprocess.Completed
     )
 
 
-@at_both_scales
+@at_a_fortieth
 def test_a_kill_leaves_no_scratch_and_no_half_report(share: float, tmp_path: Path) -> None:
     log, scratch, out = (tmp_path / name for name in ("calls.csv", "scratch", "report.json"))
     log.write_bytes(as_csv(draw_log(9)))
