@@ -3,10 +3,10 @@
 Its texts are ours: of a caller's, only names of attributes that look like names.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from service.web.otlp.content import COLLECTOR, Switch
+from service.web.otlp.content import COLLECTOR, DROP, Switch
 from service.web.otlp.requests import Calls
 
 _SHOWN: Final = 5
@@ -51,10 +51,13 @@ def describe(calls: Calls) -> Iterator[str]:
         )
 
 
-def _describe_text(switch: Switch | None, count: int, names: Collection[str]) -> str:
+def _describe_text(switch: Switch | None, count: int, names: set[str]) -> str:
     of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
-    how = switch.switch if switch and switch.switch else ""
-    way = f"turn it off with {how}, or {COLLECTOR}" if how else COLLECTOR
+    despite = sorted(names & set(switch.despite)) if switch else []
+    way = COLLECTOR
+    if switch and switch.switch and len(despite) < len(names):
+        other = f"and {DROP.format(', '.join(despite))}" if despite else f"or {way}"
+        way = f"turn it off with {switch.switch}, {other}"
     shown = ", ".join(sorted(names)[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{_spans(count)}{of} {_were(count)} rejected because of text in {shown}{more}: {way}."

@@ -76,6 +76,8 @@ RESPONSE_ID: Final = ("gen_ai.response.id", "ai.response.id")
 OPERATION: Final = ("gen_ai.operation.name",)
 SPAN_KIND: Final = ("openinference.span.kind",)
 FUNCTION: Final = ("ai.operationId",)
+# A span with one of these says what it is.
+KINDS: Final = frozenset((*OPERATION, *SPAN_KIND, *FUNCTION))
 SESSION: Final = ("gen_ai.conversation.id", "session.id", "ai.telemetry.metadata.sessionId")
 TIER: Final = (
     "openai.response.service_tier",

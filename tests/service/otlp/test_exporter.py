@@ -72,7 +72,7 @@ def finished_span(**attributes: str) -> list[ReadableSpan]:
     provider = TracerProvider(resource=Resource({"service.name": "checkout"}))
     provider.add_span_processor(SimpleSpanProcessor(kept))
     with provider.get_tracer("mine").start_as_current_span("chat") as span:
-        span.set_attributes(CHAT | attributes)
+        span.set_attributes(CHAT | {"gen_ai.operation.name": "chat"} | attributes)
     return list(kept.get_finished_spans())
 
 
