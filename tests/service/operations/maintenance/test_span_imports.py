@@ -523,7 +523,8 @@ def test_a_wrapper_without_calls_counts_minutes_later_and_at_once_if_asked_for(
     ((_, records),) = _close(connection, store, tenant)
     assert len(records) == 1
     in_minutes = time.time_ns() + int(HELD_FOR.total_seconds() * 1e9)
-    monkeypatch.setattr(span_imports.time, "time_ns", lambda: in_minutes)
+    clock = SimpleNamespace(time_ns=lambda: in_minutes)
+    monkeypatch.setattr("service.operations.maintenance.span_imports.time", clock)
     _age(connection, HELD_FOR, SpanBatch.calls > 0)
     ((_, records),) = _close(connection, store, tenant)
     assert len(records) == 1
