@@ -37,7 +37,7 @@ IMPORT_AGE: Final = timedelta(hours=1)
 LEAST_AGE: Final = timedelta(seconds=10)
 # Usage that may be of calls inside is held so long after its span's end, in case that calls go on:
 # what is imported is not taken back.
-HELD_FOR: Final = timedelta(minutes=5)
+HELD_FOR: Final = timedelta(minutes=2)
 # So many calls and links are cut into an import at once; it bounds the memory that closing takes.
 MAX_CALLS: Final = 100_000
 MAX_LINKS: Final = 200_000

@@ -26,6 +26,8 @@ from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, 
 
 _LEVEL: Final = 1
 MAX_ATTRIBUTE_NAME: Final = 100
+# Their calls have no spans.
+_ONLY_AGENTS: Final = frozenset(("openinference.instrumentation.claude_agent_sdk",))
 
 Reader = Callable[[bytes, Reading], Iterator[Span]]
 
@@ -180,7 +182,8 @@ def _key(span: Span, record: StoredRecord, is_around: bool, parents: dict[bytes,
     counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"
     above = _climb(span.parent_id, parents)
     is_first = above == NO_PARENT and not response
-    may_be_around = is_around or is_first and KINDS.isdisjoint(span.values)
+    may_be_around = is_first and KINDS.isdisjoint(span.values)
+    may_be_around |= is_around and span.origin.scope not in _ONLY_AGENTS
     return KEY.pack(
         span.trace_id,
         span.span_id,

@@ -41,7 +41,7 @@ UNCACHED: Counts = (1_000, 50, None, None)
 EXPECTED: dict[str, list[Counts]] = {
     "agent_framework": [CHAT, CHAT, RESPONSES, RESPONSES],
     "anthropic_sdk": [MESSAGES, MESSAGES],
-    # Claude Code sums its own output.
+    # It sums the counts that streams begin with.
     "claude_agent": [(1_600, 1, 500, 300)],
     "crewai": [CHAT, CHAT],
     "genai_anthropic": [MESSAGES, MESSAGES],
@@ -68,6 +68,8 @@ EXPECTED: dict[str, list[Counts]] = {
     "vercel_ai.cjs": [CHAT, CHAT, RESPONSES, RESPONSES],
     "vercel_ai_7.mjs": [CHAT, CHAT, RESPONSES, RESPONSES],
 }
+# These export no lifetime of what they write to the cache.
+WITHOUT_LIFETIME = {"claude_agent", "openlit", "openllmetry.cjs", "sentry.cjs"}
 # These have no text in their spans, or none that a switch turns off.
 NEVER_TEXT = {"anthropic_sdk"}
 ALWAYS_TEXT = {"openllmetry_crewai": "opentelemetry.instrumentation.crewai"}
@@ -119,6 +121,11 @@ def _check_off(name: str, shape: dict[str, Any]) -> None:
         calls = _read(_dropped(shape, WITHOUT_SWITCH[name]))
     assert _counts(calls) == sorted(EXPECTED[name], key=str)
     assert calls.rejected == calls.assumed == calls.unread == calls.unnamed == 0
+    assert calls.unknown == []
+    records = records_of(calls)
+    written = sum(each.get("cache_write_tokens", 0) for each in records)
+    an_hour = sum(each.get("cache_write_1h_tokens", 0) for each in records)
+    assert an_hour == (0 if name in WITHOUT_LIFETIME else written)
     rejected = [switch.scope for switch in calls.texts if switch]
     assert rejected == [f"{ALWAYS_TEXT[name]}*"] if name in ALWAYS_TEXT else not calls.texts
     sent = sum(map(len, shape["requests"]))
