@@ -124,6 +124,11 @@ def request_import(session: Session, account_id: str) -> int:
     return waiting.calls
 
 
+def is_import_requested(connection: Connection, account_id: str) -> bool:
+    request = exists().where(SpanBatch.account_id == account_id, _IS_REQUEST)
+    return bool(connection.scalar(select(request)))
+
+
 def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
     """Delete and return the oldest batches of an account, in order, up to a number of spans.
 

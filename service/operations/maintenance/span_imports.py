@@ -23,6 +23,7 @@ from service.models.imports.span_batches import (
     carry_keys,
     delete_carried,
     hold_calls,
+    is_import_requested,
     list_accounts_due,
     take_batches,
 )
@@ -92,6 +93,7 @@ class SpanImports:
 
 def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> list[str]:
     """Replace an account's oldest spans by an audit for each client; return their IDs."""
+    is_requested = is_import_requested(connection, account_id)
     batches = take_batches(connection, account_id)
     packed = [row.keys for row in batches if not row.calls]
     carried = sum(map(len, packed)) // KEY.size
@@ -99,7 +101,6 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     keys = read_keys(b"".join([*packed, *(row.keys for row in sent)]))
     links = b"".join(row.links for row in batches)
     counted = find_counted(keys, links, carried)
-    is_requested = any(not row.size for row in batches)
     held = set[int]() if is_requested else _find_held(keys, counted)
     counted -= held
     _hold(connection, sent, held, carried)
