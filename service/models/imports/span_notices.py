@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ForeignKey, delete, select
+from sqlalchemy import BigInteger, ForeignKey, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -32,6 +32,20 @@ class SpanNotice(Base):
     subject: Mapped[str]
     verdict: Mapped[str]
     last_at: Mapped[datetime]
+
+
+# Each request runs these: they are compiled once.
+_FORGET: Final = delete(SpanNotice).where(
+    SpanNotice.account_id == bindparam("account"), SpanNotice.day <= bindparam("before")
+)
+_NEW: Final = insert(SpanNotice)
+_ADD: Final = _NEW.on_conflict_do_update(
+    index_elements=("account_id", "day", "kind"),
+    set_={
+        "spans": SpanNotice.spans + _NEW.excluded.spans,
+        **{name: _NEW.excluded[name] for name in ("subject", "verdict", "last_at")},
+    },
+)
 
 
 class Notice(NamedTuple):
@@ -74,17 +88,10 @@ def note_spans(session: Session, account_id: str, read: int, notices: Iterable[N
         for each in sorted(every)  # two transactions lock the same rows in one order
         if each.spans
     ]
-    if not rows:
-        return
-    mine = delete(SpanNotice).where(SpanNotice.account_id == account_id)
-    session.execute(mine.where(SpanNotice.day <= _before(now)))
-    added = insert(SpanNotice).values(rows)
-    newest = {name: added.excluded[name] for name in ("subject", "verdict", "last_at")}
-    spans = SpanNotice.spans + added.excluded.spans
-    keys = ("account_id", "day", "kind")
-    session.execute(
-        added.on_conflict_do_update(index_elements=keys, set_={"spans": spans, **newest})
-    )
+    if rows:
+        connection = session.connection()
+        connection.execute(_FORGET, {"account": account_id, "before": _before(now)})
+        connection.execute(_ADD, rows)
 
 
 def find_recent_spans(session: Session, account_id: str) -> RecentSpans:
