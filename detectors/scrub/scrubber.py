@@ -164,7 +164,7 @@ class Scrubber:
             self.summary.drop(str(calls))
             return
         for call in calls:
-            taken = self._once.add(call, seen.origin)
+            taken = self._once.add(call, seen.origin, seen.way)
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:

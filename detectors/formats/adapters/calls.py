@@ -97,6 +97,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     status: Any = None
     reported_usd: Any = None  # as the source says it beside the usage
     origin: "Origin | None" = None  # None if only equal rows are one call
+    way: str = ""  # the source, if it has an adapter
 
 
 class Origin(Struct, frozen=True, kw_only=True, gc=False):

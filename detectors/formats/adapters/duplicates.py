@@ -3,7 +3,8 @@
 An agent logs a message several times while it grows, forks and backups repeat it, and exports have
 pages in common. Of the copies of one call that with the larger counts stays, at the time and in the
 session of the original, so such calls are known only at the end. They wait in a temporary database,
-which SQLite keeps in memory up to `_CACHE_KIB` and then on disk.
+which SQLite keeps in memory up to `_CACHE_KIB` and then on disk. A gateway's rows may also repeat
+the calls of an agent, of another gateway, or of requests that are logged with their responses.
 """
 
 import sqlite3
@@ -17,10 +18,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from detectors.formats.adapters.calls import Call, Origin, encode_call
-from detectors.formats.adapters.labels import id_of
+from detectors.formats.adapters.labels import id_of, is_response_id
 from detectors.formats.moments import EPOCH, MICROSECOND
 
-WINDOW: Final = 1_000_000  # identities of rows in memory; more are on disk
+WINDOW: Final = 1_000_000  # identities of requests in memory; more are on disk
 _CACHE_KIB: Final = 16_384
 _BATCH: Final = 2_000
 _MINUTE_US: Final = 60_000_000
@@ -29,26 +30,33 @@ _LONGEST_MESSAGE_US: Final = 10 * _MINUTE_US
 _COPIED_AT_ONCE_US: Final = 1_000_000
 _COPIED_SOON_US: Final = 5_000_000
 _LATE_PROMPTS: Final = 2  # of a message: before it is complete, and then
+_SEVERAL: Final = -1  # instead of the time of a request
 
 DUPLICATE_ROW: Final = "calls logged more than once"
 SNAPSHOT: Final = "partial snapshots of a message"
 
 _SCHEMA: Final = """
 CREATE TABLE seen (
-    id TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT, size INTEGER, number INTEGER,
-    times INTEGER, body BLOB, PRIMARY KEY (id, asked, at, prompt, session)) WITHOUT ROWID;
+    id TEXT, way TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT, size INTEGER,
+    number INTEGER, times INTEGER, body BLOB,
+    PRIMARY KEY (id, way, asked, at, prompt, session)) WITHOUT ROWID;
 CREATE TABLE once (number INTEGER PRIMARY KEY, body BLOB);
 CREATE TABLE rows (hash INTEGER PRIMARY KEY);
+CREATE TABLE answers (hash INTEGER PRIMARY KEY, at INTEGER);
 """
 _SEE: Final = """
-INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)
+INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?)
 ON CONFLICT DO UPDATE SET times = times + 1,
     body = CASE WHEN excluded.size > size THEN excluded.body ELSE body END,
     size = max(size, excluded.size)
 """
 _BY_ID: Final = """
-SELECT id, asked, at, prompt, session, size, number, times, body FROM seen
-ORDER BY id, at, prompt, session, asked
+SELECT id, way, asked, at, prompt, session, size, number, times, body FROM seen
+ORDER BY id, at, prompt, session, asked, way
+"""
+# Of an answer's ID that several requests have.
+_ANSWER: Final = """
+INSERT INTO answers VALUES (?, ?) ON CONFLICT DO UPDATE SET at = min(-1, excluded.at)
 """
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Call).decode
@@ -58,6 +66,7 @@ class Seen(NamedTuple):
     """A copy of a call, or several that are equal; `prompt` is "" where it has no tokens yet."""
 
     id: str
+    way: str
     asked: str
     at: int  # microseconds since 1970
     prompt: str
@@ -66,6 +75,10 @@ class Seen(NamedTuple):
     number: int
     times: int
     body: bytes
+
+    @property
+    def is_row(self) -> bool:
+        return self.asked == str(self.at)
 
 
 # The copies of a call, and whether their ID is its own.
@@ -85,6 +98,7 @@ class Once:
     def __init__(self, dropped: Counter[str]) -> None:
         self._dropped = dropped
         self._rows: set[int] = set()
+        self._answers: dict[int, int] = {}  # the time of the request that has an answer's ID
         self._has_spilled = False
         self._pending: list[tuple[Any, ...]] = []
         self._database: sqlite3.Connection | None = None
@@ -92,10 +106,13 @@ class Once:
         self._ends: dict[str, int] = {}  # the last call of each session
         self._number = 0
 
-    def add(self, call: Call, origin: Origin | None) -> Iterator[Taken]:
-        """Yield the call if it is new, unless its copies have to be compared first."""
+    def add(self, call: Call, origin: Origin | None, way: str) -> Iterator[Taken]:
+        """Yield the call if it is new, unless its copies have to be compared first.
+
+        `way` names the source that has brought it.
+        """
         if origin is not None and call.request_id is not None:
-            self._see(call, call.request_id, origin)
+            self._see(call, call.request_id, origin, way)
         elif self._is_new(call):
             yield Taken(call, encode_call(call))
         else:
@@ -124,18 +141,34 @@ class Once:
         cached = (details.cached_tokens, details.cache_write_tokens) if details else ()
         counts = (usage.prompt_tokens, usage.completion_tokens, cached)
         number = hash((call.request_id, call.ts, call.model, call.service_tier, counts))
-        if number in self._rows or (self._has_spilled and self._is_spilled(number)):
+        if number in self._rows or (self._has_spilled and self._find("rows", number)):
             return False
         self._rows.add(number)
+        if is_response_id(call.provider, call.request_id):
+            answer = hash(call.request_id)
+            is_first = answer not in self._answers
+            self._answers[answer] = _microseconds(call.ts) if is_first else _SEVERAL
         if len(self._rows) >= WINDOW:
             rows = ((each,) for each in sorted(self._rows))
             self._open().executemany("INSERT OR IGNORE INTO rows VALUES (?)", rows)
-            self._rows, self._has_spilled = set(), True
+            self._open().executemany(_ANSWER, sorted(self._answers.items()))
+            self._rows, self._answers, self._has_spilled = set(), {}, True
         return True
 
-    def _is_spilled(self, number: int) -> bool:
-        found = self._open().execute("SELECT 1 FROM rows WHERE hash = ?", (number,))
-        return found.fetchone() is not None
+    def _find(self, table: str, number: int) -> tuple[int, ...] | None:
+        found = self._open().execute(f"SELECT * FROM {table} WHERE hash = ?", (number,))
+        row: tuple[int, ...] | None = found.fetchone()
+        return row
+
+    def _is_request(self, call: Call, copies: list[Seen]) -> bool:
+        """Check whether one request, with this call as its response, was written already."""
+        number = hash(call.request_id)
+        spilled = self._find("answers", number) if self._has_spilled else None
+        at = self._answers.get(number, spilled[1] if spilled else None)
+        if at is None or (spilled and number in self._answers):
+            return False
+        first, last = _span(copies)
+        return first - _MINUTE_US <= at <= last + _MINUTE_US
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
@@ -146,7 +179,7 @@ class Once:
             self._database.executescript(_SCHEMA)
         return self._database
 
-    def _see(self, call: Call, name: str, origin: Origin) -> None:
+    def _see(self, call: Call, name: str, origin: Origin, way: str) -> None:
         asked, at = origin.asked, _microseconds(call.ts)
         usage = call.usage
         details = usage.prompt_tokens_details
@@ -163,7 +196,7 @@ class Once:
         body = _encode(call)
         size = usage.prompt_tokens + usage.completion_tokens
         name = origin.place or origin.name or name
-        self._pending.append((name, asked, at, prompt, session, size, self._number, body))
+        self._pending.append((name, way, asked, at, prompt, session, size, self._number, body))
         if len(self._pending) >= _BATCH:
             self._flush()
 
@@ -175,24 +208,32 @@ class Once:
     def _resolve(self, group: list[Seen]) -> Iterator[tuple[int, bytes]]:
         """Yield the calls of one ID, each with the number of its first copy."""
         is_turn = group[0].session in self._sessions
-        for copies, is_named in self._split_turns(group) if is_turn else _split(group):
+        splits = list(self._split_turns(group)) if is_turn else _split_ways(group)
+        for copies, is_named in splits:
             original = min(copies, key=self._age)
             call = self._join(copies, original)
+            if len(splits) == 1 and self._is_request(call, copies):
+                self._dropped[DUPLICATE_ROW] += 1
+                continue
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
             yield min(seen.number for seen in copies), _encode(call)
 
     def _join(self, copies: list[Seen], original: Seen) -> Call:
         """Return the call with the most counts, at the time and in the session of the original."""
-        own = {(seen.at, seen.size) for seen in copies if seen.session == original.session}
+        source = original.way, original.session
+        own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
         copied = sum(seen.times for seen in copies) - len(own)
         if len(own) > 1:
             self._dropped[SNAPSHOT] += len(own) - 1
         if copied:
             self._dropped[DUPLICATE_ROW] += copied
-        fullest = max(copies, key=lambda seen: (seen.size, seen.at))
+        # Of equal ones, that with parts of its prompt; and a gateway knows who is paid.
+        fullest = max(copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at))
         first, call = _decode(original.body), _decode(fullest.body)
-        call.ts, call.session_id, call.tag = first.ts, first.session_id, first.tag or call.tag
+        call.ts, call.tag = first.ts, first.tag or call.tag
+        if original.way == fullest.way or first.session_id:
+            call.session_id = first.session_id
         if original.session in self._sessions:
             call.request_id = first.request_id  # a copy has its own
         return call
@@ -255,8 +296,55 @@ def _microseconds(instant: datetime) -> int:
     return (instant - EPOCH) // MICROSECOND
 
 
+def _split_ways(group: list[Seen]) -> list[Split]:
+    """Return the copies of each call that has this ID, from whatever sources.
+
+    A provider's ID of a response is that of one call, if each source has one at most and all are
+    within a minute. If a source has several, only calls with equal counts are one.
+    """
+    ways: dict[str, list[Seen]] = {}
+    for seen in group:
+        ways.setdefault(seen.way, []).append(seen)
+    splits = [list(_split(ways[way])) for way in sorted(ways)]
+    found = [each for split in splits for each in split]
+    if len(splits) == 1 or not _has_response_id(group):
+        return found
+    is_one = len(splits) == len(found)
+    joined: list[Split] = []
+    for copies, is_named in found:
+        way, size = copies[0].way, max(seen.size for seen in copies)
+        near = (
+            index
+            for index, (others, _) in enumerate(joined)
+            if all(seen.way != way for seen in others)
+            and (is_one or max(seen.size for seen in others) == size)
+            and _are_near(others, copies)
+        )
+        index = next(near, None)
+        if index is None:
+            joined.append((copies, is_named))
+        else:
+            joined[index] = [*joined[index][0], *copies], is_named or joined[index][1]
+    return joined
+
+
+def _has_response_id(group: list[Seen]) -> bool:
+    return any(is_response_id(_decode(seen.body).provider, seen.id) for seen in group)
+
+
+def _are_near(some: list[Seen], others: list[Seen]) -> bool:
+    """Check whether calls are at most a minute apart; an agent logs an answer, not its request."""
+    spans = _span(some), _span(others)
+    return max(first for first, _ in spans) - min(last for _, last in spans) <= _MINUTE_US
+
+
+def _span(copies: list[Seen]) -> tuple[int, int]:
+    ends = (seen.at + round((_decode(seen.body).latency_ms or 0) * 1_000) for seen in copies)
+    return min(seen.at for seen in copies), max(ends)
+
+
 def _split(group: list[Seen]) -> Iterator[Split]:
-    """Yield the copies of each call that has this ID.
+    """Yield the copies of each call that has this ID in one source.
 
     Some proxies give every answer the same ID. So it names a call only together with the request's
     ID, and never calls whose times or prompts no single message can have.

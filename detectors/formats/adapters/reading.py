@@ -121,7 +121,7 @@ class _Reader:
             calls = seen if isinstance(seen, str) else calls_of(seen)
             if isinstance(calls, list) and isinstance(seen, Sighting):
                 for call in calls:
-                    for taken in self._once.add(call, seen.origin):
+                    for taken in self._once.add(call, seen.origin, seen.way):
                         yield record_of(taken.call)
             elif calls in _INVALID:
                 invalid.append(InvalidRow(number, str(calls)))

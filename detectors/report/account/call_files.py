@@ -17,6 +17,7 @@ import polars as pl
 
 from detectors.contract import SPARSE_CALLS
 from detectors.engines import compose_labels
+from detectors.formats.adapters.labels import RESPONSE_ID, RESPONSE_IDS
 from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
@@ -35,17 +36,6 @@ SAME_CALL: Final = (
     "cached_tokens",
     "cache_write_tokens",
 )
-# Providers never give two responses the same ID; what users name may name several calls. A gateway
-# is the provider in one record and not in another, and names models in its own way.
-_RESPONSE_ID: Final = r"^(?:chatcmpl-|cmpl-|resp_|msg_|gen-)"
-_UUID: Final = r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-# IDs that are known by their provider, because they begin with nothing.
-_RESPONSE_IDS: Final = {
-    "aws": _UUID,
-    "cohere": _UUID,
-    "google": r"^[A-Za-z0-9_-]{20,24}$",
-    "mistral": r"^[0-9a-f]{32}$",
-}
 _SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
@@ -222,6 +212,7 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
 def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
     """Join the calls of one provider's response, which two ways have brought: the first is kept.
 
+    A gateway is the provider in one record and not in another, and names models in its own way.
     The client and a trace begin to count at slightly different times, and may know other counts:
     the larger stay, at the earlier time. An ID on calls that are further apart, or on different
     calls of one import, is none: some proxies give all answers the same. Then only calls with equal
@@ -253,10 +244,10 @@ def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
 def _is_response_id() -> pl.Expr:
     identity = pl.col("request_id")
     known = [
-        (pl.col("provider") == provider) & identity.str.contains(pattern)
-        for provider, pattern in _RESPONSE_IDS.items()
+        pl.col("provider").is_in(providers) & identity.str.contains(pattern)
+        for providers, pattern in RESPONSE_IDS
     ]
-    return pl.any_horizontal(identity.str.contains(_RESPONSE_ID), *known)
+    return pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)
 
 
 def _labels(columns: Sequence[str]) -> pl.Expr:
