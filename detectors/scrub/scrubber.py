@@ -10,7 +10,7 @@ from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
 from detectors.formats.adapters import find_sums, read_row
-from detectors.formats.adapters.adapter import State
+from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import NO_USAGE, Sighting, calls_of
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
@@ -25,7 +25,7 @@ from detectors.scrub.tables import sight_rows, sighting_of
 from detectors.scrub.texts import read_texts
 
 OTHER: Final = "for other reasons"
-NOT_JSON: Final = "not JSON objects"
+NOT_JSON: Final = "not JSON objects, or cut off"
 TOO_LONG: Final = "larger than 32 MiB"
 
 _UNREADABLE: Final = (*UNREADABLE, UnreadableLogError)  # of a page that is nested too deeply
@@ -152,7 +152,9 @@ class Scrubber:
             return
         self.summary.bytes_read += len(text) + 1
         for row, object_text in self._decode(text):
-            found = _sight(row, object_text, states)
+            adapter, read = read_row(row, states)
+            self._once.note(read)
+            found = _sight(row, object_text, adapter, read)
             for seen in found:
                 yield from self._take(seen)
             if isinstance(found[0], str) and is_unread(found[0]) and len(self._unread) < _SAMPLE:
@@ -164,7 +166,7 @@ class Scrubber:
             self.summary.drop(str(calls))
             return
         for call in calls:
-            taken = self._once.add(call, seen.origin, seen.way)
+            taken = self._once.add(call, seen)
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
@@ -184,9 +186,10 @@ class Scrubber:
         return taken.line
 
 
-def _sight(row: Row, text: bytes, states: dict[str, State]) -> Sequence[Sighting | str]:
-    """Read the calls of the row, or the reasons why there are none."""
-    adapter, found = read_row(row, states)
+def _sight(
+    row: Row, text: bytes, adapter: Adapter | None, found: Sequence[Sighting | str]
+) -> Sequence[Sighting | str]:
+    """Return the calls of the row that an adapter has found, or others, or why there are none."""
     if any(seen != NO_USAGE if isinstance(seen, str) else seen.readings for seen in found):
         return found
     try:

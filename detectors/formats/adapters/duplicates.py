@@ -9,15 +9,22 @@ the calls of an agent, of another gateway, or of requests that are logged with t
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from detectors.formats.adapters.calls import Call, Origin, encode_call
+from detectors.formats.adapters.calls import (
+    MESSAGE,
+    Call,
+    Origin,
+    Sighting,
+    encode_call,
+    find_moment,
+)
 from detectors.formats.adapters.labels import id_of, is_response_id
 from detectors.formats.moments import EPOCH, MICROSECOND
 
@@ -29,34 +36,55 @@ _LONGEST_MESSAGE_US: Final = 10 * _MINUTE_US
 # A fork writes the turns that it copies at once; the first answer of a session takes longer.
 _COPIED_AT_ONCE_US: Final = 1_000_000
 _COPIED_SOON_US: Final = 5_000_000
+_DAY: Final = timedelta(days=1)  # in which an answer is read again
 _LATE_PROMPTS: Final = 2  # of a message: before it is complete, and then
 _SEVERAL: Final = -1  # instead of the time of a request
+_DEEPEST: Final = 100  # spans without tokens between a call and the sum of it
 
 DUPLICATE_ROW: Final = "calls logged more than once"
 SNAPSHOT: Final = "partial snapshots of a message"
+SUMS: Final = "sums of calls that other rows count"
 
 _SCHEMA: Final = """
 CREATE TABLE seen (
     id TEXT, way TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT, size INTEGER,
-    number INTEGER, times INTEGER, body BLOB,
+    number INTEGER, times INTEGER, span INTEGER, body BLOB,
     PRIMARY KEY (id, way, asked, at, prompt, session)) WITHOUT ROWID;
 CREATE TABLE once (number INTEGER PRIMARY KEY, body BLOB);
 CREATE TABLE rows (hash INTEGER PRIMARY KEY);
 CREATE TABLE answers (hash INTEGER PRIMARY KEY, at INTEGER);
+CREATE TABLE spans (hash INTEGER PRIMARY KEY, parent INTEGER, size INTEGER, is_call INTEGER);
+CREATE TABLE sums (hash INTEGER PRIMARY KEY);
 """
 _SEE: Final = """
-INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?)
+INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
 ON CONFLICT DO UPDATE SET times = times + 1,
     body = CASE WHEN excluded.size > size THEN excluded.body ELSE body END,
     size = max(size, excluded.size)
 """
 _BY_ID: Final = """
-SELECT id, way, asked, at, prompt, session, size, number, times, body FROM seen
+SELECT id, way, asked, at, prompt, session, size, number, times, span, body FROM seen
 ORDER BY id, at, prompt, session, asked, way
 """
 # Of an answer's ID that several requests have.
 _ANSWER: Final = """
 INSERT INTO answers VALUES (?, ?) ON CONFLICT DO UPDATE SET at = min(-1, excluded.at)
+"""
+_ROW: Final = "SELECT hash FROM rows WHERE hash = ?"
+_SUM: Final = "SELECT hash FROM sums WHERE hash = ?"
+_ANSWERED: Final = "SELECT at FROM answers WHERE hash = ?"
+_NOTE: Final = """
+INSERT INTO spans VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET size = max(size, excluded.size)
+"""
+# Spans with the tokens of the calls inside: all that are not calls, and calls with just as many.
+_FIND_SUMS: Final = """
+WITH RECURSIVE up (size, at, depth) AS (
+    SELECT size, parent, 0 FROM spans WHERE size > 0
+    UNION ALL
+    SELECT up.size, spans.parent, depth + 1 FROM up JOIN spans ON hash = at
+    WHERE spans.size = 0 AND depth < ?)
+INSERT INTO sums SELECT hash FROM up JOIN spans ON hash = at WHERE spans.size > 0
+GROUP BY hash HAVING NOT is_call OR sum(up.size) = spans.size
 """
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Call).decode
@@ -74,6 +102,7 @@ class Seen(NamedTuple):
     size: int
     number: int
     times: int
+    span: int
     body: bytes
 
     @property
@@ -106,14 +135,20 @@ class Once:
         self._ends: dict[str, int] = {}  # the last call of each session
         self._number = 0
 
-    def add(self, call: Call, origin: Origin | None, way: str) -> Iterator[Taken]:
-        """Yield the call if it is new, unless its copies have to be compared first.
+    def note(self, found: Iterable[Sighting | str]) -> None:
+        """Remember what spans of a trace are in which, so that sums of calls aren't counted."""
+        for seen in found:
+            if isinstance(seen, str) or seen.span is None or seen.span.name == seen.span.parent:
+                continue
+            name, parent, is_call = seen.span
+            size = sum(each.prompt + each.completion for each in seen.readings[:1])
+            self._open().execute(_NOTE, (hash(name), hash(parent), size, is_call))
 
-        `way` names the source that has brought it.
-        """
-        if origin is not None and call.request_id is not None:
-            self._see(call, call.request_id, origin, way)
-        elif self._is_new(call):
+    def add(self, call: Call, seen: Sighting) -> Iterator[Taken]:
+        """Yield the call if it is new, unless its copies have to be compared first."""
+        if seen.origin is not None and call.request_id is not None:
+            self._see(call, call.request_id, seen)
+        elif self._is_new(call, seen.created):
             yield Taken(call, encode_call(call))
         else:
             self._dropped[DUPLICATE_ROW] += 1
@@ -124,6 +159,7 @@ class Once:
         if self._database is None:
             return
         with closing(self._database) as database:
+            database.execute(_FIND_SUMS, (_DEEPEST,))
             for _, group in groupby(
                 map(Seen._make, database.execute(_BY_ID)), lambda seen: seen.id
             ):
@@ -133,15 +169,21 @@ class Once:
                 yield Taken(call, encode_call(call))
         self._database = None
 
-    def _is_new(self, call: Call) -> bool:
-        """Check whether no equal call of this ID at this time came before, and remember it."""
+    def _is_new(self, call: Call, created: Any) -> bool:
+        """Check whether no equal call of this ID at this time came before, and remember it.
+
+        A response that was read several times says when it was created, unless that is made up.
+        """
         if call.request_id is None:
             return True
         usage, details = call.usage, call.usage.prompt_tokens_details
         cached = (details.cached_tokens, details.cache_write_tokens) if details else ()
         counts = (usage.prompt_tokens, usage.completion_tokens, cached)
-        number = hash((call.request_id, call.ts, call.model, call.service_tier, counts))
-        if number in self._rows or (self._has_spilled and self._find("rows", number)):
+        at = find_moment(created)
+        if at is None or abs(call.ts - at) > _DAY:
+            at = call.ts
+        number = hash((call.request_id, at, call.model, call.service_tier, counts))
+        if number in self._rows or (self._has_spilled and self._find(_ROW, number) is not None):
             return False
         self._rows.add(number)
         if is_response_id(call.provider, call.request_id):
@@ -155,17 +197,16 @@ class Once:
             self._rows, self._answers, self._has_spilled = set(), {}, True
         return True
 
-    def _find(self, table: str, number: int) -> tuple[int, ...] | None:
-        found = self._open().execute(f"SELECT * FROM {table} WHERE hash = ?", (number,))
-        row: tuple[int, ...] | None = found.fetchone()
-        return row
+    def _find(self, query: str, number: int) -> int | None:
+        found: tuple[int] | None = self._open().execute(query, (number,)).fetchone()
+        return found and found[0]
 
     def _is_request(self, call: Call, copies: list[Seen]) -> bool:
         """Check whether one request, with this call as its response, was written already."""
         number = hash(call.request_id)
-        spilled = self._find("answers", number) if self._has_spilled else None
-        at = self._answers.get(number, spilled[1] if spilled else None)
-        if at is None or (spilled and number in self._answers):
+        spilled = self._find(_ANSWERED, number) if self._has_spilled else None
+        at = self._answers.get(number, spilled)
+        if at is None or (spilled is not None and number in self._answers):
             return False
         first, last = _span(copies)
         return first - _MINUTE_US <= at <= last + _MINUTE_US
@@ -179,7 +220,8 @@ class Once:
             self._database.executescript(_SCHEMA)
         return self._database
 
-    def _see(self, call: Call, name: str, origin: Origin, way: str) -> None:
+    def _see(self, call: Call, name: str, seen: Sighting) -> None:
+        origin = seen.origin or MESSAGE
         asked, at = origin.asked, _microseconds(call.ts)
         usage = call.usage
         details = usage.prompt_tokens_details
@@ -194,9 +236,12 @@ class Once:
             asked = str(at)
         self._number += 1
         body = _encode(call)
+        span = hash(seen.span.name) if seen.span else 0
         size = usage.prompt_tokens + usage.completion_tokens
         name = origin.place or origin.name or name
-        self._pending.append((name, way, asked, at, prompt, session, size, self._number, body))
+        self._pending.append(
+            (name, seen.way, asked, at, prompt, session, size, self._number, span, body)
+        )
         if len(self._pending) >= _BATCH:
             self._flush()
 
@@ -214,6 +259,9 @@ class Once:
             call = self._join(copies, original)
             if len(splits) == 1 and self._is_request(call, copies):
                 self._dropped[DUPLICATE_ROW] += 1
+                continue
+            if original.span and self._find(_SUM, original.span) is not None:
+                self._dropped[SUMS] += 1
                 continue
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
@@ -349,8 +397,14 @@ def _split(group: list[Seen]) -> Iterator[Split]:
     Some proxies give every answer the same ID. So it names a call only together with the request's
     ID, and never calls whose times or prompts no single message can have.
     """
-    for _, copies in groupby(sorted(group, key=lambda seen: seen.asked), lambda seen: seen.asked):
-        same = sorted(copies, key=lambda seen: seen.at)
+    by_asked: dict[str, list[Seen]] = {}
+    for seen in group:
+        by_asked.setdefault(seen.asked, []).append(seen)
+    for seen in by_asked.pop("", []):  # of a request that is named on other lines, perhaps
+        near = [same for asked, same in by_asked.items() if asked and _is_near_message(seen, same)]
+        (near[0] if len(near) == 1 else by_asked.setdefault("", [])).append(seen)
+    for asked in sorted(by_asked):
+        same = sorted(by_asked[asked], key=lambda seen: seen.at)
         if _is_message(same):
             yield same, True
         else:
@@ -364,6 +418,12 @@ def _is_message(same: list[Seen]) -> bool:
     if same[0].asked:
         return len(prompts) <= 1 or (is_short and len(prompts) <= _LATE_PROMPTS)
     return len(prompts) <= 1 and is_short
+
+
+def _is_near_message(seen: Seen, same: list[Seen]) -> bool:
+    return any(
+        seen.prompt in ("", each.prompt) and abs(seen.at - each.at) < _MINUTE_US for each in same
+    )
 
 
 def _split_by_prompt(same: list[Seen]) -> Iterator[list[Seen]]:

@@ -16,14 +16,19 @@ from detectors.formats.adapters.calls import (
     FAILED,
     ROW,
     TOTALS,
+    Origin,
     Sighting,
     milliseconds_between,
 )
 from detectors.formats.adapters.exchanges import caps_of
+from detectors.formats.adapters.labels import answer_id
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import plain_counts, read_usages
 
-_BATCH: Final = "aretrieve_batch"  # what a whole batch cost
+_BATCHES: Final = ("aretrieve_batch", "retrieve_batch")  # what a whole batch cost
+# A response that was made, or read again: https://github.com/BerriAI/litellm/issues/17814
+_RESPONSES: Final = ("aresponses", "responses", "aget_responses", "get_responses")
+_RESPONSE: Final = Origin(asked="response")
 _TRUE: Final = (True, "True", "true")
 
 
@@ -32,7 +37,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         yield CACHE_HIT
     elif row.get("status") == "failure":
         yield FAILED
-    elif row.get("call_type") == _BATCH:
+    elif row.get("call_type") in _BATCHES:
         yield TOTALS
     else:
         yield _call(row)
@@ -43,14 +48,15 @@ def _call(row: Row) -> Sighting:
     metadata, options = row.inner("metadata"), row.inner("model_parameters")
     noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
     model, provider = _model(row), row.get("custom_llm_provider")
+    names = (row.get("id"), row.get("request_id"), response.get("id"))
     found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
     return Sighting(
         readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
         moments=(row.get("startTime"), row.get("start_time")),
         models=(model, response.get("model")),
         providers=(provider,),
-        origin=ROW,
-        ids=(row.get("id"), row.get("request_id"), response.get("id")),
+        origin=_RESPONSE if row.get("call_type") in _RESPONSES else ROW,
+        ids=(*map(answer_id, names), *names),
         tags=(*_tags(row), row.get("team_id")),
         session=row.get("session_id"),
         reported_usd=row.first("response_cost", "spend"),

@@ -18,7 +18,6 @@ from detectors.formats.adapters.rows import Row, row_of
 from detectors.formats.adapters.usage import plain_counts, read_usage
 
 _SIGNS: Final = ("req_units", "ai_model", "res_units")
-_HITS: Final = ("HIT", "SEMANTIC HIT")
 _FALSE: Final = (0, False, "0", "false")
 
 
@@ -27,7 +26,7 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    if str(row.get("cache_status")).upper() in _HITS:
+    if str(row.get("cache_status")).upper().endswith("HIT"):
         yield CACHE_HIT
     elif row.has("is_success") and row.get("is_success") in _FALSE:
         yield FAILED
