@@ -280,8 +280,8 @@ class Once:
         fullest = max(copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at))
         first, call = _decode(original.body), _decode(fullest.body)
         call.ts, call.tag = first.ts, first.tag or call.tag
-        if original.way == fullest.way or first.session_id:
-            call.session_id = first.session_id
+        sessions = [seen.session for seen in copies if seen.session]
+        call.session_id = first.session_id or min(sessions, default=None)
         if original.session in self._sessions:
             call.request_id = first.request_id  # a copy has its own
         return call
