@@ -59,7 +59,8 @@ CREATE TABLE sums (hash INTEGER PRIMARY KEY);
 _SEE: Final = """
 INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
 ON CONFLICT DO UPDATE SET times = times + 1,
-    body = CASE WHEN excluded.size > size THEN excluded.body ELSE body END,
+    body = CASE WHEN (excluded.size, length(excluded.body), excluded.body)
+        > (size, length(body), body) THEN excluded.body ELSE body END,
     size = max(size, excluded.size)
 """
 _BY_ID: Final = """
@@ -312,11 +313,10 @@ class Once:
                 copies.append((ancestors, seen))
             else:
                 calls.setdefault(seen.session, []).append(seen)
-        own = list(calls)
         for ancestors, seen in copies:
             found = next((name for name in ancestors if name in calls), None)
-            if found is None and own and self._sessions.keys().isdisjoint(ancestors):
-                found = own[0]  # a session between them is not among the logs
+            if found is None and not self._sessions.keys() >= set(ancestors):
+                found = next(iter(calls), None)  # a session between them is not among the logs
             calls.setdefault(found or ancestors[-1], []).append(seen)
         yield from ((same, True) for same in calls.values())
 

@@ -165,6 +165,7 @@ CASES: Final[dict[str, tuple[list[Counts], list[bytes]]]] = {
         [
             lines(GEMINI),
             lines(spend(GEMINI["responseId"], 100, 10, 1, custom_llm_provider="vertex_ai")),
+            lines(helicone(GEMINI["responseId"], 100, 10, 2)),
         ],
     ),
     # https://github.com/BerriAI/litellm/issues/28376
