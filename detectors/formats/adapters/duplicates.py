@@ -191,10 +191,11 @@ class Once:
             answer = hash(call.request_id)
             is_first = answer not in self._answers
             self._answers[answer] = _microseconds(call.ts) if is_first else _SEVERAL
-        if len(self._rows) >= WINDOW:
+        if len(self._rows) + len(self._answers) >= WINDOW:
             rows = ((each,) for each in sorted(self._rows))
             self._open().executemany("INSERT OR IGNORE INTO rows VALUES (?)", rows)
-            self._open().executemany(_ANSWER, sorted(self._answers.items()))
+            answers = ((each, self._answers[each]) for each in sorted(self._answers))
+            self._open().executemany(_ANSWER, answers)
             self._rows, self._answers, self._has_spilled = set(), {}, True
         return True
 

@@ -72,7 +72,7 @@ class Merge:
             and any(_overlaps(file, span) for span in spans)
         ]
 
-    def find_neighbors(self, live: Iterable[File], *, at_once: bool) -> list[File]:
+    def find_neighbors(self, live: Iterable[File], *, at_once: bool = False) -> list[File]:
         """Return merged files of the days beside: copies can be on both sides of midnight.
 
         Those of the open day, if all has to be merged at once.

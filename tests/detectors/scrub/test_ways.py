@@ -116,10 +116,11 @@ RESPONSES: Final = [
     spend("resp_A", 121, 400, 9_000, call_type="aget_responses"),
 ]
 HIT: Final = {"metadata": {"cache_hit": True}}
+GEMINI_ID: Final = "mAUjaYqJM5-sjMcP3Z2V4Aw"
 GEMINI: Final = {
     "ts": at(0),
     "modelVersion": "gemini-2.5-flash",
-    "responseId": "mAUjaYqJM5-sjMcP3Z2V4Aw",
+    "responseId": GEMINI_ID,
     "usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 10},
 }
 ONCE: Final[list[Counts]] = [(1_000, 80)]
@@ -164,8 +165,8 @@ CASES: Final[dict[str, tuple[list[Counts], list[bytes]]]] = {
         [(100, 10)],
         [
             lines(GEMINI),
-            lines(spend(GEMINI["responseId"], 100, 10, 1, custom_llm_provider="vertex_ai")),
-            lines(helicone(GEMINI["responseId"], 100, 10, 2)),
+            lines(spend(GEMINI_ID, 100, 10, 1, custom_llm_provider="vertex_ai")),
+            lines(helicone(GEMINI_ID, 100, 10, 2)),
         ],
     ),
     # https://github.com/BerriAI/litellm/issues/28376

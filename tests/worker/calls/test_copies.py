@@ -168,4 +168,4 @@ def audit_account(engine: Engine, account_id: str) -> Report:
         audit_id = queue_account_audit(connection, account_id, 30)
     assert audit_id is not None
     run_audit(audit_id)
-    return Report.from_json(document(engine, audit_id) or "")
+    return Report.from_json(document(engine, audit_id) or b"")
