@@ -149,6 +149,24 @@ CASES: Final[dict[str, tuple[list[Counts], list[bytes]]]] = {
             lines(spend("ffcb49e7", 1_000, 80, 0, response={"id": "msg_A"})),
         ],
     ),
+    # https://github.com/BerriAI/litellm/pull/41273
+    "a gateway that notes the answer's ID": (
+        ONCE,
+        [
+            lines(message("msg_A", 1_000, 80, 4)),
+            lines(spend("ffcb49e7", 1_000, 80, 0, metadata={"response_id": "msg_A"})),
+        ],
+    ),
+    "a gateway that notes the same ID for all answers": (
+        [(10, 5), (10, 5), (12, 5)],
+        [
+            lines(
+                spend("chatcmpl-0", 10, 5, 0, metadata={"response_id": "chatcmpl-0"}),
+                spend("c3e6d8e0", 10, 5, 5, metadata={"response_id": "chatcmpl-0"}),
+                spend("d4e6d8e0", 12, 5, 9, metadata={"response_id": "chatcmpl-0"}),
+            )
+        ],
+    ),
     "two gateways and a log": (
         [(100, 8)],
         [

@@ -48,7 +48,8 @@ def _call(row: Row) -> Sighting:
     metadata, options = row.inner("metadata"), row.inner("model_parameters")
     noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
     model, provider = _model(row), row.get("custom_llm_provider")
-    names = (row.get("id"), row.get("request_id"), response.get("id"))
+    named = response.get("id"), metadata.get("response_id")
+    names = (row.get("id"), row.get("request_id"), *named)
     found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
     return Sighting(
         readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
@@ -107,11 +108,11 @@ ADAPTER: Final = Adapter(
         "agent_id session_id cache_hit cache_key requester_ip_address mcp_namespaced_tool_name "
         "usage_object* request_tags cost_breakdown* response_cost saved_cache_cost "
         "model_parameters(max_tokens max_completion_tokens max_output_tokens service_tier) "
-        "metadata(usage_object* cost_breakdown* status user_api_key user_api_key_alias "
-        "user_api_key_team_id user_api_key_team_alias user_api_key_org_id user_api_key_user_id "
-        "user_api_key_project_id user_api_key_end_user_id user_api_key_hash batch_models "
-        "additional_usage_values* litellm_overhead_time_ms attempted_retries max_retries "
-        "model_map_information* cold_storage_object_key applied_guardrails*)"
+        "metadata(response_id litellm_call_id usage_object* cost_breakdown* status user_api_key "
+        "user_api_key_alias user_api_key_team_id user_api_key_team_alias user_api_key_org_id "
+        "user_api_key_user_id user_api_key_project_id user_api_key_end_user_id user_api_key_hash "
+        "batch_models additional_usage_values* litellm_overhead_time_ms attempted_retries "
+        "max_retries model_map_information* cold_storage_object_key applied_guardrails*)"
     ),
     sums=Sums(
         what="LiteLLM's daily spend",
