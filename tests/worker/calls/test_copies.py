@@ -137,7 +137,7 @@ _WAYS: Final[list[tuple[str, int, dict[str, Any]]]] = [
 
 @pytest.mark.parametrize(
     "given",
-    # Three in every run, because only all of the store together shows what is never compared.
+    # Three of them always, because only all of the store together shows what is never compared.
     sampled(product([0, 3], [False, True], permutations(_WAYS)), 9),
 )
 def test_a_response_that_came_on_both_sides_of_midnight_counts_once(
