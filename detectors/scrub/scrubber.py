@@ -13,7 +13,7 @@ from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
 from detectors.formats import ColumnMapping
 from detectors.formats.adapters import find_sums, read_row
-from detectors.formats.adapters.adapter import State
+from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
     NO_USAGE,
     Call,
@@ -35,7 +35,7 @@ from detectors.scrub.tables import sight_rows, sighting_of
 from detectors.scrub.texts import read_texts
 
 OTHER: Final = "for other reasons"
-NOT_JSON: Final = "not JSON objects"
+NOT_JSON: Final = "not JSON objects, or cut off"
 TOO_LONG: Final = "larger than 32 MiB"
 
 _UNREADABLE: Final = (*UNREADABLE, UnreadableLogError)  # of a page that is nested too deeply
@@ -165,7 +165,9 @@ class Scrubber:
             return
         self.summary.bytes_read += len(text) + 1
         for row, object_text in self._decode(text):
-            found = _sight(row, object_text, states, self._at)
+            adapter, read = read_row(row, states)
+            self._once.note(read)
+            found = _sight(row, object_text, adapter, read, self._at)
             for seen in found:
                 yield from self._take(seen)
             if isinstance(found[0], str) and is_unread(found[0]) and self._has_room(object_text):
@@ -184,7 +186,7 @@ class Scrubber:
             self.summary.drop(str(calls))
             return
         for call in calls:
-            taken = self._once.add(call, seen.origin)
+            taken = self._once.add(call, seen)
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
@@ -205,10 +207,13 @@ class Scrubber:
 
 
 def _sight(
-    row: Row, text: bytes, states: dict[str, State], at: datetime | None
+    row: Row,
+    text: bytes,
+    adapter: Adapter | None,
+    found: Sequence[Sighting | str],
+    at: datetime | None,
 ) -> Sequence[Sighting | str]:
-    """Read the calls of the row, or the reasons why there are none."""
-    adapter, found = read_row(row, states)
+    """Return the calls of the row that an adapter has found, or others, or why there are none."""
     if any(seen != NO_USAGE if isinstance(seen, str) else seen.readings for seen in found):
         return found
     if adapter is None and (call := find_written(text)):

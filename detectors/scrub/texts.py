@@ -22,6 +22,7 @@ from detectors.formats.text.splitting import join_document, split_array
 
 MAX_TEXT_BYTES: Final = 32 << 20  # of one object: far more than any model's context
 _MAX_HEADER_BYTES: Final = 1 << 16
+_CUT: Final = b"a row without its end"
 
 
 def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes | None]:
@@ -88,23 +89,33 @@ def _refuse_table(head: bytes) -> None:
 
 def _read_table(blocks: Iterator[bytes], delimiter: str) -> Iterator[bytes]:
     """Yield the rows of a CSV export as JSON."""
-    limit = csv.field_size_limit(MAX_TEXT_BYTES)
+    limit, ends = csv.field_size_limit(MAX_TEXT_BYTES), list[str]()
     try:
-        rows = csv.reader(_decode_lines(blocks), delimiter=delimiter)
+        rows = csv.reader(_decode_lines(blocks, ends), delimiter=delimiter)
         names = [name.strip() for name in next(row for row in rows if row)]
-        for cells in rows:
-            if cells:
-                yield msgspec.json.encode(row_of(names, cells))
+        last = list[str]()
+        for cells in filter(None, rows):
+            if last:
+                yield msgspec.json.encode(row_of(names, last))
+            last = cells
+        if last and len(last) < len(names) and ends[-1]:
+            yield _CUT  # as in a backup that was made while the file was written
+        elif last:
+            yield msgspec.json.encode(row_of(names, last))
     except csv.Error:
         raise UnreadableLogError(NEVER_CLOSED) from None
     finally:
         csv.field_size_limit(limit)
 
 
-def _decode_lines(blocks: Iterator[bytes]) -> Iterator[str]:
-    """Yield lines with their ends; bytes that are not UTF-8 are replaced."""
+def _decode_lines(blocks: Iterator[bytes], ends: list[str]) -> Iterator[str]:
+    """Yield lines with their ends; bytes that are not UTF-8 are replaced.
+
+    What is after the last end of a line is added to `ends`.
+    """
     decoder, rest = getincrementaldecoder("utf-8")("replace"), ""
     for block in blocks:
         *lines, rest = (rest + decoder.decode(block)).split("\n")
         yield from (f"{line}\n" for line in lines)
-    yield rest + decoder.decode(b"", final=True)
+    ends.append(rest + decoder.decode(b"", final=True))
+    yield ends[-1]

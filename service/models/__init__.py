@@ -26,6 +26,7 @@ from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCod
 from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
 from service.models.imports.span_batches import SpanBatch
+from service.models.imports.span_notices import SpanNotice
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.targets import NoticeTarget
@@ -81,6 +82,7 @@ __all__ = [
     "ReportRow",
     "SecurityEvent",
     "SpanBatch",
+    "SpanNotice",
     "SpendDay",
     "SpendGroup",
     "SpendRow",

@@ -40,6 +40,9 @@ def read_row(row: Row, states: dict[str, State]) -> tuple[Adapter | None, list[S
     first: tuple[Adapter | None, list[Sighting | str]] = (None, [])
     for adapter in find_adapters(row):
         found = list(adapter.read(row, states.setdefault(adapter.title, {})))
+        for seen in found:
+            if isinstance(seen, Sighting):
+                seen.way = adapter.title
         if any(map(_says_something, found)):
             return adapter, found
         first = (adapter, found) if first[0] is None else first

@@ -5,7 +5,7 @@ project reads. It contains only checked values: counts, a time, and names that `
 """
 
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -94,6 +94,9 @@ class Sighting(Struct, kw_only=True, gc=False):
     status: Any = None
     reported_usd: Any = None  # as the source says it beside the usage
     origin: "Origin | None" = None  # None if only equal rows are one call
+    way: str = ""  # the source, if it has an adapter
+    created: Any = None  # as a response says that can be read again
+    span: "Span | None" = None
 
 
 class Origin(Struct, frozen=True, kw_only=True, gc=False):
@@ -111,6 +114,14 @@ class Origin(Struct, frozen=True, kw_only=True, gc=False):
     session: str | None = None
     parents: tuple[str, ...] = ()
     begun: datetime | None = None
+
+
+class Span(NamedTuple):
+    """A span of a trace, and the one that it is in; `is_call` if it says that it is one call."""
+
+    name: str
+    parent: str
+    is_call: bool
 
 
 MESSAGE: Final = Origin()

@@ -3,24 +3,32 @@
 An agent logs a message several times while it grows, forks and backups repeat it, and exports have
 pages in common. Of the copies of one call that with the larger counts stays, at the time and in the
 session of the original, so such calls are known only at the end. They wait in a temporary database,
-which SQLite keeps in memory up to `_CACHE_KIB` and then on disk.
+which SQLite keeps in memory up to `_CACHE_KIB` and then on disk. A gateway's rows may also repeat
+the calls of an agent, of another gateway, or of requests that are logged with their responses.
 """
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from detectors.formats.adapters.calls import Call, Origin, encode_call
-from detectors.formats.adapters.labels import id_of
+from detectors.formats.adapters.calls import (
+    MESSAGE,
+    Call,
+    Origin,
+    Sighting,
+    encode_call,
+    find_moment,
+)
+from detectors.formats.adapters.labels import id_of, is_response_id
 from detectors.formats.moments import EPOCH, MICROSECOND
 
-WINDOW: Final = 1_000_000  # identities of rows in memory; more are on disk
+WINDOW: Final = 1_000_000  # identities of requests in memory; more are on disk
 _CACHE_KIB: Final = 16_384
 _BATCH: Final = 2_000
 _MINUTE_US: Final = 60_000_000
@@ -28,27 +36,56 @@ _LONGEST_MESSAGE_US: Final = 10 * _MINUTE_US
 # A fork writes the turns that it copies at once; the first answer of a session takes longer.
 _COPIED_AT_ONCE_US: Final = 1_000_000
 _COPIED_SOON_US: Final = 5_000_000
+_DAY: Final = timedelta(days=1)  # in which an answer is read again
 _LATE_PROMPTS: Final = 2  # of a message: before it is complete, and then
+_SEVERAL: Final = -1  # instead of the time of a request
+_DEEPEST: Final = 100  # spans without tokens between a call and the sum of it
 
 DUPLICATE_ROW: Final = "calls logged more than once"
 SNAPSHOT: Final = "partial snapshots of a message"
+SUMS: Final = "sums of calls that other rows count"
 
 _SCHEMA: Final = """
 CREATE TABLE seen (
-    id TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT, size INTEGER, number INTEGER,
-    times INTEGER, body BLOB, PRIMARY KEY (id, asked, at, prompt, session)) WITHOUT ROWID;
+    id TEXT, way TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT, size INTEGER,
+    number INTEGER, times INTEGER, span INTEGER, body BLOB,
+    PRIMARY KEY (id, way, asked, at, prompt, session)) WITHOUT ROWID;
 CREATE TABLE once (number INTEGER PRIMARY KEY, body BLOB);
 CREATE TABLE rows (hash INTEGER PRIMARY KEY);
+CREATE TABLE answers (hash INTEGER PRIMARY KEY, at INTEGER);
+CREATE TABLE spans (hash INTEGER PRIMARY KEY, parent INTEGER, size INTEGER, is_call INTEGER);
+CREATE TABLE sums (hash INTEGER PRIMARY KEY);
 """
 _SEE: Final = """
-INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?)
+INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
 ON CONFLICT DO UPDATE SET times = times + 1,
-    body = CASE WHEN excluded.size > size THEN excluded.body ELSE body END,
+    body = CASE WHEN (excluded.size, length(excluded.body), excluded.body)
+        > (size, length(body), body) THEN excluded.body ELSE body END,
     size = max(size, excluded.size)
 """
 _BY_ID: Final = """
-SELECT id, asked, at, prompt, session, size, number, times, body FROM seen
-ORDER BY id, at, prompt, session, asked
+SELECT id, way, asked, at, prompt, session, size, number, times, span, body FROM seen
+ORDER BY id, at, prompt, session, asked, way
+"""
+# Of an answer's ID that several requests have.
+_ANSWER: Final = """
+INSERT INTO answers VALUES (?, ?) ON CONFLICT DO UPDATE SET at = min(-1, excluded.at)
+"""
+_ROW: Final = "SELECT hash FROM rows WHERE hash = ?"
+_SUM: Final = "SELECT hash FROM sums WHERE hash = ?"
+_ANSWERED: Final = "SELECT at FROM answers WHERE hash = ?"
+_NOTE: Final = """
+INSERT INTO spans VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET size = max(size, excluded.size)
+"""
+# Spans with the tokens of the calls inside: all that are not calls, and calls with just as many.
+_FIND_SUMS: Final = """
+WITH RECURSIVE up (size, at, depth) AS (
+    SELECT size, parent, 0 FROM spans WHERE size > 0
+    UNION ALL
+    SELECT up.size, spans.parent, depth + 1 FROM up JOIN spans ON hash = at
+    WHERE spans.size = 0 AND depth < ?)
+INSERT INTO sums SELECT hash FROM up JOIN spans ON hash = at WHERE spans.size > 0
+GROUP BY hash HAVING NOT is_call OR sum(up.size) = spans.size
 """
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Call).decode
@@ -58,6 +95,7 @@ class Seen(NamedTuple):
     """A copy of a call, or several that are equal; `prompt` is "" where it has no tokens yet."""
 
     id: str
+    way: str
     asked: str
     at: int  # microseconds since 1970
     prompt: str
@@ -65,7 +103,12 @@ class Seen(NamedTuple):
     size: int
     number: int
     times: int
+    span: int
     body: bytes
+
+    @property
+    def is_row(self) -> bool:
+        return self.asked == str(self.at)
 
 
 # The copies of a call, and whether their ID is its own.
@@ -85,6 +128,7 @@ class Once:
     def __init__(self, dropped: Counter[str]) -> None:
         self._dropped = dropped
         self._rows: set[int] = set()
+        self._answers: dict[int, int] = {}  # the time of the request that has an answer's ID
         self._has_spilled = False
         self._pending: list[tuple[Any, ...]] = []
         self._database: sqlite3.Connection | None = None
@@ -92,11 +136,20 @@ class Once:
         self._ends: dict[str, int] = {}  # the last call of each session
         self._number = 0
 
-    def add(self, call: Call, origin: Origin | None) -> Iterator[Taken]:
+    def note(self, found: Iterable[Sighting | str]) -> None:
+        """Remember what spans of a trace are in which, so that sums of calls aren't counted."""
+        for seen in found:
+            if isinstance(seen, str) or seen.span is None or seen.span.name == seen.span.parent:
+                continue
+            name, parent, is_call = seen.span
+            size = sum(each.prompt + each.completion for each in seen.readings[:1])
+            self._open().execute(_NOTE, (hash(name), hash(parent), size, is_call))
+
+    def add(self, call: Call, seen: Sighting) -> Iterator[Taken]:
         """Yield the call if it is new, unless its copies have to be compared first."""
-        if origin is not None and call.request_id is not None:
-            self._see(call, call.request_id, origin)
-        elif self._is_new(call):
+        if seen.origin is not None and call.request_id is not None:
+            self._see(call, call.request_id, seen)
+        elif self._is_new(call, seen.created):
             yield Taken(call, encode_call(call))
         else:
             self._dropped[DUPLICATE_ROW] += 1
@@ -107,6 +160,7 @@ class Once:
         if self._database is None:
             return
         with closing(self._database) as database:
+            database.execute(_FIND_SUMS, (_DEEPEST,))
             for _, group in groupby(
                 map(Seen._make, database.execute(_BY_ID)), lambda seen: seen.id
             ):
@@ -116,26 +170,48 @@ class Once:
                 yield Taken(call, encode_call(call))
         self._database = None
 
-    def _is_new(self, call: Call) -> bool:
-        """Check whether no equal call of this ID at this time came before, and remember it."""
+    def _is_new(self, call: Call, created: Any) -> bool:
+        """Check whether no equal call of this ID at this time came before, and remember it.
+
+        A response that was read several times says when it was created, unless that is made up.
+        """
         if call.request_id is None:
             return True
         usage, details = call.usage, call.usage.prompt_tokens_details
         cached = (details.cached_tokens, details.cache_write_tokens) if details else ()
         counts = (usage.prompt_tokens, usage.completion_tokens, cached)
-        number = hash((call.request_id, call.ts, call.model, call.service_tier, counts))
-        if number in self._rows or (self._has_spilled and self._is_spilled(number)):
+        at = find_moment(created)
+        if at is None or abs(call.ts - at) > _DAY:
+            at = call.ts
+        number = hash((call.request_id, at, call.model, call.service_tier, counts))
+        if number in self._rows or (self._has_spilled and self._find(_ROW, number) is not None):
             return False
         self._rows.add(number)
-        if len(self._rows) >= WINDOW:
+        if is_response_id(call.provider, call.request_id):
+            answer = hash(call.request_id)
+            is_first = answer not in self._answers
+            self._answers[answer] = _microseconds(call.ts) if is_first else _SEVERAL
+        if len(self._rows) + len(self._answers) >= WINDOW:
             rows = ((each,) for each in sorted(self._rows))
             self._open().executemany("INSERT OR IGNORE INTO rows VALUES (?)", rows)
-            self._rows, self._has_spilled = set(), True
+            answers = ((each, self._answers[each]) for each in sorted(self._answers))
+            self._open().executemany(_ANSWER, answers)
+            self._rows, self._answers, self._has_spilled = set(), {}, True
         return True
 
-    def _is_spilled(self, number: int) -> bool:
-        found = self._open().execute("SELECT 1 FROM rows WHERE hash = ?", (number,))
-        return found.fetchone() is not None
+    def _find(self, query: str, number: int) -> int | None:
+        found: tuple[int] | None = self._open().execute(query, (number,)).fetchone()
+        return found and found[0]
+
+    def _is_request(self, call: Call, copies: list[Seen]) -> bool:
+        """Check whether one request, with this call as its response, was written already."""
+        number = hash(call.request_id)
+        spilled = self._find(_ANSWERED, number) if self._has_spilled else None
+        at = self._answers.get(number, spilled)
+        if at is None or (spilled is not None and number in self._answers):
+            return False
+        first, last = _span(copies)
+        return first - _MINUTE_US <= at <= last + _MINUTE_US
 
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
@@ -146,7 +222,8 @@ class Once:
             self._database.executescript(_SCHEMA)
         return self._database
 
-    def _see(self, call: Call, name: str, origin: Origin) -> None:
+    def _see(self, call: Call, name: str, seen: Sighting) -> None:
+        origin = seen.origin or MESSAGE
         asked, at = origin.asked, _microseconds(call.ts)
         usage = call.usage
         details = usage.prompt_tokens_details
@@ -161,9 +238,12 @@ class Once:
             asked = str(at)
         self._number += 1
         body = _encode(call)
+        span = hash(seen.span.name) if seen.span else 0
         size = usage.prompt_tokens + usage.completion_tokens
         name = origin.place or origin.name or name
-        self._pending.append((name, asked, at, prompt, session, size, self._number, body))
+        self._pending.append(
+            (name, seen.way, asked, at, prompt, session, size, self._number, span, body)
+        )
         if len(self._pending) >= _BATCH:
             self._flush()
 
@@ -175,24 +255,35 @@ class Once:
     def _resolve(self, group: list[Seen]) -> Iterator[tuple[int, bytes]]:
         """Yield the calls of one ID, each with the number of its first copy."""
         is_turn = group[0].session in self._sessions
-        for copies, is_named in self._split_turns(group) if is_turn else _split(group):
+        splits = list(self._split_turns(group)) if is_turn else _split_ways(group)
+        for copies, is_named in splits:
             original = min(copies, key=self._age)
             call = self._join(copies, original)
+            if len(splits) == 1 and self._is_request(call, copies):
+                self._dropped[DUPLICATE_ROW] += 1
+                continue
+            if original.span and self._find(_SUM, original.span) is not None:
+                self._dropped[SUMS] += 1
+                continue
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
             yield min(seen.number for seen in copies), _encode(call)
 
     def _join(self, copies: list[Seen], original: Seen) -> Call:
         """Return the call with the most counts, at the time and in the session of the original."""
-        own = {(seen.at, seen.size) for seen in copies if seen.session == original.session}
+        source = original.way, original.session
+        own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
         copied = sum(seen.times for seen in copies) - len(own)
         if len(own) > 1:
             self._dropped[SNAPSHOT] += len(own) - 1
         if copied:
             self._dropped[DUPLICATE_ROW] += copied
-        fullest = max(copies, key=lambda seen: (seen.size, seen.at))
+        # Of equal ones, that with parts of its prompt; and a gateway knows who is paid.
+        fullest = max(copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at))
         first, call = _decode(original.body), _decode(fullest.body)
-        call.ts, call.session_id, call.tag = first.ts, first.session_id, first.tag or call.tag
+        call.ts, call.tag = first.ts, first.tag or call.tag
+        sessions = [seen.session for seen in copies if seen.session]
+        call.session_id = first.session_id or min(sessions, default=None)
         if original.session in self._sessions:
             call.request_id = first.request_id  # a copy has its own
         return call
@@ -223,11 +314,10 @@ class Once:
                 copies.append((ancestors, seen))
             else:
                 calls.setdefault(seen.session, []).append(seen)
-        own = list(calls)
         for ancestors, seen in copies:
             found = next((name for name in ancestors if name in calls), None)
-            if found is None and own and self._sessions.keys().isdisjoint(ancestors):
-                found = own[0]  # a session between them is not among the logs
+            if found is None and not self._sessions.keys() >= set(ancestors):
+                found = next(iter(calls), None)  # a session between them is not among the logs
             calls.setdefault(found or ancestors[-1], []).append(seen)
         yield from ((same, True) for same in calls.values())
 
@@ -255,14 +345,67 @@ def _microseconds(instant: datetime) -> int:
     return (instant - EPOCH) // MICROSECOND
 
 
+def _split_ways(group: list[Seen]) -> list[Split]:
+    """Return the copies of each call that has this ID, from whatever sources.
+
+    A provider's ID of a response is that of one call, if each source has one at most and all are
+    within a minute. If a source has several, only calls with equal counts are one.
+    """
+    ways: dict[str, list[Seen]] = {}
+    for seen in group:
+        ways.setdefault(seen.way, []).append(seen)
+    splits = [list(_split(ways[way])) for way in sorted(ways)]
+    found = [each for split in splits for each in split]
+    if len(splits) == 1 or not _has_response_id(group):
+        return found
+    is_one = len(splits) == len(found)
+    joined: list[Split] = []
+    for copies, is_named in found:
+        way, size = copies[0].way, max(seen.size for seen in copies)
+        near = (
+            index
+            for index, (others, _) in enumerate(joined)
+            if all(seen.way != way for seen in others)
+            and (is_one or max(seen.size for seen in others) == size)
+            and _are_near(others, copies)
+        )
+        index = next(near, None)
+        if index is None:
+            joined.append((copies, is_named))
+        else:
+            joined[index] = [*joined[index][0], *copies], is_named or joined[index][1]
+    return joined
+
+
+def _has_response_id(group: list[Seen]) -> bool:
+    return any(is_response_id(_decode(seen.body).provider, seen.id) for seen in group)
+
+
+def _are_near(some: list[Seen], others: list[Seen]) -> bool:
+    """Check whether calls are at most a minute apart; an agent logs an answer, not its request."""
+    spans = _span(some), _span(others)
+    return max(first for first, _ in spans) - min(last for _, last in spans) <= _MINUTE_US
+
+
+def _span(copies: list[Seen]) -> tuple[int, int]:
+    ends = (seen.at + round((_decode(seen.body).latency_ms or 0) * 1_000) for seen in copies)
+    return min(seen.at for seen in copies), max(ends)
+
+
 def _split(group: list[Seen]) -> Iterator[Split]:
-    """Yield the copies of each call that has this ID.
+    """Yield the copies of each call that has this ID in one source.
 
     Some proxies give every answer the same ID. So it names a call only together with the request's
     ID, and never calls whose times or prompts no single message can have.
     """
-    for _, copies in groupby(sorted(group, key=lambda seen: seen.asked), lambda seen: seen.asked):
-        same = sorted(copies, key=lambda seen: seen.at)
+    by_asked: dict[str, list[Seen]] = {}
+    for seen in group:
+        by_asked.setdefault(seen.asked, []).append(seen)
+    for seen in by_asked.pop("", []):  # of a request that is named on other lines, perhaps
+        near = [same for asked, same in by_asked.items() if asked and _is_near_message(seen, same)]
+        (near[0] if len(near) == 1 else by_asked.setdefault("", [])).append(seen)
+    for asked in sorted(by_asked):
+        same = sorted(by_asked[asked], key=lambda seen: seen.at)
         if _is_message(same):
             yield same, True
         else:
@@ -276,6 +419,12 @@ def _is_message(same: list[Seen]) -> bool:
     if same[0].asked:
         return len(prompts) <= 1 or (is_short and len(prompts) <= _LATE_PROMPTS)
     return len(prompts) <= 1 and is_short
+
+
+def _is_near_message(seen: Seen, same: list[Seen]) -> bool:
+    return any(
+        seen.prompt in ("", each.prompt) and abs(seen.at - each.at) < _MINUTE_US for each in same
+    )
 
 
 def _split_by_prompt(same: list[Seen]) -> Iterator[list[Seen]]:

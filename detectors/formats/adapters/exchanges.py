@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from detectors.formats.adapters.calls import NO_USAGE, Sighting
+from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.labels import find_model, find_provider
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.usage import Usages, read_usages
@@ -20,6 +20,7 @@ PROMPTS: Final = ("system", "instructions", "messages", "input", "prompt")
 Inner: TypeAlias = "Exchange | str | int | float | bool | list[Any] | None"
 
 
+_PARTS: Final = ("chat.completion.chunk", "text_completion.chunk")
 _NO_ITEMS: Final = msgspec.Raw(b"null")
 
 
@@ -145,6 +146,9 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
         prompts=prompts,
         prefix_hash=outer.prefix_hash,
         service_tier=response.service_tier or _inner(response.serviceTier, "type"),
+        created=response.created_at if response.object == "response" else None,
+        # Some servers send the usage so far with each part of an answer.
+        origin=MESSAGE if response.object in _PARTS else None,
     )  # fmt: skip
 
 

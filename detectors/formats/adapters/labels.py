@@ -17,6 +17,16 @@ _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
 _ANSWER_ID: Final = re.compile(
     r"(?:time-[0-9-]{1,40}_)?((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[A-Za-z0-9._:-]{1,110})"
 )
+# Providers never give two responses the same ID; what users name may name several calls.
+RESPONSE_ID: Final = r"^(?:chatcmpl-|cmpl-|resp_|msg_|gen-)"
+_UUID: Final = r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+# IDs that are known by their provider, under any of its names, because they begin with nothing.
+RESPONSE_IDS: Final = (
+    (("aws", "bedrock", "amazon-bedrock"), _UUID),
+    (("cohere", "cohere_chat"), _UUID),
+    (("google", "gemini", "vertex_ai"), r"^[A-Za-z0-9_-]{20,24}$"),
+    (("mistral", "mistralai"), r"^[0-9a-f]{32}$"),
+)
 _PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -63,6 +73,12 @@ def answer_id(value: Any) -> str | None:
     """
     found = _ANSWER_ID.fullmatch(value) if isinstance(value, str) else None
     return found and found[1]
+
+
+def is_response_id(provider: str, name: str) -> bool:
+    """Check for an ID that only the model's provider can have given."""
+    forms = (pattern for names, pattern in RESPONSE_IDS if provider in names)
+    return any(re.match(pattern, name) for pattern in (RESPONSE_ID, *forms))
 
 
 def provider_of(model: str) -> str:

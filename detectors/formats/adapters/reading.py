@@ -121,7 +121,7 @@ class _Reader:
             calls = seen if isinstance(seen, str) else calls_of(seen)
             if isinstance(calls, list) and isinstance(seen, Sighting):
                 for call in calls:
-                    for taken in self._once.add(call, seen.origin):
+                    for taken in self._once.add(call, seen):
                         yield record_of(taken.call)
             elif calls in _INVALID:
                 invalid.append(InvalidRow(number, str(calls)))
@@ -142,6 +142,7 @@ class _Reader:
             mixed = f"We read this file as {self._title}, but {where} is not:"
             raise UnreadableLogError(f"{mixed} use a file for each, or {_SCRUB}")
         self._check_no_text(adapter, document, where)
+        self._once.note(found)
         self._title = self._title or adapter.title
         return found
 

@@ -19,6 +19,7 @@ import polars as pl
 
 from detectors.contract import SPARSE_CALLS
 from detectors.engine import compose_labels
+from detectors.formats.adapters.labels import RESPONSE_ID, RESPONSE_IDS
 from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
 from detectors.frames.parts import ROW_GROUP, sort_by_bucket
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
@@ -37,17 +38,10 @@ SAME_CALL: Final = (
     "cached_tokens",
     "cache_write_tokens",
 )
-# Providers never give two responses the same ID; what users name may name several calls. A gateway
-# is the provider in one record and not in another, and names models in its own way.
-_RESPONSE_ID: Final = r"^(?:chatcmpl-|cmpl-|resp_|msg_|gen-)"
-_UUID: Final = r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-# IDs that are known by their provider, because they begin with nothing.
-_RESPONSE_IDS: Final = {
-    "aws": _UUID,
-    "cohere": _UUID,
-    "google": r"^[A-Za-z0-9_-]{20,24}$",
-    "mistral": r"^[0-9a-f]{32}$",
-}
+_FILE: Final = "file"  # a number
+# What had different calls of an ID has them still.
+_APART: Final = (IMPORT, _FILE)
+_BESIDE: Final = pl.DataFrame(schema={IMPORT: pl.String, _FILE: pl.Int32})
 _SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
 _ROW_GROUP: Final = 250_000
@@ -150,7 +144,7 @@ def merge_files(
     days = once["ts"].dt.date()
     for begin, stop in pairwise([*_starts(days, months_before, today), days.len()]):
         duplicates = int(copies[begin:stop].sum())
-        yield CallFile(days[begin], days[stop - 1], once[begin:stop], duplicates)
+        yield CallFile(days[begin], days[stop - 1], once[begin:stop].drop(_FILE), duplicates)
 
 
 def find_repeated(new: Sequence[pl.DataFrame], others: Iterable[Path | BinaryIO]) -> list[bool]:
@@ -173,7 +167,7 @@ def _repeats(calls: pl.DataFrame, named: pl.Series, other: Path | BinaryIO) -> b
     if not isinstance(other, Path):
         other.seek(0)
     is_suspect = pl.col("request_id").is_in(named.implode())
-    suspects = read_calls(other).filter(is_suspect)
+    suspects = read_calls(other).filter(is_suspect).with_columns(pl.lit(0).alias(_FILE))
     same = calls.filter(pl.col("request_id").is_in(suspects["request_id"].implode()))
     once, both = (_drop_duplicates(each)[0] for each in (same, _join([same, suspects])))
     return both.height < once.height + suspects.height
@@ -189,9 +183,13 @@ def _without_deleted(calls: pl.DataFrame, deleted: Sequence[Deleted]) -> pl.Data
 
 
 def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Join frames that may lack different optional columns."""
-    imports = pl.concat([pl.Series(IMPORT, [], pl.String), *(frame[IMPORT] for frame in frames)])
-    return concat([frame.drop(IMPORT) for frame in frames]).with_columns(imports)
+    """Join frames that may lack different optional columns, and number those without a number."""
+    numbered = [
+        frame if _FILE in frame.columns else frame.with_columns(pl.lit(number).alias(_FILE))
+        for number, frame in enumerate(frames, -len(frames))
+    ]
+    beside = pl.concat([_BESIDE, *(frame.select(_APART) for frame in numbered)])
+    return pl.concat([concat([frame.drop(_APART) for frame in numbered]), beside], how="horizontal")
 
 
 def _starts(days: pl.Series, months_before: date, today: date | None) -> list[int]:
@@ -226,9 +224,14 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     # Of copies of a response, one may lack the cached tokens, which cost less.
     cached = pl.col("cached_tokens").fill_null(0) + pl.col("cache_write_tokens").fill_null(0)
     ordered = suspects.sort(cached == 0, _labels(suspects.columns), *sorted(suspects.columns))
-    same = ordered.with_columns(pl.len().over(SAME_CALL).cast(pl.UInt32).alias("copies"))
+    counts = pl.struct("prompt_tokens", "completion_tokens")
+    same = ordered.with_columns(
+        pl.len().over(SAME_CALL).cast(pl.UInt32).alias("copies"),
+        *(counts.n_unique().over("request_id", each).alias(f"in_{each}") for each in _APART),
+    )
     once = _join_responses(same.unique(subset=SAME_CALL, keep="first", maintain_order=True))
     others = calls.filter(~is_suspect).with_columns(pl.lit(1, pl.UInt32).alias("copies"))
+    once = once.select(others.columns)
     kept = pl.concat([others, once]).sort("ts", maintain_order=True)
     return kept.drop("copies"), kept["copies"] - 1
 
@@ -236,19 +239,20 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
 def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
     """Join the calls of one provider's response, which two ways have brought: the first is kept.
 
+    A gateway is the provider in one record and not in another, and names models in its own way.
     The client and a trace begin to count at slightly different times, and may know other counts:
     the larger stay, at the earlier time. An ID on calls that are further apart, or on different
-    calls of one import, is none: some proxies give all answers the same. Then only calls with equal
-    counts are one.
+    calls of one import or of one file that was merged, is none: some proxies give all answers the
+    same. Then only calls with equal counts are one.
     """
     counts = pl.struct("prompt_tokens", "completion_tokens")
-    apart = pl.col("ts").max() - pl.col("ts").min()
-    in_import = counts.n_unique().over("request_id", IMPORT)
+    # An agent logs an answer at its end, a gateway its request.
+    end = pl.col("ts") + pl.duration(milliseconds=pl.col("latency_ms").fill_null(0))
+    apart = pl.col("ts").max() - end.min()
+    kinds = pl.max_horizontal(f"in_{each}" for each in _APART).max()
     numbered = calls.with_columns(
-        (apart.over("request_id") <= _NEAR).alias("is_near"), in_import.alias("kinds")
-    ).with_columns(
-        (pl.col("is_near") & (pl.col("kinds").max().over("request_id") == 1)).alias("is_one"),
-        (pl.col("ts") - pl.col("ts").min().over(_SAME_RESPONSE) <= _NEAR).alias("is_near"),
+        ((apart.over("request_id") <= _NEAR) & (kinds.over("request_id") == 1)).alias("is_one"),
+        (pl.col("ts") - end.min().over(_SAME_RESPONSE) <= _NEAR).alias("is_near"),
     )
     is_same = _is_response_id() & (pl.col("is_one") | pl.col("is_near"))
     # Where the ID is one, counts tell nothing apart.
@@ -267,10 +271,10 @@ def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
 def _is_response_id() -> pl.Expr:
     identity = pl.col("request_id")
     known = [
-        (pl.col("provider") == provider) & identity.str.contains(pattern)
-        for provider, pattern in _RESPONSE_IDS.items()
+        pl.col("provider").is_in(providers) & identity.str.contains(pattern)
+        for providers, pattern in RESPONSE_IDS
     ]
-    return pl.any_horizontal(identity.str.contains(_RESPONSE_ID), *known)
+    return pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)
 
 
 def _labels(columns: Sequence[str]) -> pl.Expr:

@@ -23,17 +23,21 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    update,
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
 from service.models.base import Base
-from service.models.imports.span_keys import LINK
+from service.models.imports.span_keys import KEY, LINK
 
 # An account that sends spans all the time gets an import so often, unless it asks for one.
 IMPORT_AGE: Final = timedelta(hours=1)
 # Spans wait at least so long. Programs export every five seconds, each at a time of its own, and
 # the spans of a trace must be compared with each other.
 LEAST_AGE: Final = timedelta(seconds=10)
+# Usage that may be of calls inside is held so long after its span's end, in case that calls go on:
+# what is imported is not taken back.
+HELD_FOR: Final = timedelta(minutes=2)
 # So many calls and links are cut into an import at once; it bounds the memory that closing takes.
 MAX_CALLS: Final = 100_000
 MAX_LINKS: Final = 200_000
@@ -112,9 +116,17 @@ def request_import(session: Session, account_id: str) -> int:
     """Ask the sweeper for an import of the spans that wait; return the number of their calls."""
     waiting = find_waiting(session, account_id)
     if waiting.calls and not waiting.is_requested:
+        mine = update(SpanBatch).where(SpanBatch.account_id == account_id)
+        is_held = SpanBatch.received_at > func.now()
+        session.execute(mine.where(is_held).values(received_at=func.now()))
         row = {"account_id": account_id, "calls": 0, "size": 0}
         session.execute(insert(SpanBatch).values(lines=b"", keys=b"", links=b"", **row))
     return waiting.calls
+
+
+def is_import_requested(connection: Connection, account_id: str) -> bool:
+    request = exists().where(SpanBatch.account_id == account_id, _IS_REQUEST)
+    return bool(connection.scalar(select(request)))
 
 
 def take_batches(connection: Connection, account_id: str) -> Sequence[Any]:
@@ -146,6 +158,15 @@ def carry_keys(connection: Connection, account_id: str, keys: bytes, links: byte
     """Keep the keys of counted spans for the next import."""
     row = {"account_id": account_id, "calls": 0, "lines": b"", "keys": keys, "links": links}
     connection.execute(insert(SpanBatch).values(size=len(keys) + len(links), **row))
+
+
+def hold_calls(connection: Connection, row: Any, lines: bytes, keys: bytes) -> None:
+    """Keep some calls of a batch for a later import."""
+    calls = len(keys) // KEY.size
+    held = {"account_id": row.account_id, "client": row.client, "environment": row.environment}
+    held |= {"received_at": row.received_at + HELD_FOR, "calls": calls, "lines": lines}
+    size = len(lines) + len(keys)
+    connection.execute(insert(SpanBatch).values(keys=keys, links=b"", size=size, **held))
 
 
 def delete_carried(connection: Connection) -> int:

@@ -22,6 +22,8 @@ NO_PARENT: Final = bytes(8)
 # calls. Of an end: no call of its own, as an earlier import found.
 FLAG: Final = 1 << 63
 _TIME: Final = FLAG - 1
+# The lowest bit of an end, which no clock is fine enough for: a span that may be around calls.
+MAYBE: Final = 1
 _END_AT: Final = 16 + 8 + 8 + 8
 # What times of the same call differ by: clocks are read one after the other.
 _SLACK_NS: Final = 5_000_000
@@ -47,6 +49,7 @@ class Key(NamedTuple):
     counts: bytes  # of the service and the counts of tokens
     is_agent: bool = False
     is_left_out: bool = False
+    may_be_around: bool = False
 
     @property
     def name(self) -> Name:
@@ -61,9 +64,11 @@ def digest(text: str) -> bytes:
 def read_keys(packed: bytes) -> list[Key]:
     return [
         Key(
-            *(trace, span, parent, start & _TIME, end & _TIME, scope, response, counts),
+            *(trace, span, parent, start & _TIME & ~MAYBE, end & _TIME & ~MAYBE),
+            *(scope, response, counts),
             is_agent=start >= FLAG,
             is_left_out=end >= FLAG,
+            may_be_around=bool(end & MAYBE),
         )
         for trace, span, parent, start, end, scope, response, counts in KEY.iter_unpack(packed)
     ]

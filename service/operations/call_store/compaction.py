@@ -167,7 +167,8 @@ class Compaction:
         """
         others = planned.find_others(live)
         is_over = at_once or any(file.first_day < self.now().date() for file in planned.files)
-        beside = planned.find_neighbors(live) if planned.has_new and is_over else []
+        is_read = planned.has_new and is_over
+        beside = planned.find_neighbors(live, at_once=at_once) if is_read else []
         if planned.has_new and others and planned.is_many_for(others):
             planned, others = Merge([*planned.files, *others]), []
         if not planned.has_new or not (others or beside):

@@ -72,14 +72,17 @@ class Merge:
             and any(_overlaps(file, span) for span in spans)
         ]
 
-    def find_neighbors(self, live: Iterable[File]) -> list[File]:
-        """Return merged files of the days beside: copies can be on both sides of midnight."""
+    def find_neighbors(self, live: Iterable[File], *, at_once: bool = False) -> list[File]:
+        """Return merged files of the days beside: copies can be on both sides of midnight.
+
+        Those of the open day, if all has to be merged at once.
+        """
         own, day = {file.id for file in self.files}, timedelta(days=1)
         spans = [(file.first_day, file.last_day) for file in self.files]
         return [
             file
             for file in live
-            if file.level >= LATE
+            if (file.level >= LATE or (at_once and file.level > IMPORT))
             and file.id not in own
             and any(_overlaps(file, (first - day, last + day)) for first, last in spans)
             and not any(_overlaps(file, span) for span in spans)

@@ -7,7 +7,7 @@ it commits; a crash leaves blobs that no row names, which are removed as orphans
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert
@@ -19,17 +19,21 @@ from service.models.audits.audits import INGEST, Audit
 from service.models.audits.blob_keys import raw_key
 from service.models.base import new_id
 from service.models.imports.span_batches import (
+    HELD_FOR,
     carry_keys,
     delete_carried,
+    hold_calls,
+    is_import_requested,
     list_accounts_due,
     take_batches,
 )
-from service.models.imports.span_keys import KEY, LINK, find_counted, leave_out, read_keys
+from service.models.imports.span_keys import KEY, LINK, Key, find_counted, leave_out, read_keys
 
 # A turn takes a second at most, so that the sweeper gets back to audits quickly.
 _ACCOUNTS_AT_ONCE: Final = 20
 MOST_CARRIED: Final = 20_000
 _FAILED_SECONDS: Final = 60.0
+_LEVEL: Final = 1
 # The pause of all imports after an outage, which doubles while it lasts.
 _FIRST_PAUSE_SECONDS: Final = 2.0
 _NEWLINE: Final = b"\n"
@@ -89,6 +93,7 @@ class SpanImports:
 
 def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> list[str]:
     """Replace an account's oldest spans by an audit for each client; return their IDs."""
+    is_requested = is_import_requested(connection, account_id)
     batches = take_batches(connection, account_id)
     packed = [row.keys for row in batches if not row.calls]
     carried = sum(map(len, packed)) // KEY.size
@@ -96,7 +101,10 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     keys = read_keys(b"".join([*packed, *(row.keys for row in sent)]))
     links = b"".join(row.links for row in batches)
     counted = find_counted(keys, links, carried)
-    _carry(connection, account_id, _recent_keys(batches, counted, carried), links)
+    held = set[int]() if is_requested else _find_held(keys, counted)
+    counted -= held
+    _hold(connection, sent, held, carried)
+    _carry(connection, account_id, _recent_keys(batches, counted, held, carried), links)
     lines = _lines_of(sent, counted, carried)
     audits = [_store(blobs, account_id, client, own) for client, own in lines.items()]
     if audits:
@@ -106,15 +114,40 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     return [audit["id"] for audit in audits]
 
 
-def _recent_keys(batches: Sequence[Any], counted: set[int], carried: int) -> bytes:
+def _find_held(keys: Sequence[Key], counted: set[int]) -> set[int]:
+    """Return what may be around calls that have not ended, by the clock of its program."""
+    now = time.time_ns()
+    since = now - int(HELD_FOR.total_seconds() * 1e9)
+    return {at for at in counted if keys[at].may_be_around and since < keys[at].end <= now}
+
+
+def _hold(connection: Connection, batches: Sequence[Any], held: set[int], carried: int) -> None:
+    at = carried
+    for row in batches:
+        places = [n for n in range(row.calls) if at + n in held]
+        at += row.calls
+        if places:
+            lines = zlib.decompress(row.lines).splitlines(keepends=True)
+            kept = b"".join(lines[n] for n in places)
+            keys = _join_keys(row.keys, places)
+            hold_calls(connection, row, zlib.compress(kept, _LEVEL), keys)
+
+
+def _join_keys(packed: bytes, places: Iterable[int]) -> bytes:
+    return b"".join(packed[n * KEY.size : (n + 1) * KEY.size] for n in places)
+
+
+def _recent_keys(batches: Sequence[Any], counted: set[int], held: set[int], carried: int) -> bytes:
     """Return the keys to keep, of which those that don't count are marked."""
     packed = b"".join(row.keys for row in batches if not row.calls)
     at, recent = carried, [packed]
     for row in batches:
         if row.calls:
             if row.is_recent:
-                places = (n for n in range(row.calls) if at + n not in counted)
-                recent.append(leave_out(row.keys, places))
+                keys = leave_out(row.keys, (n for n in range(row.calls) if at + n not in counted))
+                if held:
+                    keys = _join_keys(keys, (n for n in range(row.calls) if at + n not in held))
+                recent.append(keys)
             at += row.calls
     return b"".join(recent)
 

@@ -10,6 +10,7 @@ from service.core.telemetry.counters import ACCEPTED_RECORDS
 from service.errors import BadRequestError, UnsupportedMediaTypeError
 from service.models.identity.accounts import find_tag_attribute
 from service.models.imports.span_batches import SpanBatch
+from service.models.imports.span_notices import note_spans
 from service.web.auth.callers import (
     credential_id,
     current_caller,
@@ -30,7 +31,7 @@ from service.web.openapi.otlp_documents import (
     request_body,
     response,
 )
-from service.web.otlp.answers import describe
+from service.web.otlp.answers import describe, list_notices
 from service.web.otlp.requests import READERS, Calls, is_label_attribute, read_request
 
 TAG_HEADER: Final = TAG_ATTRIBUTE["name"]
@@ -98,8 +99,7 @@ def traces() -> Response:
     if reader is None:
         raise UnsupportedMediaTypeError(_UNSUPPORTED)
     calls = read_request(bytes(plain_body()), reader, _tag_attribute())
-    if calls.calls or calls.links:
-        _store(calls)
+    _store(calls)
     with_text = sum(count for count, _ in calls.texts.values())
     return accepted_response(with_text + calls.rejected, " ".join(describe(calls)))
 
@@ -129,20 +129,25 @@ def _tag_attribute() -> str | None:
 
 
 def _store(calls: Calls) -> None:
-    """Store the calls durably: the response follows the commit."""
+    """Store the calls durably, and what is to be said: the response follows the commit."""
     caller, session = current_caller(), get_session()
     size = len(calls.lines) + len(calls.keys) + len(calls.links)
-    row = {
-        "account_id": caller.account_id,
-        "client": caller.client,
-        "environment": calls.environment,
-        "calls": calls.calls,
-        "size": size,
-        "lines": calls.lines,
-        "keys": calls.keys,
-        "links": calls.links,
-    }
-    session.execute(insert(SpanBatch).values(row))
+    notices = list(list_notices(calls))
+    if not size and not notices:
+        return
+    if size:
+        row = {
+            "account_id": caller.account_id,
+            "client": caller.client,
+            "environment": calls.environment,
+            "calls": calls.calls,
+            "size": size,
+            "lines": calls.lines,
+            "keys": calls.keys,
+            "links": calls.links,
+        }
+        session.execute(insert(SpanBatch).values(row))
+    note_spans(session, caller.account_id, calls.calls, notices)
     session.commit()
     count_stored(caller.account_id, size)
     ACCEPTED_RECORDS.labels("otlp").inc(calls.calls)

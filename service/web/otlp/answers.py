@@ -3,10 +3,11 @@
 Its texts are ours: of a caller's, only names of attributes that look like names.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from service.web.otlp.content import COLLECTOR, Switch
+from service.models.imports.span_notices import Notice
+from service.web.otlp.content import COLLECTOR, DROP, Switch
 from service.web.otlp.requests import Calls
 
 _SHOWN: Final = 5
@@ -18,13 +19,7 @@ _ASSUMED: Final = (
 
 def describe(calls: Calls) -> Iterator[str]:
     """Yield a sentence for each thing that the sender should know."""
-    for switch, (count, names) in calls.texts.items():
-        yield _describe_text(switch, count, names)
-    if calls.rejected:
-        yield (
-            f"{_spans(calls.rejected)} without a model, trace ID or span ID, or with values beyond"
-            f" the limits of a record, {_were(calls.rejected)} rejected."
-        )
+    yield from map(str, list_notices(calls))
     if calls.repeated:
         yield (
             f"The usage of {_spans(calls.repeated)} doesn't count: other spans of the same calls"
@@ -35,13 +30,6 @@ def describe(calls: Calls) -> Iterator[str]:
             f"The usage of {_spans(calls.agents)} around calls counts only if no call inside has"
             " any."
         )
-    if calls.unnamed:
-        yield f"The usage of {_spans(calls.unnamed)} around calls doesn't count: no model is named."
-    if calls.unread:
-        yield (
-            f"{_spans(calls.unread)} with tokens only in attributes that we don't read"
-            f"{_listed(calls.unread_names)} {_were(calls.unread)} not counted."
-        )
     if calls.assumed:
         yield _ASSUMED
     if calls.unknown:
@@ -51,21 +39,39 @@ def describe(calls: Calls) -> Iterator[str]:
         )
 
 
-def _describe_text(switch: Switch | None, count: int, names: Collection[str]) -> str:
+def list_notices(calls: Calls) -> Iterator[Notice]:
+    """Yield what the account should know, too: the spans whose usage counts nowhere."""
+    for switch, (count, names) in calls.texts.items():
+        yield _describe_text(switch, count, names)
+    if calls.rejected:
+        subject = (
+            " without a model, trace ID or span ID, or with values beyond the limits of a record,"
+        )
+        yield Notice("beyond limits", calls.rejected, subject, "rejected.")
+    if calls.unnamed:
+        subject = " with the usage of calls, but without a model,"
+        yield Notice("without model", calls.unnamed, subject, "not counted.")
+    if calls.unread:
+        subject = " with tokens only in attributes that we don't read"
+        subject += _listed(calls.unread_names)
+        yield Notice("unread", calls.unread, subject, "not counted.")
+
+
+def _describe_text(switch: Switch | None, count: int, names: set[str]) -> Notice:
     of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
-    how = switch.switch if switch and switch.switch else ""
-    way = f"turn it off with {how}, or {COLLECTOR}" if how else COLLECTOR
+    despite = sorted(names & set(switch.despite)) if switch else []
+    way = COLLECTOR
+    if switch and switch.switch and len(despite) < len(names):
+        other = f"and {DROP.format(', '.join(despite))}" if despite else f"or {way}"
+        way = f"turn it off with {switch.switch}, {other}"
     shown = ", ".join(sorted(names)[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{_spans(count)}{of} {_were(count)} rejected because of text in {shown}{more}: {way}."
+    verdict = f"rejected because of text in {shown}{more}: {way}."
+    return Notice(f"text{of}", count, of, verdict)
 
 
 def _spans(count: int) -> str:
     return f"{count} span" if count == 1 else f"{count} spans"
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
 
 
 def _listed(names: Iterable[str]) -> str:

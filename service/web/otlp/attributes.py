@@ -76,6 +76,9 @@ RESPONSE_ID: Final = ("gen_ai.response.id", "ai.response.id")
 OPERATION: Final = ("gen_ai.operation.name",)
 SPAN_KIND: Final = ("openinference.span.kind",)
 FUNCTION: Final = ("ai.operationId",)
+OBSERVATION: Final = ("langfuse.observation.type",)
+# A span with one of these says what it is.
+KINDS: Final = frozenset((*OPERATION, *SPAN_KIND, *FUNCTION, *OBSERVATION))
 SESSION: Final = ("gen_ai.conversation.id", "session.id", "ai.telemetry.metadata.sessionId")
 TIER: Final = (
     "openai.response.service_tier",
@@ -89,7 +92,7 @@ ENVIRONMENT: Final = ("deployment.environment.name", "deployment.environment")
 COUNTS: Final = tuple(name for name in _USAGES if "." in name)
 TEXTS: Final = (
     *(*PROVIDER, *MODEL, *RESPONSE_ID, *OPERATION, *SPAN_KIND, *FUNCTION, *SESSION, *TIER),
-    *(*SERVICE, *ENVIRONMENT, *RAW_USAGE, *LANGFUSE_USAGE, *LANGFUSE_COST),
+    *(*OBSERVATION, *SERVICE, *ENVIRONMENT, *RAW_USAGE, *LANGFUSE_USAGE, *LANGFUSE_COST),
 )
 # A span without any of these is no call.
 USAGE: Final = frozenset((*INPUT, *OUTPUT))

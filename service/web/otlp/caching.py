@@ -36,6 +36,7 @@ INCLUSIVE_PROVIDERS: Final = frozenset(
 )
 # Of the others, such as Anthropic, whose own input tokens exclude the cached ones.
 RULES: Final = (
+    Rule("@sentry/node", (10, 78), Input.ALL, _SHAPE),
     Rule("com.anthropic.sdk.python", (2, 12), Input.ALL, _RECORDED),
     Rule("opentelemetry.instrumentation.anthropic", (0, 62), Input.ALL, _RECORDED),
     Rule("openinference.instrumentation.anthropic", (3, 1), Input.ALL, _RECORDED),

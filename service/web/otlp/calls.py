@@ -177,7 +177,8 @@ def is_around_calls(values: Mapping[str, Value]) -> bool:
     """Check for a span that says it is around calls, whose usage is theirs."""
     if values.get(names.OPERATION[0]) in _WRAPPERS:
         return True
-    if values.get(names.SPAN_KIND[0]) in _WRAPPER_KINDS:
+    kind = first(values, (*names.SPAN_KIND, *names.OBSERVATION))
+    if isinstance(kind, str) and kind.upper() in _WRAPPER_KINDS:
         return True
     function = values.get(names.FUNCTION[0])
     return function is not None and _FUNCTION_SPAN.fullmatch(str(function)) is not None

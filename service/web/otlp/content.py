@@ -25,7 +25,7 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("gen_ai.prompt", "gen_ai.prompt.*", "gen_ai.completion", "gen_ai.completion.*"),
         *("gen_ai.content.prompt", "gen_ai.content.completion"),
         *("traceloop.entity.input", "traceloop.entity.output"),
-        *("llm.prompts", "llm.completions.*"),
+        *("llm.prompts", "llm.completions.*", "gen_ai.tool.args"),
     ),
     "OpenInference": (
         *("input.value", "output.value", "llm.input_messages.*", "llm.output_messages.*"),
@@ -54,26 +54,31 @@ NAMES: Final[Mapping[str, tuple[str, ...]]] = {
         *("langfuse.trace.input", "langfuse.trace.output"),
     ),
 }
-COLLECTOR: Final = "drop the attributes in an OpenTelemetry Collector"
+DROP: Final = "drop {} in an OpenTelemetry Collector"
+COLLECTOR: Final = DROP.format("the attributes")
 
 
 class Switch(NamedTuple):
     """What keeps text out of an instrumentation's spans.
 
     A scope that ends in `*` stands for every scope that begins so; the longest one counts.
+    `despite` are attributes that it exports all the same.
     """
 
     scope: str
     switch: str
+    despite: tuple[str, ...] = ()
 
 
 _CAPTURE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=false"
 _TRACELOOP: Final = "TRACELOOP_TRACE_CONTENT=false"
 SWITCHES: Final = (
+    Switch("@sentry/*", "Sentry.init({ sendDefaultPii: false })"),
     Switch("@traceloop/*", "traceContent: false of the instrumentation or of traceloop.initialize"),
     Switch("agent_framework", "ENABLE_SENSITIVE_DATA=false"),
     Switch("ai", "experimental_telemetry: { recordInputs: false, recordOutputs: false }"),
     Switch("gcp.vertex.agent", f"ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=false and {_CAPTURE}"),
+    Switch("gen_ai", "telemetry: { recordInputs: false, recordOutputs: false }"),
     Switch("langfuse-sdk", "Langfuse(mask=lambda *, data, **_: None)"),
     Switch("langsmith", "LANGSMITH_HIDE_INPUTS=true and LANGSMITH_HIDE_OUTPUTS=true"),
     Switch("litellm", "litellm.turn_off_message_logging = True"),
@@ -83,7 +88,11 @@ SWITCHES: Final = (
         "OPENINFERENCE_HIDE_INPUTS=true, OPENINFERENCE_HIDE_OUTPUTS=true and"
         " OPENINFERENCE_HIDE_EMBEDDINGS_TEXT=true",
     ),
-    Switch("openlit*", "openlit.init(capture_message_content=False)"),
+    Switch(
+        "openlit*",
+        "openlit.init(capture_message_content=False)",
+        despite=("gen_ai.tool.args", "gen_ai.tool.call.arguments"),
+    ),
     Switch("opentelemetry.instrumentation.*", _TRACELOOP),
     Switch("opentelemetry.instrumentation.crewai*", ""),
     Switch("opentelemetry.instrumentation.genai.*", _CAPTURE),

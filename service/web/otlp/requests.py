@@ -11,6 +11,7 @@ from service.models.imports.span_keys import (
     FLAG,
     KEY,
     LINK,
+    MAYBE,
     NO_DIGEST,
     NO_PARENT,
     digest,
@@ -18,13 +19,15 @@ from service.models.imports.span_keys import (
     read_keys,
 )
 from service.web.otlp import json_spans
-from service.web.otlp.attributes import RESPONSE_ID, SERVICE
+from service.web.otlp.attributes import KINDS, RESPONSE_ID, SERVICE
 from service.web.otlp.calls import is_around_calls, read_call, read_provider, read_usage
 from service.web.otlp.content import Switch, published_event_name
 from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, Span, first
 
 _LEVEL: Final = 1
 MAX_ATTRIBUTE_NAME: Final = 100
+# Their calls have no spans.
+_ONLY_AGENTS: Final = frozenset(("openinference.instrumentation.claude_agent_sdk",))
 
 Reader = Callable[[bytes, Reading], Iterator[Span]]
 
@@ -177,12 +180,16 @@ def _key(span: Span, record: StoredRecord, is_around: bool, parents: dict[bytes,
     response = first(span.values, RESPONSE_ID)
     service = first(span.values, SERVICE) or first(span.origin.resource, SERVICE)
     counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"
+    above = _climb(span.parent_id, parents)
+    is_first = above == NO_PARENT and not response
+    may_be_around = is_first and KINDS.isdisjoint(span.values)
+    may_be_around |= is_around and span.origin.scope not in _ONLY_AGENTS
     return KEY.pack(
         span.trace_id,
         span.span_id,
-        _climb(span.parent_id, parents),
+        above,
         span.start | FLAG if is_around else span.start,
-        min(max(span.start, span.end), FLAG - 1),
+        min(max(span.start, span.end), FLAG - 1) & ~MAYBE | may_be_around,
         digest(span.origin.scope),
         digest(f"{record.provider}\0{response}") if response else NO_DIGEST,
         digest(counts),

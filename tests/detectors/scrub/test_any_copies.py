@@ -1,7 +1,7 @@
 """The samples of every agent and gateway, however they are copied, give the same calls.
 
-They are shuffled, split into files, logged again, backed up while they were written, and moved
-across midnight.
+They are shuffled, split into files, logged again, backed up while they were written (and so cut off
+at any byte), and moved across midnight.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cache
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -25,8 +26,9 @@ from tests.exploration import explored
 Row = dict[str, Any]
 ROOM: Final = Path(room.__file__).parent
 MIDNIGHT: Final = datetime.fromisoformat("2026-09-21T23:59:58+00:00")
-# A file of these says at its beginning what the rows after it mean.
-IN_ORDER: Final = {"agents.codex", "agents.gemini_cli"}
+# Rows of these mean nothing without what their file says before them.
+CODEX, GEMINI = IN_ORDER = ("agents.codex", "agents.gemini_cli")
+TABLE: Final = "gateways.openrouter"
 _TIME: Final = re.compile(r"2026-09-21T[0-9:.]+Z?")
 _NUMBER: Final = re.compile(r"\b1790[0-9]{6}(?:[0-9]{3})?(?:\.[0-9]+)?\b")
 
@@ -44,6 +46,8 @@ def samples() -> dict[str, list[Row]]:
             except ValueError:
                 document = [json.loads(line) for line in text.splitlines()]
             page = document.get("data") if isinstance(document, dict) else None
+            if name == GEMINI:
+                page = [document | {"messages": None}, *document["messages"]]  # as newer releases
             rows = page if isinstance(page, list) else document
             rows = rows if isinstance(rows, list) else [rows]
             found[name] = rows if name in IN_ORDER else list(filter(is_named, rows))
@@ -51,11 +55,18 @@ def samples() -> dict[str, list[Row]]:
 
 
 @cache
+def tables() -> dict[str, list[bytes]]:
+    """Return lines of CSV, the header first; their times are as in the other samples."""
+    text = (ROOM / TABLE.replace(".", "/") / "sample.csv").read_text()
+    return {TABLE: text.replace("2026-03-30 ", "2026-09-21T").encode().splitlines(keepends=True)}
+
+
+@cache
 def together() -> list[str]:
     return calls_of(b"".join(lines(rows)) for rows in samples().values())
 
 
-def moved(rows: list[Row], by: timedelta) -> list[Row]:
+def moved(rows: list[bytes], by: timedelta) -> list[bytes]:
     """Return the rows at other times, in whatever form they have them."""
 
     def later(found: re.Match[str]) -> str:
@@ -68,8 +79,7 @@ def moved(rows: list[Row], by: timedelta) -> list[Row]:
         value = float(found[0]) + by.total_seconds() * unit
         return repr(value) if "." in found[0] else str(round(value))
 
-    texts = (json.dumps(row) for row in rows)
-    return [json.loads(_NUMBER.sub(number, _TIME.sub(later, text))) for text in texts]
+    return [_NUMBER.sub(number, _TIME.sub(later, row.decode())).encode() for row in rows]
 
 
 def calls_of(files: Iterable[bytes]) -> list[str]:
@@ -83,18 +93,43 @@ def lines(rows: Iterable[Row]) -> list[bytes]:
     return [json.dumps(row).encode() + b"\n" for row in rows]
 
 
-def copied(rows: list[bytes], draw: Random, *, is_ordered: bool) -> Iterator[bytes]:
+def copied(name: str, rows: list[bytes], draw: Random) -> Iterator[bytes]:
     """Yield files that have each row at least once, and nothing else that is whole."""
     whole = b"".join(rows)
-    if is_ordered:
-        yield whole
-    else:
-        shuffled = draw.sample(rows, len(rows))
-        cut = draw.randrange(len(rows) + 1)
-        yield b"".join(shuffled[:cut])
-        yield b"".join(shuffled[cut:])
+    order = shuffled(name, rows, draw)
+    cut = draw.randrange(len(rows) + 1)
+    yield b"".join(order[:cut])
+    yield b"".join([*before(name, order, cut), *order[cut:]])
     yield whole[: draw.randrange(len(whole) + 1)]  # a backup while it was written
     yield whole
+
+
+def shuffled(name: str, rows: list[bytes], draw: Random) -> list[bytes]:
+    """Return the rows in another order that means the same.
+
+    What a session or a table begins with stays, and what a session of Codex says of the calls that
+    follow it.
+    """
+    head = 0 if name not in (*IN_ORDER, TABLE) else 1
+    if name != CODEX:
+        return [*rows[:head], *draw.sample(rows[head:], len(rows) - head)]
+    groups = (list(group) for _, group in groupby(rows, lambda row: b'"token_count"' in row))
+    return [
+        row
+        for group in groups
+        for row in (draw.sample(group, len(group)) if is_call(group) else group)
+    ]
+
+
+def is_call(rows: list[bytes]) -> bool:
+    return b'"token_count"' in rows[0]
+
+
+def before(name: str, rows: list[bytes], cut: int) -> list[bytes]:
+    """Return what a file has to begin with whose first other row is that at `cut`."""
+    if name != CODEX:
+        return rows[: min(cut, 1)] if name in (GEMINI, TABLE) else []
+    return [row for row in rows[:cut] if b'"token_count"' not in row]
 
 
 def is_named(row: Row) -> bool:
@@ -105,14 +140,14 @@ def is_named(row: Row) -> bool:
 @explored(400, st.sampled_from([*adapters(), "exchanges"]), st.integers(0, 1 << 32))
 def test_copies_of_any_kind_add_no_call_and_lose_none(name: str, seed: int) -> None:
     draw = Random(seed)
-    rows = samples().get(name, [])  # a CSV has none
-    assert rows or name == "gateways.openrouter"
-    times = [str(found) for row in rows for found in _TIME.findall(json.dumps(row))]
+    rows = tables().get(name) or lines(samples()[name])
+    times = [str(found) for found in _TIME.findall(b"".join(rows).decode())]
     begin = min(map(parsed, times), default=None)
     if begin is not None and draw.random() < 0.5:
         rows = moved(rows, MIDNIGHT - begin)
-    wanted = calls_of([b"".join(lines(rows))])
-    files = list(copied(lines(rows), draw, is_ordered=name in IN_ORDER))
+    wanted = calls_of([b"".join(rows)])
+    files = list(copied(name, rows, draw))
+    assert wanted
     assert calls_of(draw.sample(files, len(files))) == wanted
 
 

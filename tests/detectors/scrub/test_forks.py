@@ -1,7 +1,7 @@
 """Codex sessions that were forked: what a fork copies counts once, what is its own counts too."""
 
 from collections.abc import Sequence
-from itertools import accumulate, permutations
+from itertools import accumulate, combinations, permutations
 from typing import Any, Final
 
 import pytest
@@ -78,6 +78,30 @@ def test_forks_of_forks_count_each_call_once_in_its_own_session() -> None:
     # Without the session in between, or without the first.
     assert len(found(ORIGINAL, grandchild)) == 4
     assert len(found(grandchild, child)) == 4
+
+
+def test_whichever_files_of_a_chain_of_forks_are_missing_each_call_counts_once() -> None:
+    """The last file repeats all calls before its own, so its copies stand for what is missing."""
+    own: list[list[Turn]] = [FIRST, [(40_000, 300)], [(50_000, 200)], [(60_000, 100)]]
+    names = (PARENT, CHILD, GRANDCHILD, SIBLING)
+    copied = [sum(own[:number], []) for number in range(4)]
+    chain = [ORIGINAL] + [
+        fork(names[number], names[number - 1], 10 + 2 * number, copied[number], own[number])
+        for number in range(1, 4)
+    ]
+    for count in range(4):
+        for kept in combinations(chain[:3], count):
+            for order in ([*kept, chain[3]], [chain[3], *kept]):
+                counts = sorted(call[1:] for call in found(*order))
+                assert counts == sorted(sum(own, []))
+
+
+def test_a_sub_agent_may_name_its_parent_beside_its_source() -> None:
+    """https://github.com/chattymin/PokeTokenBar/issues/128"""
+    spawned = fork(CHILD, PARENT, 12, FIRST, [(40_000, 300)])
+    spawned[0]["payload"]["parent_thread_id"] = spawned[0]["payload"].pop("forked_from_id")
+    wanted = sorted([*calls(PARENT, FIRST), (CHILD, 40_000, 300)])
+    assert found(ORIGINAL, spawned) == found(spawned, ORIGINAL) == wanted
 
 
 @pytest.mark.parametrize("hour", [10, 12])

@@ -185,8 +185,8 @@ def test_one_log_may_mix_every_shape_in_any_container(log: bytes) -> None:
             "has `usage` without the",
         ),
         (raw.MESSAGE_PAIR | {"response": "an anchor"}, "without token counts"),
-        (["an anchor"], "not JSON objects"),
-        ("an anchor", "not JSON objects"),
+        (["an anchor"], "not JSON objects, or cut off"),
+        ("an anchor", "not JSON objects, or cut off"),
     ],
 )
 def test_calls_that_are_not_billed_are_dropped_with_a_reason(document: Any, reason: str) -> None:

@@ -98,6 +98,13 @@ def test_merged_files_of_the_days_beside_may_have_copies_of_calls_at_midnight() 
     assert new.find_neighbors([early, late, far, same, waiting, *new.files]) == [early, late]
 
 
+def test_before_an_audit_so_may_those_of_the_open_day() -> None:
+    new = Merge([on(before(1))])
+    merged, waiting = on(TODAY, IMPORT + 1), on(TODAY)
+    assert new.find_neighbors([merged, waiting]) == []
+    assert new.find_neighbors([merged, waiting], at_once=True) == [merged]
+
+
 def test_six_files_of_late_calls_become_one() -> None:
     finals = [on(before(days), DAY, calls=SPARSE_CALLS) for days in (1, 2, 3)]
     late = [on(before(1 + number % 3), LATE) for number in range(6)]

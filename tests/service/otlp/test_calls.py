@@ -264,7 +264,7 @@ def test_usage_that_does_not_count_is_always_named(kind: str) -> None:
         "1 span with tokens only in attributes that we don't read was not counted."
     )
     agent = {"gen_ai.operation.name": "invoke_agent", "gen_ai.usage.input_tokens": 9}
-    assert "around calls doesn't count: no model is named" in said(agent)
+    assert "1 span with the usage of calls, but without a model, was not counted." in said(agent)
     assert "without a model" in said({"gen_ai.usage.input_tokens": 9})
     # Of a call that counts, of no size, or of another kind.
     assert said({**CHAT, "acme.promptTokens": 9}, calls=1) == ""

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,23 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from sqlalchemy.orm import Session
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.serving import make_server
 
 from service.core.blobs import BlobStore
+from service.models import Account, SpanNotice
+from service.models.base import utc_now
+from service.models.imports.span_notices import (
+    NOTICE_DAYS,
+    RecentSpans,
+    find_recent_spans,
+    note_spans,
+)
 from service.operations.maintenance.span_imports import close_import
 from tests.service.otlp.requests import CHAT
-from tests.service.support.scenes import Tenant
+from tests.service.support.scenes import Tenant, sign_in
+from tests.service.web.pages.words import words
 
 Wsgi = Callable[[Any, Any], Iterable[bytes]]
 WAIT = [("Retry-After", "1"), ("Content-Length", "0")]
@@ -66,13 +77,17 @@ def serving(application: Wsgi) -> Iterator[str]:
         server.server_close()
 
 
-def finished_span(**attributes: str) -> list[ReadableSpan]:
-    """A span as the SDK makes it."""
+def finished_span(**attributes: Any) -> list[ReadableSpan]:
+    """A span of a call as the SDK makes it, with more attributes."""
+    return _finished({**CHAT, "gen_ai.operation.name": "chat", **attributes})
+
+
+def _finished(attributes: dict[str, Any]) -> list[ReadableSpan]:
     kept = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({"service.name": "checkout"}))
     provider.add_span_processor(SimpleSpanProcessor(kept))
     with provider.get_tracer("mine").start_as_current_span("chat") as span:
-        span.set_attributes(CHAT | attributes)
+        span.set_attributes(attributes)
     return list(kept.get_finished_spans())
 
 
@@ -103,3 +118,38 @@ def test_a_request_with_text_is_sent_once(app: Flask, tenant: Tenant) -> None:
             finished_span(**{"input.value": "canary-text"})
         )
     assert (exported, service.requests) == (SpanExportResult.SUCCESS, 1)
+
+
+def test_the_account_learns_what_an_exporter_does_not_show(
+    app: Flask,
+    tenant: Tenant,
+    sessions: sessionmaker[Session],
+    db_session: Session,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    email = db_session.get_one(Account, tenant.account_id).email
+    headers, client = sign_in(sessions, email), app.test_client(use_cookies=False)
+    assert "OpenTelemetry spans" not in words(client.get("/settings", headers=headers))
+    with serving(Unreliable(app, [], lost=False)) as url:
+        exporter = exporter_to(url, tenant.key)
+        for attributes in ({}, {"input.value": "canary-text"}, {"output.value": "canary-text"}):
+            exporter.export(finished_span(**attributes))
+        exporter.export(_finished({"Dear canary tokens": 9, "acme.promptTokens": 9}))
+    assert "rejected" not in caplog.text
+    expected = (
+        "OpenTelemetry spans in the last 7 days: 1 read, 3 not counted.",
+        "2 spans were rejected because of text in output.value: drop the attributes in an"
+        " OpenTelemetry Collector. Last: ",
+        "1 span with tokens only in attributes that we don't read: acme.promptTokens was not"
+        " counted. Last: ",
+    )
+    for path in ("/imports", "/settings"):
+        page = words(client.get(path, headers=headers))
+        for sentence in expected:
+            assert sentence in page
+        assert "canary" not in page
+    ages = update(SpanNotice).values(day=utc_now().date() - timedelta(days=NOTICE_DAYS))
+    db_session.execute(ages)
+    assert find_recent_spans(db_session, tenant.account_id) == RecentSpans(0, [])
+    note_spans(db_session, tenant.account_id, 5, [])
+    assert db_session.scalars(select(SpanNotice.spans)).all() == [5]

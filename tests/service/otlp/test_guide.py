@@ -17,7 +17,7 @@ GUIDE = (Path(__file__).parents[3] / "docs" / "api" / "otlp.md").read_text()
 
 
 def test_every_scope_stands_beside_the_switch_that_turns_its_text_off() -> None:
-    for scope, switch in SWITCHES:
+    for scope, switch, _ in SWITCHES:
         assert f"| `{scope}` | {switch or f'none: {COLLECTOR}'} |\n" in GUIDE
 
 

@@ -83,6 +83,36 @@ def test_a_providers_total_decides_before_any_convention(
     assert (record["prompt_tokens"], record.get("input_assumed")) == (prompt, assumed)
 
 
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {"gen_ai.usage.details.ephemeral_1h_input_tokens": 200},
+        {"gen_ai.usage.details.cache_write_1h_tokens": 200},
+        {
+            "langsmith.metadata.usage_metadata": json.dumps(
+                {
+                    "input_tokens": 1_000,
+                    "output_tokens": 40,
+                    "input_token_details": {
+                        "cache_read": 100,
+                        "ephemeral_5m_input_tokens": 100,
+                        "ephemeral_1hr_input_tokens": 200,
+                    },
+                }
+            )
+        },
+    ],
+)
+def test_what_is_written_to_the_cache_for_an_hour_is_known(noted: dict[str, Any]) -> None:
+    usage = {"input_tokens": 1_000, "output_tokens": 40, "cache_read.input_tokens": 100}
+    usage["cache_creation.input_tokens"] = 300
+    attributes = {f"gen_ai.usage.{name}": count for name, count in usage.items()}
+    calls = read(as_protobuf(document(span({**CLAUDE, **attributes, **noted}))))
+    (record,) = records_of(calls)
+    assert (record["cache_write_tokens"], record["cache_write_1h_tokens"]) == (300, 200)
+    assert calls.unknown == []
+
+
 def test_langfuses_usage_is_read_in_either_form() -> None:
     named = {
         "langfuse.observation.model.name": "gpt-5.4",

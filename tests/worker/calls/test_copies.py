@@ -1,16 +1,24 @@
 """A file that is uploaded again adds no calls to its account, with or without request IDs."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from itertools import permutations, product
+from typing import Any, Final
 
 import msgspec
 import pytest
 from sqlalchemy import Engine, func, select, update
 from sqlalchemy.orm import Session
 
+from detectors.contract import Report
 from detectors.formats import decode_batch
 from service.models import Account, Audit, CallImport, SpendRow
+from service.models.base import utc_now
+from service.models.calls.account_audits import queue_account_audit
+from tests.worker.support.promises import sampled
+from tests.worker.support.stored import document
 from worker import compact_calls, run_audit
 
 Import = Callable[..., str]
@@ -117,3 +125,47 @@ def test_the_same_file_counts_in_each_account_that_uploads_it(
         publish(batch(10), "upload", owner)
     assert spend(engine, account_id) == spend(engine, other_id)
     assert spend(engine, account_id)[0] == 10
+
+
+# A client, a gateway's export and a trace, seconds apart across midnight.
+_WAYS: Final[list[tuple[str, int, dict[str, Any]]]] = [
+    ("ingest", -2, {"provider": "anthropic", "model": "claude-opus-4-8", "completion_tokens": 1}),
+    ("upload", 1, {"provider": "litellm", "model": "opus", "completion_tokens": 400}),
+    ("ingest", 3, {"provider": "aws", "model": "claude-opus-4-8", "completion_tokens": 390}),
+]
+
+
+@pytest.mark.parametrize(
+    "given",
+    # Three of them always, because only all of the store together shows what is never compared.
+    sampled(product([0, 3], [False, True], permutations(_WAYS)), 9),
+)
+def test_a_response_that_came_on_both_sides_of_midnight_counts_once(
+    given: tuple[int, bool, Sequence[Any]], engine: Engine, account_id: str, publish: Import
+) -> None:
+    """Whatever is merged or audited in between: the larger counts stay, at the earlier time."""
+    days, is_audited, ways = given
+    now = utc_now() - timedelta(seconds=10)
+    midnight = datetime(now.year, now.month, now.day, tzinfo=UTC) - timedelta(days=days)
+    for number, (source, seconds, fields) in enumerate(ways):
+        at = (midnight + timedelta(seconds=seconds)).isoformat()
+        for request_id in ("msg_01A", f"msg_of_{number}"):
+            publish(batch(1, ts=at, request_id=request_id, **fields), source)
+        compact_calls(account_id)
+        if is_audited:
+            audit_account(engine, account_id)
+    report = audit_account(engine, account_id)
+    calls, cost = spend(engine, account_id)
+    assert calls == report.audit.records == 4
+    assert cost == report.audit.total_spend_usd
+    query = select(func.sum(SpendRow.completion_tokens)).where(SpendRow.day < midnight.date())
+    with Session(engine) as session:
+        assert session.scalar(query) == 1 + 400
+
+
+def audit_account(engine: Engine, account_id: str) -> Report:
+    with engine.begin() as connection:
+        audit_id = queue_account_audit(connection, account_id, 30)
+    assert audit_id is not None
+    run_audit(audit_id)
+    return Report.from_json(document(engine, audit_id) or b"")

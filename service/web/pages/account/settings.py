@@ -11,6 +11,7 @@ from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
 from service.models.identity.security_events import EventKind
 from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
+from service.models.imports.span_notices import find_recent_spans
 from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
 from service.models.operations.stored_data import find_stored_data
 from service.operations.maintenance.account_deletion import erase_account
@@ -38,6 +39,7 @@ def home() -> str:
     return render_template(
         "pages/account/settings.html",
         account=account,
+        spans=find_recent_spans(session, account.id),
         is_saved="saved" in request.args,
         max_attribute=MAX_ATTRIBUTE_NAME,
         mails_a_day=MAILS_A_DAY,

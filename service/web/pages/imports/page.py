@@ -27,6 +27,7 @@ from service.models.imports.by_day import (
     list_uploads,
 )
 from service.models.imports.span_batches import find_waiting, request_import
+from service.models.imports.span_notices import find_recent_spans
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -83,6 +84,7 @@ def home() -> str:
         "pages/imports/imports.html",
         chosen=chosen,
         waiting=find_waiting(session, account_id),
+        spans=find_recent_spans(session, account_id),
         days=days,
         clients=list_clients(session, account_id),
         future=sum_future_calls(session, account_id, utc_now().date()),

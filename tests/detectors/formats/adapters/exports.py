@@ -237,7 +237,8 @@ EXPORTS: Final[dict[str, Export]] = {
     "anthropic batch without times": Export(
         lines({key: value for key, value in RESULT.items() if key != "ts"}), "without a time"),
     # Files that are not one thing
-    "two sources in one file": Export(lines(LITELLM, BATCH), [GPT, (*GPT, "batch")]),
+    "two sources in one file": Export(
+        lines(LITELLM | {"id": "chatcmpl-2"}, BATCH), [GPT, (*GPT, "batch")]),
     "a source and our own lines": Export(lines(LITELLM, OPENAI_LINE), "use a file for each",
         [GPT, BARE]),
     "a cut array": Export(json.dumps([LITELLM, LITELLM]).encode()[:-9], "array is incomplete"),

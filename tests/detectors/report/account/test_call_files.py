@@ -194,6 +194,7 @@ UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
     ("provider", "request_id", "calls"),
     [
         ("aws", UUID, 1),
+        ("bedrock", UUID, 1),
         ("cohere", UUID, 1),
         ("openai", UUID, 2),
         ("google", "mAUjaYqJM5-sjMcP3Z2V4Aw", 1),
@@ -229,6 +230,24 @@ def test_a_response_id_on_different_calls_of_one_import_is_none() -> None:
         frame(RESPONSE, RESPONSE | MORE | at(seconds=1)), frame(RESPONSE, import_id="b")
     )
     assert (file.frame.height, file.duplicates) == (2, 1)
+
+
+@pytest.mark.parametrize("tag", ["", "search"])
+def test_such_calls_stay_apart_whatever_is_merged_later(tag: str) -> None:
+    """Also where the copy of another import is the one that stays."""
+    own = frame(RESPONSE, RESPONSE | MORE | at(seconds=1))
+    (file,) = merge(own, frame(RESPONSE | {"tag": tag}, import_id="b"))
+    for other in (frame({"request_id": "other"}, import_id="c"), frame(RESPONSE, import_id="c")):
+        (later,) = merge(file.frame, other)
+        assert later.frame["request_id"].to_list().count("chatcmpl-9aQ") == 2
+
+
+def test_an_answer_is_near_its_request_however_long_it_took() -> None:
+    """A gateway has the time of the request, an agent that of its first line."""
+    asked = frame(RESPONSE | {"latency_ms": 95_000.0})
+    for seconds, calls in ((95, 1), (155, 1), (156, 2)):
+        (file,) = merge(asked, frame(RESPONSE | at(seconds=seconds), import_id="b"))
+        assert file.frame.height == calls
 
 
 @pytest.mark.parametrize("midnight", [False, True])

@@ -1,6 +1,7 @@
 """Imports that the sweeper cuts from spans: when, into which audits, and each call once."""
 
 import json
+import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from service.cli.account import create_account
@@ -20,7 +21,13 @@ from service.models import Audit, SpanBatch
 from service.models.audits.capacity import sum_stored_bytes
 from service.models.base import utc_now
 from service.models.imports import span_batches
-from service.models.imports.span_batches import IMPORT_AGE, LEAST_AGE, find_waiting, request_import
+from service.models.imports.span_batches import (
+    HELD_FOR,
+    IMPORT_AGE,
+    LEAST_AGE,
+    find_waiting,
+    request_import,
+)
 from service.operations.maintenance import span_imports
 from service.operations.maintenance.span_imports import SpanImports, close_import
 from service.web.otlp.requests import Calls
@@ -465,3 +472,66 @@ def test_an_outage_is_tried_once_for_all_accounts_after_growing_pauses(
             tries.append(away.tries)
     engine.dispose()
     assert tries == [1, 2, 3, 4, 5, 6, 7]
+
+
+def _recent(attributes: dict[str, Any], seconds_ago: int, **fields: Any) -> dict[str, Any]:
+    end = time.time_ns() - seconds_ago * 1_000_000_000
+    times = {"startTimeUnixNano": str(end - 1_000_000_000), "endTimeUnixNano": str(end)}
+    return span(attributes, **times, **fields)
+
+
+@pytest.mark.parametrize("around", [{}, {"gen_ai.operation.name": "invoke_agent"}])
+def test_a_wrapper_that_ends_before_its_calls_leaves_them_their_counts(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    around: dict[str, str],
+) -> None:
+    wrapper = _recent({**CHAT, **around, "gen_ai.usage.input_tokens": 2_400}, 12)
+    above = {"traceId": wrapper["traceId"], "parentSpanId": wrapper["spanId"]}
+    found = []
+    for spans in ([wrapper], [_recent(CHAT, 1, **above), _recent(CHAT, 1, **above)], []):
+        if spans:
+            _send(client, tenant, *spans)
+        else:
+            _age(connection, HELD_FOR, SpanBatch.calls > 0)
+        found.append(
+            [each["prompt_tokens"] for _, own in _close(connection, store, tenant) for each in own]
+        )
+    assert found == [[], [1_200, 1_200], []]
+
+
+def test_a_wrapper_without_calls_counts_minutes_later_and_at_once_if_asked_for(
+    client: FlaskClient,
+    tenant: Tenant,
+    connection: Connection,
+    store: BlobStore,
+    db_session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agent = {**CHAT, "gen_ai.operation.name": "invoke_agent"}
+    others = [{**CHAT, "gen_ai.operation.name": "chat"}, {**CHAT, "gen_ai.response.id": "r"}]
+    _send(client, tenant, *(_recent(each, 12) for each in (agent, CHAT, *others)))
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 2
+    assert _close(connection, store, tenant) == []
+    assert find_waiting(db_session, tenant.account_id).calls == 2
+    assert request_import(db_session, tenant.account_id) == 2
+    # The request may be younger than the spans of an import may be.
+    with monkeypatch.context() as patched:
+        patched.setattr(span_batches, "LEAST_AGE", LEAST_AGE)
+        _age(connection, LEAST_AGE, SpanBatch.calls > 0)
+        assert sum(len(records) for _, records in _close(connection, store, tenant)) == 2
+    connection.execute(delete(SpanBatch).where(SpanBatch.size == 0))
+    _send(client, tenant, _recent(agent, 12), _recent(agent, int(HELD_FOR.total_seconds())))
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 1
+    in_minutes = time.time_ns() + int(HELD_FOR.total_seconds() * 1e9)
+    clock = SimpleNamespace(time_ns=lambda: in_minutes)
+    monkeypatch.setattr("service.operations.maintenance.span_imports.time", clock)
+    _age(connection, HELD_FOR, SpanBatch.calls > 0)
+    ((_, records),) = _close(connection, store, tenant)
+    assert len(records) == 1
+    _send(client, tenant, _recent(agent, -400))  # a clock that is wrong
+    assert len(_close(connection, store, tenant)) == 1

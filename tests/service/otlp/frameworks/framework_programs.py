@@ -313,17 +313,43 @@ def genai_anthropic() -> None:
     provider.shutdown()
 
 
-def genai_openai() -> None:
-    provider = provide()
+def _ask_openai() -> None:
     from openai import OpenAI
-    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor
 
-    OpenAIInstrumentor().instrument(tracer_provider=provider)
     client = OpenAI(base_url=OPENAI, api_key="k")
     tool: Any = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
     messages: Any = [{"role": "user", "content": QUESTION}]
     client.chat.completions.create(model=GPT, messages=messages, tools=[tool])
     client.responses.create(model=GPT, input=QUESTION)
+
+
+def genai_openai() -> None:
+    provider = provide()
+    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor
+
+    OpenAIInstrumentor().instrument(tracer_provider=provider)
+    _ask_openai()
+    provider.shutdown()
+
+
+def logfire() -> None:
+    import logfire as library
+
+    library.configure(send_to_logfire=False, console=False)
+    library.instrument_openai()
+    library.instrument_anthropic()
+    _ask_openai()
+    _ask_anthropic()
+    library.shutdown()
+
+
+def openlit() -> None:
+    import openlit as library
+
+    provider = provide()
+    library.init(capture_message_content=IS_ON, disable_metrics=True)
+    _ask_openai()
+    _ask_anthropic()
     provider.shutdown()
 
 

@@ -26,7 +26,9 @@ from tests.service.otlp.requests import START
 
 FOLDER: Final = Path(__file__).parent
 SHAPES: Final = FOLDER / "shapes.jsonl"
-NODE: Final = ROOT / "var" / "otlp" / "frameworks"
+# Environments of Node, by the folders of their lock files.
+NODES: Final = {"node": FOLDER, "newest": FOLDER / "newest"}
+VAR: Final = ROOT / "var" / "otlp" / "frameworks"
 TEXT: Final = "some text"
 OFF, ON = "off", "on"
 # Nothing is sent but the spans, and to nobody else.
@@ -105,6 +107,7 @@ FRAMEWORKS: Final = (
     ),
     Framework("litellm", "crews", {}, _CAPTURED),
     Framework("llama_index", "crews", _HIDDEN),
+    Framework("logfire", "observers"),
     Framework("openai_agents", "agents", _HIDDEN),
     Framework("openinference_anthropic", "agents", _HIDDEN),
     Framework("openinference_langchain", "agents", _HIDDEN),
@@ -113,7 +116,9 @@ FRAMEWORKS: Final = (
     Framework("openllmetry_llama_index", "crews", _TRACED),
     Framework("openllmetry_openai_agents", "crews", _TRACED),
     Framework("openllmetry.cjs", "node"),
+    Framework("openlit", "observers"),
     Framework("pydantic_ai", "agents"),
+    Framework("sentry.cjs", "newest"),
     Framework(
         "strands",
         "agents",
@@ -121,13 +126,14 @@ FRAMEWORKS: Final = (
         _LATEST,
     ),
     Framework("vercel_ai.cjs", "node"),
+    Framework("vercel_ai_7.mjs", "newest"),
 )
 
 
 def record(framework: Framework, mode: str) -> list[bytes]:
     """Return the requests that a program's exporter sends."""
     with provider_stub() as stub, collector() as (url, bodies):
-        NODE.mkdir(parents=True, exist_ok=True)
+        VAR.mkdir(parents=True, exist_ok=True)
         environment = {
             **_QUIET,
             **_KEYS,
@@ -135,7 +141,7 @@ def record(framework: Framework, mode: str) -> list[bytes]:
             **(framework.on if mode == ON else framework.off),
             "CONTENT": mode,
             "GOOGLE_GEMINI_BASE_URL": stub,
-            "HOME": str(NODE),
+            "HOME": str(VAR),
             "LANGSMITH_ENDPOINT": stub,
             "OTEL_EXPORTER_OTLP_ENDPOINT": url,
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
@@ -146,7 +152,7 @@ def record(framework: Framework, mode: str) -> list[bytes]:
         finished = subprocess.run(
             _command(framework),
             env=environment,
-            cwd=NODE,
+            cwd=VAR,
             capture_output=True,
             text=True,
             timeout=300,
@@ -157,16 +163,18 @@ def record(framework: Framework, mode: str) -> list[bytes]:
 
 
 def _command(framework: Framework) -> list[str]:
-    if framework.lock != "node":
+    if framework.lock not in NODES:
         python = environment_python(ROOT / "requirements" / "otlp" / f"{framework.lock}.lock")
         return [python, str(FOLDER / "framework_programs.py"), framework.name]
-    for each in FOLDER.iterdir():
-        if each.suffix in (".cjs", ".json"):
-            shutil.copy(each, NODE)
-    if not (NODE / "node_modules").exists():
+    folder = VAR / framework.lock
+    folder.mkdir(exist_ok=True)
+    for each in NODES[framework.lock].iterdir():
+        if each.suffix in (".cjs", ".mjs", ".json"):
+            shutil.copy(each, folder)
+    if not (folder / "node_modules").exists():
         install = ("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--legacy-peer-deps")
-        subprocess.run(install, cwd=NODE, check=True, capture_output=True, timeout=600)
-    return ["node", str(NODE / framework.name)]
+        subprocess.run(install, cwd=folder, check=True, capture_output=True, timeout=600)
+    return ["node", str(folder / framework.name)]
 
 
 # --- shapes

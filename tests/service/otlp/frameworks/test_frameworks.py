@@ -15,6 +15,7 @@ from service.web.otlp.content import find_switch
 from service.web.otlp.requests import Calls
 from tests.service.otlp.frameworks.recording import (
     FRAMEWORKS,
+    NODES,
     OFF,
     ON,
     TEXT,
@@ -40,7 +41,7 @@ UNCACHED: Counts = (1_000, 50, None, None)
 EXPECTED: dict[str, list[Counts]] = {
     "agent_framework": [CHAT, CHAT, RESPONSES, RESPONSES],
     "anthropic_sdk": [MESSAGES, MESSAGES],
-    # Claude Code sums its own output.
+    # It sums the counts that streams begin with.
     "claude_agent": [(1_600, 1, 500, 300)],
     "crewai": [CHAT, CHAT],
     "genai_anthropic": [MESSAGES, MESSAGES],
@@ -49,6 +50,7 @@ EXPECTED: dict[str, list[Counts]] = {
     "langfuse": [CHAT, CHAT],
     "langsmith": [CHAT, CHAT, MESSAGES, MESSAGES],
     "litellm": [CHAT, MESSAGES],
+    "logfire": [CHAT, RESPONSES, MESSAGES, MESSAGES],
     "llama_index": [CHAT, CHAT],
     "openai_agents": [UNCACHED, UNCACHED, RESPONSES, RESPONSES],
     "openinference_anthropic": [MESSAGES, MESSAGES],
@@ -59,13 +61,24 @@ EXPECTED: dict[str, list[Counts]] = {
     # It exports no usage of chat completions.
     "openllmetry_openai_agents": [RESPONSES, RESPONSES],
     "openllmetry.cjs": [MESSAGES, UNCACHED],
+    "openlit": [CHAT, RESPONSES, MESSAGES, MESSAGES],
     "pydantic_ai": [CHAT, CHAT, MESSAGES, MESSAGES],
+    "sentry.cjs": [MESSAGES, CHAT, RESPONSES],
     "strands": [CONVERSE, CONVERSE, CHAT, CHAT],
     "vercel_ai.cjs": [CHAT, CHAT, RESPONSES, RESPONSES],
+    "vercel_ai_7.mjs": [CHAT, CHAT, RESPONSES, RESPONSES],
 }
+# These export no lifetime of what they write to the cache.
+WITHOUT_LIFETIME = {"claude_agent", "openlit", "openllmetry.cjs", "sentry.cjs"}
 # These have no text in their spans, or none that a switch turns off.
 NEVER_TEXT = {"anthropic_sdk"}
 ALWAYS_TEXT = {"openllmetry_crewai": "opentelemetry.instrumentation.crewai"}
+# A collector drops these before they are sent, because no switch turns them off.
+WITHOUT_SWITCH = {
+    "logfire": ("gen_ai.input.messages", "gen_ai.output.messages"),
+    "openlit": ("gen_ai.tool.args", "gen_ai.tool.call.arguments"),
+}
+DROP = "drop the attributes in an OpenTelemetry Collector."
 
 
 def _read(shape: dict[str, Any]) -> Calls:
@@ -85,11 +98,34 @@ def _counts(calls: Calls) -> list[Counts]:
     return sorted(found, key=str)
 
 
+def _text_of(name: str, calls: Calls) -> list[str]:
+    found = {each for _, names in calls.texts.values() for each in names}
+    assert found <= {*WITHOUT_SWITCH[name]}
+    return sorted(found)
+
+
+def _dropped(shape: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    shape = json.loads(json.dumps(shape))
+    for attributes in (span[6] for spans in shape["requests"] for span in spans):
+        for name in names:
+            attributes.pop(name, None)
+    return shape
+
+
 def _check_off(name: str, shape: dict[str, Any]) -> None:
     """Check that the switches work, and that all that counts is said."""
     calls = _read(shape)
+    if name in WITHOUT_SWITCH:
+        (said,) = [said for said in describe(calls) if "because of text" in said]
+        assert said.endswith(f"because of text in {', '.join(_text_of(name, calls))}: {DROP}")
+        calls = _read(_dropped(shape, WITHOUT_SWITCH[name]))
     assert _counts(calls) == sorted(EXPECTED[name], key=str)
     assert calls.rejected == calls.assumed == calls.unread == calls.unnamed == 0
+    assert calls.unknown == []
+    records = records_of(calls)
+    written = sum(each.get("cache_write_tokens", 0) for each in records)
+    an_hour = sum(each.get("cache_write_1h_tokens", 0) for each in records)
+    assert an_hour == (0 if name in WITHOUT_LIFETIME else written)
     rejected = [switch.scope for switch in calls.texts if switch]
     assert rejected == [f"{ALWAYS_TEXT[name]}*"] if name in ALWAYS_TEXT else not calls.texts
     sent = sum(map(len, shape["requests"]))
@@ -109,7 +145,10 @@ def _check_on(framework: Framework, shape: dict[str, Any]) -> None:
         return
     assert sum(count for count, _ in calls.texts.values()) >= 1
     ours = [switch for switch in calls.texts if switch and switch.switch]
-    assert ours
+    said = " ".join(describe(calls))
+    assert ours or said.endswith(DROP)
+    for name in WITHOUT_SWITCH.get(framework.name, ()):
+        assert name in said or name == "gen_ai.tool.args"
     assert all(f"{name}={framework.off[name]}" in f"{ours}" for name in framework.off)
     lines = zlib.decompress(calls.lines) if calls.lines else b""
     assert TEXT.encode() not in lines
@@ -145,7 +184,7 @@ def test_the_shapes_hold_no_text_of_a_program() -> None:
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_the_framework_itself_sends_what_was_recorded(framework: Framework) -> None:
-    if framework.lock == "node" and shutil.which("node") is None:
+    if framework.lock in NODES and shutil.which("node") is None:
         pytest.fail("node is not installed")
     _check_off(framework.name, shape_of(record(framework, OFF)))
     _check_on(framework, shape_of(record(framework, ON)))

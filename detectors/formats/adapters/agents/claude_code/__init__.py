@@ -55,8 +55,8 @@ ADAPTER: Final = Adapter(
     recognizes=_recognizes,
     read=_read,
     allowed=members(
-        "type timestamp ts sessionId uuid parentUuid isSidechain userType version requestId tag "
-        "leafUuid isMeta isApiErrorMessage forkedFrom(sessionId messageUuid) "
+        "type timestamp ts sessionId uuid parentUuid isSidechain agentId userType version "
+        "requestId tag leafUuid isMeta isApiErrorMessage forkedFrom(sessionId messageUuid) "
         "message(id type role model stop_reason stop_sequence usage*)"
     ),
     # What a sub-agent or a compaction has read in all.

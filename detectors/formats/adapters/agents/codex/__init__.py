@@ -4,8 +4,8 @@ Fields: `~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, as
 https://github.com/openai/codex/blob/main/codex-rs/protocol/src/protocol.rs writes them
 (`TokenCountEvent`, `SessionMeta`, `TurnContextItem`). `last_token_usage` is the last call, and
 `total_token_usage` the session so far; inputs include the cached part. A fork (`forked_from_id`)
-and some sub-agents (`source.subagent.thread_spawn.parent_thread_id`) begin with a copy of the
-session they come from, at once and with times of its own or of the original
+and some sub-agents (`parent_thread_id`, also in `source.subagent.thread_spawn`) begin with a copy
+of the session they come from, at once and with times of its own or of the original
 (https://github.com/openai/codex/issues), so a copied call is known by the counts so far.
 """
 
@@ -48,7 +48,8 @@ def _begin(row: Row, payload: Row, state: State) -> None:
     """
     name = payload.get("id")
     spawned = payload.inner("source", "subagent", "thread_spawn").get("parent_thread_id")
-    parents = [each for each in (payload.get("forked_from_id"), spawned) if isinstance(each, str)]
+    named = (payload.get("forked_from_id"), payload.get("parent_thread_id"), spawned)
+    parents = [each for each in dict.fromkeys(named) if isinstance(each, str)]
     if name is not None and name == state.get("session"):
         return
     if name in state.get("parents", ()) and "total" not in state:
@@ -102,8 +103,9 @@ ADAPTER: Final = Adapter(
     recognizes=_recognizes,
     read=_read,
     allowed=members(
-        "timestamp type payload(type id forked_from_id timestamp originator cli_version "
-        "model_provider source* thread_source agent_role agent_nickname model effort turn_id info* "
+        "timestamp type payload(type id forked_from_id parent_thread_id timestamp originator "
+        "cli_version model_provider source* thread_source agent_role agent_nickname model effort "
+        "turn_id info* "
         "rate_limits* "
         "thread_settings(model model_provider_id service_tier reasoning_effort))"
     ),

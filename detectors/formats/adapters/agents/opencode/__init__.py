@@ -1,8 +1,8 @@
 """opencode sessions: its database, a file per message, or an export with all of them.
 
-Fields: the table `message` of `~/.local/share/opencode/opencode.db`, whose `data` has a message
-without its IDs; of earlier versions `~/.local/share/opencode/storage/message/*/*.json`; and
-`opencode export`, as
+Fields: the tables `message` and, of version 2, `session_message` of
+`~/.local/share/opencode/opencode.db`, whose `data` has a message without its IDs; of earlier
+versions `~/.local/share/opencode/storage/message/*/*.json`; and `opencode export`, as
 https://github.com/anomalyco/opencode/blob/dev/packages/opencode/src/session/session.ts counts them
 (`getUsage`). `tokens.input` excludes `cache.read` and `cache.write`. `reasoning` is charged beside
 `output`; a `total` that leaves no room for it says that `output` includes it. A fork copies
@@ -12,7 +12,7 @@ messages under new IDs, with the times of the original.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from detectors.formats.adapters.adapter import Adapter, State, members
+from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import (
     NO_USAGE,
     REPEATED,
@@ -41,18 +41,21 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         yield REPEATED  # a part of a message
         return
     for message in messages:
-        is_answer = message.get("role") == "assistant" and message.has("tokens")
-        yield _call(message, row.get("session_id")) if is_answer else NO_USAGE
+        is_answer = "assistant" in (message.get("role"), row.get("type"))
+        is_counted = is_answer and message.has("tokens")
+        yield _call(message, row.get("session_id")) if is_counted else NO_USAGE
 
 
 def _call(message: Row, holder: Any) -> Sighting:
     tokens, times = message.inner("tokens"), message.inner("time")
     begun, session = times.get("created"), message.get("sessionID") or holder
+    named = message.inner("model")  # of version 2
+    model = message.get("modelID") or named.get("id")
     return Sighting(
         readings=read_usage(message.get("tokens"), dialect="opencode"),
         moments=(begun,),
-        models=(message.get("modelID"),),
-        providers=(message.get("providerID"),),
+        models=(model,),
+        providers=(message.get("providerID"), named.get("providerID")),
         # A fork gives messages new IDs; their times, to the millisecond, stay.
         ids=(f"opencode:{begun}:{times.get('completed')}:{tokens.get('output')}",),
         tags=(session,),
@@ -60,13 +63,13 @@ def _call(message: Row, holder: Any) -> Sighting:
         endpoint=message.first("agent", "mode"),
         latency_ms=milliseconds_between(begun, times.get("completed")),
         reported_usd=message.get("cost"),
-        origin=Origin(name=f"opencode:{begun}:{message.get('modelID')}"),
+        origin=Origin(name=f"opencode:{begun}:{model}"),
     )
 
 
 _INFO: Final = (
     "id sessionID role parentID modelID providerID mode agent finish variant cost "
-    "time(created completed) tokens*"
+    "time(created completed) model(id providerID variant) tokens*"
 )
 
 ADAPTER: Final = Adapter(
@@ -76,6 +79,11 @@ ADAPTER: Final = Adapter(
     read=_read,
     allowed=members(
         f"{_INFO} info(id projectID version time(created updated)) messages(info({_INFO})) "
-        f"session_id time_created time_updated data({_INFO})"
+        f"session_id type seq time_created time_updated data({_INFO})"
+    ),
+    sums=Sums(
+        what="opencode's sessions",
+        signs=any_of("cost tokens_input tokens_output"),
+        instead="read its messages instead",
     ),
 )

@@ -13,7 +13,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
-from detectors.formats.adapters.labels import answer_id, lower_name
+from detectors.formats.adapters.labels import lower_name
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage, token_members
 
@@ -55,7 +55,7 @@ def _call(row: Row) -> Sighting | str:
         models=(model, row.get("request_model")),
         providers=(lower_name(provider),),
         origin=ROW,
-        ids=(answer_id(answered.get("id")), row.get("request_id"), row.get("response_id")),
+        ids=(answered.first("id", "responseId"), row.get("request_id"), row.get("response_id")),
         tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
         session=notes.get("Helicone-Session-Id"),
         environment=notes.get("environment"),

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import ROW, Sighting, milliseconds_between
+from detectors.formats.adapters.calls import CACHE_HIT, ROW, Sighting, Span, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
-from detectors.formats.adapters.labels import answer_id
+from detectors.formats.adapters.labels import answer_id, id_of
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import count_of, plain_counts, read_usage
 
 _DETAILS: Final = ("usageDetails", "usage_details")
 _COPIED: Final = frozenset(("cache_read_input_tokens", "cache_creation_input_tokens"))
+_CALLS: Final = ("GENERATION", "EMBEDDING", None)
+_TRUE: Final = (True, "true", "True")
 _COUNTED: Final = (*_DETAILS, "promptTokens")
 
 
@@ -30,6 +32,9 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
+    if row.inner("metadata").get("cache_hit") in _TRUE:  # as LiteLLM sends it
+        yield CACHE_HIT
+        return
     options = row.inner("modelParameters")
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
@@ -49,7 +54,20 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         caps=caps_of(options),
         prompts=_prompts(row.get("input")),
         service_tier=options.get("service_tier"),
+        span=_span(row),
     )
+
+
+def _span(row: Row) -> Span | None:
+    """Return the observation's place in its trace: frameworks count calls in what is around them.
+
+    https://github.com/langfuse/langfuse/issues/14754
+    """
+    name, trace = id_of(row.get("id")), id_of(row.first("traceId", "trace_id"))
+    parent = id_of(row.first("parentObservationId", "parent_observation_id"))
+    if name is None:
+        return None
+    return Span(f"{trace}:{name}", f"{trace}:{parent}", row.get("type") in _CALLS)
 
 
 def _cost_of(row: Row) -> Any:

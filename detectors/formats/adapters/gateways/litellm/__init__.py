@@ -16,14 +16,19 @@ from detectors.formats.adapters.calls import (
     FAILED,
     ROW,
     TOTALS,
+    Origin,
     Sighting,
     milliseconds_between,
 )
 from detectors.formats.adapters.exchanges import caps_of
+from detectors.formats.adapters.labels import answer_id
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.adapters.usage import plain_counts, read_usages
 
-_BATCH: Final = "aretrieve_batch"  # what a whole batch cost
+_BATCHES: Final = ("aretrieve_batch", "retrieve_batch")  # what a whole batch cost
+# A response that was made, or read again: https://github.com/BerriAI/litellm/issues/17814
+_RESPONSES: Final = ("aresponses", "responses", "aget_responses", "get_responses")
+_RESPONSE: Final = Origin(asked="response")
 _TRUE: Final = (True, "True", "true")
 
 
@@ -32,7 +37,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         yield CACHE_HIT
     elif row.get("status") == "failure":
         yield FAILED
-    elif row.get("call_type") == _BATCH:
+    elif row.get("call_type") in _BATCHES:
         yield TOTALS
     else:
         yield _call(row)
@@ -43,14 +48,16 @@ def _call(row: Row) -> Sighting:
     metadata, options = row.inner("metadata"), row.inner("model_parameters")
     noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
     model, provider = _model(row), row.get("custom_llm_provider")
+    named = response.get("id"), metadata.get("response_id")
+    names = (row.get("id"), row.get("request_id"), *named)
     found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
     return Sighting(
         readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
         moments=(row.get("startTime"), row.get("start_time")),
         models=(model, response.get("model")),
         providers=(provider,),
-        origin=ROW,
-        ids=(row.get("id"), row.get("request_id"), response.get("id")),
+        origin=_RESPONSE if row.get("call_type") in _RESPONSES else ROW,
+        ids=(*map(answer_id, names), *names),
         tags=(*_tags(row), row.get("team_id")),
         session=row.get("session_id"),
         reported_usd=row.first("response_cost", "spend"),
@@ -101,11 +108,11 @@ ADAPTER: Final = Adapter(
         "agent_id session_id cache_hit cache_key requester_ip_address mcp_namespaced_tool_name "
         "usage_object* request_tags cost_breakdown* response_cost saved_cache_cost "
         "model_parameters(max_tokens max_completion_tokens max_output_tokens service_tier) "
-        "metadata(usage_object* cost_breakdown* status user_api_key user_api_key_alias "
-        "user_api_key_team_id user_api_key_team_alias user_api_key_org_id user_api_key_user_id "
-        "user_api_key_project_id user_api_key_end_user_id user_api_key_hash batch_models "
-        "additional_usage_values* litellm_overhead_time_ms attempted_retries max_retries "
-        "model_map_information* cold_storage_object_key applied_guardrails*)"
+        "metadata(response_id litellm_call_id usage_object* cost_breakdown* status user_api_key "
+        "user_api_key_alias user_api_key_team_id user_api_key_team_alias user_api_key_org_id "
+        "user_api_key_user_id user_api_key_project_id user_api_key_end_user_id user_api_key_hash "
+        "batch_models additional_usage_values* litellm_overhead_time_ms attempted_retries "
+        "max_retries model_map_information* cold_storage_object_key applied_guardrails*)"
     ),
     sums=Sums(
         what="LiteLLM's daily spend",

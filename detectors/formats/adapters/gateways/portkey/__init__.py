@@ -13,12 +13,11 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, ROW, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
-from detectors.formats.adapters.labels import answer_id, lower_name
+from detectors.formats.adapters.labels import lower_name
 from detectors.formats.adapters.rows import Row, row_of
 from detectors.formats.adapters.usage import plain_counts, read_usage
 
 _SIGNS: Final = ("req_units", "ai_model", "res_units")
-_HITS: Final = ("HIT", "SEMANTIC HIT")
 _FALSE: Final = (0, False, "0", "false")
 
 
@@ -27,7 +26,7 @@ def _recognizes(row: Row) -> bool:
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    if str(row.get("cache_status")).upper() in _HITS:
+    if str(row.get("cache_status")).upper().endswith("HIT"):
         yield CACHE_HIT
     elif row.has("is_success") and row.get("is_success") in _FALSE:
         yield FAILED
@@ -45,7 +44,7 @@ def _call(row: Row) -> Sighting:
         models=(model, answered.get("model")),
         providers=(lower_name(row.get("ai_org")),),
         origin=ROW,
-        ids=(answer_id(answered.get("id")), row.get("id")),
+        ids=(answered.first("id", "responseId"), row.get("id")),
         tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
         environment=notes.get("environment") or row.get("_environment"),
         session=row.get("trace_id"),
