@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import ReportedModel, Thresholds
-from detectors.engine import Calls, Row, attach, drop_duplicate_rows, fetch
+from detectors.engine import Calls, Row, attach, collect, collect_all, drop_duplicate_rows, fetch
 from detectors.prices.calls import (
     ArrangedCalls,
     PricedCalls,
@@ -104,7 +104,7 @@ class PartResult(msgspec.Struct, kw_only=True):
 def open_part(only_reference: list[Calls], job: Job) -> OpenedPart:
     """Price the calls in the list, which is emptied so that they are freed once they are priced."""
     calls = only_reference.pop()
-    frame = calls.collect() if job.has_each_call_once else drop_duplicate_rows(calls)
+    frame = collect(calls) if job.has_each_call_once else drop_duplicate_rows(calls)
     del calls
     tables: Counts = {}
     is_plan = is_included(frame.lazy())
@@ -138,7 +138,7 @@ def _count_lengths(priced: PricedCalls, job: Job) -> Counts:
         calls = attach(calls, priced.groups.select("group", *job.keys), "group")
     most = int(job.thresholds.d3_bin_min_routes)
     tables = [count_lengths(calls), list_routes(calls, priced.groups, most)]
-    lengths, routes = pl.collect_all(tables)
+    lengths, routes = collect_all(tables)
     return {counts.LENGTHS: lengths, counts.ROUTES: routes}
 
 
@@ -153,7 +153,7 @@ def audit_part(priced: PricedCalls, facts: Facts) -> tuple[PartResult, FlaggedFr
     spent = spend.sum_days(calls)
     groups = spend.find_groups(spent, labels)
     frames = find(arranged, facts.rules)
-    by_day = sum_flagged(pl.concat(frames.found)).collect()
+    by_day = collect(sum_flagged(pl.concat(frames.found)))
     factors = [each.factor for each in facts.projections]
     impacts = measure(fetch(add_days(by_day.lazy())), groups, factors)
     selections = [

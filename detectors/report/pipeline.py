@@ -4,16 +4,17 @@ Sums are of integers and lists are sorted, so that neither the number of parts n
 shows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from decimal import Decimal
-from typing import Final, Protocol
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, Protocol
 
 import msgspec
 from msgspec import UNSET
 
 from detectors.contract import AuditSummary, PlanUsage, SavingsByDetector
-from detectors.engine import Calls, Row
+from detectors.engine import Calls, Row, planned_for
 from detectors.frames.usage_log import ReadRows
 from detectors.prices import model_data
 from detectors.prices.book import PriceBook
@@ -45,6 +46,7 @@ from detectors.rules.norms import find_norms
 _PCT_DECIMALS: Final = 9
 _DAYS_DECIMALS: Final = 9
 _MOST_OUTLIER_TIMES: Final = 10
+_More = ParamSpec("_More")
 
 
 class Parts(Protocol):
@@ -80,6 +82,21 @@ class Audited(msgspec.Struct, frozen=True):
     finding_days: list[dict[str, list[Row]]]
 
 
+_Audit = Callable[Concatenate[Sequence[ReadRows], _More], Audited]
+
+
+def _planned(audit: _Audit[_More]) -> _Audit[_More]:
+    """Let an audit compute as it is best for the calls of its logs."""
+
+    @wraps(audit)
+    def planned(logs: Sequence[ReadRows], /, *more: _More.args, **named: _More.kwargs) -> Audited:
+        with planned_for(sum(log.rows for log in logs)):
+            return audit(logs, *more, **named)
+
+    return planned
+
+
+@_planned
 def audit_logs(
     logs: Sequence[ReadRows],
     parts: Parts,
@@ -118,7 +135,10 @@ def find_facts(
         unknown = [*before.unknown, *unknown]
     plan_days = counts.rows_of(counted, counts.PLAN_DAYS)
     by_log = (_by_log(rows, len(logs)) for rows in (days, models, plan_days, unknown))
-    records = [Records.of(log, *own, thresholds) for log, *own in zip(logs, *by_log, strict=True)]
+    records = [
+        Records.of(log, *own, thresholds=thresholds)
+        for log, *own in zip(logs, *by_log, strict=True)
+    ]
     newest = _by_log(counts.rows_of(counted, counts.NEWEST), len(logs))
     for log, rows in zip(records, newest, strict=True):
         times = [(row["at_us"], row["calls"]) for row in rows]
