@@ -10,11 +10,14 @@ from detectors.engine.frames import (
     Calls,
     Row,
     attach,
+    collect,
+    collect_all,
     drop_duplicate_rows,
     fetch,
     join_small,
     keep,
     number_labels,
+    planned_for,
 )
 
 __all__ = [
@@ -22,12 +25,15 @@ __all__ = [
     "Row",
     "attach",
     "categorize",
+    "collect",
+    "collect_all",
     "compose_labels",
     "drop_duplicate_rows",
     "fetch",
     "join_small",
     "keep",
     "number_labels",
+    "planned_for",
     "with_equal_types",
     "with_texts",
 ]

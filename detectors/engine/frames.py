@@ -1,7 +1,9 @@
 """What every step of an audit does with a frame of calls: read it, look up in it, join it."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Literal
 
 import polars as pl
 
@@ -12,21 +14,42 @@ Row = dict[str, Any]
 
 _SMALL: Final = 10_000  # rows of a table that is searched for each part of a frame
 _ROW: Final = "row_of_table"
+# So few calls are computed at once, which takes less than to plan the queries that save memory.
+FEW_CALLS: Final = 20_000
+_engine: ContextVar[Literal["auto", "in-memory"]] = ContextVar("engine", default="auto")
+
+
+@contextmanager
+def planned_for(calls: int) -> Iterator[None]:
+    """Compute within this context as it is best for so many calls: a few are not streamed."""
+    token = _engine.set("in-memory" if calls <= FEW_CALLS else "auto")
+    try:
+        yield
+    finally:
+        _engine.reset(token)
+
+
+def collect(calls: Calls) -> pl.DataFrame:
+    return calls.collect(engine=_engine.get())
+
+
+def collect_all(queries: Iterable[Calls]) -> list[pl.DataFrame]:
+    return pl.collect_all(queries, engine=_engine.get())
 
 
 def keep(calls: Calls) -> Calls:
     """Compute the calls once, so that the steps after it don't each compute them again."""
-    return calls.collect().lazy()
+    return collect(calls).lazy()
 
 
 def fetch(few: Calls) -> list[Row]:
     """Return the rows of a small result."""
-    return few.collect().rows(named=True)
+    return collect(few).rows(named=True)
 
 
 def number_labels(calls: Calls, name: str, labels: Sequence[str]) -> pl.DataFrame:
     """Number the distinct labels in order."""
-    distinct = calls.select(labels).unique().collect()
+    distinct = collect(calls.select(labels).unique())
     # Categories are sorted as texts.
     ordered = distinct.sort(labels).with_row_index(name)
     return ordered.with_columns(pl.col(name).cast(pl.Int32))
@@ -64,7 +87,7 @@ def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
 
     Rows that are equal in every column and have a request ID are one call, logged twice.
     """
-    frame = calls.collect()
+    frame = collect(calls)
     ids = frame["request_id"]
     # Some programs count their requests; others' IDs are seen not to be sorted at once.
     if ids.is_sorted() and not _has_equal_neighbors(ids):

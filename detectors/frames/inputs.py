@@ -6,7 +6,7 @@ They are read, and not computed with: an audit runs on Polars.
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -162,7 +162,7 @@ def _from_pandas(frame: Any) -> Calls:
 def _read_series(name: str, column: Any) -> pl.Series:
     typed = column.convert_dtypes() if column.dtype == object else column
     if typed.dtype != object:
-        return pl.from_pandas(typed, include_index=False).alias(name)
+        return cast("pl.Series", pl.from_pandas(typed)).alias(name)
     values = column.where(column.notna(), None).tolist()
     lists = [list(each) if hasattr(each, "tolist") else each for each in values]
     try:

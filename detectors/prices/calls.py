@@ -37,7 +37,8 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from detectors.engine import Calls, attach, join_small, number_labels
+from detectors.engine import Calls, attach, collect, join_small, number_labels
+from detectors.engine.frames import FEW_CALLS
 from detectors.engine.numbering import Numbered, number_rows
 from detectors.formats.columns import (
     NUMBERED_LABELS,
@@ -104,8 +105,6 @@ OPTIONAL_CALL_COLUMNS: Final = (
     "latency_ms",
     REPORTED,
 )
-# So few calls are computed at once, which takes less than to plan the queries that save memory.
-FEW_CALLS: Final = 20_000
 NO_LATENCY: Final = -1.0
 NOT_REPORTED: Final = -1.0
 # The time order within a group; calls that are equal here are equal in every column of the rules.
@@ -181,7 +180,7 @@ class PricedCalls(msgspec.Struct):
         )
         arranged = ArrangedCalls(numbered, groups, self.cells, ("number", *stored))
         if numbered.frame.height <= FEW_CALLS:
-            return msgspec.structs.replace(arranged, computed=arranged.read().collect())
+            return msgspec.structs.replace(arranged, computed=collect(arranged.read()))
         return arranged
 
 
@@ -210,7 +209,7 @@ class ArrangedCalls(msgspec.Struct, frozen=True):
 
     def look_up(self, numbers: pl.Series, names: Sequence[str]) -> pl.DataFrame:
         """Return these columns of the calls with these numbers, in their order."""
-        return self.read(numbers).select(names).collect()
+        return collect(self.read(numbers).select(names))
 
 
 def price_labelled(
@@ -223,7 +222,7 @@ def price_labelled(
     labels = [*keys, *LABELS]
     numbers = groups.select(*labels, "group")
     if cells.depends_on_model_only:
-        priced = cells.number(numbers.lazy()).collect()
+        priced = collect(cells.number(numbers.lazy()))
         numbered = join_small(labelled, priced, labels)
     else:
         numbered = cells.number(join_small(labelled, numbers, labels))
@@ -231,7 +230,7 @@ def price_labelled(
         numbered = _number(numbered, label, number_labels(labelled, "rank", [label]))
     spent = cells.add_cost(numbered)
     kept = dict.fromkeys([*_TIME_ORDER, *_STORED, *_present(spent, OPTIONAL_CALL_COLUMNS)])
-    return PricedCalls(groups, cells, tuple(keys), [spent.select(*kept).collect()])
+    return PricedCalls(groups, cells, tuple(keys), [collect(spent.select(*kept))])
 
 
 def _number(calls: Calls, label: str, ranks: pl.DataFrame) -> Calls:

@@ -7,7 +7,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import Evidence
-from detectors.engine import Calls, Row, fetch
+from detectors.engine import Calls, Row, collect, fetch
 from detectors.prices.calls import COUNTS, ArrangedCalls
 from detectors.report.counting.projection import iso_time
 from detectors.report.impacts import FINDING, Impact, place_findings
@@ -65,7 +65,7 @@ def _find_calls(
     """Return the flagged calls of these findings, with their counts and the finding's index."""
     listed = place_findings([(*impact.key, n) for n, impact in enumerate(impacts)], "finding")
     in_window = flagged.filter(pl.col("in_window")).select(*FINDING, *_CALL, *basis)
-    found = in_window.join(listed, on=FINDING, how="inner").drop(*FINDING).collect()
+    found = collect(in_window.join(listed, on=FINDING, how="inner").drop(*FINDING))
     return found.hstack(calls.look_up(found["number"], COUNTS)).lazy()
 
 
@@ -79,7 +79,7 @@ def _pick_evidence(
     """Return the most expensive calls of each finding; ties by time, ID and counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
-        few = _filter_expensive(found, most).collect()
+        few = collect(_filter_expensive(found, most))
         named = few.hstack(calls.look_up(few["number"], ["request_id"]))
         order = ["at_us", "request_id", *COUNTS, "saving_usd", *basis]
         picked = (

@@ -9,9 +9,9 @@ from detectors.contract import Thresholds
 from detectors.prices.book import PriceBook
 from detectors.report.counting.projection import Projection, iso_time
 from detectors.report.evidence import Detail
-from detectors.report.fixes import describe, write_formula
 from detectors.report.impacts import Impact
 from detectors.report.result.document import Finding
+from detectors.report.result.fixes import describe, write_formula
 from detectors.wording.impact import severity
 
 # Findings with all of their evidence; it would take most of a document with hundreds of findings.

@@ -13,7 +13,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import ReportedModel, Thresholds
-from detectors.engine import Calls, Row, attach, drop_duplicate_rows, fetch
+from detectors.engine import Calls, Row, attach, collect, collect_all, drop_duplicate_rows, fetch
 from detectors.prices.calls import (
     ArrangedCalls,
     PricedCalls,
@@ -107,7 +107,7 @@ def open_part(only_reference: list[Calls], job: Job, *, count: bool = True) -> O
     Without `count`, nothing is counted: it was before.
     """
     calls = only_reference.pop()
-    frame = calls.collect() if job.has_each_call_once else drop_duplicate_rows(calls)
+    frame = collect(calls) if job.has_each_call_once else drop_duplicate_rows(calls)
     del calls
     tables: Counts = {}
     is_plan = is_included(frame.lazy())
@@ -144,7 +144,7 @@ def _count_lengths(priced: PricedCalls, job: Job) -> Counts:
         calls = attach(calls, priced.groups.select("group", *job.keys), "group")
     most = int(job.thresholds.d3_bin_min_routes)
     tables = [count_lengths(calls), list_routes(calls, priced.groups, most)]
-    lengths, routes = pl.collect_all(tables)
+    lengths, routes = collect_all(tables)
     return {counts.LENGTHS: lengths, counts.ROUTES: routes}
 
 
@@ -160,7 +160,7 @@ def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartRes
     spent = spend.sum_days(calls)
     groups = spend.find_groups(spent, labels)
     frames = find(arranged, facts.rules)
-    by_day = sum_flagged(pl.concat(frames.found)).collect()
+    by_day = collect(sum_flagged(pl.concat(frames.found)))
     factors = [each.factor for each in facts.projections]
     impacts = measure(fetch(add_days(by_day.lazy())), groups, factors)
     selections = [

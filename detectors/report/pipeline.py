@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from detectors.contract import AuditSummary, PlanUsage, SavingsByDetector
-from detectors.engine import Row
+from detectors.engine import Row, planned_for
 from detectors.errors import SourceChangedError
 from detectors.frames.parts import PartNumber, Parts
 from detectors.frames.usage_log import ReadRows
@@ -77,14 +77,29 @@ def audit_logs(
     one of several parts again with `reread`. `progress` receives the number of steps that are done
     and of all; what it raises ends the audit.
     """
-    job = Job(
-        cells=Cells.of(read_labels(parts.scan(), keys), book),
-        thresholds=thresholds,
-        keys=keys,
-        has_each_call_once=all(log.is_account for log in logs),
-        is_counted=logs[0].counted is not None,
-    )
-    steps = _Steps(2 * parts.count, progress)
+    with planned_for(sum(log.rows for log in logs)):
+        job = Job(
+            cells=Cells.of(read_labels(parts.scan(), keys), book),
+            thresholds=thresholds,
+            keys=keys,
+            has_each_call_once=all(log.is_account for log in logs),
+            is_counted=logs[0].counted is not None,
+        )
+        steps = _Steps(2 * parts.count, progress)
+        counted, kept = _open_parts(parts, job, steps)
+        records, facts = find_facts(logs, counted, thresholds)
+        results, frames = _audit_parts(parts, kept, job, facts, steps)
+        reopen: Reopen | None = None
+        if keep_calls and frames:
+            reopen = partial(_still_open, frames)
+        elif keep_calls and reread is not None:
+            rows = [sum(group.calls for group in each.groups) for each in results]
+            reopen = partial(_open_again, reread, job, facts, rows)
+        return Whole(records, counted, results, book, thresholds).report(reopen)
+
+
+def _open_parts(parts: Parts, job: Job, steps: "_Steps") -> tuple[Counts, list[PricedCalls]]:
+    """Count all parts; the priced calls are kept of those that can be taken once only."""
     counted, kept = list[Counts](), list[PricedCalls]()
     for number in range(parts.count):
         opened = open_part(parts.take(number), job)
@@ -93,24 +108,23 @@ def audit_logs(
             kept.append(opened.priced)
         del opened
         steps.add()
-    added = counts.add_counts(counted)
-    records, facts = find_facts(logs, added, thresholds)
+    return counts.add_counts(counted), kept
+
+
+def _audit_parts(
+    parts: Parts, kept: list[PricedCalls], job: Job, facts: Facts, steps: "_Steps"
+) -> tuple[list[PartResult], list[FlaggedFrames]]:
+    """Audit all parts; the frames are kept of a single one."""
     results, frames = list[PartResult](), list[FlaggedFrames]()
     for number in range(parts.count):
-        priced = kept.pop(0) if kept else open_part(parts.take(number), job, count=False).priced
-        result, found = audit_part([priced], facts)
+        again = [] if kept else [open_part(parts.take(number), job, count=False).priced]
+        result, found = audit_part([kept.pop(0)] if kept else again, facts)
         results.append(result)
         if parts.count == 1:
             frames.append(found)
-        del priced, found
+        del found
         steps.add()
-    reopen: Reopen | None = None
-    if keep_calls and frames:
-        reopen = partial(_still_open, frames)
-    elif keep_calls and reread is not None:
-        rows = [sum(group.calls for group in each.groups) for each in results]
-        reopen = partial(_open_again, reread, job, facts, rows)
-    return Whole(records, added, results, book, thresholds).report(reopen)
+    return results, frames
 
 
 class _Steps:
@@ -151,7 +165,10 @@ def find_facts(
         unknown = [*before.unknown, *unknown]
     plan_days = counts.rows_of(counted, counts.PLAN_DAYS)
     by_log = (_by_log(rows, len(logs)) for rows in (days, models, plan_days, unknown))
-    records = [Records.of(log, *own, thresholds) for log, *own in zip(logs, *by_log, strict=True)]
+    records = [
+        Records.of(log, *own, thresholds=thresholds)
+        for log, *own in zip(logs, *by_log, strict=True)
+    ]
     newest = _by_log(counts.rows_of(counted, counts.NEWEST), len(logs))
     for log, rows in zip(records, newest, strict=True):
         times = [(row["at_us"], row["calls"]) for row in rows]

@@ -110,7 +110,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 def _widen(priced: Iterable[Impact], wider: Iterable[Impact]) -> list[Impact]:
     """Add the upper ends of kinds that are not reported to the findings that they belong to."""
-    more: dict[tuple[int, str, int], Decimal] = defaultdict(Decimal)
+    more: dict[tuple[object, ...], Decimal] = defaultdict(Decimal)
     for impact in wider:
         more[impact.finding] += impact.high_usd
     return [

@@ -19,7 +19,7 @@ from detectors.contract import (
     SpendByRoute,
     UnpricedModel,
 )
-from detectors.engine import Calls, Row, fetch
+from detectors.engine import Calls, Row, collect, fetch
 from detectors.prices.book import PriceBook
 from detectors.report.counting.projection import DAY_US
 from detectors.report.impacts import Group
@@ -68,7 +68,7 @@ def sum_days(calls: Calls) -> pl.DataFrame:
         pl.col("tokens").sum(),
         pl.col("at_us").max().alias("last_us"),
     ]
-    return sum_usd(spent, "cost_usd", by=[*_KEY, "day"], others=others).collect()
+    return collect(sum_usd(spent, "cost_usd", by=[*_KEY, "day"], others=others))
 
 
 def find_groups(spent: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
@@ -94,7 +94,7 @@ def add_days(spent: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Add up sums by log, day, provider and model."""
     calls = [pl.col("calls").sum()]
     frame = pl.concat([each.select(*_DAILY, "calls", "cost_usd_units") for each in spent])
-    return add_usd(frame.lazy(), "cost_usd", by=_DAILY, others=calls).collect()
+    return collect(add_usd(frame.lazy(), "cost_usd", by=_DAILY, others=calls))
 
 
 def _group(rows: Sequence[Row]) -> Group:

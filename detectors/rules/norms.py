@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from detectors.contract import Thresholds
-from detectors.engine import Calls
+from detectors.engine import Calls, collect
 from detectors.rules.columns import answer_tokens, log2
 
 _MOST_BINS: Final = 64
@@ -63,12 +63,8 @@ def find_norms(lengths: pl.DataFrame, routes: pl.DataFrame, thresholds: Threshol
         .with_columns(((pl.col("lower") + pl.col("upper")) / 2).alias("norm"))
     )
     named = routes.lazy().group_by("bin").agg(pl.len().alias("routes"))
-    return (
-        norms.join(named, on="bin")
-        .filter(
-            pl.col("bin_calls") >= thresholds.d3_bin_min_calls,
-            pl.col("routes") >= thresholds.d3_bin_min_routes,
-        )
-        .select("bin", "norm", "bin_calls")
-        .collect()
+    used = norms.join(named, on="bin").filter(
+        pl.col("bin_calls") >= thresholds.d3_bin_min_calls,
+        pl.col("routes") >= thresholds.d3_bin_min_routes,
     )
+    return collect(used.select("bin", "norm", "bin_calls"))

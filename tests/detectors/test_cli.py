@@ -13,6 +13,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -39,12 +40,13 @@ def log(tmp_path: Path) -> Path:
 def found(monkeypatch: pytest.MonkeyPatch) -> Arrange:
     """Let the audit give this report or raise this error; the list holds what was read."""
     sources: list[Any] = []
+    checked_calls = SimpleNamespace(dropped={})
 
     def place(source: Any, *, progress: Callable[[int, int], None] | None, **_: Any) -> Any:
         if progress is not None:
             progress(1, 2)
         sources.append((source, progress is not None))
-        return source, None
+        return checked_calls
 
     def arrange(outcome: Report | Exception) -> list[Any]:
         def audit(_: Any, **__: Any) -> Report:

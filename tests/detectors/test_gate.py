@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Re
     log.write_text("{}")
 
     def run(findings: list[Finding], *options: object, **environment: str) -> Result:
-        monkeypatch.setattr(frames, "place", lambda source, **_: (source, None))
+        monkeypatch.setattr(frames, "place", lambda source, **_: SimpleNamespace(dropped={}))
         monkeypatch.setattr(detectors, "audit", lambda _, **__: make_report(*findings))
         arguments = ["audit", str(log), *map(str, options)]
         return CliRunner(env={"COLUMNS": "120", **environment}).invoke(library, arguments)

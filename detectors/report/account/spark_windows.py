@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow
+from detectors.frames.inputs import MissingEngineError
 from detectors.report.account.imports import Terms
 from detectors.report.account.windows import audit_window
 
@@ -47,7 +48,10 @@ class SparkWindows(msgspec.Struct, frozen=True):
         IncompleteFilesError
             Spark skipped a file or a part of it.
         """
-        spark = import_module("detectors.frames.spark")
+        try:
+            spark = import_module("detectors.frames.spark")
+        except ImportError as error:
+            raise MissingEngineError.of_name("pyspark") from error
         with spark.opened_session(self.remote, self.master) as session:
             frame = pl.DataFrame(spark.scan_all(session, urls).toArrow())
         if frame.height != calls:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from detectors.engine import Calls, Row
+from detectors.engine import Calls, Row, collect_all
 from detectors.formats.columns import ASSUMED, UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.counting.projection import DAY_US
 
@@ -131,7 +131,7 @@ def collect_tables(tables: dict[str, Calls], keys: Sequence[str]) -> Counts:
     """Compute tables together; they get a column `log` unless several logs are counted."""
     log = [] if keys else [pl.lit(0, pl.Int32).alias("log")]
     numbered = [table.with_columns(log) for table in tables.values()]
-    return dict(zip(tables, pl.collect_all(numbered), strict=True))
+    return dict(zip(tables, collect_all(numbered), strict=True))
 
 
 def _count_days(calls: Calls, names: Sequence[str], keys: Sequence[str]) -> Calls:

@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 
 from detectors.contract import LONGEST_LIST, MissingRate
-from detectors.engine import Calls, Row, attach
+from detectors.engine import Calls, Row, attach, collect
 from detectors.prices import units
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import PricedCalls
@@ -24,7 +24,7 @@ def count_missing_rates(priced: PricedCalls) -> pl.DataFrame | None:
     Most logs have no such calls, and are not read again for it.
     """
     found = [*_in_cells(priced), *_in_regions(priced)]
-    return pl.concat(found) if found else None
+    return collect(pl.concat(found)) if found else None
 
 
 def list_missing_rates(rows: Sequence[Row], book: PriceBook) -> tuple[MissingRate, ...]:
@@ -52,7 +52,7 @@ def _has_price(row: Row, book: PriceBook) -> bool:
     return bool(listing and find_region(listing.provider, listing.model, row["name"]) is not None)
 
 
-def _in_cells(priced: PricedCalls) -> Iterator[pl.DataFrame]:
+def _in_cells(priced: PricedCalls) -> Iterator[Calls]:
     cells: dict[tuple[str, bool], list[int]] = defaultdict(list)
     for gap in priced.cells.gaps:
         cells[gap.name, gap.is_tier].append(gap.cell)
@@ -67,13 +67,13 @@ def _in_cells(priced: PricedCalls) -> Iterator[pl.DataFrame]:
         yield _count(priced, priced.calls.filter(concerned), kind, pl.lit(name))
 
 
-def _in_regions(priced: PricedCalls) -> Iterator[pl.DataFrame]:
+def _in_regions(priced: PricedCalls) -> Iterator[Calls]:
     if "region" in priced.calls.collect_schema().names():
         named = priced.calls.filter(pl.col("region") != "")
         yield _count(priced, named, "region", pl.col("region"))
 
 
-def _count(priced: PricedCalls, calls: Calls, kind: str, name: pl.Expr) -> pl.DataFrame:
+def _count(priced: PricedCalls, calls: Calls, kind: str, name: pl.Expr) -> Calls:
     labels = priced.groups.select("group", *_MODEL, *priced.keys)
     at, log = pl.col("at_us"), [] if priced.keys else [pl.lit(0, pl.Int32).alias("log")]
     named = calls.select("group", "at_us", name.cast(pl.String).alias("name"))
@@ -86,5 +86,4 @@ def _count(priced: PricedCalls, calls: Calls, kind: str, name: pl.Expr) -> pl.Da
             at.min().alias("first_us"),
             at.max().alias("last_us"),
         )
-        .collect()
     )

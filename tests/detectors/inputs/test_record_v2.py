@@ -11,8 +11,8 @@ import detectors
 from detectors.contract import UNITS
 from detectors.engine import fetch
 from detectors.formats.columns import OF_SOURCE
-from detectors.frames import CALLS, OPTIONAL_CALLS, place, read, read_log, write_log
-from detectors.frames.sources import place_together
+from detectors.frames import CALLS, OPTIONAL_CALLS, read, read_log, write_log
+from detectors.frames.sources import checked_calls, place_together
 from detectors.frames.usage_log import to_bytes
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import (
@@ -46,7 +46,7 @@ KEPT = {name for name in SCHEMA if name not in UNITS or name in SCHEMA_V2}
 
 def rule_calls(source: Any) -> pl.DataFrame:
     """Return the frame that the rules read."""
-    calls = place(source).calls
+    calls = checked_calls(read(source).frame)
     cells = Cells.of(read_labels(calls), PriceBook())
     opened = open_part([calls], Job(cells=cells, thresholds=detectors.Thresholds()))
     return opened.priced.arrange([(0, 2**62)]).read().collect()

@@ -20,9 +20,8 @@ from detectors.cli.terminal import print_report
 from detectors.contract import CallWindow, DailyPlanUsage, UsageRecord, UsageRecordV2
 from detectors.html.page import print_page
 from detectors.prices.model_data import flat_rate_labels
-from detectors.report.account import Terms, audit_window, sum_spend, write_calls
+from detectors.report.account import Terms, audit_window, file_counts, sum_spend, write_calls
 from detectors.report.account.file_counts import FileCounts
-from detectors.report.counting import records
 from detectors.wording.findings_csv import print_findings
 from detectors.wording.tail import PLAN_HEADING, plan_tables
 from tests.detectors.inputs.frames import (
@@ -223,8 +222,7 @@ def _store(records: Sequence[UsageRecord], file: Path) -> Path:
 def test_the_audit_of_an_account_reads_counts_of_metered_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("call_files", "file_counts"):
-        monkeypatch.setattr(f"detectors.report.account.{module}.FEW_CALLS", 10)
+    monkeypatch.setattr("detectors.report.account.call_files.FEW_CALLS", 10)
     window = CallWindow(days=30, now=NOW)
     named = [replace(record, request_id=f"{n}", tag="one") for n, record in enumerate(METERED)]
     plans = [replace(record, tag="one") for record in WASTE]
@@ -244,7 +242,7 @@ def test_the_audit_of_an_account_reads_counts_of_metered_calls(
     assert alone.traffic is None
     assert alone.report.audit.total_spend_usd == 0
     # What an earlier release counted has the calls of plans among the others.
-    monkeypatch.setattr(records, "have_plan", lambda _: False)
+    monkeypatch.setattr(file_counts, "is_included", lambda _: pl.lit(value=False))
     labelled = [each for each in plans if each.provider == "claude-code"]
     assert FileCounts.read(_store(labelled, tmp_path / "earlier.parquet")) is None
 

@@ -126,17 +126,24 @@ def test_the_kind_counts_the_calls_of_the_window(calls: int, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "calls", "depends"), [(1, 30, False), (5, 28, True), (5, 20, False)]
+    ("before", "within", "calls", "kind"),
+    [(1, 0, 30, "good"), (5, 2, 28, "good"), (5, 1, 28, "none"), (5, 5, 20, "none")],
 )
 def test_the_kind_may_depend_on_the_day_that_the_window_cuts(
-    before: int, calls: int, depends: bool
+    before: int, within: int, calls: int, kind: str
 ) -> None:
-    """The window begins on day 120 at 12:00."""
+    """The window begins on day 120 at 12:00, and has some of that day's calls."""
     days = (day(100, 100), day(120, before, hours=20), day(150, calls, hours=12))
     projection = project(*days)
-    assert projection.may_have_few(THRESHOLDS) == depends
-    assert projection.with_calls(30, THRESHOLDS) == projection
-    assert projection.with_calls(29, THRESHOLDS).kind == "none"
+    assert projection.from_us == 120 * DAY_US + DAY_US // 2 + 1
+    newest = [
+        (projection.from_us - 1, before - within),
+        (projection.from_us, within),
+        (150 * DAY_US, calls),
+    ]
+    cut = projection.with_newest(newest, THRESHOLDS)
+    assert cut.kind == kind
+    assert kind == "none" or cut == projection
 
 
 def test_calls_of_the_day_that_the_window_cuts_are_counted_alone_and_together() -> None:

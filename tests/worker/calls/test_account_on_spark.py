@@ -71,7 +71,7 @@ def test_a_missing_package_is_named(
 ) -> None:
     publish_all(publish_records)
     monkeypatch.setenv("SPARK_MASTER", "local[1]")
-    monkeypatch.setitem(sys.modules, "detectors.engine.spark", None)
+    monkeypatch.setitem(sys.modules, "detectors.frames.spark", None)
     message = error_of(audit_account(engine, account_id))
     assert "pip install 'tallystick-server[spark]'" in message
 

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import detectors
 from detectors.contract import (
     HOURS,
     LATENCY_STEP,
@@ -16,7 +17,7 @@ from detectors.contract import (
     add_latencies,
     percentile_ms,
 )
-from detectors.frames.sources import place
+from detectors.frames.sources import checked_calls
 from detectors.report.account.traffic import count_slots, window_of
 from tests.detectors.inputs.frames import INPUTS, SPARK_UNDER_STRESS, as_polars
 
@@ -31,7 +32,7 @@ def _call(tag: str = "chat", hour: int = 12, **more: Any) -> UsageRecordV2:
 def _sum(
     records: list[UsageRecordV2], library: str = "polars", **more: int
 ) -> TrafficWindow | None:
-    calls = place(INPUTS[library](as_polars(records))).calls
+    calls = checked_calls(detectors.read(INPUTS[library](as_polars(records))).frame)
     slots = count_slots(calls)
     if slots.is_empty():
         return None

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 import detectors
 from detectors.contract import AuditedWindow, CallWindow, Report
 from detectors.engine import categories
+from detectors.engine.frames import FEW_CALLS
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
-from detectors.prices import calls as priced
 from detectors.prices.model_data import flat_rate_labels
 from detectors.report.account import windows
 from detectors.report.account.imports import Terms
@@ -76,9 +76,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 @pytest.mark.parametrize(
     ("few", "most"),
     [
-        pytest.param(priced.FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
+        pytest.param(FEW_CALLS, categories.MOST_CATEGORIES, id="few, categories"),
         pytest.param(0, 0, id="many, texts"),
-        pytest.param(priced.FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
+        pytest.param(FEW_CALLS, 0, id="few, texts", marks=pytest.mark.stress),
         pytest.param(
             0, categories.MOST_CATEGORIES, id="many, categories", marks=pytest.mark.stress
         ),
@@ -87,12 +87,17 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Report:
 def test_any_files_of_any_number_of_calls_give_the_same_report(
     alone: Report, few: int, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(priced, "FEW_CALLS", few)
+    _set_few(monkeypatch, few)
     monkeypatch.setattr(categories, "MOST_CATEGORIES", most)
     audited = windows.audit_window(_write(_calls(), tmp_path), ALL, TERMS)
     assert audited.report.findings
     assert audited.report.to_json() == alone.to_json()
     assert _add_days(audited) == {each.id: each.calls for each in audited.report.findings}
+
+
+def _set_few(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    for module in ("detectors.engine.frames", "detectors.prices.calls"):
+        monkeypatch.setattr(f"{module}.FEW_CALLS", few)
 
 
 def _add_days(audited: AuditedWindow) -> Counter[str]:
@@ -110,7 +115,7 @@ def test_many_calls_without_sessions_are_split_as_few_are(
     calls = detectors.read(as_polars(draw_log(seed))).frame
     calls = calls.select(pl.exclude("session_id")).unique(maintain_order=True)
     few = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS).report
-    monkeypatch.setattr(priced, "FEW_CALLS", 0)
+    _set_few(monkeypatch, 0)
     many = windows.audit_window(_write_one(calls, tmp_path), ALL, TERMS).report
     assert "d6_chatty_loop" in {finding.detector for finding in many.findings}
     assert many.to_json() == few.to_json()

@@ -1,10 +1,10 @@
-"""The calls of a window that don't fit into memory, read from the account's files in parts."""
+"""The calls of an account's files that are in a window of time, in memory or in parts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import polars as pl
@@ -12,8 +12,12 @@ import polars as pl
 from detectors.engine import Calls
 from detectors.formats.columns import REPORTED, empty_value
 from detectors.frames.parts import (
+    MEMORY_CALLS,
+    ONE_PART_CALLS,
     PART_CALLS,
+    InMemory,
     PartNumber,
+    Parts,
     Scratch,
     SortedFile,
     count_parts,
@@ -26,12 +30,12 @@ from detectors.report.account.file_counts import FileCounts
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
 
-class WindowOfFile(msgspec.Struct, frozen=True, kw_only=True):
+class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a stored file that are in a window.
 
-    `optional` are the optional columns that all files get. `first` and `last` are the times of the
-    calls up to now, of which there are `calls`, beside `future_calls`. Calls up to `after` are no
-    part of the window.
+    `optional` are the optional columns that all files get. There are `calls` from the `first` to
+    the `last`, after the moment `after`, beside `future_calls`, which are later than `until`.
+    `counts` are those of the file's metadata, if they are those of the window.
     """
 
     path: Path
@@ -41,55 +45,46 @@ class WindowOfFile(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime
     calls: int
     future_calls: int
+    counts: FileCounts | None
     after: datetime | None = None
 
-    @property
-    def is_whole(self) -> bool:
-        return self.after is None and not self.future_calls
-
-    def count(self) -> int:
-        """Return how many calls of the file are in the window."""
-        if self.after is None:
-            return self.calls
-        return int(self.read().select(pl.len()).collect().item())
-
-    def read(self) -> Calls:
-        """Return the calls of the window as they are stored."""
-        return self.cut(scan_stored(self.path, self.optional))
-
-    def cut(self, calls: Calls) -> Calls:
-        """Keep the calls of the window."""
+    def read(self, rows: tuple[int, int] | None = None) -> Calls:
+        """Return the calls of the window, or those among some rows, as they are stored."""
+        calls = scan_stored(self.path, self.optional)
+        calls = calls if rows is None else calls.slice(*rows)
         if self.future_calls:
             calls = calls.filter(pl.col("ts") <= self.until)
         return calls if self.after is None else calls.filter(pl.col("ts") > self.after)
 
+    def later(self, after: datetime) -> Self:
+        """Keep the calls after this moment."""
+        cut = msgspec.structs.replace(self, after=after, counts=None)
+        return msgspec.structs.replace(cut, calls=_count(cut.read()))
 
-def measure_file(path: Path, optional: tuple[str, ...], until: datetime) -> WindowOfFile | None:
-    """Return a file's calls up to now; None if there are none."""
+
+def measure_file(path: Path, optional: tuple[str, ...], until: datetime) -> FileInWindow:
+    """Find a file's calls up to now."""
     ts = pl.col("ts")
     past = ts.filter(ts <= until)
-    first, last, calls, future_calls = (
-        scan_stored(path, optional)
-        .select(
-            past.min().alias("first"),
-            past.max().alias("last"),
-            past.len().alias("calls"),
-            (ts > until).sum().alias("future_calls"),
-        )
-        .collect()
-        .row(0)
+    ends = (past.min().alias("first"), past.max().alias("last"), past.len().alias("calls"))
+    late = (ts > until).sum().alias("late")
+    first, last, calls, late_calls = (
+        scan_stored(path, optional).select(*ends, late).collect().row(0)
     )
-    if not calls and not future_calls:
-        return None
-    return WindowOfFile(
+    return FileInWindow(
         path=path,
         optional=optional,
         until=until,
         first=first or until,
-        last=last or datetime.min.replace(tzinfo=until.tzinfo),
+        last=last or until,
         calls=calls,
-        future_calls=future_calls,
+        future_calls=late_calls,
+        counts=None if late_calls else FileCounts.read(path),
     )
+
+
+def _count(calls: Calls) -> int:
+    return int(calls.select(pl.len()).collect().item())
 
 
 def scan_stored(path: Path, optional: Iterable[str]) -> Calls:
@@ -102,26 +97,23 @@ def scan_stored(path: Path, optional: Iterable[str]) -> Calls:
     )
 
 
-def cut_files(files: Sequence[WindowOfFile], span: timedelta) -> list[WindowOfFile]:
-    """Keep the calls of the time span that ends with the newest call."""
+def cut_files(files: Sequence[FileInWindow], span: timedelta) -> list[FileInWindow]:
+    """Keep the calls of the time span that ends with the newest call, in order of their files."""
+    if not files:
+        return []
     since = max(file.last for file in files) - span
+    in_order = sorted(files, key=lambda file: (file.first, file.last))
     return [
-        file if file.first > since else msgspec.structs.replace(file, after=since)
-        for file in files
-        if file.last > since
+        file if file.first > since else file.later(since) for file in in_order if file.last > since
     ]
 
 
-def count_files(files: Sequence[WindowOfFile]) -> FileCounts:
-    """Add up the counts of whole files, and count the calls of others, one file at a time.
+def count_files(files: Sequence[FileInWindow]) -> FileCounts:
+    """Add up the counts of whole files, and count the calls of the others.
 
     Seconds with a call are counted by day, so the days that files share are counted together.
     """
-    counted = [
-        (FileCounts.read(file.path) if file.is_whole else None)
-        or FileCounts.of(file.read().collect())
-        for file in files
-    ]
+    counted = [file.counts or FileCounts.of(file.read().collect()) for file in files]
     days = Counter(day for each in counted for day in each.days["day"])
     shared = [day for day, number in days.items() if number > 1]
     if not shared:
@@ -135,6 +127,15 @@ def count_files(files: Sequence[WindowOfFile]) -> FileCounts:
     return FileCounts.add(counted, instead=FileCounts.of(pl.concat(again).collect()).days)
 
 
+def parts_of(files: Sequence[FileInWindow]) -> Parts:
+    """Return the calls of a window in memory, or in parts of the files where they are many."""
+    rows = sum(file.calls for file in files)
+    starts = [read_starts(file.path) for file in files] if rows > ONE_PART_CALLS else []
+    if rows > MEMORY_CALLS or (starts and all(starts)):
+        return StoredParts(files, starts, rows)
+    return InMemory(take_part([(_check(file.read()), file.calls) for file in files]), rows)
+
+
 class StoredParts:
     """The calls of a window in parts.
 
@@ -144,18 +145,18 @@ class StoredParts:
 
     in_memory = False
 
-    def __init__(self, files: Sequence[WindowOfFile]) -> None:
-        rows = sum(file.calls for file in files)
+    def __init__(
+        self, files: Sequence[FileInWindow], starts: Sequence[Sequence[int] | None], rows: int
+    ) -> None:
         self.count = count_parts(rows)
-        self._in_order: list[tuple[WindowOfFile, SortedFile]] = []
+        self._in_order: list[tuple[FileInWindow, SortedFile]] = []
         self._scratch = Scratch(None, rows)
-        for file in files:
-            if starts := read_starts(file.path):
-                self._in_order.append((file, SortedFile(file.path, starts)))
+        for file, own in zip(files, starts, strict=True):
+            if own:
+                self._in_order.append((file, SortedFile(file.path, own)))
                 continue
             for begin in range(0, file.calls + file.future_calls, PART_CALLS):
-                some = scan_stored(file.path, file.optional).slice(begin, PART_CALLS)
-                self._scratch.write(_check(file.cut(some)).collect())
+                self._scratch.write(_check(file.read((begin, PART_CALLS))).collect())
 
     def scan(self) -> Calls:
         stored = [_check(file.read()) for file, _ in self._in_order]
@@ -164,7 +165,7 @@ class StoredParts:
     def take(self, number: int) -> list[Calls]:
         part = PartNumber(number, self.count)
         slices = [
-            (_check(file.cut(scan_stored(file.path, file.optional).slice(*rows))), rows[1])
+            (_check(file.read(rows)), rows[1])
             for file, in_order in self._in_order
             if (rows := in_order.rows_of(part))[1]
         ]
