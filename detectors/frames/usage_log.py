@@ -95,14 +95,11 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """What was counted already of a log's metered calls.
 
     These are rows by day, by provider and model, and by names of numbers that we don't know.
-
-    `has_included` says whether some of the log's calls may be included in a plan.
     """
 
     days: list[dict[str, Any]]
     models: list[dict[str, Any]]
     unknown: list[dict[str, Any]]
-    has_included: bool = False
 
 
 class ReadRows:

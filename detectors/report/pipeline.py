@@ -165,10 +165,8 @@ def find_facts(
         unknown = [*before.unknown, *unknown]
     plan_days = counts.rows_of(counted, counts.PLAN_DAYS)
     by_log = (_by_log(rows, len(logs)) for rows in (days, models, plan_days, unknown))
-    records = [
-        Records.of(log, *own, thresholds=thresholds)
-        for log, *own in zip(logs, *by_log, strict=True)
-    ]
+    own = zip(logs, *by_log, strict=True)
+    records = [Records.of(log, d, m, p, u, thresholds) for log, d, m, p, u in own]
     newest = _by_log(counts.rows_of(counted, counts.NEWEST), len(logs))
     for log, rows in zip(records, newest, strict=True):
         times = [(row["at_us"], row["calls"]) for row in rows]

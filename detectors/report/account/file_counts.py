@@ -112,7 +112,6 @@ class FileCounts(msgspec.Struct, frozen=True):
             days=self.days.rows(named=True),
             models=self.models.rows(named=True),
             unknown=self.unknown.rows(named=True),
-            has_included=self.has_included,
         )
 
     @property
