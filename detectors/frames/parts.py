@@ -40,8 +40,8 @@ _BUCKET: Final = "bucket"
 ROW_GROUP: Final = 1 << 16  # calls: a part reads a few of a file's row groups
 _PREFIX: Final = "tallystick-scratch-"
 _LOCK: Final = "in-use"
-# Of a source whose size is unknown, so much may have been read when its calls become too many.
-_UNKNOWN_SHARE: Final = 0.1
+# Of a source whose size is unknown, so many times the calls may come that were read already.
+_TIMES_MORE: Final = 10
 
 
 class PartNumber(NamedTuple):
@@ -167,9 +167,11 @@ class Scratch:
 
     in_memory = False
 
-    def __init__(self, folder: str | os.PathLike[str] | None, rows: int) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str] | None, rows: int, *, is_known: bool = True
+    ) -> None:
         self.count = count_parts(rows)
-        self._rows_expected = rows
+        self._rows_expected = rows if is_known else None
         root = Path(folder or tempfile.gettempdir())
         root.mkdir(parents=True, exist_ok=True)
         remove_left(root)
@@ -190,12 +192,12 @@ class Scratch:
         except OSError as error:
             raise self._explain(error) from error
         self.files.append(SortedFile(file, starts))
-        if len(self.files) == 1:
-            self._check_space(file.stat().st_size, calls.height)
+        if len(self.files) == 1 and self._rows_expected is not None:
+            self._check_space(file.stat().st_size, calls.height, self._rows_expected)
 
-    def _check_space(self, written: int, rows: int) -> None:
+    def _check_space(self, written: int, rows: int, rows_expected: int) -> None:
         """Check after the first calls whether all of them fit."""
-        needed = written * max(self._rows_expected - rows, 0) // max(rows, 1)
+        needed = written * max(rows_expected - rows, 0) // max(rows, 1)
         free = shutil.disk_usage(self._folder).free
         if needed > free:
             raise ScratchFullError(str(self._folder.parent), needed, free)
@@ -305,18 +307,17 @@ def remove_left(root: Path) -> None:
 class Collector:
     """Takes checked calls as they are read, and puts them to disk when they become too many.
 
-    `rows_expected` estimates from the calls that were read how many there will be.
+    `count` returns how many rows there are, where that is known without reading them.
     """
 
     def __init__(
         self,
         scratch: str | os.PathLike[str] | None = None,
-        rows_expected: Callable[[int], int] | None = None,
+        count: Callable[[], int] | None = None,
         only: PartNumber | None = None,
     ) -> None:
-        self._folder, self._only = scratch, only
-        self._rows_expected = rows_expected or self._expect
-        self._read_share = _UNKNOWN_SHARE
+        self._folder, self._count, self._only = scratch, count, only
+        self._read_share = 0.0
         self._frames: list[pl.DataFrame] = []
         self._rows, self._waiting = 0, 0
         self._scratch: Scratch | None = None
@@ -331,8 +332,12 @@ class Collector:
 
         return learn
 
-    def _expect(self, rows: int) -> int:
-        return int(rows / max(self._read_share, _UNKNOWN_SHARE))
+    def _open_scratch(self) -> Scratch:
+        if self._count is not None:
+            return Scratch(self._folder, self._count())
+        if self._read_share:
+            return Scratch(self._folder, int(self._rows / self._read_share))
+        return Scratch(self._folder, self._rows * _TIMES_MORE, is_known=False)
 
     def add(self, calls: pl.DataFrame) -> None:
         if self._only is not None:
@@ -346,7 +351,7 @@ class Collector:
 
     def _spill(self) -> None:
         if self._scratch is None:
-            self._scratch = Scratch(self._folder, self._rows_expected(self._rows))
+            self._scratch = self._open_scratch()
         batch: list[pl.DataFrame] = []
         while self._frames:
             batch.append(self._frames.pop())
@@ -367,7 +372,7 @@ class Collector:
 
 def concat_checked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Join frames of checked calls; optional columns need not be in all of them."""
-    given = {name for frame in frames for name in frame.columns} or {*CALLS}
+    given = {name for frame in frames for name in frame.columns} or {*CALLS} - {"ts"}
     names = ["at_us", *(name for name in present_columns(given) if name in given)]
     complete = [
         frame.with_columns(

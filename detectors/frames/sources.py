@@ -47,6 +47,8 @@ MAX_PROCESSES: Final = 4
 
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
+# Files and frames whose rows can be counted before they are read.
+_COUNTED: Final = (str, os.PathLike, pl.DataFrame, pl.LazyFrame)
 Progress = Callable[[int, int], None]
 Source = str | os.PathLike[str] | IO[bytes] | Iterable[UsageRecord | dict[str, Any]] | Any
 
@@ -123,13 +125,18 @@ def place(
         )
     table = None if mapping is not None else _find_table(source, named)
     if table is not None:
-        collector = Collector(scratch, lambda _: table.select(pl.len()).collect().item(), only)
+        count = _counter_of(table) if isinstance(source, _COUNTED) else None
+        collector = Collector(scratch, count, only)
         read, unused = check_table(table, collector.add)
         return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
     collector = Collector(scratch, only=only)
     options = _Options(mapping, progress=collector.watch(progress), has_categories=True)
     read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
     return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
+
+
+def _counter_of(table: Calls) -> Callable[[], int]:
+    return lambda: int(table.select(pl.len()).collect().item())
 
 
 def place_together(logs: Sequence[pl.DataFrame]) -> Calls:

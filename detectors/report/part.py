@@ -114,15 +114,16 @@ def open_part(only_reference: list[Calls], job: Job, *, count: bool = True) -> O
     if frame.select(is_plan.any()).item():
         included, frame = frame.filter(is_plan).lazy(), frame.filter(~is_plan)
         if count:
-            tables |= counts.count_of_plans(included, job.keys)
-            tables |= count_plan_usage(included, job.cells, job.keys)
+            queries = counts.count_of_plans(included, job.keys)
+            queries |= count_plan_usage(included, job.cells, job.keys)
+            tables = counts.collect_tables(queries, job.keys)
         del included
     if not count:
         return OpenedPart(_price([read_labels(frame.lazy(), job.keys)], job), {})
-    tables |= counts.count_newest(frame.lazy(), job.thresholds.projection_min_calls, job.keys)
+    queries = counts.count_newest(frame.lazy(), job.thresholds.projection_min_calls, job.keys)
     if not job.is_counted:
-        metered = counts.count_calls(frame.lazy(), job.keys)
-        tables = counts.add_counts([metered, tables])
+        queries |= counts.count_calls(frame.lazy(), job.keys)
+    tables = counts.add_counts([counts.collect_tables(queries, job.keys), tables])
     labelled = [read_labels(frame.lazy(), job.keys)]
     del frame
     priced = _price(labelled, job)

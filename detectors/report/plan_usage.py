@@ -11,14 +11,14 @@ from detectors.contract import LONGEST_LIST, PlanModel, PlanRoute, PlanUsage
 from detectors.engine import Calls, Row
 from detectors.prices.calls import LABELS, read_labels
 from detectors.prices.table import Cells
-from detectors.report.counting.counts import PLAN_USAGE, TOKENS, Counts, collect_tables
+from detectors.report.counting.counts import PLAN_USAGE, TOKENS, Queries
 from detectors.report.counting.projection import iso_time
 from detectors.report.money import rounded, sum_usd, usd
 
 _COST: Final = "cost_usd"
 
 
-def count_plan_usage(included: Calls, cells: Cells, keys: Sequence[str] = ()) -> Counts:
+def count_plan_usage(included: Calls, cells: Cells, keys: Sequence[str] = ()) -> Queries:
     """Count the calls of plans by route and model, with what those with a price would cost."""
     labelled = read_labels(included, keys)
     label = [*keys, *LABELS]
@@ -35,7 +35,7 @@ def count_plan_usage(included: Calls, cells: Cells, keys: Sequence[str] = ()) ->
     usage = counted.join(summed, on=label, how="left").with_columns(
         pl.col(LABELS).cast(pl.String), pl.col("priced_calls", "cost_usd_units").fill_null(0)
     )
-    return collect_tables({PLAN_USAGE: usage}, keys)
+    return {PLAN_USAGE: usage}
 
 
 def plan_usage_of(rows: Sequence[Row]) -> PlanUsage:

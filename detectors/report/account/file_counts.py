@@ -57,7 +57,7 @@ class FileCounts(msgspec.Struct, frozen=True):
         calls = checked_calls(frame)
         is_plan = is_included(calls)
         metered = calls.filter(~is_plan)
-        counted = counts.count_calls(metered)
+        counted = counts.collect_tables(counts.count_calls(metered))
         return cls(
             _to_frame(counts.days_of(counted), dict.fromkeys(_DAYS, pl.Int64)),
             _to_frame(counts.rows_of(counted, counts.MODELS), _MODELS),

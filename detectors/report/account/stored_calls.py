@@ -33,12 +33,14 @@ _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a stored file that are in a window.
 
-    `optional` are the optional columns that all files get. There are `calls` from the `first` to
+    The file has `rows`; `optional` are the optional columns that all files get. There are `calls`
+    from the `first` to
     the `last`, after the moment `after`, beside `future_calls`, which are later than `until`.
     `counts` are those of the file's metadata, if they are those of the window.
     """
 
     path: Path
+    rows: int
     optional: tuple[str, ...]
     until: datetime
     first: datetime
@@ -73,6 +75,7 @@ def measure_file(path: Path, optional: tuple[str, ...], until: datetime) -> File
     )
     return FileInWindow(
         path=path,
+        rows=calls + late_calls,
         optional=optional,
         until=until,
         first=first or until,
@@ -155,7 +158,7 @@ class StoredParts:
             if own:
                 self._in_order.append((file, SortedFile(file.path, own)))
                 continue
-            for begin in range(0, file.calls + file.future_calls, PART_CALLS):
+            for begin in range(0, file.rows, PART_CALLS):
                 self._scratch.write(_check(file.read((begin, PART_CALLS))).collect())
 
     def scan(self) -> Calls:

@@ -14,6 +14,7 @@ from detectors.formats.columns import ASSUMED, UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.counting.projection import DAY_US
 
 Counts = dict[str, pl.DataFrame]
+Queries = dict[str, Calls]  # that `collect_tables` computes
 
 DAYS: Final = "days"
 PLAN_DAYS: Final = "days of plans"
@@ -91,7 +92,7 @@ def rows_of(counts: Counts, name: str) -> list[Row]:
     return counts[name].rows(named=True) if name in counts else []
 
 
-def count_calls(calls: Calls, keys: Sequence[str] = ()) -> Counts:
+def count_calls(calls: Calls, keys: Sequence[str] = ()) -> Queries:
     """Count calls by day, by second, by model and by the names of unknown numbers.
 
     `keys` has the column that numbers the logs if there are several.
@@ -101,10 +102,10 @@ def count_calls(calls: Calls, keys: Sequence[str] = ()) -> Counts:
     tables[MODELS] = _count_models(calls, keys)
     if UNKNOWN in names:
         tables[UNKNOWN_FIELDS] = _count_unknown(calls, names, keys)
-    return collect_tables(tables, keys)
+    return tables
 
 
-def count_newest(calls: Calls, most: int, keys: Sequence[str] = ()) -> Counts:
+def count_newest(calls: Calls, most: int, keys: Sequence[str] = ()) -> Queries:
     """Count the calls at the newest times of each day: enough to see whether a window has few."""
     at, key = pl.col("at_us"), [*keys, "day"]
     newest = (
@@ -115,19 +116,19 @@ def count_newest(calls: Calls, most: int, keys: Sequence[str] = ()) -> Counts:
         .group_by(*key, "at_us")
         .agg(pl.len().cast(pl.Int64).alias("calls"))
     )
-    return collect_tables({NEWEST: newest}, keys)
+    return {NEWEST: newest}
 
 
-def count_of_plans(calls: Calls, keys: Sequence[str] = ()) -> Counts:
+def count_of_plans(calls: Calls, keys: Sequence[str] = ()) -> Queries:
     """Count the calls that plans include, of which only what is wrong with their records counts."""
     names = calls.collect_schema().names()
     tables = {PLAN_DAYS: _count_days(calls, names, keys)}
     if UNKNOWN in names:
         tables[UNKNOWN_FIELDS] = _count_unknown(calls, names, keys)
-    return collect_tables(tables, keys)
+    return tables
 
 
-def collect_tables(tables: dict[str, Calls], keys: Sequence[str]) -> Counts:
+def collect_tables(tables: Queries, keys: Sequence[str] = ()) -> Counts:
     """Compute tables together; they get a column `log` unless several logs are counted."""
     log = [] if keys else [pl.lit(0, pl.Int32).alias("log")]
     numbered = [table.with_columns(log) for table in tables.values()]
