@@ -43,9 +43,13 @@ class _Table(msgspec.Struct, frozen=True):
     most: tuple[str, ...] = ()
     bits: tuple[str, ...] = ()
 
+    @property
+    def columns(self) -> list[str]:
+        return [*self.keys, *self.sums, *self.least, *self.most, *self.bits]
+
     def add(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         return (
-            pl.concat(frames, how="vertical_relaxed")
+            pl.concat([frame.select(self.columns) for frame in frames], how="vertical_relaxed")
             .group_by(self.keys)
             .agg(
                 pl.col(self.sums).sum(),

@@ -209,9 +209,9 @@ def test_a_file_is_read_alike_whichever_of_its_ranges_have_one_form(
         log = read(path, processes=processes, progress=lambda done, _: heard.append(done))
         assert is_same(log, expected)
     assert expected.invalid.count == len(odd)
-    calls = place(path).calls.collect()
+    calls = place(path).calls.scan().collect()
     assert calls.schema["tag"] == (pl.String if odd else pl.Categorical)
-    assert with_texts(calls).equals(place(expected).calls.collect())
+    assert with_texts(calls).equals(place(expected).calls.scan().collect())
 
 
 def is_same(log: UsageLog, expected: UsageLog) -> bool:

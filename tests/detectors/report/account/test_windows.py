@@ -12,9 +12,10 @@ import detectors
 from detectors.contract import AuditedWindow, CallWindow, Report
 from detectors.engine import categories
 from detectors.engine.frames import FEW_CALLS
+from detectors.frames import parts
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat
 from detectors.prices.model_data import flat_rate_labels
-from detectors.report.account import windows
+from detectors.report.account import call_files, stored_calls, windows
 from detectors.report.account.imports import Terms
 from detectors.report.counting.projection import EPOCH, iso_time
 from tests.detectors.inputs.frames import as_polars
@@ -137,7 +138,7 @@ def test_labels_of_some_files_repeat_and_of_others_do_not(
     for half, file in zip(halves, files, strict=True):
         half.write_parquet(file)
     assert halves[1].height > categories.MOST_CATEGORIES
-    kinds = windows.read_window(files, ALL).calls.calls.collect_schema()
+    kinds = windows.read_window(files, ALL).calls.calls.scan().collect_schema()
     assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
 
 
@@ -191,5 +192,30 @@ def test_no_calls_give_an_empty_report(tmp_path: Path) -> None:
     audited = windows.audit_window([tmp_path / "empty.parquet"], ALL, TERMS)
     assert (audited.report.findings, audited.finding_days, audited.traffic) == ((), [], None)
     assert windows.audit_window([], ALL, TERMS).report.to_json() == audited.report.to_json()
-    as_on_spark = windows.window_of_frame(CALLS.to_frame(), ALL)
-    assert as_on_spark.calls.calls.collect().is_empty()
+
+
+@pytest.mark.parametrize("in_order", ["none", "all", "some"])
+def test_an_account_in_parts_gives_the_same_report(
+    in_order: str, alone: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stored files may be in order of bucket, or written by an earlier release."""
+    expected = windows.audit_window(_write_one(_calls(), tmp_path), ALL, TERMS)
+    calls, each = _calls().with_columns(pl.lit("import").alias("import_id")), 400
+    files = []
+    for number, start in enumerate(range(0, calls.height, each)):
+        is_sorted = in_order == "all" or (in_order == "some" and number % 2)
+        monkeypatch.setattr(call_files, "MANY_CALLS", 1 if is_sorted else calls.height + 1)
+        files.append(tmp_path / f"part-{number}.parquet")
+        with files[-1].open("wb") as file:
+            call_files.write_calls(calls[start : start + each], file)
+        assert bool(call_files.read_starts(files[-1])) == bool(is_sorted)
+    monkeypatch.setattr(stored_calls, "MEMORY_CALLS", 1)
+    monkeypatch.setattr(stored_calls, "ONE_PART_CALLS", 1)
+    monkeypatch.setattr(stored_calls, "PART_CALLS", 150)
+    monkeypatch.setattr(parts, "PART_CALLS", 300)
+    steps = list[tuple[int, int]]()
+    audited = windows.audit_window(files, ALL, TERMS, lambda *step: steps.append(step))
+    assert len(steps) > 4
+    assert audited.report.to_json() == expected.report.to_json() == alone.to_json()
+    assert audited.finding_days == expected.finding_days
+    assert audited.traffic == expected.traffic
