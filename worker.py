@@ -15,12 +15,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import SQLAlchemyError
@@ -45,15 +44,11 @@ from service.models.audits.finding_calls import CallsSource
 from service.models.audits.leases import Claim, save_valid_pct
 from service.models.audits.publishing import Result, StoredFrame
 from service.models.base import utc_now
-from service.operations.call_store.account_audit import (
-    Auditors,
-    TooManyCallsError,
-    audit_account,
-)
+from service.operations.call_store.account_audit import Auditors, audit_account
 from service.operations.call_store.backfill import add_missing
 from service.operations.call_store.compaction import Compaction
 from service.operations.call_store.repricing import Pricing, reprice_files
-from service.operations.findings.calls import write_finding_calls
+from service.operations.findings.calls import Collect, write_finding_calls
 from service.operations.price_book import load_prices
 from service.operations.price_terms import find_account_terms, find_terms
 from service.operations.publishing import abandon, delete_frames, finish, publish
@@ -64,7 +59,6 @@ if TYPE_CHECKING:
     from detectors import PriceBook
     from detectors.frames import UsageLog
     from detectors.report.account import Import, Terms
-    from detectors.report.result.document import Report
 
 # How Polars frees memory, which is read when it is imported. By default, each step of a large audit
 # returns its memory to the system and the next asks for it again: a fifth of the processor time.
@@ -345,22 +339,23 @@ def write_calls(name: str) -> None:
     write_finding_calls(name, _audit_again, print_calls)
 
 
-def _audit_again(tools: Tools, audit_id: str, found: CallsSource) -> "Report | None":
-    """Audit calls with the prices and settings of today; None if they don't fit into memory."""
+def _audit_again(tools: Tools, audit_id: str, found: CallsSource, collect: Collect) -> Any:
+    """Audit calls with the prices and settings of today, and return what is collected of them."""
     from detectors.frames import read_log
 
     if found.window_days is not None:
         library, terms, compaction = _open_account(tools, found.account_id)
-        auditors = replace(_auditors(tools.config, library, terms), on_spark=None)
-        try:
-            days, now = found.window_days, utc_now()
-            window = audit_account(compaction, tools.blobs, days, auditors, now=now)
-        except TooManyCallsError:
-            return None
-        return cast("Report", window.report)
+
+        def audit(files: Any, window: Any) -> Any:
+            return collect(library.audit_window(files, window, terms, keep_calls=True).report)
+
+        auditors = Auditors(here=audit, most_here=tools.config.account_polars_calls, on_spark=None)
+        days, now = found.window_days, utc_now()
+        return audit_account(compaction, tools.blobs, days, auditors, now=now)
     library = import_module("detectors.report.account")
     settings, book = transact(tools.engine, partial(find_terms, audit_ids=[audit_id]))
     chosen = settings.get(audit_id, DEFAULTS)
     own = library.Terms.of(book, chosen.price_terms, chosen.assumptions)
     with tools.blobs.open(found.frame_key) as file:
-        return detectors.audit(read_log(file), prices=own.prices, thresholds=own.thresholds)
+        log = read_log(file)
+    return collect(detectors.audit(log, prices=own.prices, thresholds=own.thresholds))

@@ -9,7 +9,7 @@ days. Every audit is a process of its own; its time begins when it has imported 
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -65,11 +65,11 @@ def main() -> None:
     Console(width=120).print(table)
 
 
-def measure(sizes: Iterator[int]) -> Iterator[tuple[str, ...]]:
+def measure(sizes: Iterable[int]) -> Iterator[tuple[str, ...]]:
     for calls in sizes:
         with tempfile.TemporaryDirectory(prefix="tallystick-growth-") as folder:
             write_files(Path(folder), calls)
-            output = child(("-c", _AUDIT), folder).output
+            output = child(("-c", _AUDIT), Path(folder)).output
         records, seconds, processor, peak_kb = map(float, output.split())
         yield (
             f"{records:,.0f}",
@@ -124,7 +124,7 @@ def calls_of_day(day: int, calls: int) -> pl.DataFrame:
         pl.lit("import").alias("import_id"),
     )
     labelled = pl.concat([frame, routes[frame["route"]]], how="horizontal")
-    return labelled.select(*CALLS.names(), "import_id").cast(dict(CALLS))
+    return labelled.select(*CALLS.names(), "import_id").cast({**CALLS})
 
 
 if __name__ == "__main__":

@@ -48,14 +48,12 @@ class PartNumber(NamedTuple):
     """One of so many parts."""
 
     number: int
-    count: int
+    parts: int
 
     @property
     def buckets(self) -> tuple[int, int]:
         """Return the first bucket, and the one after the last."""
-        return tuple(
-            -(-BUCKETS * number // self.count) for number in (self.number, self.number + 1)
-        )
+        return BUCKETS * self.number // self.parts, BUCKETS * (self.number + 1) // self.parts
 
     def has(self, buckets: pl.Series) -> pl.Series:
         """Check for each of these buckets whether it belongs to the part."""
@@ -276,8 +274,8 @@ def _check_memory(part: Sequence[Calls], rows: int) -> None:
     if needed <= free:
         return
     counted = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each in part]).group_by(_GROUP).len()
-    *group, calls = counted.sort("len").last().collect().row(0)
-    raise GroupTooLargeError(*group, calls, calls * BYTES_PER_CALL, free)
+    route, provider, model, calls = counted.sort("len").last().collect().row(0)
+    raise GroupTooLargeError(route, provider, model, calls, calls * BYTES_PER_CALL, free)
 
 
 def _free_memory() -> int:

@@ -20,7 +20,9 @@ from detectors.frames.parts import (
     Parts,
     Scratch,
     SortedFile,
+    concat_checked,
     count_parts,
+    number_buckets,
     take_part,
 )
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS
@@ -137,6 +139,17 @@ def parts_of(files: Sequence[FileInWindow]) -> Parts:
     if rows > MEMORY_CALLS or (starts and all(starts)):
         return StoredParts(files, starts, rows)
     return InMemory(take_part([(_check(file.read()), file.calls) for file in files]), rows)
+
+
+def read_part(files: Sequence[FileInWindow], part: PartNumber) -> InMemory:
+    """Return the calls of one part, for who has none of the parts any more."""
+    frames = []
+    for file in files:
+        starts = read_starts(file.path)
+        rows = SortedFile(file.path, starts).rows_of(part) if starts else None
+        calls = _check(file.read(rows)).collect()
+        frames.append(calls if starts else calls.filter(part.has(number_buckets(calls))))
+    return InMemory(concat_checked(frames).lazy())
 
 
 class StoredParts:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +15,14 @@ from detectors.frames.parts import InMemory, Parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
 from detectors.report.account.imports import Terms
-from detectors.report.account.stored_calls import count_files, cut_files, measure_file, parts_of
+from detectors.report.account.stored_calls import (
+    FileInWindow,
+    count_files,
+    cut_files,
+    measure_file,
+    parts_of,
+    read_part,
+)
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
@@ -28,7 +36,12 @@ UNUSED: Final = {"environment", "status", HASHES}
 
 
 def audit_window(
-    files: Sequence[Path], window: CallWindow, terms: Terms, progress: Progress | None = None
+    files: Sequence[Path],
+    window: CallWindow,
+    terms: Terms,
+    progress: Progress | None = None,
+    *,
+    keep_calls: bool = False,
 ) -> AuditedWindow:
     """Audit the calls of a window.
 
@@ -42,6 +55,8 @@ def audit_window(
         The account's prices and assumptions.
     progress : callable of (int, int), optional
         Receives the number of steps that are done, and of all; what it raises ends the audit.
+    keep_calls : bool, default False
+        Let the report return the calls behind its findings, as long as the files are there.
 
     Returns
     -------
@@ -49,29 +64,20 @@ def audit_window(
         The report as for a single log with these calls, the savings of its findings by day, and
         its calls by hour and latency. Without calls, the report is empty.
     """
-    return audit_calls([read_window(files, window)], terms, progress)
-
-
-class Window(msgspec.Struct, frozen=True):
-    """The calls of an account in some days, and when they came."""
-
-    calls: CheckedCalls
-    traffic: TrafficWindow | None
-
-
-def audit_calls(
-    only_reference: list[Window], terms: Terms, progress: Progress | None = None
-) -> AuditedWindow:
-    """Audit the calls in the list, which is emptied so that they are freed once they are priced."""
-    window = only_reference.pop()
-    log, traffic = window.calls, window.traffic
-    del window
+    read = read_window(files, window)
+    reread = partial(read_part, read.files) if keep_calls else None
     try:
         audited = audit_logs(
-            [log], log.calls, terms.prices, terms.thresholds, keep_calls=False, progress=progress
+            [read.calls],
+            read.calls.calls,
+            terms.prices,
+            terms.thresholds,
+            keep_calls=keep_calls,
+            reread=reread,
+            progress=progress,
         )
     finally:
-        log.calls.close()
+        read.calls.calls.close()
     found = [
         FindingDay(
             finding_id=finding_id,
@@ -83,7 +89,15 @@ def audit_calls(
         for row in rows
     ]
     found.sort(key=lambda each: (each.finding_id, each.day))
-    return AuditedWindow(report=audited.reports[0], finding_days=found, traffic=traffic)
+    return AuditedWindow(report=audited.reports[0], finding_days=found, traffic=read.traffic)
+
+
+class Window(msgspec.Struct, frozen=True):
+    """The calls of an account in some days, when they came, and the files that have them."""
+
+    calls: CheckedCalls
+    traffic: TrafficWindow | None
+    files: Sequence[FileInWindow] = ()
 
 
 def read_window(files: Sequence[Path], window: CallWindow) -> Window:
@@ -101,7 +115,7 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     checked = of_account(parts, rows, future_calls, counts.to_counted())
     # Calls of a plan have no traffic.
     traffic = None if counts.days.is_empty() else window_of(counts.slots, *counts.ends)
-    return Window(checked, traffic)
+    return Window(checked, traffic, own)
 
 
 def of_account(

@@ -10,8 +10,10 @@ from service.models.audits.finding_calls import CallsSource, find_calls_source
 CSV, XLSX = CALLS_FORMATS = ("csv", "xlsx")
 _SHEET: Final = "Calls"
 
-# Audits the calls of a source again, in memory; None if they are too many.
-AuditAgain = Callable[[Tools, str, CallsSource], Any]
+# Takes what is needed of a report while the calls behind its findings can be read.
+Collect = Callable[[Any], Any]
+# Audits the calls of a source again, and returns what was collected of the report.
+AuditAgain = Callable[[Tools, str, CallsSource, Collect], Any]
 PrintCsv = Callable[[Any], str]
 
 
@@ -27,11 +29,13 @@ def write_finding_calls(name: str, audit_again: AuditAgain, print_csv: PrintCsv)
             found = find_calls_source(connection, audit_id, finding_id)
         if found is None or found.is_purged:
             return
-        report = audit_again(tools, audit_id, found)
-        chosen = None if report is None else found.choose(report.findings)
-        content = b""
-        if chosen is not None:
-            calls = report.calls(chosen.id)
+
+        def collect(report: Any) -> Any:
+            chosen = found.choose(report.findings)
+            return None if chosen is None else report.calls(chosen.id)
+
+        calls, content = audit_again(tools, audit_id, found, collect), b""
+        if calls is not None:
             content = _print_workbook(calls) if ending == XLSX else _encode(print_csv(calls))
         tools.blobs.put(calls_key(found.frame_key, finding_id, ending or CSV), content)
 

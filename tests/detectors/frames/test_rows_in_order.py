@@ -7,7 +7,7 @@ from detectors.engine import lookup, sorting
 from detectors.engine.neighbors import filter_near
 from detectors.engine.numbering import number_rows
 from detectors.engine.sorting import argsort
-from detectors.report.counting.counts import count_calls, days_of
+from detectors.report.counting.counts import collect_tables, count_calls, days_of
 
 # The columns have different numbers of labels, and every pair of them has a row.
 TABLE = pl.DataFrame({"route": list("baabab"), "model": list("xyxyzz")})
@@ -87,7 +87,7 @@ def test_seconds_with_a_call_are_counted(is_sorted: bool) -> None:
     calls = pl.DataFrame({"at_us": at_us, "prefix_hash": "", **dict.fromkeys(counts, 1)})
     labels = dict.fromkeys(("provider", "model"), pl.lit("any"))
     in_order = (calls if is_sorted else calls.reverse()).lazy()
-    days = days_of(count_calls(in_order.with_columns(**labels)))
+    days = days_of(collect_tables(count_calls(in_order.with_columns(**labels))))
     assert [(day["calls"], day["seconds"]) for day in days] == [(7, 4), (2, 1), (1, 1)]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 import detectors
@@ -28,8 +29,11 @@ class _Shuffled:
         rng.shuffle(self._order)
         self.count, self.in_memory, self.scan = inner.count, inner.in_memory, inner.scan
 
-    def take(self, number: int) -> list[parts.Calls]:
+    def take(self, number: int) -> list[pl.LazyFrame]:
         return self._inner.take(self._order[number])
+
+    def close(self) -> None:
+        self._inner.close()
 
 
 def _split(monkeypatch: pytest.MonkeyPatch, each: int, *, on_disk: bool) -> None:
@@ -116,7 +120,7 @@ def test_too_little_space_is_seen_before_it_is_used_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _split(monkeypatch, 300, on_disk=True)
-    monkeypatch.setattr(parts.shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1_000))
     with pytest.raises(ScratchFullError, match=r"needs about .* GB for scratch files in") as caught:
         detectors.audit(as_polars(draw_log(9)), scratch=tmp_path)
     assert "name another folder as `scratch`" in str(caught.value)

@@ -82,13 +82,11 @@ def test_an_audit_agrees_with_the_reference(seed: int) -> None:
 
 def test_no_detector_claims_savings_of_one_call_twice() -> None:
     """`compose_savings` relies on it. The logs are audited together, so one report has them all."""
-    with find_calls(_reports()[SEEDS[1]]).reopen(0) as frames:
-        for detector, found in zip(DETECTORS, frames.found, strict=True):
-            claimed = [
-                n for n, kind in enumerate(detector.kinds) if kind.confidence != INFORMATIONAL
-            ]
-            numbers = found.filter(pl.col("kind").is_in(claimed)).select("number")
-            assert not numbers.collect().is_duplicated().any()
+    frames = find_calls(_reports()[SEEDS[1]]).reopen(0)
+    for detector, found in zip(DETECTORS, frames.found, strict=True):
+        claimed = [n for n, kind in enumerate(detector.kinds) if kind.confidence != INFORMATIONAL]
+        numbers = found.filter(pl.col("kind").is_in(claimed)).select("number")
+        assert not numbers.collect().is_duplicated().any()
 
 
 @pytest.mark.parametrize("seed", sampled(SEEDS_OF_LIMITS, 10))
