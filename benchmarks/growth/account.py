@@ -124,7 +124,8 @@ def calls_of_day(day: int, calls: int) -> pl.DataFrame:
         pl.lit("import").alias("import_id"),
     )
     labelled = pl.concat([frame, routes[frame["route"]]], how="horizontal")
-    return labelled.select(*CALLS.names(), "import_id").cast({**CALLS})
+    typed = labelled.with_columns(pl.col(name).cast(kind) for name, kind in CALLS.items())
+    return typed.select(*CALLS.names(), "import_id")
 
 
 if __name__ == "__main__":
