@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import configure_mappers
 
 import detectors
-from detectors.errors import DetectorError, UnreadableLogError
+from detectors.errors import DetectorError, ScratchFullError, UnreadableLogError
 from detectors.formats import read_stored
 from service.config import Config
 from service.core.blobs import BlobStore
@@ -232,13 +232,16 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
             postpone(engine, [claim], outage)
             return outage
         seconds = time.monotonic() - began
-        if isinstance(error, DetectorError):
+        # Scratch files may fit at the next attempt, when other audits have ended.
+        is_full = isinstance(error, ScratchFullError)
+        if isinstance(error, DetectorError) and not is_full:
             ATTEMPTS.labels("refused").inc()
             log.info("audit_refused", error_type=type(error).__name__)
             refuse(engine, claim, str(error), seconds)
             return None
         ATTEMPTS.labels("broken").inc()
-        if retry_or_fail(engine, claim, tools.config.max_starts, seconds):
+        reason = str(error) if is_full else ""
+        if retry_or_fail(engine, claim, tools.config.max_starts, seconds, reason):
             delete_frames(tools.blobs, [claim.frame_key])
         raise
     return None

@@ -4,10 +4,10 @@ All calls of a group, which is a route, a provider and a model, are in one part.
 """
 
 import errno
-import fcntl
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -176,7 +176,7 @@ class Scratch:
         self.files: list[SortedFile] = []
         self._names: set[str] = set()
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-        self._lock = _hold(self._folder / _LOCK)
+        self._remove = weakref.finalize(self, _remove, self._folder, _hold(self._folder))
 
     def write(self, calls: pl.DataFrame) -> None:
         """Write calls to a file of their own."""
@@ -233,10 +233,12 @@ class Scratch:
 
     def close(self) -> None:
         """Remove the folder and what is in it."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._lock.close()
+        self._remove()
 
-    __del__ = close
+
+def _remove(folder: Path, lock: IO[bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
 
 
 def count_parts(rows: int) -> int:
@@ -287,18 +289,34 @@ def _free_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _hold(file: Path) -> IO[bytes]:
-    """Lock a file for as long as it is open: the lock of a killed process is free."""
-    lock = file.open("wb")
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _hold(folder: Path) -> IO[bytes]:
+    """Lock a file in the folder for as long as it is open: the lock of a killed process is free."""
+    new = folder / f"{_LOCK}.new"
+    lock = new.open("wb")
+    with suppress(OSError):
+        _lock(lock)
+    # Only from here on, others see the file.
+    new.rename(folder / _LOCK)
     return lock
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock a file; raise `OSError` if another process has locked it.
+
+    Without locks of Unix, nobody knows whether a folder is in use, so that none is removed.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        raise OSError(errno.ENOLCK, "no locks") from None
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def remove_left(root: Path) -> None:
     """Remove the folders of audits that were killed."""
     for folder in root.glob(f"{_PREFIX}*"):
-        with suppress(OSError), (folder / _LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(OSError), (folder / _LOCK).open("rb") as file:
+            _lock(file)
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -37,8 +37,10 @@ def refuse(engine: Engine, claim: Claim, message: str, seconds: float) -> None:
     transact(engine, end)
 
 
-def retry_or_fail(engine: Engine, claim: Claim, max_attempts: int, seconds: float) -> bool:
-    """Queue another attempt, or fail the audit after the last one.
+def retry_or_fail(
+    engine: Engine, claim: Claim, max_attempts: int, seconds: float, reason: str = ""
+) -> bool:
+    """Queue another attempt, or fail the audit after the last one, for a reason if it is known.
 
     Return False if the claim no longer holds the audit, which may even be published.
     """
@@ -47,7 +49,7 @@ def retry_or_fail(engine: Engine, claim: Claim, max_attempts: int, seconds: floa
         if claim.counted_attempt < max_attempts:
             has_ended = retry_audit(connection, claim)
         else:
-            has_ended = fail_audit(connection, claim, gave_up_message(max_attempts))
+            has_ended = fail_audit(connection, claim, reason or gave_up_message(max_attempts))
         if has_ended:
             add_failed_seconds(connection, claim.audit_id, seconds)
         return has_ended

@@ -13,6 +13,7 @@ from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from detectors.errors import ScratchFullError
 from service.core.blobs import (
     BlobError,
     BlobNotFoundError,
@@ -42,6 +43,9 @@ _SPARK_IS_AWAY: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 # What may also be an audit's own error counts as one after so many outages in a row: 6 minutes.
 _MOST_IN_DOUBT: Final = 10
 
+# A disk that one job fills is no outage: the others go on.
+_OWN_ERRORS: Final = (BaseTimeoutException, ScratchTooSmallError, ScratchFullError)
+
 _log = get_logger(__name__)
 
 
@@ -65,7 +69,7 @@ class Outage(NamedTuple):
 def find_outage(error: BaseException) -> Outage | None:
     """Return the outage that an error comes from, or None for every other error."""
     chain = list(_chain(error))
-    if any(isinstance(each, BaseTimeoutException | ScratchTooSmallError) for each in chain):
+    if any(isinstance(each, _OWN_ERRORS) for each in chain):
         return None
     return next(filter(None, map(_find, chain)), None)
 

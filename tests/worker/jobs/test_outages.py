@@ -18,7 +18,7 @@ from rq.timeouts import JobTimeoutException
 from sqlalchemy import Connection, Engine, create_engine, text, update
 from sqlalchemy.exc import OperationalError
 
-from detectors.errors import UnreadableLogError
+from detectors.errors import ScratchFullError, UnreadableLogError
 from service.config import Config
 from service.core.blobs import BlobError, BlobNotFoundError, BlobStore, ScratchTooSmallError
 from service.jobs import ending
@@ -133,7 +133,13 @@ def test_pauses_double_and_keep_workers_and_the_sweeper_away(
 
 @pytest.mark.parametrize(
     "error",
-    [ZeroDivisionError(), ScratchTooSmallError(), JobTimeoutException(), ValueError()],
+    [
+        ZeroDivisionError(),
+        ScratchTooSmallError(),
+        ScratchFullError("/scratch", 9_000_000_000, 1_000_000_000),
+        JobTimeoutException(),
+        ValueError(),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_a_poison_audit_ends_after_three_attempts(
