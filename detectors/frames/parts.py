@@ -87,34 +87,38 @@ class InMemory:
 
     in_memory = True
 
-    def __init__(self, calls: Calls, rows: int = 0, *, only: PartNumber | None = None) -> None:
-        if only is not None:
-            frame = calls.collect()
-            calls = frame.filter(only.has(number_buckets(frame))).lazy()
-        self.count = count_parts(rows) if rows > ONE_PART_CALLS and only is None else 1
-        self._calls: list[Calls] = [calls]
-        self._buckets: pl.Series | None = None
+    def __init__(self, frames: Sequence[pl.DataFrame], *, is_one_part: bool = False) -> None:
+        self._frames = alike(frames)
+        rows = sum(frame.height for frame in self._frames)
+        self.count = 1 if is_one_part or rows <= ONE_PART_CALLS else count_parts(rows)
+        self._buckets: list[pl.Series] = []
         self._left = self.count
 
     def scan(self) -> Calls:
-        return self._calls[0]
+        return pl.concat([frame.lazy() for frame in self._frames])
 
     def take(self, number: int) -> list[Calls]:
         self._left -= 1
         if self.count == 1:
-            return [self._calls.pop()]
-        frame = self._calls[0].collect()
-        if self._buckets is None:
-            self._buckets = number_buckets(frame)
-        own = frame.filter(PartNumber(number, self.count).has(self._buckets))
-        del frame
+            return [self._free().lazy()]
+        if not self._buckets:
+            self._buckets = list(map(number_buckets, self._frames))
+        part = PartNumber(number, self.count)
+        pairs = zip(self._frames, self._buckets, strict=True)
+        own = pl.concat([frame.filter(part.has(buckets)) for frame, buckets in pairs])
         if not self._left:
-            self._calls.clear()
+            self.close()
         return [own.lazy()]
+
+    def _free(self) -> pl.DataFrame:
+        # Not rechunked, because that would take twice the memory.
+        calls = pl.concat(self._frames)
+        self._frames.clear()
+        return calls
 
     def close(self) -> None:
         """Free the calls."""
-        self._calls.clear()
+        self._frames.clear()
 
 
 def number_buckets(calls: pl.DataFrame) -> pl.Series:
@@ -256,7 +260,7 @@ def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:
     """
     _check_memory([calls for calls, _ in slices], sum(rows for _, rows in slices))
     frames = [categorize(calls.collect()) for calls, _ in slices]
-    return concat_checked(frames).lazy()
+    return pl.concat(alike(frames)).lazy()
 
 
 def _type_of(name: str) -> pl.DataType:
@@ -372,7 +376,7 @@ class Collector:
         while self._frames:
             batch.append(self._frames.pop())
             if sum(each.height for each in batch) >= _BATCH_CALLS or not self._frames:
-                self._scratch.write(concat_checked(batch))
+                self._scratch.write(pl.concat(alike(batch)))
                 batch.clear()
         self._waiting = 0
 
@@ -381,15 +385,14 @@ class Collector:
         if self._scratch is not None:
             self._spill()
             return self._scratch
-        calls = concat_checked(self._frames)
-        rows = calls.height if self._only is None else 0
-        return InMemory(calls.drop(unused, strict=False).lazy(), rows)
+        frames = [frame.drop(unused, strict=False) for frame in self._frames]
+        return InMemory(frames, is_one_part=self._only is not None)
 
 
-def concat_checked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Join frames of checked calls; optional columns need not be in all of them."""
-    given = {name for frame in frames for name in frame.columns} or {*CALLS} - {"ts"}
-    names = ["at_us", *(name for name in present_columns(given) if name in given)]
+def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """Give frames of checked calls the columns and types of all; there is at least one frame."""
+    given = {name for frame in frames for name in frame.columns} or {"at_us", *CALLS} - {"ts"}
+    names = [name for name in ("at_us", *present_columns(given), "log") if name in given]
     complete = [
         frame.with_columns(
             pl.lit(_absent(name), _type_of(name)).alias(name)
@@ -398,4 +401,4 @@ def concat_checked(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         ).select(names)
         for frame in frames or [pl.DataFrame(schema={"at_us": pl.Int64})]
     ]
-    return pl.concat(with_equal_types(complete))
+    return with_equal_types(complete)

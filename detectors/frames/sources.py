@@ -22,7 +22,7 @@ from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.inputs import find_table, scan_parquet
-from detectors.frames.parts import Collector, InMemory, PartNumber, concat_checked
+from detectors.frames.parts import Collector, InMemory, PartNumber, alike, number_buckets
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
@@ -96,7 +96,7 @@ def read(
     table = None if mapping is not None else _find_table(source, None)
     if table is not None:
         read, unused = check_table(table, frames.append)
-        return UsageLog(_with_times(concat_checked(frames).drop(unused)), read.rows, read.invalid)
+        return UsageLog(_with_times(pl.concat(alike(frames)).drop(unused)), read.rows, read.invalid)
     read = _read(source, frames.append, options)
     return UsageLog(concat(frames), read.rows, read.invalid, dropped=read.dropped)
 
@@ -118,7 +118,10 @@ def place(
     if isinstance(source, CheckedCalls):
         return source
     if named is None and isinstance(source, UsageLog):
-        calls = InMemory(checked_calls(source.frame), source.frame.height, only=only)
+        frame = checked_calls(source.frame).collect()
+        if only is not None:
+            frame = frame.filter(only.has(number_buckets(frame)))
+        calls = InMemory([frame], is_one_part=only is not None)
         future = source.future_calls
         return CheckedCalls(
             calls, source.rows, source.invalid, future_calls=future, dropped=source.dropped

@@ -137,7 +137,7 @@ def audit_many(
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
         _check_validity(log, thresholds)
-    calls = InMemory(place_together([log.frame for log in logs]))
+    calls = InMemory([place_together([log.frame for log in logs]).collect()], is_one_part=True)
     book = prices or PriceBook()
     audited = audit_logs(logs, calls, book, thresholds, keys=("log",), keep_calls=keep_calls)
     return audited.reports

@@ -9,7 +9,7 @@ from typing import Final, Self
 import msgspec
 import polars as pl
 
-from detectors.engine import Calls
+from detectors.engine import Calls, categorize
 from detectors.formats.columns import REPORTED, empty_value
 from detectors.frames.parts import (
     MEMORY_CALLS,
@@ -20,7 +20,6 @@ from detectors.frames.parts import (
     Parts,
     Scratch,
     SortedFile,
-    concat_checked,
     count_parts,
     number_buckets,
     take_part,
@@ -138,7 +137,7 @@ def parts_of(files: Sequence[FileInWindow]) -> Parts:
     starts = [read_starts(file.path) for file in files] if rows > ONE_PART_CALLS else []
     if rows > MEMORY_CALLS or (starts and all(starts)):
         return StoredParts(files, starts, rows)
-    return InMemory(take_part([(_check(file.read()), file.calls) for file in files]), rows)
+    return InMemory([categorize(_check(file.read()).collect()) for file in files])
 
 
 def read_part(files: Sequence[FileInWindow], part: PartNumber) -> InMemory:
@@ -149,7 +148,7 @@ def read_part(files: Sequence[FileInWindow], part: PartNumber) -> InMemory:
         rows = SortedFile(file.path, starts).rows_of(part) if starts else None
         calls = _check(file.read(rows)).collect()
         frames.append(calls if starts else calls.filter(part.has(number_buckets(calls))))
-    return InMemory(concat_checked(frames).lazy())
+    return InMemory(frames, is_one_part=True)
 
 
 class StoredParts:

@@ -108,7 +108,7 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     future_calls = window.future_calls + sum(file.future_calls for file in measured)
     own = cut_files([file for file in measured if file.calls], timedelta(days=window.days))
     if not own:
-        calls = InMemory(checked_calls(CALLS.to_frame()))
+        calls = InMemory([checked_calls(CALLS.to_frame()).collect()])
         return Window(of_account(calls, window.duplicates, future_calls), None)
     counts, parts = count_files(own), parts_of(own)
     rows = sum(file.calls for file in own) + window.duplicates
