@@ -343,7 +343,7 @@ class Collector:
         self._scratch: Scratch | None = None
 
     def watch(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None]:
-        """Return a function that learns how much of a file was read, and tells `progress`."""
+        """Return a function that learns how much of a file was read, and passes it on."""
 
         def learn(done: int, size: int) -> None:
             self._read_share = done / size if size else 1.0

@@ -128,7 +128,7 @@ def _audit_parts(
 
 
 class _Steps:
-    """Counts the steps of an audit for whoever waits for it."""
+    """Counts the steps of an audit, and reports them."""
 
     def __init__(self, total: int, progress: Progress | None) -> None:
         self._done, self._total, self._progress = 0, total, progress
