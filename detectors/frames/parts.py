@@ -220,16 +220,13 @@ class Scratch:
         rows = [(file, *file.rows_of(part)) for file in self.files]
         return [(self._read(file).slice(first, n), n) for file, first, n in rows if n]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the columns of the calls, which not all files have."""
+        return ("at_us", *(name for name in present_columns(self._names) if name in self._names))
+
     def _read(self, file: SortedFile) -> Calls:
-        names = ("at_us", *(name for name in present_columns(self._names) if name in self._names))
-        schema = {name: _type_of(name) for name in names}
-        scanned = pl.scan_parquet(
-            file.path, schema=schema, missing_columns="insert", extra_columns="ignore"
-        )
-        absent = {name: _absent(name) for name in names}
-        return scanned.with_columns(
-            pl.col(name).fill_null(value) for name, value in absent.items() if value is not None
-        )
+        return scan_file(file.path, self.names)
 
     def close(self) -> None:
         """Remove the folder and what is in it."""
@@ -239,9 +236,25 @@ class Scratch:
     __del__ = close
 
 
-def count_parts(rows: int) -> int:
-    """Return in how many parts so many calls are audited."""
-    return min(max(-(-rows // PART_CALLS), 1), BUCKETS)
+def scan_file(path: str | os.PathLike[str], names: Sequence[str]) -> Calls:
+    """Return the calls of a scratch file with these columns, whether it has them or not."""
+    schema = {name: _type_of(name) for name in names}
+    scanned = pl.scan_parquet(path, schema=schema, missing_columns="insert", extra_columns="ignore")
+    absent = {name: _absent(name) for name in names}
+    return scanned.with_columns(
+        pl.col(name).fill_null(value) for name, value in absent.items() if value is not None
+    )
+
+
+def with_columns(calls: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Return checked calls with these columns, whether they have them or not."""
+    empty = pl.DataFrame(schema={name: _type_of(name) for name in names})
+    return concat_checked([calls, empty]).select(names)
+
+
+def count_parts(rows: int, calls: int = PART_CALLS) -> int:
+    """Return in how many parts of so many calls each these are audited."""
+    return min(max(-(-rows // calls), 1), BUCKETS)
 
 
 def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:
@@ -305,7 +318,8 @@ def remove_left(root: Path) -> None:
 class Collector:
     """Takes checked calls as they are read, and puts them to disk when they become too many.
 
-    `rows_expected` estimates from the calls that were read how many there will be.
+    `rows_expected` estimates from the calls that were read how many there will be. With `in_files`,
+    all of them are put to disk, for other processes to read.
     """
 
     def __init__(
@@ -313,8 +327,10 @@ class Collector:
         scratch: str | os.PathLike[str] | None = None,
         rows_expected: Callable[[int], int] | None = None,
         only: PartNumber | None = None,
+        *,
+        in_files: bool = False,
     ) -> None:
-        self._folder, self._only = scratch, only
+        self._folder, self._only, self._in_files = scratch, only, in_files
         self._rows_expected = rows_expected or self._expect
         self._read_share = _UNKNOWN_SHARE
         self._frames: list[pl.DataFrame] = []
@@ -341,7 +357,7 @@ class Collector:
         self._frames.append(calls)
         self._rows += calls.height
         self._waiting += calls.height
-        if self._rows > MEMORY_CALLS and self._waiting >= _BATCH_CALLS:
+        if (self._in_files or self._rows > MEMORY_CALLS) and self._waiting >= _BATCH_CALLS:
             self._spill()
 
     def _spill(self) -> None:
@@ -357,8 +373,9 @@ class Collector:
 
     def finish(self, unused: Sequence[str] = ()) -> Parts:
         """Return the calls without columns that no call has a value in."""
-        if self._scratch is not None:
+        if self._scratch is not None or (self._in_files and self._rows):
             self._spill()
+        if self._scratch is not None:
             return self._scratch
         calls = concat_checked(self._frames)
         rows = calls.height if self._only is None else 0

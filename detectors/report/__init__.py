@@ -83,8 +83,8 @@ def audit(
     if mapping is not None:
         source = read(source, mapping=mapping)
     log = place(source, engine, scratch=scratch)
-    _check_validity(log, thresholds)
-    again = partial(_reread, source, engine) if _can_be_read_again(source) else None
+    check_validity(log, thresholds)
+    again = partial(reread, source, engine) if can_be_read_again(source) else None
     del source  # lets a log without other references be freed when its calls are priced
     book = prices or PriceBook()
     terms: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
@@ -94,12 +94,12 @@ def audit(
         log.calls.close()
 
 
-def _can_be_read_again(source: object) -> bool:
+def can_be_read_again(source: object) -> bool:
     """Check that the source isn't used up by reading it, nor a log that should be freed."""
     return isinstance(source, str | os.PathLike | UsageLog) or hasattr(source, "columns")
 
 
-def _reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:
+def reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:
     return place(source, engine, only=part).calls
 
 
@@ -136,13 +136,13 @@ def audit_many(
         terms: dict[str, Any] = {"prices": prices, "thresholds": thresholds}
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
-        _check_validity(log, thresholds)
+        check_validity(log, thresholds)
     calls = InMemory(place_together([log.frame for log in logs]))
     book = prices or PriceBook()
     audited = audit_logs(logs, calls, book, thresholds, keys=("log",), keep_calls=keep_calls)
     return audited.reports
 
 
-def _check_validity(log: ReadRows, thresholds: Thresholds) -> None:
+def check_validity(log: ReadRows, thresholds: Thresholds) -> None:
     if log.rows and log.valid_pct < thresholds.min_valid_pct:
         raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct, log.invalid.main_reason)
