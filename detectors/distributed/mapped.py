@@ -36,7 +36,7 @@ PART_CALLS: Final = 500_000
 def audit(
     source: Source | UsageLog,
     *,
-    map: Map | None = None,  # noqa: A002 - as of an executor
+    map: Map | None = None,
     scratch: str | os.PathLike[str] | None = None,
     parts: int | None = None,
     mapping: Mapped | None = None,

@@ -48,7 +48,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         """Read the calls of the part."""
         check_forked()
         slices = [
-            (scan_file(path, self.names).slice(first, rows), rows) for path, first, rows in self.rows
+            (scan_file(path, self.names).slice(first, rows), rows)
+            for path, first, rows in self.rows
         ]
         calls = take_part(slices) if slices else with_columns(pl.DataFrame(), self.names).lazy()
         return [calls], load(self.job, Job)

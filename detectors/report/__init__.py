@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, read
+from detectors.frames.inputs import find_spark_frame
 from detectors.frames.parts import InMemory, PartNumber, Parts
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
@@ -82,14 +84,19 @@ def audit(
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     if mapping is not None:
         source = read(source, mapping=mapping)
+    if (frame := find_spark_frame(source, engine)) is not None:
+        on_spark = import_module("detectors.distributed.spark").audit
+        terms = {"prices": prices, "thresholds": thresholds}
+        report: Report = on_spark(frame, keep_calls=keep_calls, progress=progress, **terms)
+        return report
     log = place(source, engine, scratch=scratch)
     check_validity(log, thresholds)
     again = partial(reread, source, engine) if can_be_read_again(source) else None
     del source  # lets a log without other references be freed when its calls are priced
     book = prices or PriceBook()
-    terms: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
+    more: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
     try:
-        return audit_logs([log], log.calls, book, thresholds, **terms).reports[0]
+        return audit_logs([log], log.calls, book, thresholds, **more).reports[0]
     finally:
         log.calls.close()
 
