@@ -32,11 +32,12 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __reduce__(self) -> tuple[partial["Evidence"], tuple[()]]:
         """Pickle without defaults: documents omit the defaults themselves, and not their copies."""
-        defaults = dict(
-            zip(self.__struct_fields__[-len(self.__struct_defaults__) :], self.__struct_defaults__)
-        )
+        names = self.__struct_fields__[-len(self.__struct_defaults__) :]
+        defaults = dict(zip(names, self.__struct_defaults__, strict=True))
         given = {name: getattr(self, name) for name in self.__struct_fields__}
-        return partial(type(self), **{n: v for n, v in given.items() if v is not defaults.get(n)}), ()
+        return partial(
+            type(self), **{n: v for n, v in given.items() if v is not defaults.get(n)}
+        ), ()
 
     @property
     def excess_tokens(self) -> float:

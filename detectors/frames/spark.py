@@ -1,6 +1,7 @@
 """Sessions of Spark, classic or through Spark Connect, and the files that they open."""
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from detectors.errors import DetectorError, UnreadableLogError
 
 # A session on this machine listens on no other address.
+NO_FILE_SYSTEM: Final = re.compile(
+    r"S3AFileSystem|No FileSystem for scheme|UNSUPPORTED_FILE_SYSTEM"
+)
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -47,14 +51,38 @@ class SparkUnreachableError(DetectorError):
         )
 
 
+class NoFileSystemError(DetectorError):
+    """Spark lacks the library that reads addresses of this kind."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark can't read this kind of address. For s3://, add the package "
+            "org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop (spark.jars.packages), "
+            "or read the files with Polars: leave out `engine`."
+        )
+
+
 def scan(paths: str) -> DataFrame:
     """Read on the active session, or on a new one: local, unless SPARK_REMOTE is set."""
     session = _session()
     try:
+        return _open(session, paths)
+    except Exception as error:  # classic and Connect raise different errors
+        if NO_FILE_SYSTEM.search(str(error)):
+            raise NoFileSystemError from error
+        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
+
+
+def _open(session: SparkSession, paths: str) -> DataFrame:
+    try:
         frame = session.read.parquet(paths)
         frame.schema  # noqa: B018 - reads the files' footers
-    except Exception as error:  # classic and Connect raise different errors
-        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
+    except Exception as error:
+        # Only some platforms call Hadoop's library for S3 by the name of the others.
+        if not paths.startswith("s3://") or not NO_FILE_SYSTEM.search(str(error)):
+            raise
+        frame = session.read.parquet(paths.replace("s3://", "s3a://", 1))
+        frame.schema  # noqa: B018
     return frame
 
 

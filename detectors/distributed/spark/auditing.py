@@ -8,11 +8,10 @@ What the first two return is kept by Spark for the next, as it has room. Lost ex
 parts only: these follow again from the rows.
 """
 
-import pickle
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -28,10 +27,11 @@ from detectors.distributed.spark.tasks import Opening, Setting, Summary, find_ve
 from detectors.distributed.tasks import load
 from detectors.errors import DetectorError, SourceChangedError
 from detectors.formats.columns import present_columns
-from detectors.frames.parts import count_parts
+from detectors.frames.parts import InMemory, count_parts
+from detectors.frames.sources import checked_calls
 from detectors.frames.spark import use_own_python
 from detectors.frames.tables import check_columns
-from detectors.frames.usage_log import FIRST_INVALID, CheckedCalls, Summary as Read
+from detectors.frames.usage_log import CALLS, FIRST_INVALID, CheckedCalls
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import Grid
 from detectors.prices.table import Cells, add_pairs
@@ -41,7 +41,6 @@ from detectors.report.part import Facts, Job, PartResult, find, open_part
 from detectors.report.pipeline import Audited, audit_logs
 from detectors.report.result.calls import FlaggedFrames, Reopen
 from detectors.report.result.document import Report
-from detectors.frames.parts import InMemory
 from detectors.rules import Thresholds
 
 # Executors have less memory than one machine, and many cores.
@@ -115,13 +114,17 @@ class SparkRows:
         return sum(each.rows for each in self.summaries)
 
     @property
+    def valid(self) -> int:
+        return self._sizes.total()
+
+    @property
     def _sizes(self) -> Counter[int]:
         sizes = Counter[int]()
         for each in self.summaries:
             sizes.update(each.sizes)
         return sizes
 
-    def log(self) -> Read:
+    def log(self) -> CheckedCalls:
         """Return the counts of rows; invalid ones are named by their position in the frame."""
         reasons, first, before = Counter[str](), list[InvalidRow](), 0
         for each in self.summaries:
@@ -133,7 +136,7 @@ class SparkRows:
             reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
             first=tuple(first[:FIRST_INVALID]),
         )
-        return _rows_of(self.rows, invalid)
+        return CheckedCalls(InMemory(checked_calls(CALLS.to_frame())), self.rows, invalid)
 
     def audit(
         self, log: CheckedCalls, book: PriceBook, thresholds: Thresholds, *, keep_calls: bool
@@ -197,13 +200,11 @@ class SparkRows:
         return partial(_open_again, self._frame, self._setting, slices, names, job, facts, rows)
 
 
-def _rows_of(rows: int, invalid: InvalidRows) -> CheckedCalls:
-    calls = InMemory(pl.DataFrame(schema=pl.Schema()).lazy())
-    return CheckedCalls(calls, rows, invalid)
-
-
 def _map(frame: Any, function: Any, setting: object) -> Any:
-    return frame.mapInArrow(tasks.task(function, setting), tasks.ROW)
+    with warnings.catch_warnings():
+        # PySpark checks pandas, which only its other functions use.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        return frame.mapInArrow(tasks.task(function, setting), tasks.ROW)
 
 
 def _open_again(

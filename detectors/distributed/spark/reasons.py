@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from detectors.errors import DetectorError
-from detectors.frames.spark import SparkUnreachableError
+from detectors.frames.spark import NO_FILE_SYSTEM, NoFileSystemError, SparkUnreachableError
 
 __all__ = ["ExecutorsLackPackageError", "SparkJobError", "SparkUnreachableError", "explain"]
 
@@ -14,11 +14,6 @@ _ADVICE: Final = (
         r"PYTHON_VERSION_MISMATCH",
         "Spark's executors run another version of Python than this program. Set "
         "spark.pyspark.python (PYSPARK_PYTHON) to one of the same version.",
-    ),
-    (
-        r"S3AFileSystem|No FileSystem for scheme|UNSUPPORTED_FILE_SYSTEM",
-        "Spark can't read this kind of address. For s3a://, add the package "
-        "org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop (spark.jars.packages).",
     ),
     (
         r"ExecutorLostFailure|Python worker exited unexpectedly|OutOfMemoryError",
@@ -66,6 +61,8 @@ def explain(error: BaseException) -> BaseException:
         return ExecutorsLackPackageError(missing[1])
     if "UNAVAILABLE" in text or "Connection refused" in text:
         return SparkUnreachableError(is_remote=True)
+    if NO_FILE_SYSTEM.search(text):
+        return NoFileSystemError()
     for pattern, advice in _ADVICE:
         if re.search(pattern, text):
             return SparkJobError(advice)

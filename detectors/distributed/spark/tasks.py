@@ -194,9 +194,7 @@ def _count_traffic(calls: pl.DataFrame, summary: Summary) -> None:
     summary.ends.append((first, last))
 
 
-def _slice(
-    calls: pl.DataFrame, chunk: int, summary: Summary, only: frozenset[int] | None
-) -> Rows:
+def _slice(calls: pl.DataFrame, chunk: int, summary: Summary, only: frozenset[int] | None) -> Rows:
     summary.names |= set(calls.columns)
     in_order, starts = sort_by_bucket(calls)
     in_order = with_texts(in_order)

@@ -24,7 +24,7 @@ from detectors.report.account.large_windows import StoredParts, count_files, cut
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
-from detectors.report.pipeline import audit_logs
+from detectors.report.pipeline import Audited, audit_logs
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
@@ -90,6 +90,11 @@ def audit_calls(only_reference: list[Window], terms: Terms) -> AuditedWindow:
         audited = audit_logs([log], log.calls, terms.prices, terms.thresholds, keep_calls=False)
     finally:
         log.calls.close()
+    return to_window(audited, traffic)
+
+
+def to_window(audited: Audited, traffic: TrafficWindow | None) -> AuditedWindow:
+    """Return the audit of an account's only log."""
     found = [
         FindingDay(
             finding_id=finding_id,
@@ -116,14 +121,6 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     with ThreadPoolExecutor(_READERS) as pool:
         read = list(pool.map(partial(_read, optional=optional, until=window.until), files))
     return _window_of(read, window)
-
-
-def window_of_frame(frame: pl.DataFrame, window: CallWindow) -> Window:
-    """Return the calls of the window from the calls of all files, in any order."""
-    optional = [name for name in OPTIONAL_CALLS if name in frame.columns and name not in UNUSED]
-    types = pl.Schema({**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}})
-    calls = frame.lazy().select(types.names()).cast(types)
-    return _window_of([_part_of(calls, None, window.until)], window)
 
 
 def _window_of(read: list[_Part], window: CallWindow) -> Window:

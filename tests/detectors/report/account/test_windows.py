@@ -186,5 +186,3 @@ def test_no_calls_give_an_empty_report(tmp_path: Path) -> None:
     audited = windows.audit_window([tmp_path / "empty.parquet"], ALL, TERMS)
     assert (audited.report.findings, audited.finding_days, audited.traffic) == ((), [], None)
     assert windows.audit_window([], ALL, TERMS).report.to_json() == audited.report.to_json()
-    as_on_spark = windows.window_of_frame(CALLS.to_frame(), ALL)
-    assert as_on_spark.calls.calls.collect().is_empty()
