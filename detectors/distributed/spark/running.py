@@ -12,7 +12,7 @@ from uuid import uuid4
 import pyarrow
 
 from detectors.distributed.spark.reasons import SparkUnreachableError, explain
-from detectors.frames.spark import CONNECT_PORT, CONNECT_SECONDS, is_remote
+from detectors.frames.spark import CONNECT_SECONDS, is_remote
 
 T = TypeVar("T")
 _POLL_SECONDS: Final = 0.05
@@ -95,7 +95,9 @@ class _Probe:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._address = _find_address(session)
+        address = _find_address(session)
+        # Behind a proxy, it doesn't answer to us.
+        self._address = address if address and _answers(address) else None
         self._next = time.monotonic() + _PROBE_SECONDS
         self._seen = time.monotonic()
 
@@ -120,8 +122,9 @@ class _Probe:
 def _find_address(session: Any) -> tuple[str, int] | None:
     """Return the address of the Connect server or of the first standalone master."""
     if is_remote(session):
-        host, _, port = str(session.client.host).rpartition(":")
-        return (host, int(port)) if host else (port, CONNECT_PORT)
+        endpoint = getattr(session.client._builder, "endpoint", "")
+        host, _, port = str(endpoint).rpartition(":")
+        return (host, int(port)) if host else None
     master = urlsplit(str(session.sparkContext.master).partition(",")[0])
     if master.scheme == "spark" and master.hostname and master.port:
         return master.hostname, master.port

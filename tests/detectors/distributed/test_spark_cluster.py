@@ -58,7 +58,7 @@ def test_spark_connect_on_a_cluster_of_two_workers_audits_alike(
 ) -> None:
     told = _tell(tmp_path, log, cluster.start_connect())
     process = start_program(told, environment(), tmp_path / "program.log")
-    assert _finish(process, tmp_path) == detectors.audit(log).to_json()
+    assert _finish(process, tmp_path) == detectors.audit(log).to_json().decode()
 
 
 @pytest.mark.stress
@@ -67,7 +67,7 @@ def test_spark_loses_executors_and_a_worker_and_audits_alike(
 ) -> None:
     """Each loss costs parts; executors that fail too often are for Spark to replace."""
     many = pl.concat([log.with_columns(request_id=pl.lit("")) for _ in range(60)])
-    expected = detectors.audit(many).to_json()
+    expected = detectors.audit(many).to_json().decode()
     told = _tell(tmp_path, many, cluster.master_url)
     process = start_program(told, environment(), tmp_path / "program.log")
     killed, source = 0, random.Random(7)
@@ -103,7 +103,7 @@ def test_a_spark_server_that_dies_ends_the_audit_soon(
         assert text.startswith("SparkUnreachableError: The Spark Connect server")
         assert time.monotonic() - died < 30
     else:
-        assert text == detectors.audit(many).to_json()
+        assert text == detectors.audit(many).to_json().decode()
 
 
 @pytest.mark.stress
