@@ -1,5 +1,8 @@
 """The errors that `detectors` raises. Messages describe valid input and never repeat input."""
 
+from copyreg import __newobj__  # type: ignore[attr-defined]  # as pickle itself makes objects
+from typing import Any
+
 _NO_ROWS = "No rows could be read"
 
 
@@ -13,6 +16,10 @@ class DetectorError(Exception):
     head : bytes
         The beginning of a file in a format that we don't know, from which a mapping is proposed.
     """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the message and attributes, whatever arguments the error is made of."""
+        return __newobj__, (type(self), *self.args), self.__dict__
 
     columns: tuple[str, ...] = ()
     head: bytes = b""

@@ -2,6 +2,7 @@
 
 from datetime import date
 from decimal import Decimal
+from functools import partial
 
 from msgspec import Struct
 
@@ -28,6 +29,15 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prefix_tokens: float = 0.0
     pause_seconds: float = 0.0
     basis: float = 0.0
+
+    def __reduce__(self) -> tuple[partial["Evidence"], tuple[()]]:
+        """Pickle without defaults: documents omit the defaults themselves, and not their copies."""
+        names = self.__struct_fields__[-len(self.__struct_defaults__) :]
+        defaults = dict(zip(names, self.__struct_defaults__, strict=True))
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        return partial(
+            type(self), **{n: v for n, v in given.items() if v is not defaults.get(n)}
+        ), ()
 
     @property
     def excess_tokens(self) -> float:

@@ -171,6 +171,17 @@ def _read_series(name: str, column: Any) -> pl.Series:
         return pl.Series(name, values, pl.Object)
 
 
+def find_spark_frame(source: object, engine: str | None) -> Any | None:
+    """Return the source as a frame of Spark if it is one, or files that Spark reads, or None."""
+    if engine == "pyspark" and isinstance(source, str | PathLike):
+        try:
+            return import_module("detectors.frames.spark").scan(fspath(source))
+        except ImportError as error:
+            raise MissingEngineError.of_name(engine) from error
+    has_rows = any(kind.__module__.startswith("pyspark.") for kind in type(source).__mro__)
+    return source if engine is None and has_rows and hasattr(source, "mapInArrow") else None
+
+
 def _from_spark(frame: Any) -> Calls:
     if not hasattr(frame, "toArrow"):
         raise TypeError("expected a frame, not another object of PySpark")

@@ -224,16 +224,13 @@ class Scratch:
         rows = [(file, *file.rows_of(part)) for file in self.files]
         return [(self._read(file).slice(first, n), n) for file, first, n in rows if n]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the columns of the calls, which not all files have."""
+        return ("at_us", *(name for name in present_columns(self._names) if name in self._names))
+
     def _read(self, file: SortedFile) -> Calls:
-        names = ("at_us", *(name for name in present_columns(self._names) if name in self._names))
-        schema = {name: _type_of(name) for name in names}
-        scanned = pl.scan_parquet(
-            file.path, schema=schema, missing_columns="insert", extra_columns="ignore"
-        )
-        absent = {name: _absent(name) for name in names}
-        return scanned.with_columns(
-            pl.col(name).fill_null(value) for name, value in absent.items() if value is not None
-        )
+        return scan_file(file.path, self.names)
 
     def close(self) -> None:
         """Remove the folder and what is in it."""
@@ -245,9 +242,25 @@ def _remove(folder: Path, lock: IO[bytes]) -> None:
     lock.close()
 
 
-def count_parts(rows: int) -> int:
-    """Return in how many parts so many calls are audited."""
-    return min(max(-(-rows // PART_CALLS), 1), BUCKETS)
+def scan_file(path: str | os.PathLike[str], names: Sequence[str]) -> Calls:
+    """Return the calls of a scratch file with these columns, whether it has them or not."""
+    schema = {name: _type_of(name) for name in names}
+    scanned = pl.scan_parquet(path, schema=schema, missing_columns="insert", extra_columns="ignore")
+    absent = {name: _absent(name) for name in names}
+    return scanned.with_columns(
+        pl.col(name).fill_null(value) for name, value in absent.items() if value is not None
+    )
+
+
+def with_columns(calls: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Return checked calls with these columns, whether they have them or not."""
+    empty = pl.DataFrame(schema={name: _type_of(name) for name in names})
+    return pl.concat(alike([calls, empty])).select(names)
+
+
+def count_parts(rows: int, calls: int = PART_CALLS) -> int:
+    """Return in how many parts of so many calls each these are audited."""
+    return min(max(-(-rows // calls), 1), BUCKETS)
 
 
 def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:
@@ -327,7 +340,8 @@ def remove_left(root: Path) -> None:
 class Collector:
     """Takes checked calls as they are read, and puts them to disk when they become too many.
 
-    `count` returns how many rows there are, where that is known without reading them.
+    `count` returns how many rows there are, where that is known without reading them. With
+    `in_files`, all calls are put to disk, for other processes to read.
     """
 
     def __init__(
@@ -335,9 +349,11 @@ class Collector:
         scratch: str | os.PathLike[str] | None = None,
         count: Callable[[], int] | None = None,
         only: PartNumber | None = None,
+        *,
+        in_files: bool = False,
     ) -> None:
         self._folder, self._count, self._only = scratch, count, only
-        self._read_share = 0.0
+        self._in_files, self._read_share = in_files, 0.0
         self._frames: list[pl.DataFrame] = []
         self._rows, self._waiting = 0, 0
         self._scratch: Scratch | None = None
@@ -366,7 +382,7 @@ class Collector:
         self._frames.append(calls)
         self._rows += calls.height
         self._waiting += calls.height
-        if self._rows > MEMORY_CALLS and self._waiting >= _BATCH_CALLS:
+        if (self._in_files or self._rows > MEMORY_CALLS) and self._waiting >= _BATCH_CALLS:
             self._spill()
 
     def _spill(self) -> None:
@@ -382,8 +398,9 @@ class Collector:
 
     def finish(self, unused: Sequence[str] = ()) -> Parts:
         """Return the calls without columns that no call has a value in."""
-        if self._scratch is not None:
+        if self._scratch is not None or (self._in_files and self._rows):
             self._spill()
+        if self._scratch is not None:
             return self._scratch
         frames = [frame.drop(unused, strict=False) for frame in self._frames]
         return InMemory(frames, is_one_part=self._only is not None)

@@ -22,7 +22,7 @@ from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.inputs import find_table, scan_parquet
-from detectors.frames.parts import Collector, InMemory, PartNumber, alike, number_buckets
+from detectors.frames.parts import Collector, InMemory, PartNumber, Parts, alike, number_buckets
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
@@ -109,11 +109,12 @@ def place(
     progress: Progress | None = None,
     scratch: str | os.PathLike[str] | None = None,
     only: PartNumber | None = None,
+    in_files: bool = False,
 ) -> CheckedCalls:
     """Return the checked calls of any source; `named` is what reads Parquet files.
 
-    Calls that don't fit into memory are put into files of the folder `scratch`, by default that
-    for temporary files. `only` keeps the calls of one part.
+    Calls that don't fit into memory, or all of them with `in_files`, are put into files of the
+    folder `scratch`, by default that for temporary files. `only` keeps the calls of one part.
     """
     if isinstance(source, CheckedCalls):
         return source
@@ -121,7 +122,11 @@ def place(
         frame = checked_calls(source.frame).collect()
         if only is not None:
             frame = frame.filter(only.has(number_buckets(frame)))
-        calls = InMemory([frame], is_one_part=only is not None)
+        calls: Parts = InMemory([frame], is_one_part=only is not None)
+        if in_files:
+            collector = Collector(scratch, in_files=True)
+            collector.add(frame)
+            calls = collector.finish()
         future = source.future_calls
         return CheckedCalls(
             calls, source.rows, source.invalid, future_calls=future, dropped=source.dropped
@@ -129,10 +134,10 @@ def place(
     table = None if mapping is not None else _find_table(source, named)
     if table is not None:
         count = _counter_of(table) if isinstance(source, _COUNTED) else None
-        collector = Collector(scratch, count, only)
+        collector = Collector(scratch, count, only, in_files=in_files)
         read, unused = check_table(table, collector.add)
         return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
-    collector = Collector(scratch, only=only)
+    collector = Collector(scratch, only=only, in_files=in_files)
     options = _Options(mapping, progress=collector.watch(progress), has_categories=True)
     read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
     return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)

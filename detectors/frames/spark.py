@@ -1,6 +1,9 @@
 """Sessions of Spark, classic or through Spark Connect, and the files that they open."""
 
+import os
+import re
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -11,6 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from detectors.errors import DetectorError, UnreadableLogError
 
 # A session on this machine listens on no other address.
+NO_FILE_SYSTEM: Final = re.compile(
+    r"S3AFileSystem|No FileSystem for scheme|UNSUPPORTED_FILE_SYSTEM"
+)
 _LOCAL: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -18,8 +24,8 @@ _LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
 }
-_CONNECT_PORT: Final = 15_002
-_CONNECT_SECONDS: Final = 5.0
+CONNECT_PORT: Final = 15_002
+CONNECT_SECONDS: Final = 5.0
 
 
 class SparkUnavailableError(DetectorError):
@@ -33,12 +39,26 @@ class SparkUnavailableError(DetectorError):
 
 
 class SparkUnreachableError(DetectorError):
-    """The Spark Connect server can't be used from here."""
+    """The Spark Connect server, or the master of the cluster, can't be used from here."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_remote: bool = True) -> None:
         super().__init__(
             "The Spark Connect server of SPARK_REMOTE can't be reached. Check the address, and "
             "install 'pyspark[connect]' in the server's version."
+            if is_remote
+            else "The master of the Spark cluster (SPARK_MASTER) can't be reached. Check its "
+            "address, and whether it runs."
+        )
+
+
+class NoFileSystemError(DetectorError):
+    """Spark lacks the library that reads addresses of this kind."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark can't read this kind of address. For s3://, add the package "
+            "org.apache.hadoop:hadoop-aws in the version of Spark's Hadoop (spark.jars.packages), "
+            "or read the files with Polars: leave out `engine`."
         )
 
 
@@ -46,10 +66,23 @@ def scan(paths: str) -> DataFrame:
     """Read on the active session, or on a new one: local, unless SPARK_REMOTE is set."""
     session = _session()
     try:
+        return _open(session, paths)
+    except Exception as error:  # classic and Connect raise different errors
+        if NO_FILE_SYSTEM.search(str(error)):
+            raise NoFileSystemError from error
+        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
+
+
+def _open(session: SparkSession, paths: str) -> DataFrame:
+    try:
         frame = session.read.parquet(paths)
         frame.schema  # noqa: B018 - reads the files' footers
-    except Exception as error:  # classic and Connect raise different errors
-        raise UnreadableLogError("There are no readable Parquet files at that path.") from error
+    except Exception as error:
+        # Only some platforms call Hadoop's library for S3 by the name of the others.
+        if not paths.startswith("s3://") or not NO_FILE_SYSTEM.search(str(error)):
+            raise
+        frame = session.read.parquet(paths.replace("s3://", "s3a://", 1))
+        frame.schema  # noqa: B018
     return frame
 
 
@@ -80,14 +113,30 @@ def _connect(remote: str) -> SparkSession:
     try:
         # PySpark would try for ten minutes.
         socket.create_connection(
-            (address.hostname or "", address.port or _CONNECT_PORT), _CONNECT_SECONDS
+            (address.hostname or "", address.port or CONNECT_PORT), CONNECT_SECONDS
         ).close()
         return SparkSession.builder.appName("tallystick").remote(remote).getOrCreate()
     except Exception as error:  # from the network, PySpark or gRPC
         raise SparkUnreachableError from error
 
 
+def is_remote(session: object) -> bool:
+    """Check whether a session, or a frame, is one of Spark Connect."""
+    return ".connect." in type(session).__module__
+
+
+def use_own_python(session: SparkSession) -> None:
+    """Let a session on this machine run the Python of this process, unless another is set."""
+    if is_remote(session) or "PYSPARK_PYTHON" in os.environ:
+        return
+    context = session.sparkContext
+    is_local = context.master.startswith("local")
+    if is_local and context.getConf().get("spark.pyspark.python") is None:
+        context.pythonExec = sys.executable
+
+
 def _start(master: str) -> SparkSession:
+    _check_master(master)
     builder = SparkSession.builder.appName("tallystick").master(master)
     for name, value in _LOCAL.items() if master.startswith("local") else ():
         builder = builder.config(name, value)
@@ -95,6 +144,21 @@ def _start(master: str) -> SparkSession:
         return builder.getOrCreate()
     except Exception as error:  # from PySpark, or the gateway to Java
         raise SparkUnavailableError from error
+
+
+def _check_master(master: str) -> None:
+    """Check that one of the standalone masters answers: Spark would try for a minute."""
+    if not master.startswith("spark://"):
+        return
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        except (OSError, ValueError) as error:
+            reason: Exception = error
+        else:
+            return
+    raise SparkUnreachableError(is_remote=False) from reason
 
 
 def scan_all(session: SparkSession, urls: Sequence[str]) -> DataFrame:

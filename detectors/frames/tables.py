@@ -31,13 +31,11 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
 
     Raises
     ------
-    ContractError
-        A column is outside the record schema.
-    UnreadableLogError
-        A required column is missing.
+    ContractError, UnreadableLogError
+        As for `check_columns`.
     """
     names = frame.collect_schema().names()
-    _check_columns(names)
+    check_columns(names)
     table = frame.select(*[pl.col(name).alias(name.lower()) for name in names])
     reasons, first = Counter[str](), list[InvalidRow]()
     rows, used, sparse = 0, set[str](), set[str]()
@@ -94,7 +92,16 @@ def _shorten(part: pl.DataFrame) -> pl.DataFrame:
     return categorize(part) if part.height > _MANY_ROWS else part
 
 
-def _check_columns(names: Sequence[str]) -> None:
+def check_columns(names: Sequence[str]) -> None:
+    """Check that a frame has the columns of the record schema, each once.
+
+    Raises
+    ------
+    ContractError
+        A column is outside the record schema.
+    UnreadableLogError
+        A required column is missing, or a name is there twice.
+    """
     offenders = Offenders()
     for number, name in enumerate(names, 1):
         if name.lower() not in TABLE_FIELDS:

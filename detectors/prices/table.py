@@ -5,14 +5,15 @@ the log: a start date, a time of day, a prompt length. A log of a million calls 
 Rates can be attached again whenever they are read, so calls need only the number of their cell.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Self
 
 import msgspec
 import polars as pl
 
-from detectors.engine import Calls, attach, fetch, join_small
+from detectors.engine import Calls, attach, join_small, with_texts
 from detectors.prices import model_data, units
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
@@ -43,6 +44,10 @@ _SHOWN = (
     "target_saving_usd",
 )
 _TARGET = "target_"
+_PAIR_SCHEMA = {
+    **dict.fromkeys(_LABELS, pl.String),
+    **dict.fromkeys(("first", "last", "longest", "most_cached"), pl.Int64),
+}
 _CELL_SCHEMA = {
     **dict.fromkeys(_LABELS, pl.String),
     **dict.fromkeys(CELL_POSITION, pl.Int32),
@@ -95,16 +100,29 @@ class Cells(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, calls: Calls, book: PriceBook) -> Self:
         """Return the cells of these calls with known rates."""
-        calls = _with_labels(calls)
-        columns = calls.collect_schema().names()
-        optional = units.optional_counts(columns)
-        pairs = _find_pairs(calls, [name for name in _LABELS if name in columns])
-        grid = Grid.over(book, pairs)
+        names = calls.collect_schema().names()
+        return cls.found(find_pairs(calls), names, book, partial(find_positions, calls))
+
+    @classmethod
+    def found(
+        cls,
+        pairs: pl.DataFrame,
+        names: Sequence[str],
+        book: PriceBook,
+        find: Callable[[Grid, Sequence[str]], pl.DataFrame],
+    ) -> Self:
+        """Return the cells of calls with these pairs of `find_pairs` and these columns.
+
+        `find` returns their positions, as `find_positions` does.
+        """
+        optional = units.optional_counts(names)
+        rows = pairs.rows(named=True)
+        grid = Grid.over(book, rows)
         # Most logs have the standard tier and no region, so that the model is enough.
-        used = [n for n in _LABELS if n in _LABELS[:2] or any(pair.get(n) for pair in pairs)]
+        used = [n for n in _LABELS if n in _LABELS[:2] or any(pair.get(n) for pair in rows)]
         keys = (*used, *grid.changing)
-        cells = fetch(grid.number(calls).select(*keys).unique()) if grid.changing else pairs
-        firsts = {_labels(pair): to_moment(pair["first"]) for pair in pairs}
+        cells = find(grid, keys).rows(named=True) if grid.changing else rows
+        firsts = {_labels(pair): to_moment(pair["first"]) for pair in rows}
         found = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
         priced = [each for each in found if each is not None]
         table = _table([rates for rates, _ in priced], keys, optional)
@@ -165,19 +183,39 @@ def _with_labels(calls: Calls) -> Calls:
     return calls.with_columns(*labels) if labels else calls
 
 
-def _find_pairs(calls: Calls, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Fetch every combination of labels with its times and its longest prompt."""
+def find_pairs(calls: Calls) -> pl.DataFrame:
+    """Return every combination of labels with its times and its longest prompt."""
+    calls = _with_labels(calls)
+    known = calls.collect_schema().names()
+    labels = [name for name in _LABELS if name in known]
     cached = pl.col("cached_tokens") + pl.col("cache_write_tokens")
-    return fetch(
+    return (
         calls.with_columns(cached.alias("cached"))
-        .group_by(*labels)
+        .group_by(labels)
         .agg(
             pl.col("at_us").min().alias("first"),
             pl.col("at_us").max().alias("last"),
             pl.col("prompt_tokens").max().alias("longest"),
             pl.col("cached").max().alias("most_cached"),
         )
+        .collect()
     )
+
+
+def add_pairs(found: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Join what `find_pairs` returned for parts of the calls."""
+    labels = pl.col(_LABELS)
+    every = pl.concat([pl.DataFrame(schema=_PAIR_SCHEMA), *map(with_texts, found)], how="diagonal")
+    return (
+        every.with_columns(labels.fill_null(""))
+        .group_by(_LABELS)
+        .agg(pl.col("first").min(), pl.col("last", "longest", "most_cached").max())
+    )
+
+
+def find_positions(calls: Calls, grid: Grid, keys: Sequence[str]) -> pl.DataFrame:
+    """Return every combination of labels and positions in the grid."""
+    return grid.number(_with_labels(calls)).select(keys).unique().collect()
 
 
 def _labels(row: dict[str, Any]) -> tuple[str, ...]:

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from detectors.errors import TooFewValidRowsError
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, read
+from detectors.frames.inputs import find_spark_frame
 from detectors.frames.parts import InMemory, PartNumber, Parts
 from detectors.frames.sources import place, place_together
 from detectors.frames.usage_log import ReadRows
@@ -82,24 +84,29 @@ def audit(
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     if mapping is not None:
         source = read(source, mapping=mapping)
+    if (frame := find_spark_frame(source, engine)) is not None:
+        on_spark = import_module("detectors.distributed.spark").audit
+        terms = {"prices": prices, "thresholds": thresholds}
+        report: Report = on_spark(frame, keep_calls=keep_calls, progress=progress, **terms)
+        return report
     log = place(source, engine, scratch=scratch)
-    _check_validity(log, thresholds)
-    again = partial(_reread, source, engine) if _can_be_read_again(source) else None
+    check_validity(log, thresholds)
+    again = partial(reread, source, engine) if can_be_read_again(source) else None
     del source  # lets a log without other references be freed when its calls are priced
     book = prices or PriceBook()
-    terms: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
+    more: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
     try:
-        return audit_logs([log], log.calls, book, thresholds, **terms).reports[0]
+        return audit_logs([log], log.calls, book, thresholds, **more).reports[0]
     finally:
         log.calls.close()
 
 
-def _can_be_read_again(source: object) -> bool:
+def can_be_read_again(source: object) -> bool:
     """Check that the source isn't used up by reading it, nor a log that should be freed."""
     return isinstance(source, str | os.PathLike | UsageLog) or hasattr(type(source), "columns")
 
 
-def _reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:
+def reread(source: Source | UsageLog, engine: str | None, part: PartNumber) -> Parts:
     return place(source, engine, only=part).calls
 
 
@@ -136,13 +143,13 @@ def audit_many(
         terms: dict[str, Any] = {"prices": prices, "thresholds": thresholds}
         return [audit(log, keep_calls=keep_calls, **terms) for log in logs]
     for log in logs:
-        _check_validity(log, thresholds)
+        check_validity(log, thresholds)
     calls = InMemory([place_together([log.frame for log in logs]).collect()], is_one_part=True)
     book = prices or PriceBook()
     audited = audit_logs(logs, calls, book, thresholds, keys=("log",), keep_calls=keep_calls)
     return audited.reports
 
 
-def _check_validity(log: ReadRows, thresholds: Thresholds) -> None:
+def check_validity(log: ReadRows, thresholds: Thresholds) -> None:
     if log.rows and log.valid_pct < thresholds.min_valid_pct:
         raise TooFewValidRowsError(log.valid_pct, thresholds.min_valid_pct, log.invalid.main_reason)

@@ -94,7 +94,7 @@ def audit_logs(
             reopen = partial(_still_open, frames)
         elif keep_calls and reread is not None:
             rows = [sum(group.calls for group in each.groups) for each in results]
-            reopen = partial(_open_again, reread, job, facts, rows)
+            reopen = partial(open_again, reread, job, facts, rows)
         return Whole(records, counted, results, book, thresholds).report(reopen)
 
 
@@ -143,7 +143,7 @@ def _still_open(frames: Sequence[FlaggedFrames], number: int) -> FlaggedFrames:
     return frames[number]
 
 
-def _open_again(
+def open_again(
     reread: Reread, job: Job, facts: Facts, rows: Sequence[int], number: int
 ) -> FlaggedFrames:
     """Read the calls of a part again, and find in them what the audit has found."""

@@ -2,20 +2,12 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import msgspec
-import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow
 from detectors.frames.inputs import MissingEngineError
 from detectors.report.account.imports import Terms
-from detectors.report.account.windows import audit_window
-
-
-class IncompleteFilesError(RuntimeError):
-    """Spark has read another number of calls than the files have."""
 
 
 class SparkWindows(msgspec.Struct, frozen=True):
@@ -43,20 +35,19 @@ class SparkWindows(msgspec.Struct, frozen=True):
 
         Raises
         ------
-        MissingEngineError, SparkUnavailableError, SparkUnreachableError
-            Spark is not installed, doesn't start, or can't be reached.
+        SparkUnavailableError, SparkUnreachableError
+            Spark doesn't start, or can't be reached.
+        ExecutorsLackPackageError, VersionsDifferError, SparkJobError
+            The executors lack a package, have another version, or the job failed.
         IncompleteFilesError
-            Spark skipped a file or a part of it.
+            Spark read another number of calls, because it skipped a file or a part of it.
         """
         try:
             spark = import_module("detectors.frames.spark")
+            windows = import_module("detectors.distributed.spark.windows")
         except ImportError as error:
             raise MissingEngineError.of_name("pyspark") from error
         with spark.opened_session(self.remote, self.master) as session:
-            frame = pl.DataFrame(spark.scan_all(session, urls).toArrow())
-        if frame.height != calls:
-            raise IncompleteFilesError(f"{frame.height} of {calls} calls")
-        with NamedTemporaryFile(suffix=".parquet") as file:
-            frame.write_parquet(file.name)
-            del frame
-            return audit_window([Path(file.name)], window, self.terms)
+            frame = spark.scan_all(session, urls)
+            window_of: AuditedWindow = windows.audit_window(frame, window, self.terms, calls=calls)
+            return window_of

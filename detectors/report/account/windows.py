@@ -26,7 +26,7 @@ from detectors.report.account.stored_calls import (
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
-from detectors.report.pipeline import Progress, audit_logs
+from detectors.report.pipeline import Audited, Progress, audit_logs
 
 ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
@@ -78,6 +78,11 @@ def audit_window(
         )
     finally:
         read.calls.calls.close()
+    return to_window(audited, read.traffic)
+
+
+def to_window(audited: Audited, traffic: TrafficWindow | None) -> AuditedWindow:
+    """Return the audit of an account's only log."""
     found = [
         FindingDay(
             finding_id=finding_id,
@@ -89,7 +94,7 @@ def audit_window(
         for row in rows
     ]
     found.sort(key=lambda each: (each.finding_id, each.day))
-    return AuditedWindow(report=audited.reports[0], finding_days=found, traffic=read.traffic)
+    return AuditedWindow(report=audited.reports[0], finding_days=found, traffic=traffic)
 
 
 class Window(msgspec.Struct, frozen=True):

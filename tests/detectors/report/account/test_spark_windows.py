@@ -10,7 +10,7 @@ import detectors
 from detectors.contract import CallWindow
 from detectors.report.account import merge_files, write_calls
 from detectors.report.account.imports import Terms
-from detectors.report.account.spark_windows import IncompleteFilesError, SparkWindows
+from detectors.report.account.spark_windows import SparkWindows
 from detectors.report.account.windows import audit_window
 from tests.detectors.inputs.frames import NEEDS_JAVA, spark
 from tests.detectors.report.account.test_call_files import at, frame
@@ -46,6 +46,8 @@ def test_an_audit_on_spark_is_the_one_in_memory(files: list[Path]) -> None:
     expected = audit_window(files, WINDOW, TERMS)
     windows, urls = SparkWindows(TERMS, master="local[1]"), [file.as_uri() for file in files]
     found = windows.audit(urls, WINDOW, calls=calls)
+    from detectors.distributed.spark.windows import IncompleteFilesError
+
     assert found.report.to_json() == expected.report.to_json()
     assert (found.finding_days, found.traffic) == (expected.finding_days, expected.traffic)
     assert expected.report.data_quality is not None

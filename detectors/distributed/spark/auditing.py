@@ -1,0 +1,233 @@
+"""The audit of a Spark frame, classic or through Spark Connect, where its rows are.
+
+1. Rows are read, checked and cut into slices by their group; summaries come back.
+2. The slices of a part meet in a partition, where its calls are priced and counted.
+3. Each part is audited with the facts that follow from all counts.
+
+What the first two return is kept by Spark for the next, as it has room. Lost executors cost their
+parts only: these follow again from the rows.
+"""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+
+from detectors.contract import InvalidRow, InvalidRows
+from detectors.distributed.merging import merge
+from detectors.distributed.spark import tasks
+from detectors.distributed.spark.placing import find_keys
+from detectors.distributed.spark.running import Jobs
+from detectors.distributed.spark.tasks import Opening, Setting, Summary, find_versions, join_pieces
+from detectors.distributed.tasks import load
+from detectors.errors import DetectorError, SourceChangedError
+from detectors.formats.columns import present_columns
+from detectors.frames.parts import InMemory, count_parts
+from detectors.frames.sources import checked_calls
+from detectors.frames.spark import use_own_python
+from detectors.frames.tables import check_columns
+from detectors.frames.usage_log import CALLS, FIRST_INVALID, CheckedCalls
+from detectors.prices.book import PriceBook
+from detectors.prices.grid import Grid
+from detectors.prices.table import Cells, add_pairs
+from detectors.report import check_validity
+from detectors.report.counting.counts import Counts
+from detectors.report.part import Facts, Job, PartResult, find, open_part
+from detectors.report.pipeline import Audited, audit_logs
+from detectors.report.result.calls import FlaggedFrames, Reopen
+from detectors.report.result.document import Report
+from detectors.rules import Thresholds
+
+# Executors have less memory than one machine, and many cores.
+PART_CALLS: Final = 500_000
+_STEPS: Final = 3
+Progress = Callable[[int, int], None]
+
+
+def audit(
+    frame: Any,
+    *,
+    prices: PriceBook | None = None,
+    thresholds: Thresholds | None = None,
+    keep_calls: bool = True,
+    progress: Progress | None = None,
+) -> Report:
+    """Audit the rows of a frame; `detectors.audit` describes the parameters."""
+    check_columns(frame.columns)
+    thresholds, book = thresholds or Thresholds(), prices or PriceBook()
+    with opened(frame, Setting(versions=find_versions()), progress) as rows:
+        log = rows.log()
+        check_validity(log, thresholds)
+        return rows.audit(log, book, thresholds, keep_calls=keep_calls).reports[0]
+
+
+@contextmanager
+def opened(frame: Any, setting: Setting, progress: Progress | None) -> Iterator["SparkRows"]:
+    """Yield the rows of a frame, and free what Spark keeps of them at the end."""
+    rows = SparkRows(frame, setting, progress)
+    try:
+        yield rows
+    finally:
+        rows.close()
+
+
+class SparkRows:
+    """The rows of a frame, read in its partitions, and what follows from them."""
+
+    def __init__(self, frame: Any, setting: Setting, progress: Progress | None) -> None:
+        use_own_python(frame.sparkSession)
+        self._frame, self._setting = frame, setting
+        self._jobs = Jobs(frame.sparkSession, _STEPS, progress)
+        self._kept = list[Any]()
+        self._read = self._keep(_map(frame, tasks.read_rows, setting))
+        found = self._collect(self._read, tasks.SUMMARY, "read and check the rows")
+        self.summaries = [load(content, Summary) for content in found.values()]
+
+    def _keep(self, frame: Any) -> Any:
+        """Keep what a step returns for the next ones, where Spark can; else it is found again."""
+        with suppress(Exception):  # serverless Databricks keeps nothing
+            frame = frame.persist()
+            self._kept.append(frame)
+        return frame
+
+    def close(self) -> None:
+        """Free what Spark keeps."""
+        while self._kept:
+            with suppress(Exception):
+                self._kept.pop().unpersist()
+
+    def _collect(self, frame: Any, kind: str, description: str) -> dict[int, bytes]:
+        """Run a job; return its results of a kind by part."""
+        wanted = frame.where(f"kind in ('{kind}', '{tasks.ERROR}')")
+        batches = self._jobs.collect(wanted, description).to_batches()
+        for content in join_pieces(batches, tasks.ERROR).values():
+            raise load(content, DetectorError)
+        return join_pieces(batches, kind)
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.summaries)
+
+    @property
+    def valid(self) -> int:
+        return self._sizes.total()
+
+    @property
+    def _sizes(self) -> Counter[int]:
+        sizes = Counter[int]()
+        for each in self.summaries:
+            sizes.update(each.sizes)
+        return sizes
+
+    def log(self) -> CheckedCalls:
+        """Return the counts of rows; invalid ones are named by their position in the frame."""
+        reasons, first, before = Counter[str](), list[InvalidRow](), 0
+        for each in self.summaries:
+            reasons.update(each.reasons)
+            first += [InvalidRow(before + row.line, row.reason) for row in each.invalid]
+            before += each.rows
+        invalid = InvalidRows(
+            count=reasons.total(),
+            reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+            first=tuple(first[:FIRST_INVALID]),
+        )
+        return CheckedCalls(
+            InMemory([checked_calls(CALLS.to_frame()).collect()]), self.rows, invalid
+        )
+
+    def audit(
+        self, log: CheckedCalls, book: PriceBook, thresholds: Thresholds, *, keep_calls: bool
+    ) -> Audited:
+        """Audit the calls; the report's own come from the frame again."""
+        sizes = self._sizes
+        if not sizes:
+            return audit_logs([log], log.calls, book, thresholds, keep_calls=False)
+        names = self._find_names()
+        parts = count_parts(sizes.total(), PART_CALLS)
+        parts = min(parts, len(sizes))
+        slices, keys = find_keys(sizes, parts)
+        key = f"element_at(array({', '.join(map(str, keys))}), part + 1)"
+        placed = self._read.where(f"kind = '{tasks.SLICE}'").selectExpr("*", f"{key} as place")
+        placed = placed.repartition(parts, "place").drop("place")
+        pairs = add_pairs(pair for each in self.summaries for pair in each.pairs)
+        find_positions = partial(self._find_positions, placed, names)
+        job = Job(
+            cells=Cells.found(pairs, names, book, find_positions),
+            thresholds=thresholds,
+            has_each_call_once=log.is_account,
+        )
+        priced = self._keep(_map(placed, tasks.open_slices, Opening(job, names)))
+        found = self._collect(priced, tasks.COUNTS, "price and count the calls")
+        counted: list[Counts] = [load(content, dict) for content in found.values()]
+        find_reopen = partial(self._find_reopen, slices, names, job) if keep_calls else None
+        audit_parts = partial(self._audit_parts, priced, list(found))
+        return merge(log, job, book, counted, audit_parts, find_reopen)
+
+    def _find_names(self) -> tuple[str, ...]:
+        """Return the columns in which some call has a value."""
+        known = set[str]().union(*(each.names for each in self.summaries))
+        return ("at_us", *(name for name in present_columns(known) if name in known))
+
+    def _find_positions(
+        self, placed: Any, names: Sequence[str], grid: Grid, keys: Sequence[str]
+    ) -> pl.DataFrame:
+        found = self._collect(
+            _map(placed, tasks.list_positions, (grid, tuple(keys), tuple(names))),
+            tasks.RESULT,
+            "find the times and lengths at which prices change",
+        )
+        return pl.concat([load(each, pl.DataFrame) for each in found.values()]).unique()
+
+    def _audit_parts(self, priced: Any, parts: Sequence[int], facts: Facts) -> list[PartResult]:
+        wanted = priced.where(f"kind = '{tasks.PRICED}'")
+        audited = _map(wanted, tasks.audit_priced, facts)
+        found = self._collect(audited, tasks.RESULT, "audit the calls")
+        if list(found) != list(parts):
+            raise SourceChangedError
+        return [load(content, PartResult) for content in found.values()]
+
+    def _find_reopen(
+        self,
+        slices: Sequence[frozenset[int]],
+        names: tuple[str, ...],
+        job: Job,
+        facts: Facts,
+        rows: Sequence[int],
+    ) -> Reopen:
+        return partial(_open_again, self._frame, self._setting, slices, names, job, facts, rows)
+
+
+def _map(frame: Any, function: Any, setting: object) -> Any:
+    with warnings.catch_warnings():
+        # PySpark checks pandas, which only its other functions use.
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
+        return frame.mapInArrow(tasks.task(function, setting), tasks.ROW)
+
+
+def _open_again(
+    frame: Any,
+    setting: Setting,
+    slices: Sequence[frozenset[int]],
+    names: tuple[str, ...],
+    job: Job,
+    facts: Facts,
+    rows: Sequence[int],
+    number: int,
+) -> FlaggedFrames:
+    """Read the calls of a part again, here, and find in them what the audit has found."""
+    own = msgspec.structs.replace(setting, only=slices[number])
+    jobs = Jobs(frame.sparkSession, 1, None)
+    wanted = _map(frame, tasks.read_rows, own).where(f"kind = '{tasks.SLICE}'").select("content")
+    contents = jobs.collect(wanted, "read the calls of a finding").column(0).to_pylist()
+    if not contents:
+        raise SourceChangedError
+    calls = [tasks.read_slices(contents, names).lazy()]
+    priced = open_part(calls, job, count=False).priced
+    if priced.count != rows[number]:
+        raise SourceChangedError
+    return find(priced.arrange(facts.windows), facts.rules)

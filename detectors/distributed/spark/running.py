@@ -1,0 +1,137 @@
+"""Runs the jobs of an audit on Spark: named, watched, cancelled when the audit is given up."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pyarrow
+
+from detectors.distributed.spark.reasons import SparkUnreachableError, explain
+from detectors.frames.spark import CONNECT_SECONDS, is_remote
+
+T = TypeVar("T")
+_POLL_SECONDS: Final = 0.05
+_PROBE_SECONDS: Final = 3.0
+_AWAY_SECONDS: Final = 12.0  # a server that restarts within them has forgotten its sessions
+
+
+class Jobs:
+    """The jobs of one audit, under one name in Spark's pages."""
+
+    def __init__(
+        self, session: Any, steps: int, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self.name = f"tallystick-{uuid4().hex[:12]}"
+        self.session = session
+        self._steps, self._done, self._progress = steps, 0, progress
+        self._probe = _Probe(session)
+
+    def collect(self, frame: Any, description: str) -> pyarrow.Table:
+        """Run a job, and return its rows."""
+        rows = self._run(lambda: frame.toArrow(), description)
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._steps)
+        return rows
+
+    def _run(self, action: Callable[[], T], description: str) -> T:
+        """Run in a thread of its own, so that a job can be given up at any time."""
+        results, errors = list[T](), list[BaseException]()
+
+        def run() -> None:
+            try:
+                with self._named(f"Tallystick audit: {description}"):
+                    results.append(action())
+            except BaseException as error:  # raised again where the caller waits
+                errors.append(error)
+
+        thread = Thread(target=run, name=self.name, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_POLL_SECONDS)
+                self._probe.check()
+        except BaseException:
+            self.cancel()
+            raise
+        if errors:
+            raise explain(errors[0]) from errors[0]
+        return results[0]
+
+    @contextmanager
+    def _named(self, description: str) -> Iterator[None]:
+        """Name the jobs of this thread."""
+        if is_remote(self.session):
+            self.session.addTag(self.name)
+        else:
+            self.session.sparkContext.setJobGroup(self.name, description, interruptOnCancel=True)
+        yield
+
+    def cancel(self) -> None:
+        """Cancel what runs; a server that is away has nothing to cancel."""
+
+        def cancel() -> None:
+            with suppress(Exception):
+                if is_remote(self.session):
+                    self.session.interruptTag(self.name)
+                else:
+                    self.session.sparkContext.cancelJobGroup(self.name)
+
+        thread = Thread(target=cancel, daemon=True)
+        thread.start()
+        thread.join(_PROBE_SECONDS)
+
+
+class _Probe:
+    """Checks now and then that the server which runs the jobs is there.
+
+    Spark's own clients would wait for ten minutes.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        address = _find_address(session)
+        # Behind a proxy, it doesn't answer to us.
+        self._address = address if address and _answers(address) else None
+        self._next = time.monotonic() + _PROBE_SECONDS
+        self._seen = time.monotonic()
+
+    def check(self) -> None:
+        now = time.monotonic()
+        if self._address is None or now < self._next:
+            return
+        self._next = now + _PROBE_SECONDS
+        if _answers(self._address) or self._has_executors():
+            self._seen = time.monotonic()
+        elif time.monotonic() - self._seen > _AWAY_SECONDS:
+            raise SparkUnreachableError(is_remote(self._session))
+
+    def _has_executors(self) -> bool:
+        """Check whether a classic session goes on without its master, as it can."""
+        if is_remote(self._session):
+            return False
+        infos = self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return len(infos) > 1  # the first is the driver
+
+
+def _find_address(session: Any) -> tuple[str, int] | None:
+    """Return the address of the Connect server or of the first standalone master."""
+    if is_remote(session):
+        endpoint = getattr(session.client._builder, "endpoint", "")
+        host, _, port = str(endpoint).rpartition(":")
+        return (host, int(port)) if host else None
+    master = urlsplit(str(session.sparkContext.master).partition(",")[0])
+    if master.scheme == "spark" and master.hostname and master.port:
+        return master.hostname, master.port
+    return None
+
+
+def _answers(address: tuple[str, int]) -> bool:
+    with suppress(OSError), socket.create_connection(address, CONNECT_SECONDS):
+        return True
+    return False

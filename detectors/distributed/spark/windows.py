@@ -1,0 +1,67 @@
+"""The audit of an account's stored calls on Spark."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from detectors.contract import AuditedWindow, CallWindow, TrafficWindow
+from detectors.distributed.spark.auditing import SparkRows, opened
+from detectors.distributed.spark.running import Jobs
+from detectors.distributed.spark.tasks import Setting, find_versions
+from detectors.frames.parts import InMemory
+from detectors.frames.sources import checked_calls
+from detectors.frames.usage_log import CALLS
+from detectors.report.account.imports import Terms
+from detectors.report.account.traffic import add_slots, window_of
+from detectors.report.account.windows import of_account, to_window
+from detectors.report.counting.projection import EPOCH
+from detectors.report.pipeline import audit_logs
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class IncompleteFilesError(RuntimeError):
+    """Spark has read another number of calls than the files have."""
+
+
+def audit_window(frame: Any, window: CallWindow, terms: Terms, *, calls: int) -> AuditedWindow:
+    """Audit the calls of a window in a frame of `calls` stored calls."""
+    last, future_calls = _measure(frame, window, calls)
+    future_calls += window.future_calls
+    none = InMemory([checked_calls(CALLS.to_frame()).collect()])
+    if last is None:
+        log = of_account(none, window.duplicates, future_calls)
+        return to_window(
+            audit_logs([log], none, terms.prices, terms.thresholds, keep_calls=False), None
+        )
+    after = last - timedelta(days=window.days)
+    setting = Setting(versions=find_versions(), stored=(after, window.until))
+    with opened(frame, setting, None) as rows:
+        log = of_account(none, rows.valid + window.duplicates, future_calls)
+        audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
+        return to_window(audited, _find_traffic(rows))
+
+
+def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | None, int]:
+    """Return the time of the newest call up to now, and how many are in the future."""
+    until = (window.until - EPOCH) // _MICROSECOND
+    at = "unix_micros(ts)"
+    counted = frame.selectExpr(
+        "count(*) as calls",
+        f"max(case when {at} <= {until} then {at} end) as last",
+        f"count_if({at} > {until}) as future",
+    )
+    jobs = Jobs(frame.sparkSession, 1, None)
+    (row,) = jobs.collect(counted, "count an account's calls").to_pylist()
+    if row["calls"] != calls:
+        raise IncompleteFilesError(f"{row['calls']} of {calls} calls")
+    last = None if row["last"] is None else EPOCH + timedelta(microseconds=row["last"])
+    return last, row["future"]
+
+
+def _find_traffic(rows: SparkRows) -> TrafficWindow | None:
+    """Return when metered calls came; those of a plan have no traffic."""
+    ends = [end for each in rows.summaries for end in each.ends]
+    if not ends:
+        return None
+    slots = add_slots([table for each in rows.summaries for table in each.slots])
+    return window_of(slots, min(first for first, _ in ends), max(last for _, last in ends))

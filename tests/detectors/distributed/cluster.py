@@ -1,0 +1,176 @@
+"""A standalone Spark master with two workers, and a Connect server on it, on loopback."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pyspark
+import pytest
+
+from tests.service.support.live import free_port
+
+_HOME: Final = Path(pyspark.__file__).parent
+_ROOT: Final = Path(__file__).parents[3]
+_START_SECONDS: Final = 120
+_SMALL_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_ENVIRONMENT: Final = {
+    "SPARK_HOME": str(_HOME),
+    "SPARK_LOCAL_IP": "127.0.0.1",
+    "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
+    "PYSPARK_PYTHON": sys.executable,
+    "PYTHONPATH": str(_ROOT),
+    "SPARK_DAEMON_JAVA_OPTS": _SMALL_JAVA,
+}
+# What a program of the cluster's user sets.
+SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": _SMALL_JAVA,
+    "spark.executor.extraJavaOptions": _SMALL_JAVA,
+    "spark.executor.memory": "512m",
+    "spark.log.level": "ERROR",
+}
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, **_ENVIRONMENT, **more}
+
+
+class Cluster:
+    """The processes of a cluster, which are stopped at the end, whatever has been killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.master_url = f"spark://127.0.0.1:{self.port}"
+        self.master = self._start("master.Master", "--port", str(self.port))
+        _wait(self.port, self.master, folder / "master.Master.log")
+        self.workers = [self._start_worker(number) for number in range(2)]
+        self.connect: subprocess.Popen[bytes] | None = None
+
+    def _start(self, name: str, *options: str, log: str = "") -> subprocess.Popen[bytes]:
+        arguments = ["--host", "127.0.0.1", "--webui-port", str(free_port()), *options]
+        command = [str(_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+        return self._run([*command, *arguments], log or name)
+
+    def _start_worker(self, number: int) -> subprocess.Popen[bytes]:
+        folder = str(self.folder / f"worker{number}")
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", folder, self.master_url]
+        return self._start("worker.Worker", *options, log=f"worker{number}")
+
+    def _run(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("wb") as file:
+            return subprocess.Popen(
+                command,
+                env=environment(),
+                cwd=self.folder,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def start_connect(self) -> str:
+        """Start a Connect server whose driver uses the cluster; return its address."""
+        port = free_port()
+        settings = {
+            **SETTINGS,
+            "spark.master": self.master_url,
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+        }
+        command = [str(_HOME / "bin" / "spark-submit")]
+        for name, value in settings.items():
+            command += ["--conf", f"{name}={value}"]
+        command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+        self.connect = self._run([*command, "spark-internal"], "connect")
+        _wait(port, self.connect, self.folder / "connect.log")
+        return f"sc://127.0.0.1:{port}"
+
+    def executors(self) -> list[psutil.Process]:
+        """Return the processes of the workers' executors."""
+        found = list[psutil.Process]()
+        for worker in self.workers:
+            with suppress(psutil.Error):
+                found += [
+                    child
+                    for child in psutil.Process(worker.pid).children(recursive=True)
+                    if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
+                ]
+        return found
+
+    def stop(self) -> None:
+        every = [*([self.connect] if self.connect else []), *self.workers, self.master]
+        left = list[psutil.Process]()
+        for process in every:
+            with suppress(psutil.Error):
+                left += psutil.Process(process.pid).children(recursive=True)
+            process.terminate()
+        for process in every:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+            process.wait(10)
+        for child in left:
+            with suppress(psutil.Error):
+                child.kill()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Cluster]:
+    cluster = Cluster(folder)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    pytest.fail(f"Spark did not start:\n{log.read_text()[-2000:]}")
+
+
+# Audits files of Parquet, with the partitions and the settings that it is told, and writes the
+# document, or the error's type and text.
+PROGRAM: Final = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import detectors
+from pyspark.sql import SparkSession
+told = json.loads(sys.argv[1])
+builder = SparkSession.builder
+for name, value in told["settings"].items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+frame = spark.read.parquet(told["path"]).repartition(told["partitions"])
+try:
+    text = detectors.audit(frame, keep_calls=False).to_json()
+except Exception as error:
+    text = f"{type(error).__name__}: {error}".encode()
+open(told["out"], "wb").write(text if isinstance(text, bytes) else text.encode())
+import os
+os._exit(0) if told.get("abrupt") else spark.stop()
+"""
+
+
+def start_program(
+    told: dict[str, Any], environ: dict[str, str], log: Path
+) -> subprocess.Popen[bytes]:
+    import json
+
+    with log.open("wb") as file:
+        command = [sys.executable, "-c", PROGRAM, json.dumps(told)]
+        return subprocess.Popen(command, env=environ, stdout=file, stderr=subprocess.STDOUT)
