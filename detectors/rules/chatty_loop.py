@@ -35,7 +35,10 @@ Counted from the records themselves; half of the prompt and five items per reque
 
 import polars as pl
 
+from detectors.contract import Thresholds
 from detectors.engine import Calls
+from detectors.prices.calls import LEVELS_GIVEN
+from detectors.rules.columns import has
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -46,6 +49,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
+from detectors.rules.levels import compare, highest_equal, measure, of_pair
 from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
@@ -74,21 +78,55 @@ def find(calls: Calls, facts: Facts) -> Calls:
     thresholds = facts.thresholds
     sessions, keys = split_sessions(calls.filter(pl.col("has_route") == 1), thresholds)
     loops = mark_hashed(filter_loops(sessions, keys, thresholds), keys, thresholds)
-    # Calls that could have shared an earlier call's request.
-    followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
     is_hashed = pl.col("is_hashed")
     prompt_usd = pl.col("prompt_tokens") * pl.col("input_usd_per_token")
-    repeated = pl.when(is_hashed).then(prompt_usd).otherwise(pl.lit(0.0))
-    saving = repeated * thresholds.d6_saving_share
+    saving, high = (
+        prompt_usd * share for share in (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
+    )
+    if has(calls, LEVELS_GIVEN):
+        loops = _measure_shared(loops, keys, thresholds)
+        saving, high = (
+            pl.when(pl.col("with_levels"))
+            .then(pl.col(shared) * pl.col("input_usd_per_token"))
+            .otherwise(assumed)
+            for shared, assumed in (("shared", saving), ("shared_high", high))
+        )
+    # Calls that could have shared an earlier call's request.
+    followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
+    saving, high = (
+        pl.when(is_hashed).then(usd).otherwise(pl.lit(0.0)) for usd in (saving, high)
+    )
     return flag(
         followers,
         pl.when(is_hashed).then(pl.lit(_HASHED)).otherwise(pl.lit(_UNHASHED)),
         saving,
         low_usd=saving * thresholds.d6_low_share,
-        high_usd=repeated * thresholds.d6_high_saving_share,
+        high_usd=high,
+        prefix_tokens=_shared_tokens(loops),
         pause_seconds=pl.col("pause_us") / _SECOND_US,
         basis=pl.col("position"),
     )
+
+
+def _measure_shared(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Add how much each call begins with in common with the one before it in its session."""
+    before = pl.col("row").shift(1).over(*session, order_by="number")
+    paired = loops.with_row_index("row").with_columns(before.alias("pair"))
+    compared = compare(
+        paired.with_columns(
+            highest_equal(paired).alias("level"),
+            of_pair(pl.col("prompt_tokens")).alias("pair_prompt"),
+        )
+    )
+    return measure(compared, thresholds)
+
+
+def _shared_tokens(loops: Calls) -> pl.Expr:
+    """Return the tokens in common where both calls have hashes by level, else 0."""
+    if not has(loops, "with_levels"):
+        return pl.lit(0.0)
+    is_seen = pl.col("with_levels") & pl.col("is_hashed")
+    return pl.when(is_seen).then(pl.col("shared")).otherwise(pl.lit(0.0))
 
 
 def advise(flagged: FlaggedCalls) -> str:

@@ -127,7 +127,7 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     kinds: tuple[Kind, ...]
-    thresholds: Mapping[str, int | float]
+    thresholds: Mapping[str, int | float | tuple[int, ...]]
     find: Callable[[Calls, Facts], Calls]
     advise: Callable[[FlaggedCalls], str]
     formula: Callable[[FlaggedCalls], str]

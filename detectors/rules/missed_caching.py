@@ -38,6 +38,7 @@ The model providers' caching pages, as cited in `detectors/prices/data/cache_min
 
 import polars as pl
 
+from detectors.contract import LEVELS
 from detectors.engine import Calls
 from detectors.rules.caching.runs import find_expired, find_unread, split_runs
 from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
@@ -48,10 +49,9 @@ from detectors.wording.evidence import BILLED, CACHEABLE, COST, PAUSE, SAVINGS, 
 THRESHOLDS = {
     "d2_min_hash_calls": 2,
     "d2_cache_seconds": 300,
-    "d2_prefix_tokens": 1_024,
-    "d2_prefix_16k_tokens": 4_096,
-    "d2_prefix_64k_tokens": 16_384,
+    "d2_level_characters": LEVELS,
     "d2_conversation_share": 0.5,
+    "d2_conversation_min_calls": 5,
     "d2_unhashed_min_calls": 20,
     "d2_unhashed_quantile": 0.10,
     "d2_unhashed_minimum_multiple": 2.0,
@@ -78,8 +78,9 @@ def find(calls: Calls, facts: Facts) -> Calls:
             _UNCACHED,
             saving,
             low_usd=pl.col("low_usd"),
+            high_usd=pl.col("high_usd"),
             prefix_tokens=pl.col("prefix_tokens"),
-            pause_seconds=pl.when(pl.col("level") >= 0).then(since_pair).otherwise(pl.lit(0.0)),
+            pause_seconds=pl.when(pl.col("level") > 0).then(since_pair).otherwise(pl.lit(0.0)),
             basis=pl.col("written_tokens"),
         ),
         flag(find_unhashed(cacheable, thresholds), _UNHASHED, pl.lit(0.0)),

@@ -14,13 +14,19 @@ import polars as pl
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.engine import Calls
 from detectors.engine.categories import categorize, with_equal_types
-from detectors.formats.columns import HASHES, REPORTED, empty_value, present_columns
+from detectors.formats.columns import REPORTED, empty_value, present_columns
 from detectors.frames.parts import MEMORY_CALLS, InMemory, Parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
-from detectors.report.account.large_windows import StoredParts, count_files, cut_files, measure_file
+from detectors.report.account.large_windows import (
+    StoredParts,
+    count_files,
+    cut_files,
+    measure_file,
+    scan_stored,
+)
 from detectors.report.account.traffic import window_of
 from detectors.report.counting.projection import EPOCH
 from detectors.report.money import rounded
@@ -30,7 +36,7 @@ ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
-UNUSED: Final = {"environment", "status", HASHES}
+UNUSED: Final = {"environment", "status"}
 _READERS: Final = 4
 _Span = tuple[datetime, datetime]
 
@@ -178,9 +184,7 @@ def of_account(
 
 def _read(file: Path, optional: Sequence[str], until: datetime) -> _Part:
     """Read a file that may lack optional columns."""
-    schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}}
-    scanned = pl.scan_parquet(file, schema=schema, missing_columns="insert", extra_columns="ignore")
-    return _part_of(scanned, FileCounts.read(file), until)
+    return _part_of(scan_stored(file, optional), FileCounts.read(file), until)
 
 
 def _part_of(calls: Calls, counts: FileCounts | None, until: datetime) -> _Part:
