@@ -41,7 +41,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import LEVEL_DIGITS, LEVELS, LEVELS_OF_HASHES
-from detectors.engine import Calls, attach, join_small, number_labels
+from detectors.engine import Calls, attach, categorize, join_small, number_labels
 from detectors.engine.numbering import Numbered, number_rows
 from detectors.formats.columns import (
     HASHES,
@@ -128,9 +128,8 @@ _TIME_ORDER: Final = (
     "cached_tokens",
     "cache_write_tokens",
     "declared_max_tokens",
-    "prefix",
     HASHES,  # in order of text: those that lack a level come first
-    *(NUMBERED[name] for name in LEVELS_OF_HASHES if name != "prefix_hash"),
+    *(NUMBERED[name] for name in LEVELS_OF_HASHES),
     "cache_write_1h_tokens",
     "service_tier",
     "cost_usd",
@@ -152,10 +151,7 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
 
 
 def _join_levels(calls: Calls) -> Calls:
-    """Write the hashes of each call as one text of levels, each at its place; spaces are for none.
-
-    The first level replaces `prefix_hash`.
-    """
+    """Write the hashes of each call as one text of levels, each at its place; spaces are for none."""
     given = pl.col(HASHES).cast(pl.String)
     levels = given
     others = _present(calls, LEVELS_OF_HASHES)
@@ -164,24 +160,39 @@ def _join_levels(calls: Calls) -> Calls:
         own = pl.col(name).cast(pl.String).str.head(LEVEL_DIGITS)
         is_added = (own != "") & (levels.str.len_bytes() <= place)
         levels = pl.when(is_added).then(levels.str.pad_end(place) + own).otherwise(levels)
-    first = levels.str.head(LEVEL_DIGITS).str.strip_chars(" ")
     return calls.with_columns(
         levels.alias(HASHES),
-        first.alias("prefix_hash"),
         (given.str.len_bytes() // LEVEL_DIGITS).cast(pl.Int8).alias(LEVELS_GIVEN),
-    ).drop(others[1:])
+    ).drop(others)
 
 
 def _number_levels(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add a number for each further level, by which equal hashes are found."""
-    text = pl.col(HASHES)
-    longest = calls.select(text.str.len_bytes().max()).item() or 0
+    """Add a number for each level, by which equal hashes are found; the first has 32 bits."""
+    text, size = pl.col(HASHES), pl.col(HASHES).str.len_bytes()
+    longest, has_gaps = calls.select(
+        size.max().alias("longest"), text.str.contains(" ", literal=True).any().alias("gaps")
+    ).row(0)
     numbers = []
-    for level, name in enumerate(LEVEL_COLUMNS[1 : longest // LEVEL_DIGITS], 1):
+    for level, name in enumerate(LEVEL_COLUMNS[1 : (longest or 0) // LEVEL_DIGITS], 1):
         own = text.str.slice(level * LEVEL_DIGITS, LEVEL_DIGITS)
-        is_none = (own == "") | own.str.starts_with(" ")
-        numbers.append(pl.when(is_none).then(pl.lit(0, pl.UInt64)).otherwise(own.hash()).alias(name))
-    return calls.with_columns(numbers)
+        is_given = size > level * LEVEL_DIGITS
+        if has_gaps:
+            is_given &= ~own.str.starts_with(" ")
+        number = pl.when(is_given).then(own.hash()).otherwise(pl.lit(0, pl.UInt64))
+        numbers.append(number.alias(name))
+    first = calls.select(text.str.head(LEVEL_DIGITS).str.strip_chars(" ").alias("prefix"))
+    return calls.with_columns(_number_first(first), *numbers)
+
+
+def _number_first(hashes: pl.DataFrame) -> pl.Series:
+    """Number hashes of the first level in any order, 0 for none."""
+    labels = categorize(hashes, hashes.columns)[hashes.columns[0]]
+    is_category = labels.dtype == pl.Categorical
+    number = labels.to_physical() if is_category else labels.hash().rank("dense")
+    given = number.cast(pl.Int32) + 1
+    return given.zip_with(labels.cast(pl.String) != "", pl.zeros(1, pl.Int32, eager=True)).alias(
+        labels.name
+    )
 
 
 def _present(calls: Calls, names: Iterable[str]) -> list[str]:
@@ -218,10 +229,12 @@ class PricedCalls(msgspec.Struct):
         `windows` has the first and the last microsecond that monthly dollars of each log are
         projected from.
         """
-        order = _present(self.calls, _TIME_ORDER)
-        order += [name for name in _present(self.calls, OPTIONAL_CALL_COLUMNS) if name not in order]
         if _present(self.calls, [HASHES]):
             self._calls.append(_number_levels(self._calls.pop()))
+        order = [
+            *_present(self.calls, _TIME_ORDER),
+            *(name for name in _present(self.calls, OPTIONAL_CALL_COLUMNS) if name not in _TIME_ORDER),
+        ]
         stored = [*_STORED, *_present(self.calls, OPTIONAL_CALL_COLUMNS)]
         numbered = number_rows(self._calls, "number", order, stored)
         has_route = (pl.col("route_label") != "").cast(pl.Int8).alias("has_route")
@@ -283,7 +296,7 @@ def price_labelled(
         numbered = _number(numbered, label, number_labels(labelled, "rank", [label]))
     spent = cells.add_cost(numbered)
     kept = dict.fromkeys(
-        [*_STORED, *_present(spent, [*_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES])]
+        _present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES])
     )
     return PricedCalls(groups, cells, tuple(keys), [spent.select(*kept).collect()])
 
