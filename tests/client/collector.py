@@ -30,7 +30,8 @@ COUNTS = {
 }
 LABELS = {
     *("provider", "model", "endpoint", "request_id", "tag", "prefix_hash", "ts"),
-    *("prefix_hash_16k", "prefix_hash_64k", "environment", "session_id", "region"),
+    *("prefix_hash_16k", "prefix_hash_64k", "prefix_hashes"),
+    *("environment", "session_id", "region"),
     *("service_tier", "status"),
 }
 REQUIRED = {"ts", "provider", "model", "prompt_tokens", "completion_tokens"}
