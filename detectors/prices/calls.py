@@ -233,7 +233,11 @@ class PricedCalls(msgspec.Struct):
             self._calls.append(_number_levels(self._calls.pop()))
         order = [
             *_present(self.calls, _TIME_ORDER),
-            *(name for name in _present(self.calls, OPTIONAL_CALL_COLUMNS) if name not in _TIME_ORDER),
+            *(
+                name
+                for name in _present(self.calls, OPTIONAL_CALL_COLUMNS)
+                if name not in _TIME_ORDER
+            ),
         ]
         stored = [*_STORED, *_present(self.calls, OPTIONAL_CALL_COLUMNS)]
         numbered = number_rows(self._calls, "number", order, stored)
@@ -295,9 +299,7 @@ def price_labelled(
     for label in _present(labelled, NUMBERED):
         numbered = _number(numbered, label, number_labels(labelled, "rank", [label]))
     spent = cells.add_cost(numbered)
-    kept = dict.fromkeys(
-        _present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES])
-    )
+    kept = dict.fromkeys(_present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES]))
     return PricedCalls(groups, cells, tuple(keys), [spent.select(*kept).collect()])
 
 

@@ -181,9 +181,7 @@ def limit_lows(flagged: Calls, impacts: Iterable[Impact]) -> Calls:
     Low ends become 0 where their sum is negative, and the stated savings where it exceeds these.
     High ends become the stated savings where their sum is below these.
     """
-    limits = [
-        (*impact.key, *_limits(impact)) for impact in impacts if any(_limits(impact))
-    ]
+    limits = [(*impact.key, *_limits(impact)) for impact in impacts if any(_limits(impact))]
     if not limits:
         return flagged
     stated = pl.col("saving_usd")

@@ -81,7 +81,8 @@ def find(calls: Calls, facts: Facts) -> Calls:
     is_hashed = pl.col("is_hashed")
     prompt_usd = pl.col("prompt_tokens") * pl.col("input_usd_per_token")
     saving, high = (
-        prompt_usd * share for share in (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
+        prompt_usd * share
+        for share in (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
     )
     if has(calls, LEVELS_GIVEN):
         loops = _measure_shared(loops, keys, thresholds)
@@ -93,16 +94,14 @@ def find(calls: Calls, facts: Facts) -> Calls:
         )
     # Calls that could have shared an earlier call's request.
     followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
-    saving, high = (
-        pl.when(is_hashed).then(usd).otherwise(pl.lit(0.0)) for usd in (saving, high)
-    )
+    saving, high = (pl.when(is_hashed).then(usd).otherwise(pl.lit(0.0)) for usd in (saving, high))
     return flag(
         followers,
         pl.when(is_hashed).then(pl.lit(_HASHED)).otherwise(pl.lit(_UNHASHED)),
         saving,
         low_usd=saving * thresholds.d6_low_share,
         high_usd=high,
-        prefix_tokens=_shared_tokens(loops),
+        prefix_tokens=_repeated_tokens(loops, thresholds),
         pause_seconds=pl.col("pause_us") / _SECOND_US,
         basis=pl.col("position"),
     )
@@ -121,12 +120,13 @@ def _measure_shared(loops: Calls, session: tuple[str, ...], thresholds: Threshol
     return measure(compared, thresholds)
 
 
-def _shared_tokens(loops: Calls) -> pl.Expr:
-    """Return the tokens in common where both calls have hashes by level, else 0."""
+def _repeated_tokens(loops: Calls, thresholds: Thresholds) -> pl.Expr:
+    """Return the tokens that are counted as repeated, in logs with hashes by level; 0 in others."""
     if not has(loops, "with_levels"):
         return pl.lit(0.0)
-    is_seen = pl.col("with_levels") & pl.col("is_hashed")
-    return pl.when(is_seen).then(pl.col("shared")).otherwise(pl.lit(0.0))
+    assumed = thresholds.d6_saving_share * pl.col("prompt_tokens")
+    tokens = pl.when(pl.col("with_levels")).then(pl.col("shared")).otherwise(assumed)
+    return pl.when(pl.col("is_hashed")).then(tokens).otherwise(pl.lit(0.0))
 
 
 def advise(flagged: FlaggedCalls) -> str:
@@ -142,6 +142,12 @@ def advise(flagged: FlaggedCalls) -> str:
             "savings are claimed; send prefix_hash to find out."
         )
     items = flagged.thresholds.d6_calls_per_request
+    if flagged.sharing_calls:
+        return loop + (
+            f"{items} items in one request send the instructions once: {flagged.shared_part} are "
+            "the same as in the call before, and are counted as repetition of every call but the "
+            f"first of {items}."
+        )
     return loop + (
         f"{items} items in one request send the instructions once; "
         f"{flagged.share('d6_saving_share')} of the prompt of every call but the first of {items} "
@@ -150,6 +156,12 @@ def advise(flagged: FlaggedCalls) -> str:
 
 
 def write_formula(flagged: FlaggedCalls) -> str:
+    if flagged.sharing_calls:
+        return (
+            f"{flagged.total_prefix_tokens:,.0f} tokens in common with the call before × input "
+            f"rate ({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "
+            f"{flagged.cost}: {flagged.saving}"
+        )
     return (
         f"{flagged.share('d6_saving_share')} × prompt tokens × input rate "
         f"({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "

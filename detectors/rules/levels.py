@@ -91,7 +91,8 @@ def measure(calls: Calls, thresholds: Thresholds) -> Calls:
     has_level = pl.col("level") > 0
     return (
         calls.with_columns(
-            low.alias("shared_low"), pl.when(has_next).then(high).otherwise(prompt).alias("shared_high")
+            low.alias("shared_low"),
+            pl.when(has_next).then(high).otherwise(prompt).alias("shared_high"),
         )
         .with_columns(
             pl.when(is_bounded)

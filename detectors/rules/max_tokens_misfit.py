@@ -60,6 +60,7 @@ THRESHOLDS = {
     "d5_again_min_excess_share": 0.2,
     "d5_thrown_away_share": 0.5,
     "d5_truncated_low_share": 0.5,
+    "d5_truncated_high_multiple": 3.5,
     "d5_oversized_min_calls": 20,
     "d5_oversized_multiple": 10.0,
     "d5_oversized_quantile": 0.95,

@@ -40,6 +40,7 @@ import polars as pl
 
 from detectors.contract import LEVELS
 from detectors.engine import Calls
+from detectors.rules.caching.code import write_code
 from detectors.rules.caching.runs import find_expired, find_unread, split_runs
 from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
 from detectors.rules.caching.wording import advise, write_formula
@@ -116,5 +117,6 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    code=write_code,
     evidence=(TIME, *BILLED, CACHEABLE, PAUSE, COST, SAVINGS),
 )

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import tallystick
-from detectors.contract import RECORD_V2_FIELDS
+from detectors.contract import LEVEL_DIGITS, LEVELS, RECORD_V2_FIELDS
 from detectors.formats import V1, V2, decode_batch
 from tallystick.calls import begin
-from detectors.contract import LEVEL_DIGITS, LEVELS
 from tallystick.reading import prompts
 from tallystick.reading.prompts import hash_prefixes
 from tests.client.collector import Collector, refusing_dsn

@@ -36,8 +36,10 @@ def pair(calls: Calls, thresholds: Thresholds) -> Calls:
         "pair_prompt": pl.col("prompt_tokens"),
         "pair_answer": answer_tokens(calls),
     }
-    return calls.with_columns(found.alias("found")).unnest("found").with_columns(
-        of_pair(value).alias(name) for name, value in columns.items()
+    return (
+        calls.with_columns(found.alias("found"))
+        .unnest("found")
+        .with_columns(of_pair(value).alias(name) for name, value in columns.items())
     )
 
 

@@ -75,6 +75,7 @@ class Limits:
     d5_again_tokens: int = 512
     d5_again_min_excess_share: float = 0.2
     d5_truncated_low_share: float = 0.5
+    d5_truncated_high_multiple: float = 3.5
     d5_thrown_away_share: float = 0.5
     d5_oversized_min_calls: int = 20
     d5_oversized_multiple: float = 10
