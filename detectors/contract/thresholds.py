@@ -18,8 +18,8 @@ class Thresholds(Struct, frozen=True, kw_only=True):
 
     Units are in the names: `_tokens`, `_seconds`, `_hours`, `_days`, `_usd` (US dollars per month),
     `_pct` (0 to 100), `_share` and `_quantile` (0 to 1), `_multiple` (a factor), `_calls` and
-    `_findings` (counts), and `_characters` (a list of integers). The numbers of a detector start with its short code; `detectors.rules`
-    adds them.
+    `_findings` (counts), and `_characters` (a list of integers). The numbers of a detector start
+    with its short code; `detectors.rules` adds them.
     """
 
     days_per_month: int = 30

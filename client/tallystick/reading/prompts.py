@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
 
 from tallystick.reading.usage.reader import members_of
 
@@ -25,7 +25,7 @@ LEVELS = (
 )
 LEVEL_DIGITS = 16
 # The hash of the first level, and the first digits of those of all levels.
-Hashes = Tuple[Optional[str], Optional[Tuple[str, ...]]]
+Hashes = tuple[Optional[str], Optional[tuple[str, ...]]]
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
