@@ -118,7 +118,7 @@ OPTIONAL_CALL_COLUMNS: Final = (
 FEW_CALLS: Final = 20_000
 NO_LATENCY: Final = -1.0
 NOT_REPORTED: Final = -1.0
-# The time order within a group, each name where it exists, and then every other column of the rules.
+# The time order within a group, each name where it exists, and then all other columns of the rules.
 _TIME_ORDER: Final = (
     "group",
     "at_us",
@@ -151,7 +151,7 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
 
 
 def _join_levels(calls: Calls) -> Calls:
-    """Write the hashes of each call as one text of levels, each at its place; spaces are for none."""
+    """Write the hashes of each call as one text, each level at its place; spaces are for none."""
     given = pl.col(HASHES).cast(pl.String)
     levels = given
     others = _present(calls, LEVELS_OF_HASHES)
@@ -231,14 +231,8 @@ class PricedCalls(msgspec.Struct):
         """
         if _present(self.calls, [HASHES]):
             self._calls.append(_number_levels(self._calls.pop()))
-        order = [
-            *_present(self.calls, _TIME_ORDER),
-            *(
-                name
-                for name in _present(self.calls, OPTIONAL_CALL_COLUMNS)
-                if name not in _TIME_ORDER
-            ),
-        ]
+        named = _present(self.calls, [*_TIME_ORDER, *OPTIONAL_CALL_COLUMNS])
+        order = [*dict.fromkeys(named)]
         stored = [*_STORED, *_present(self.calls, OPTIONAL_CALL_COLUMNS)]
         numbered = number_rows(self._calls, "number", order, stored)
         has_route = (pl.col("route_label") != "").cast(pl.Int8).alias("has_route")

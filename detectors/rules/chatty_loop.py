@@ -16,7 +16,8 @@ all times are whole seconds, at most 30% of the pauses zero). If at least 90% of
 latency, the next call must usually come after the answer. Five calls could have been a single
 request: of each five, all but the first are flagged. Two kinds. `hashed`: one prefix hash covers at
 least half of the session. Savings: half of the prompt cost of the flagged calls; the range is from
-a quarter to 80%.
+a quarter to 80%. Hashes by level show what a call has in common with the one before; then that
+counts, and the range is from half of it to the length at which both are known to differ.
 `unhashed`: the others; no savings are claimed.
 
 Stays quiet on
@@ -80,10 +81,8 @@ def find(calls: Calls, facts: Facts) -> Calls:
     loops = mark_hashed(filter_loops(sessions, keys, thresholds), keys, thresholds)
     is_hashed = pl.col("is_hashed")
     prompt_usd = pl.col("prompt_tokens") * pl.col("input_usd_per_token")
-    saving, high = (
-        prompt_usd * share
-        for share in (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
-    )
+    shares = (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
+    saving, high = (prompt_usd * share for share in shares)
     if has(calls, LEVELS_GIVEN):
         loops = _measure_shared(loops, keys, thresholds)
         saving, high = (

@@ -139,7 +139,8 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True):
 
     `formula` writes how the observed savings add up; it is not called for informational findings.
     `thresholds` are the detector's own numbers with their defaults, `evidence` the columns of its
-    flagged calls. `code` writes the fix as code, or nothing. The display name and the definition are the docstring of the module.
+    flagged calls. `code` writes the fix as code, or nothing. The display name and the definition
+    are the docstring of the module.
     """
 
     id: str

@@ -11,10 +11,12 @@ Fires on
 --------
 Four kinds, all for models with a cache-read rate. `uncached_prefix`: at least 2 uncached calls of a
 route and model with one prefix hash and prompts long enough to be cached. Each is compared with the
-last call of an earlier second, at most 300 seconds back, that began with the same text. It would
-have read what the hash covers (4 characters per token); where conversations grow from call to call,
-all of the earlier prompt. Flagged if reads save more than writes cost. The low end assumes that
-every call writes what it doesn't read. `short_lifetime`: calls that, 5 minutes to an hour after the
+last call of an earlier second, at most 300 seconds back, that began with the same text, by the
+longest hash that both have. It would have read what that hash covers (4 characters per token, or
+what the prompt's own length allows); where conversations grow from call to call, all of the earlier
+prompt. Flagged if reads save more than writes cost. The low end takes the least that the hashes
+allow and assumes that every call writes what it doesn't read; the high end takes the most, up to
+where both prompts are known to differ. `short_lifetime`: calls that, 5 minutes to an hour after the
 previous call, rewrite what it had stored, if the one-hour cache costs less; the low end is half.
 `unread_writes`: other cache writes whose surcharge exceeds what the reads of the same prompt have
 saved. `unhashed_prefix`: at least 20 long uncached calls without a hash, where the provider

@@ -18,10 +18,11 @@ def _advise_caching(flagged: FlaggedCalls) -> str:
     return (
         f"Cache the prompts of {flagged.route}: {flagged.calls:,} calls to {flagged.model} cached "
         f"nothing, although {flagged.shared_part} are the same as in a call shortly before "
-        f"(median {flagged.median_pause_seconds:,.0f} seconds earlier) in {share} of calls. They paid {rate(flagged.input_usd_per_mtok)} per million tokens; a "
-        f"cache read costs {rate(flagged.cache_read_usd_per_mtok)}. Keep the fixed part first and "
-        "unchanged (in conversations, all earlier turns), and opt in to caching where the provider "
-        "requires it. We assume that equal hashes mean equal text up to the counted tokens."
+        f"(median {flagged.median_pause_seconds:,.0f} seconds earlier) in {share} of calls. They "
+        f"paid {rate(flagged.input_usd_per_mtok)} per million tokens; a cache read costs "
+        f"{rate(flagged.cache_read_usd_per_mtok)}. Keep the fixed part first and unchanged (in "
+        "conversations, all earlier turns), and opt in to caching where the provider requires it. "
+        "We assume that equal hashes mean equal text up to the counted tokens."
     )
 
 

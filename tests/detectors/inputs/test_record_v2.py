@@ -64,9 +64,8 @@ def test_a_frame_with_the_new_columns_is_the_same_log(library: str) -> None:
 
 @pytest.mark.parametrize("library", SPARK_UNDER_STRESS)
 def test_the_rules_see_the_new_columns(library: str) -> None:
-    absent = (
-        (set(UNITS) - KEPT) | set(OF_SOURCE) | set(LEVEL_COLUMNS[2:]) - {"prefix_5", "prefix_9"}
-    )
+    further = {*LEVEL_COLUMNS[2:]} - {"prefix_5", "prefix_9"}
+    absent = (set(UNITS) - KEPT) | set(OF_SOURCE) | further
     names = [*(name for name in OPTIONAL_CALL_COLUMNS if name not in absent), "prompt_tokens"]
     frame = FRAME.with_columns(pl.lit("metered").alias("billing"))  # others are no rule's
     calls = rule_calls(INPUTS[library](frame)).sort("number").select(names)

@@ -120,9 +120,10 @@ def _reads(pairs: dict[Call, Pair], limits: Limits) -> dict[Call, Length]:
     reads = {}
     for call, pair in pairs.items():
         length = shared_length(call, pair, limits)
-        if pair.level in conversational and _grows(call, pair.call):
-            if not with_levels(call, pair.call) or not next_level(call, pair):
-                length = Length(*[pair.call.prompt] * 3)
+        is_turn = pair.level in conversational and _grows(call, pair.call)
+        differs = with_levels(call, pair.call) and next_level(call, pair)
+        if is_turn and not differs:
+            length = Length(*[pair.call.prompt] * 3)
         least = _minimum(call)
         ends = (length.low, length.stated, length.high)
         reads[call] = Length(*(float(end) if end >= least else 0.0 for end in ends))
