@@ -28,6 +28,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.running import BYTES_PER_MB, print_machine
+from detectors.contract import LEVEL_DIGITS, LEVELS
 
 MIN_MB_PER_SECOND, MAX_MB = 100.0, 300.0
 START: Final = 1_790_000_000
@@ -148,8 +149,17 @@ def _pair(
     raw: dict[str, Any], counts: dict[str, Any], route: int, cap: int, asked: tuple[str, str]
 ) -> Pair:
     tag = {"tag": f"route-{route:02d}"}
-    beginning = "\n".join(asked)[:4_096]
-    derived = {"declared_max_tokens": cap, "prefix_hash": sha256(beginning.encode()).hexdigest()}
+    text = "\n".join(asked)
+    levels = [
+        sha256(text[:size].encode()).hexdigest()
+        for size in LEVELS
+        if size == LEVELS[0] or size <= len(text)
+    ]
+    derived = {
+        "declared_max_tokens": cap,
+        "prefix_hash": levels[0],
+        "prefix_hashes": [each[:LEVEL_DIGITS] for each in levels],
+    }
     return Pair(raw | tag, counts | tag | derived)
 
 

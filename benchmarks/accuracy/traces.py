@@ -14,6 +14,8 @@ from typing import Any
 
 import polars as pl
 
+from detectors.contract import LEVEL_DIGITS, LEVELS
+
 START = datetime(2026, 10, 6, 9, 0, tzinfo=UTC)
 AZURE = ("azure-2023-code", "azure-2023-conversation")
 MOONCAKE = "mooncake-conversation"
@@ -64,12 +66,30 @@ def turns(folder: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
+def read_ladder(folder: Path, model: Model) -> pl.DataFrame:
+    """Return the calls of the chat service with hashes of every level, at four characters a token.
+
+    A block that a level ends in counts as a whole: nothing is known of its parts.
+    """
+    levels = []
+    for turn in turns(folder):
+        ids, length = turn["hash_ids"], 4 * turn["input_length"]
+        ends = [min(-(-size // (4 * BLOCK_TOKENS)), len(ids)) for size in LEVELS if size <= length]
+        levels.append([_digest(ids[end - 1])[:LEVEL_DIGITS] for end in ends or [len(ids)]])
+    plain = read_mooncake(folder, model)
+    return plain.with_columns(pl.Series("prefix_hashes", levels, pl.List(pl.String)))
+
+
+def _digest(block: int) -> str:
+    return hashlib.sha256(str(block).encode()).hexdigest()
+
+
 def _hash(turn: dict[str, Any], name: str) -> str | None:
     """Return the hash of a prefix; only the shortest hash exists for prompts shorter than it."""
     ids, blocks = turn["hash_ids"], BLOCKS_BY_HASH[name]
     if name != "prefix_hash" and turn["input_length"] < blocks * BLOCK_TOKENS:
         return None
-    return hashlib.sha256(str(ids[min(blocks, len(ids)) - 1]).encode()).hexdigest()
+    return _digest(ids[min(blocks, len(ids)) - 1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tallystick.reading.usual import usual_message, usual_usage
 _OWN_PROFILE = "application-inference-profile"
 _REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
 _REMEMBERED = 256
-_NO_HASHES = (None, None, None)
+_NO_HASHES = (None, None)
 # How the IDs of answers begin. Exports, traces and gateways know a call by its answer's ID.
 _ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 # The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
@@ -420,7 +420,7 @@ def without_account(model: str) -> str:
     return model.rpartition("/")[2] if model.startswith("arn:") else model
 
 
-def _prefix_hashes(body: Any, key: bytes | None) -> tuple[str | None, ...]:
+def _prefix_hashes(body: Any, key: bytes | None) -> tuple[str | None, tuple[str, ...] | None]:
     if not isinstance(body, dict):
         return _NO_HASHES
     # Imported only if it is on, so the messages are never read otherwise.
@@ -495,7 +495,7 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call.request_id = call._tier = call.status = call._answer_id = call._created_id = None
     call._headers = None
     call._is_stream = call._is_partial = call.has_ended = call.hides_usage = False
-    short, medium, long = (
+    prefix_hash, levels = (
         _prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES
     )
     asked = (  # in the order of an `Asked`
@@ -503,11 +503,12 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
         endpoint,
         settings.label if entered.get() is None else current_tag() or settings.label,
         declared_limit(members),
-        short,
-        medium,
-        long,
+        prefix_hash,
+        None,
+        None,
         settings.environment,
         None if sessions.get() is None else current_session(),
+        levels,
     )
     last = current.asked
     if asked == last:

@@ -4,7 +4,7 @@ from datetime import date
 from decimal import Decimal
 from functools import partial
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,7 +54,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     of the monthly impact, null in documents of earlier versions. `first_seen` and `last_seen` are
     the times of the first and the last flagged call in the whole log. A finding whose log is too
     short for monthly dollars is not `is_monthly`. `formula` shows how the dollars were calculated;
-    it is empty if no savings are claimed.
+    it is empty if no savings are claimed. `code` shows the change as code, where there is one.
     """
 
     id: str
@@ -77,6 +77,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     first_seen: str | None = None
     last_seen: str | None = None
     is_monthly: bool = True
+    code: str | UnsetType = UNSET
 
 
 class PastFinding(Struct, frozen=True, kw_only=True):

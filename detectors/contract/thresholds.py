@@ -1,12 +1,16 @@
 """The thresholds of every audit, and the limits of all thresholds."""
 
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
+from detectors.contract.record import LEVELS
+
 _MAX_THRESHOLD: Final = 1e12
+_MAX_CHARACTERS: Final = 1e6
 
 
 class Thresholds(Struct, frozen=True, kw_only=True):
@@ -14,8 +18,8 @@ class Thresholds(Struct, frozen=True, kw_only=True):
 
     Units are in the names: `_tokens`, `_seconds`, `_hours`, `_days`, `_usd` (US dollars per month),
     `_pct` (0 to 100), `_share` and `_quantile` (0 to 1), `_multiple` (a factor), `_calls` and
-    `_findings` (counts). The numbers of a detector start with its short code; `detectors.rules`
-    adds them.
+    `_findings` (counts), and `_characters` (a list of integers). The numbers of a detector start
+    with its short code; `detectors.rules` adds them.
     """
 
     days_per_month: int = 30
@@ -46,11 +50,26 @@ class Thresholds(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             is_whole = name in _whole_numbers(type(self))
             kinds = int if is_whole else int | float
-            if isinstance(value, bool) or not (
+            if name.endswith("_characters"):
+                if not _is_ladder(value, lowest, highest):
+                    raise ValueError(
+                        f"{name} must be {len(LEVELS)} rising integers from {lowest} to"
+                        f" {highest:,.0f}"
+                    )
+            elif isinstance(value, bool) or not (
                 isinstance(value, kinds) and lowest <= value <= highest
             ):
                 number = "an integer" if is_whole else "a number"
                 raise ValueError(f"{name} must be {number} from {lowest} to {highest:,.0f}")
+
+
+def _is_ladder(value: object, lowest: float, highest: float) -> bool:
+    return (
+        isinstance(value, tuple)
+        and len(value) == len(LEVELS)
+        and all(type(each) is int and lowest <= each <= highest for each in value)
+        and all(low < high for low, high in pairwise(value))
+    )
 
 
 @cache
@@ -65,4 +84,7 @@ def limits_of(threshold: str) -> tuple[int, float]:
         return 1, _MAX_THRESHOLD
     if threshold.endswith(("_share", "_quantile")):
         return 0, 1
+    # Characters are divisors, and are multiplied by counts of tokens.
+    if threshold.endswith("_characters"):
+        return 1, _MAX_CHARACTERS
     return 0, 100 if threshold.endswith("_pct") else _MAX_THRESHOLD

@@ -123,6 +123,8 @@ def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
     name = detector_name(finding.detector, methods)
     body = f"<h3>{text(name)}: {text(impact_alone(finding))}</h3><p>{route_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
+    if finding.code:
+        body += f"<pre>{text(finding.code)}</pre>"
     if finding.formula:
         body += paragraph(f"How we calculated this: {finding.formula}", "quiet")
     if finding.evidence:

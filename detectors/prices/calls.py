@@ -19,7 +19,10 @@ a value, so a rule asks for the schema first. None of them is null either:
 * `cache_write_1h_tokens`, `reasoning_tokens`, `audio_prompt_tokens`, `audio_completion_tokens`,
   `image_prompt_tokens`, `image_completion_tokens`, `web_searches`: Int64, 0 where absent. All but
   the last are at most the total that includes them.
-* `prefix_16k`, `prefix_64k`: as `prefix`, of `prefix_hash_16k` and `prefix_hash_64k`; 0 for none.
+* `prefix_2` to `prefix_13`: as `prefix`, of the further levels of `prefix_hashes`, of which
+  `prefix_hash_16k` is the fifth and `prefix_hash_64k` the ninth; 0 for none. Calls that have equal
+  hashes of a level have equal numbers.
+* `levels_given`: how many levels the call's `prefix_hashes` has, 0 without them.
 * `session`: number of the `session_id`, 0 for none.
 * `environment`, `status` (`ok`, `error`, `cancelled`), `region`: texts, "" where absent.
 * `service_tier`: `batch`, `flex`, `priority`, `fast`; "" for the standard tier.
@@ -28,7 +31,7 @@ a value, so a rule asks for the schema first. None of them is null either:
 * `latency_ms`, `reported_usd`: Float64, -1.0 where absent.
 
 Before pricing, the frame that `read_labels` returns has the same columns, with the labels
-`prefix_hash_16k`, `prefix_hash_64k` and `session_id` instead of their numbers.
+`prefix_hash_16k`, `prefix_hash_64k`, `prefix_hashes` and `session_id` instead of their numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,11 +40,12 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from detectors.engine import Calls, attach, collect, join_small, number_labels
+from detectors.contract import LEVEL_DIGITS, LEVELS, LEVELS_OF_HASHES
+from detectors.engine import Calls, attach, categorize, collect, join_small, number_labels
 from detectors.engine.frames import FEW_CALLS
 from detectors.engine.numbering import Numbered, number_rows
 from detectors.formats.columns import (
-    NUMBERED_LABELS,
+    HASHES,
     OPTIONAL_COUNTS,
     OPTIONAL_LABELS,
     REPORTED,
@@ -92,14 +96,20 @@ _STORED: Final = (
     "cost_usd",
     "input_usd_per_token",
 )
+# The columns of the levels of hashes, from the first.
+LEVEL_COLUMNS: Final = ("prefix", *(f"prefix_{level}" for level in range(2, len(LEVELS) + 1)))
+LEVELS_GIVEN: Final = "levels_given"
 # Labels that are replaced by numbers, and their columns; the first always exists.
 NUMBERED: Final = {
-    name: name.removesuffix("_id").replace("prefix_hash", "prefix") for name in NUMBERED_LABELS
+    **{name: LEVEL_COLUMNS[level] for name, level in LEVELS_OF_HASHES.items()},
+    "session_id": "session",
 }
 # These exist only where some call has a value.
 OPTIONAL_CALL_COLUMNS: Final = (
     *OPTIONAL_COUNTS,
-    *list(NUMBERED.values())[1:],
+    *LEVEL_COLUMNS[1:],
+    LEVELS_GIVEN,
+    NUMBERED["session_id"],
     *(name for name in OPTIONAL_LABELS if name not in NUMBERED),
     "service_tier",
     "latency_ms",
@@ -107,7 +117,7 @@ OPTIONAL_CALL_COLUMNS: Final = (
 )
 NO_LATENCY: Final = -1.0
 NOT_REPORTED: Final = -1.0
-# The time order within a group; calls that are equal here are equal in every column of the rules.
+# The time order within a group, each name where it exists, and then all other columns of the rules.
 _TIME_ORDER: Final = (
     "group",
     "at_us",
@@ -117,21 +127,71 @@ _TIME_ORDER: Final = (
     "cached_tokens",
     "cache_write_tokens",
     "declared_max_tokens",
-    "prefix",
-    "cost_usd",  # equal calls may have been billed at different tiers
+    HASHES,  # in order of text: those that lack a level come first
+    *(NUMBERED[name] for name in LEVELS_OF_HASHES),
+    "cache_write_1h_tokens",
+    "service_tier",
+    "cost_usd",
 )
 
 
 def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     """Add the tag or endpoint as `route_label`, and drop columns that no rule uses."""
     tagged = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
-    optional = _present(calls, (*OPTIONAL_CALL_COLUMNS, *NUMBERED))
     calls = calls.with_columns(tagged.alias("route_label"))
+    if _present(calls, [HASHES]):
+        calls = _join_levels(calls)
+    optional = _present(calls, (*OPTIONAL_CALL_COLUMNS, *NUMBERED, HASHES))
     if "latency_ms" in optional:
         calls = calls.with_columns(pl.col("latency_ms").fill_null(NO_LATENCY))
     if REPORTED in optional:
         calls = calls.with_columns(pl.col(REPORTED).fill_null(NOT_REPORTED))
     return calls.select(*keys, *LABELS, "at_us", "request_id", *COUNTS, *optional)
+
+
+def _join_levels(calls: Calls) -> Calls:
+    """Write the hashes of each call as one text, each level at its place; spaces are for none."""
+    given = pl.col(HASHES).cast(pl.String)
+    levels = given
+    others = _present(calls, LEVELS_OF_HASHES)
+    for name in others:
+        place = LEVELS_OF_HASHES[name] * LEVEL_DIGITS
+        own = pl.col(name).cast(pl.String).str.head(LEVEL_DIGITS)
+        is_added = (own != "") & (levels.str.len_bytes() <= place)
+        levels = pl.when(is_added).then(levels.str.pad_end(place) + own).otherwise(levels)
+    return calls.with_columns(
+        levels.alias(HASHES),
+        (given.str.len_bytes() // LEVEL_DIGITS).cast(pl.Int8).alias(LEVELS_GIVEN),
+    ).drop(others)
+
+
+def _number_levels(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add a number for each level, by which equal hashes are found; the first has 32 bits."""
+    text, size = pl.col(HASHES), pl.col(HASHES).str.len_bytes()
+    longest, has_gaps = calls.select(
+        size.max().alias("longest"), text.str.contains(" ", literal=True).any().alias("gaps")
+    ).row(0)
+    numbers = []
+    for level, name in enumerate(LEVEL_COLUMNS[1 : (longest or 0) // LEVEL_DIGITS], 1):
+        own = text.str.slice(level * LEVEL_DIGITS, LEVEL_DIGITS)
+        is_given = size > level * LEVEL_DIGITS
+        if has_gaps:
+            is_given &= ~own.str.starts_with(" ")
+        number = pl.when(is_given).then(own.hash()).otherwise(pl.lit(0, pl.UInt64))
+        numbers.append(number.alias(name))
+    first = calls.select(text.str.head(LEVEL_DIGITS).str.strip_chars(" ").alias("prefix"))
+    return calls.with_columns(_number_first(first), *numbers)
+
+
+def _number_first(hashes: pl.DataFrame) -> pl.Series:
+    """Number hashes of the first level in any order, 0 for none."""
+    labels = categorize(hashes, hashes.columns)[hashes.columns[0]]
+    is_category = labels.dtype == pl.Categorical
+    number = labels.to_physical() if is_category else labels.hash().rank("dense")
+    given = number.cast(pl.Int32) + 1
+    return given.zip_with(labels.cast(pl.String) != "", pl.zeros(1, pl.Int32, eager=True)).alias(
+        labels.name
+    )
 
 
 def _present(calls: Calls, names: Iterable[str]) -> list[str]:
@@ -168,8 +228,11 @@ class PricedCalls(msgspec.Struct):
         `windows` has the first and the last microsecond that monthly dollars of each log are
         projected from.
         """
-        optional = _present(self.calls, OPTIONAL_CALL_COLUMNS)
-        order, stored = [*_TIME_ORDER, *optional], [*_STORED, *optional]
+        if _present(self.calls, [HASHES]):
+            self._calls.append(_number_levels(self._calls.pop()))
+        named = _present(self.calls, [*_TIME_ORDER, *OPTIONAL_CALL_COLUMNS])
+        order = [*dict.fromkeys(named)]
+        stored = [*_STORED, *_present(self.calls, OPTIONAL_CALL_COLUMNS)]
         numbered = number_rows(self._calls, "number", order, stored)
         has_route = (pl.col("route_label") != "").cast(pl.Int8).alias("has_route")
         log = pl.col("log") if self.keys else pl.lit(0, pl.Int32).alias("log")
@@ -229,15 +292,20 @@ def price_labelled(
     for label in _present(labelled, NUMBERED):
         numbered = _number(numbered, label, number_labels(labelled, "rank", [label]))
     spent = cells.add_cost(numbered)
-    kept = dict.fromkeys([*_TIME_ORDER, *_STORED, *_present(spent, OPTIONAL_CALL_COLUMNS)])
+    kept = dict.fromkeys(_present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES]))
     return PricedCalls(groups, cells, tuple(keys), [collect(spent.select(*kept))])
 
 
 def _number(calls: Calls, label: str, ranks: pl.DataFrame) -> Calls:
     """Replace a label by its number.
 
-    Labels are numbered in sorted order, so that the number can replace the label in time order.
+    Labels are numbered in sorted order, so that the number can replace the label in time order. Of
+    hashes the first digits count.
     """
-    number = pl.when(pl.col(label) != "").then(pl.col("rank") + 1).otherwise(pl.lit(0))
+    rank = pl.col("rank") + 1
+    if label in LEVELS_OF_HASHES:
+        rank = pl.col(label).cast(pl.String).str.head(LEVEL_DIGITS).rle_id().cast(pl.Int32) + 1
+        ranks = ranks.sort("rank")
+    number = pl.when(pl.col(label) != "").then(rank).otherwise(pl.lit(0))
     numbers = ranks.select(label, number.cast(pl.Int32).alias(NUMBERED[label]))
     return join_small(calls, numbers, [label]).drop(label)

@@ -16,11 +16,22 @@ from detectors.rules.detector import BASIS
 
 _DECIMALS: Final = 6
 _CALL: Final = ("number", "at_us", "cost_usd", "saving_usd")
+_IS_SHARING: Final = pl.col("prefix_tokens") > 0
 # What a summary has of each column of `BASIS`.
 _OF_BASIS: Final = {
     "median_norm_tokens": ("norm_tokens", pl.col("norm_tokens").median()),
     "median_prefix_tokens": ("prefix_tokens", pl.col("prefix_tokens").median()),
     "median_pause_seconds": ("pause_seconds", pl.col("pause_seconds").median()),
+    # Of the calls that have something in common with an earlier one.
+    "sharing_calls": ("prefix_tokens", _IS_SHARING.sum()),
+    "median_shared_tokens": (
+        "prefix_tokens",
+        pl.col("prefix_tokens").filter(_IS_SHARING).median().fill_null(0),
+    ),
+    "median_sharing_prompt_tokens": (
+        "prefix_tokens",
+        pl.col("prompt_tokens").filter(_IS_SHARING).median().fill_null(0),
+    ),
     "total_prefix_tokens": ("prefix_tokens", pl.col("prefix_tokens").sum()),
     "smallest_basis": ("basis", pl.col("basis").min()),
     "largest_basis": ("basis", pl.col("basis").max()),

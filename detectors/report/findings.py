@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from detectors.contract import Thresholds
@@ -53,6 +54,7 @@ def write_findings(
             first_seen=iso_time(impact.first_us),
             last_seen=iso_time(impact.last_us),
             is_monthly=projection.kind != "none",
+            code=(impact.detector.code and impact.detector.code(flagged)) or UNSET,
         )
         findings.append(finding)
     ranked = sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id))

@@ -17,6 +17,8 @@ from detectors.rules.detector import INFORMATIONAL, Detector, Kind
 FINDING: Final = ("detector", "kind", "group")
 _KEY: Final = (*FINDING, "in_window")
 _KEY_TYPES: Final = {"detector": pl.Int8, "kind": pl.Int8, "group": pl.Int32}
+# Whether an impact has no low end, and whether an end of it is what it states.
+_LIMITS: Final = ("has_no_low", "is_low_stated", "is_high_stated")
 _DOLLARS: Final = ("cost_usd", "saving_usd", "low_usd", "high_usd")
 
 
@@ -48,7 +50,8 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
 
     `calls`, `spend_usd` (of these calls) and the dollars to save are the window's; `ever_usd`,
     `first_us` and `last_us` are of all flagged calls, of which there are `ever_calls`. The low end
-    is at least 0 and at most the impact; `summed_low_usd` is the sum of the calls' low ends.
+    is at least 0 and at most the impact, and the high end at least the impact; `summed_low_usd` and
+    `summed_high_usd` are the sums of the calls' ends.
     """
 
     detector_index: int
@@ -62,6 +65,7 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
     low_usd: Decimal
     high_usd: Decimal
     summed_low_usd: Decimal
+    summed_high_usd: Decimal
     ever_calls: int
     ever_usd: Decimal
     first_us: int
@@ -151,6 +155,7 @@ def _impact(rows: Sequence[Row], group: Group, factor: Decimal) -> Impact:
         low_usd=rounded(min(max(low * factor, Decimal(0)), monthly)),
         high_usd=rounded(max(high * factor, monthly)),
         summed_low_usd=rounded(low),
+        summed_high_usd=rounded(high),
         ever_calls=sum(int(row["calls"]) for row in rows),
         ever_usd=rounded(_add_up(rows, "saving_usd")),
         first_us=min(row["first_us"] for row in rows),
@@ -171,22 +176,25 @@ def drop_findings(flagged: Calls, impacts: Sequence[Impact]) -> Calls:
 
 
 def limit_lows(flagged: Calls, impacts: Iterable[Impact]) -> Calls:
-    """Limit the low ends of calls whose impact has a low end that is not their sum.
+    """Limit the ends of calls whose impact has an end that is not their sum.
 
-    They become 0 where their sum is negative, and the stated savings where it exceeds these.
+    Low ends become 0 where their sum is negative, and the stated savings where it exceeds these.
+    High ends become the stated savings where their sum is below these.
     """
-    limits = [
-        (*impact.key, int(impact.summed_low_usd > 0))
-        for impact in impacts
-        if impact.summed_low_usd < 0 or impact.summed_low_usd > impact.observed_usd
-    ]
+    limits = [(*impact.key, *_limits(impact)) for impact in impacts if any(_limits(impact))]
     if not limits:
         return flagged
-    low, limit = pl.col("low_usd"), pl.col("limit")
-    limited = pl.when(limit == 1).then(pl.col("saving_usd")).otherwise(pl.lit(0.0))
-    joined = flagged.join(place_findings(limits, "limit"), on=FINDING, how="left")
-    lows = pl.when(limit.is_null()).then(low).otherwise(limited).alias("low_usd")
-    return joined.with_columns(lows).drop("limit")
+    stated = pl.col("saving_usd")
+    is_none, is_low, is_high = (pl.col(name) == 1 for name in _LIMITS)
+    low = pl.when(is_none).then(pl.lit(0.0)).when(is_low).then(stated).otherwise("low_usd")
+    high = pl.when(is_high).then(stated).otherwise("high_usd")
+    joined = flagged.join(place_findings(limits, *_LIMITS), on=FINDING, how="left")
+    return joined.with_columns(low.alias("low_usd"), high.alias("high_usd")).drop(*_LIMITS)
+
+
+def _limits(impact: Impact) -> tuple[int, int, int]:
+    low, stated, high = impact.summed_low_usd, impact.observed_usd, impact.summed_high_usd
+    return int(low < 0), int(low > stated), int(high < stated)
 
 
 def place_findings(keys: Iterable[tuple[int, ...]], *more: str) -> Calls:

@@ -30,7 +30,7 @@ else:
     Thresholds = defstruct(
         "Thresholds",
         [
-            (name, type(default), default)
+            (name, tuple[int, ...] if isinstance(default, tuple) else type(default), default)
             for detector in DETECTORS
             for name, default in detector.thresholds.items()
         ],

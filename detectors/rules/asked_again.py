@@ -38,6 +38,7 @@ def flag_cut(calls: Calls, thresholds: Thresholds, *, again: int, cut: int) -> C
         pl.when(share > 0).then(pl.lit(again)).otherwise(pl.lit(cut)),
         saving,
         low_usd=saving * thresholds.d5_truncated_low_share,
+        high_usd=saving * thresholds.d5_truncated_high_multiple,
         basis=counted * asked_again,
     )
 

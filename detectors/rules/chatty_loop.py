@@ -16,7 +16,8 @@ all times are whole seconds, at most 30% of the pauses zero). If at least 90% of
 latency, the next call must usually come after the answer. Five calls could have been a single
 request: of each five, all but the first are flagged. Two kinds. `hashed`: one prefix hash covers at
 least half of the session. Savings: half of the prompt cost of the flagged calls; the range is from
-a quarter to 80%.
+a quarter to 80%. Hashes by level show what a call has in common with the one before; then that
+counts, and the range is from half of it to the length at which both are known to differ.
 `unhashed`: the others; no savings are claimed.
 
 Stays quiet on
@@ -35,7 +36,10 @@ Counted from the records themselves; half of the prompt and five items per reque
 
 import polars as pl
 
+from detectors.contract import Thresholds
 from detectors.engine import Calls
+from detectors.prices.calls import LEVELS_GIVEN
+from detectors.rules.columns import has
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
@@ -46,6 +50,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
+from detectors.rules.levels import compare, highest_equal, measure, of_pair
 from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
@@ -74,21 +79,53 @@ def find(calls: Calls, facts: Facts) -> Calls:
     thresholds = facts.thresholds
     sessions, keys = split_sessions(calls.filter(pl.col("has_route") == 1), thresholds)
     loops = mark_hashed(filter_loops(sessions, keys, thresholds), keys, thresholds)
-    # Calls that could have shared an earlier call's request.
-    followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
     is_hashed = pl.col("is_hashed")
     prompt_usd = pl.col("prompt_tokens") * pl.col("input_usd_per_token")
-    repeated = pl.when(is_hashed).then(prompt_usd).otherwise(pl.lit(0.0))
-    saving = repeated * thresholds.d6_saving_share
+    shares = (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
+    saving, high = (prompt_usd * share for share in shares)
+    if has(calls, LEVELS_GIVEN):
+        loops = _measure_shared(loops, keys, thresholds)
+        saving, high = (
+            pl.when(pl.col("with_levels"))
+            .then(pl.col(shared) * pl.col("input_usd_per_token"))
+            .otherwise(assumed)
+            for shared, assumed in (("shared", saving), ("shared_high", high))
+        )
+    # Calls that could have shared an earlier call's request.
+    followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
+    saving, high = (pl.when(is_hashed).then(usd).otherwise(pl.lit(0.0)) for usd in (saving, high))
     return flag(
         followers,
         pl.when(is_hashed).then(pl.lit(_HASHED)).otherwise(pl.lit(_UNHASHED)),
         saving,
         low_usd=saving * thresholds.d6_low_share,
-        high_usd=repeated * thresholds.d6_high_saving_share,
+        high_usd=high,
+        prefix_tokens=_repeated_tokens(loops, thresholds),
         pause_seconds=pl.col("pause_us") / _SECOND_US,
         basis=pl.col("position"),
     )
+
+
+def _measure_shared(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Add how much each call begins with in common with the one before it in its session."""
+    before = pl.col("row").shift(1).over(*session, order_by="number")
+    paired = loops.with_row_index("row").with_columns(before.alias("pair"))
+    compared = compare(
+        paired.with_columns(
+            highest_equal(paired).alias("level"),
+            of_pair(pl.col("prompt_tokens")).alias("pair_prompt"),
+        )
+    )
+    return measure(compared, thresholds)
+
+
+def _repeated_tokens(loops: Calls, thresholds: Thresholds) -> pl.Expr:
+    """Return the tokens that are counted as repeated, in logs with hashes by level; 0 in others."""
+    if not has(loops, "with_levels"):
+        return pl.lit(0.0)
+    assumed = thresholds.d6_saving_share * pl.col("prompt_tokens")
+    tokens = pl.when(pl.col("with_levels")).then(pl.col("shared")).otherwise(assumed)
+    return pl.when(pl.col("is_hashed")).then(tokens).otherwise(pl.lit(0.0))
 
 
 def advise(flagged: FlaggedCalls) -> str:
@@ -104,6 +141,12 @@ def advise(flagged: FlaggedCalls) -> str:
             "savings are claimed; send prefix_hash to find out."
         )
     items = flagged.thresholds.d6_calls_per_request
+    if flagged.sharing_calls:
+        return loop + (
+            f"{items} items in one request send the instructions once: {flagged.shared_part} are "
+            "the same as in the call before, and are counted as repetition of every call but the "
+            f"first of {items}."
+        )
     return loop + (
         f"{items} items in one request send the instructions once; "
         f"{flagged.share('d6_saving_share')} of the prompt of every call but the first of {items} "
@@ -112,6 +155,12 @@ def advise(flagged: FlaggedCalls) -> str:
 
 
 def write_formula(flagged: FlaggedCalls) -> str:
+    if flagged.sharing_calls:
+        return (
+            f"{flagged.total_prefix_tokens:,.0f} tokens in common with the call before × input "
+            f"rate ({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "
+            f"{flagged.cost}: {flagged.saving}"
+        )
     return (
         f"{flagged.share('d6_saving_share')} × prompt tokens × input rate "
         f"({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "

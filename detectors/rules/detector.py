@@ -62,6 +62,9 @@ class FlaggedCalls(msgspec.Struct, frozen=True, kw_only=True):
     median_norm_tokens: float
     median_prefix_tokens: float
     median_pause_seconds: float
+    sharing_calls: float
+    median_shared_tokens: float
+    median_sharing_prompt_tokens: float
     total_prefix_tokens: float
     smallest_basis: float
     largest_basis: float
@@ -90,6 +93,15 @@ class FlaggedCalls(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.calls:,} of its {counted(self.group_calls, 'call')}"
 
     @property
+    def shared_part(self) -> str:
+        """Write how much of a prompt is repeated: about 11,600 of 14,000 tokens.
+
+        These are medians over the calls that repeat something.
+        """
+        shared = _about(self.median_shared_tokens)
+        return f"about {shared} of {_about(self.median_sharing_prompt_tokens)} tokens"
+
+    @property
     def cost(self) -> str:
         return fine_usd(self.cost_usd)
 
@@ -100,6 +112,11 @@ class FlaggedCalls(msgspec.Struct, frozen=True, kw_only=True):
     def share(self, threshold: str) -> str:
         """Write a threshold that is a share as a percentage."""
         return percent(getattr(self.thresholds, threshold) * 100)
+
+
+def _about(tokens: float) -> str:
+    """Write a number with three digits that count."""
+    return f"{float(f'{tokens:.3g}'):,.0f}"
 
 
 def per_mtok(usd_per_mtok: float) -> str:
@@ -122,17 +139,19 @@ class Detector(msgspec.Struct, frozen=True, kw_only=True):
 
     `formula` writes how the observed savings add up; it is not called for informational findings.
     `thresholds` are the detector's own numbers with their defaults, `evidence` the columns of its
-    flagged calls. The display name and the definition are the docstring of the module.
+    flagged calls. `code` writes the fix as code, or nothing. The display name and the definition
+    are the docstring of the module.
     """
 
     id: str
     kinds: tuple[Kind, ...]
-    thresholds: Mapping[str, int | float]
+    thresholds: Mapping[str, int | float | tuple[int, ...]]
     find: Callable[[Calls, Facts], Calls]
     advise: Callable[[FlaggedCalls], str]
     formula: Callable[[FlaggedCalls], str]
     evidence: tuple[EvidenceColumn, ...]
     suggests_cheaper_model: bool = False
+    code: Callable[[FlaggedCalls], str] | None = None
 
 
 def flag(calls: Calls, kind: pl.Expr | int, saving_usd: pl.Expr, **others: pl.Expr) -> Calls:

@@ -15,9 +15,9 @@ call (of its prefix hash, if it has one) comes within 2 minutes with a prompt at
 at most 512 tokens longer than prompt and answer together. Savings are claimed if cut-off calls were
 asked again at least 20 percentage points more often than the others: the cost of a call whose
 answer was thrown away, or only the prompt's if the answer was continued, times the share of repeats
-that the others don't explain; the low end is half. `oversized_cap`: at least 20 calls declare a
-limit, and the median limit is at least 10 times the 95th percentile of the answers; no savings are
-claimed.
+that the others don't explain; the range is from half to 3.5 times that. `oversized_cap`: at least
+20 calls declare a limit, and the median limit is at least 10 times the 95th percentile of the
+answers; no savings are claimed.
 
 Stays quiet on
 --------------
@@ -60,6 +60,7 @@ THRESHOLDS = {
     "d5_again_min_excess_share": 0.2,
     "d5_thrown_away_share": 0.5,
     "d5_truncated_low_share": 0.5,
+    "d5_truncated_high_multiple": 3.5,
     "d5_oversized_min_calls": 20,
     "d5_oversized_multiple": 10.0,
     "d5_oversized_quantile": 0.95,

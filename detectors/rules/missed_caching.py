@@ -11,10 +11,12 @@ Fires on
 --------
 Four kinds, all for models with a cache-read rate. `uncached_prefix`: at least 2 uncached calls of a
 route and model with one prefix hash and prompts long enough to be cached. Each is compared with the
-last call of an earlier second, at most 300 seconds back, that began with the same text. It would
-have read what the hash covers (4 characters per token); where conversations grow from call to call,
-all of the earlier prompt. Flagged if reads save more than writes cost. The low end assumes that
-every call writes what it doesn't read. `short_lifetime`: calls that, 5 minutes to an hour after the
+last call of an earlier second, at most 300 seconds back, that began with the same text, by the
+longest hash that both have. It would have read what that hash covers (4 characters per token, or
+what the prompt's own length allows); where conversations grow from call to call, all of the earlier
+prompt. Flagged if reads save more than writes cost. The low end takes the least that the hashes
+allow and assumes that every call writes what it doesn't read; the high end takes the most, up to
+where both prompts are known to differ. `short_lifetime`: calls that, 5 minutes to an hour after the
 previous call, rewrite what it had stored, if the one-hour cache costs less; the low end is half.
 `unread_writes`: other cache writes whose surcharge exceeds what the reads of the same prompt have
 saved. `unhashed_prefix`: at least 20 long uncached calls without a hash, where the provider
@@ -38,7 +40,9 @@ The model providers' caching pages, as cited in `detectors/prices/data/cache_min
 
 import polars as pl
 
+from detectors.contract import LEVELS
 from detectors.engine import Calls
+from detectors.rules.caching.code import write_code
 from detectors.rules.caching.runs import find_expired, find_unread, split_runs
 from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
 from detectors.rules.caching.wording import advise, write_formula
@@ -48,10 +52,9 @@ from detectors.wording.evidence import BILLED, CACHEABLE, COST, PAUSE, SAVINGS, 
 THRESHOLDS = {
     "d2_min_hash_calls": 2,
     "d2_cache_seconds": 300,
-    "d2_prefix_tokens": 1_024,
-    "d2_prefix_16k_tokens": 4_096,
-    "d2_prefix_64k_tokens": 16_384,
+    "d2_level_characters": LEVELS,
     "d2_conversation_share": 0.5,
+    "d2_conversation_min_calls": 5,
     "d2_unhashed_min_calls": 20,
     "d2_unhashed_quantile": 0.10,
     "d2_unhashed_minimum_multiple": 2.0,
@@ -78,8 +81,9 @@ def find(calls: Calls, facts: Facts) -> Calls:
             _UNCACHED,
             saving,
             low_usd=pl.col("low_usd"),
+            high_usd=pl.col("high_usd"),
             prefix_tokens=pl.col("prefix_tokens"),
-            pause_seconds=pl.when(pl.col("level") >= 0).then(since_pair).otherwise(pl.lit(0.0)),
+            pause_seconds=pl.when(pl.col("level") > 0).then(since_pair).otherwise(pl.lit(0.0)),
             basis=pl.col("written_tokens"),
         ),
         flag(find_unhashed(cacheable, thresholds), _UNHASHED, pl.lit(0.0)),
@@ -115,5 +119,6 @@ DETECTOR = Detector(
     find=find,
     advise=advise,
     formula=write_formula,
+    code=write_code,
     evidence=(TIME, *BILLED, CACHEABLE, PAUSE, COST, SAVINGS),
 )

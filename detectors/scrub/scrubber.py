@@ -202,7 +202,7 @@ class Scrubber:
 
     def _write(self, taken: Taken) -> bytes:
         self.summary.calls += 1
-        self.summary.hashed += taken.call.prefix_hash is not None
+        self.summary.hashed += bool(taken.call.prefix_hash or taken.call.prefix_hashes)
         return taken.line
 
 

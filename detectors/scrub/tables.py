@@ -41,6 +41,7 @@ def sighting_of(record: UsageRecord) -> Sighting:
         latency_ms=record.latency_ms,
         caps=(record.declared_max_tokens,),
         prefix_hash=record.prefix_hash,
+        prefix_hashes=getattr(record, "prefix_hashes", None),
         service_tier=getattr(record, "service_tier", None),
         environment=getattr(record, "environment", None),
         session=getattr(record, "session_id", None),

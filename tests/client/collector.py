@@ -30,7 +30,8 @@ COUNTS = {
 }
 LABELS = {
     *("provider", "model", "endpoint", "request_id", "tag", "prefix_hash", "ts"),
-    *("prefix_hash_16k", "prefix_hash_64k", "environment", "session_id", "region"),
+    *("prefix_hash_16k", "prefix_hash_64k"),
+    *("environment", "session_id", "region"),
     *("service_tier", "status"),
 }
 REQUIRED = {"ts", "provider", "model", "prompt_tokens", "completion_tokens"}
@@ -106,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def find_problem(record: dict[str, Any]) -> str | None:
     """What the service would refuse the record for."""
-    unknown = record.keys() - COUNTS - LABELS - {"latency_ms"}
+    unknown = record.keys() - COUNTS - LABELS - {"latency_ms", "prefix_hashes"}
     missing = REQUIRED - record.keys()
     if unknown or missing:
         return f"unknown {unknown}, missing {missing}"
@@ -115,6 +116,9 @@ def find_problem(record: dict[str, Any]) -> str | None:
             return f"{name} is {value!r}"
         if name in LABELS and not (isinstance(value, str) and 0 < len(value) <= 200):
             return f"{name} is {value!r}"
+    for level in record.get("prefix_hashes", ()):
+        if not re.fullmatch("[0-9a-f]{16}", level):
+            return f"prefix_hashes has {level!r}"
     if not MOMENT.fullmatch(record["ts"]) or len(record.get("tag", "")) > 120:
         return f"{record['ts']}, {record.get('tag')}"
     return None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import tallystick
 from detectors.formats import V2, decode_batch
 from tallystick.calls import begin
-from tallystick.reading.prompts import hash_prompt
+from tallystick.reading.prompts import hash_prefixes
 from tests.client.offline import queued
 from tests.exploration import explored
 
@@ -125,4 +125,4 @@ def test_the_hash_is_that_of_the_plainest_reading(body: dict[str, Any], times: i
     for name in ("system", "instructions", "messages", "input", "prompt"):
         read(body.get(name))
     whole = "\n".join(found)[:4_096].encode("utf-8", "surrogatepass")
-    assert hash_prompt(body) == (hashlib.sha256(whole).hexdigest() if found else None)
+    assert hash_prefixes(body)[0] == (hashlib.sha256(whole).hexdigest() if found else None)

@@ -13,7 +13,7 @@ from tallystick.calls import begin
 from tallystick.hooks import answers
 from tallystick.reading import options
 from tallystick.reading.options import declared_limit, route_of
-from tallystick.reading.prompts import hash_prompt
+from tallystick.reading.prompts import hash_prefixes
 from tallystick.reading.usage.reader import Reading, read_usage
 from tallystick.reading.usual import usual_message, usual_usage
 from tallystick.sending.dsn import parse_dsn
@@ -43,8 +43,8 @@ def test_memory_of_answers_is_bounded() -> None:
 
 def test_text_in_the_result_of_a_tool_is_hashed() -> None:
     result = {"type": "tool_result", "content": [{"type": "text", "text": "a"}]}
-    assert hash_prompt({"messages": [{"content": [result]}]}) == hash_prompt({"prompt": "a"})
-    assert hash_prompt({"messages": {"parts": [{"text": "a"}]}}) == hash_prompt({"prompt": "a"})
+    assert hash_prefixes({"messages": [{"content": [result]}]}) == hash_prefixes({"prompt": "a"})
+    assert hash_prefixes({"messages": {"parts": [{"text": "a"}]}}) == hash_prefixes({"prompt": "a"})
 
 
 def test_a_response_that_is_awaited_is_counted() -> None:

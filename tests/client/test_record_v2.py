@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import tallystick
-from detectors.contract import RECORD_V2_FIELDS
+from detectors.contract import LEVEL_DIGITS, LEVELS, RECORD_V2_FIELDS
 from detectors.formats import V1, V2, decode_batch
 from tallystick.calls import begin
+from tallystick.reading import prompts
 from tallystick.reading.prompts import hash_prefixes
 from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing, queued
@@ -203,18 +204,26 @@ def test_an_odd_tier_does_no_harm(tier: object) -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.parametrize("length", [0, 4_096, 16_383, 16_384, 65_535, 65_536, 100_000])
-def test_longer_prefixes_are_hashed_where_the_prompt_reaches_them(length: int) -> None:
+@pytest.mark.parametrize("length", [0, 4_096, 5_792, 5_793, 16_384, 65_535, 262_144, 300_000])
+def test_every_level_is_hashed_that_the_prompt_reaches(length: int) -> None:
     text = "aé" * (length // 2) + "x" * (length % 2)
-    prompts = [text[:7_000], text[7_001:]] if length > 7_001 else [text]
-    whole = "\n".join(prompts)
-    found = hash_prefixes({"messages": [{"content": part} for part in prompts]})
-    assert found == tuple(
-        hashlib.sha256(whole[:size].encode()).hexdigest()
-        if size == 4_096 or len(whole) >= size
-        else None
-        for size in (4_096, 16_384, 65_536)
-    )
+    parts = [text[:7_000], text[7_001:]] if length > 7_001 else [text]
+    found = hash_prefixes({"messages": [{"content": part} for part in parts]})
+    assert found == _hashes("\n".join(parts))
+
+
+def _hashes(text: str, key: bytes | None = None) -> tuple[str, tuple[str, ...]]:
+    found = []
+    for size in LEVELS:
+        if size == LEVELS[0] or len(text) >= size:
+            start = text[:size].encode()
+            digest = hmac.new(key, start, "sha256") if key else hashlib.sha256(start)
+            found.append(digest.hexdigest())
+    return found[0], tuple(each[:16] for each in found)
+
+
+def test_the_client_has_the_levels_of_the_contract() -> None:
+    assert (prompts.LEVELS, prompts.LEVEL_DIGITS) == (LEVELS, LEVEL_DIGITS)
 
 
 @pytest.mark.parametrize("length", [0, 1_023, 1_024, 16_384])
@@ -233,14 +242,10 @@ def test_a_prompt_that_can_be_guessed_is_hashed_with_a_key_only(
     options: dict[str, Any], key: bytes | None, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompt = "é" * length
-    expected = {
-        name: hashlib.sha256(text).hexdigest()
-        if key is None
-        else hmac.new(key, text, "sha256").hexdigest()
-        for name, size in (("prefix_hash", 4_096), ("prefix_hash_16k", 16_384))
-        for text in [prompt[:size].encode()]
-        if key != b"" and (size == 4_096 or length >= size) and (key or length >= 1_024)
-    }
+    expected: dict[str, Any] = {}
+    if key != b"" and (key or length >= 1_024):
+        expected["prefix_hash"], levels = _hashes(prompt, key)
+        expected["prefix_hashes"] = list(levels)
     with capturing(monkeypatch, refusing_dsn(), **options):
         asked = {"model": "m", "messages": [{"content": prompt}]}
         call = begin(

@@ -14,7 +14,7 @@ from detectors.formats import V2, decode_batch
 from tallystick.background import Background
 from tallystick.calls import begin
 from tallystick.reading import options, providers
-from tallystick.reading.prompts import hash_prompt
+from tallystick.reading.prompts import hash_prefixes
 from tests.client import offline, provider_stub
 from tests.client.offline import capturing, queued
 from tests.client.styles import ASKED, CHAT
@@ -335,14 +335,14 @@ HASHED: list[tuple[dict[str, Any], str | None]] = [
 @pytest.mark.parametrize(("body", "text"), HASHED, ids=range(len(HASHED)))
 def test_the_hash_is_of_the_canonical_text(body: dict[str, Any], text: str | None) -> None:
     expected = None if text is None else hashlib.sha256(text.encode()).hexdigest()
-    assert hash_prompt(body) == expected
+    assert hash_prefixes(body)[0] == expected
 
 
 def test_a_body_that_contains_itself_is_harmless() -> None:
     parts: list[Any] = []
     parts.append(parts)
-    assert hash_prompt({"messages": parts}) is None
-    assert hash_prompt({"messages": [{"content": "\ud800"}]})
+    assert hash_prefixes({"messages": parts})[0] is None
+    assert hash_prefixes({"messages": [{"content": "\ud800"}]})[0]
 
 
 @pytest.mark.usefixtures("captured")

@@ -4,8 +4,8 @@ The canonical text of a prompt: the text parts of its `system` or `instructions`
 message or input item (`messages`, `input`, `prompt`), in order, joined by a line feed. A part's
 text is the string itself, or its `text`, or else the parts in its `content`, or in its `parts` as
 Gemini names them. Of that text the first 4,096 characters, as UTF-8, are hashed, and the first
-16,384 and 65,536 where there are so many. A short text could be found from its hash by trying
-texts, so a hash of one needs a secret key.
+5,793 and so on up to 262,144, each √2 times the last, where there are so many. A short text could
+be found from its hash by trying texts, so a hash of one needs a secret key.
 Nothing here keeps a text, and no iterator is ever advanced.
 """
 
@@ -13,56 +13,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Optional
 
 from tallystick.reading.usage.reader import members_of
 
-HASHED_CHARACTERS = 4_096
 SHORTEST_HASHED = 1_024
-LONGER_PREFIXES = (16_384, 65_536)
+# Copied from the record's contract; a test compares them.
+LEVELS = (
+    *(4_096, 5_793, 8_192, 11_585, 16_384, 23_170, 32_768, 46_341, 65_536),
+    *(92_682, 131_072, 185_364, 262_144),
+)
+LEVEL_DIGITS = 16
+# The hash of the first level, and the first digits of those of all levels.
+Hashes = tuple[Optional[str], Optional[tuple[str, ...]]]
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
 
-def hash_prompt(body: Mapping[str, Any]) -> str | None:
-    """Return the SHA-256 of the prompt's beginning in hex, or None if there is no text."""
-    return hash_prefixes(body)[0]
-
-
-def hash_captured(body: Mapping[str, Any], key: bytes | None) -> tuple[str | None, ...]:
+def hash_captured(body: Mapping[str, Any], key: bytes | None) -> Hashes:
     """Return the hashes that leave this process: of long prompts, or of any with a secret key."""
     return hash_prefixes(body, key, 0 if key else SHORTEST_HASHED)
 
 
-def hash_prefixes(
-    body: Mapping[str, Any], key: bytes | None = None, least: int = 0
-) -> tuple[str | None, ...]:
-    """Return the hash of the prompt's beginning, and of longer beginnings that it reaches.
+def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int = 0) -> Hashes:
+    """Return the hash of the prompt's beginning, and those of all levels that it reaches.
 
     A prompt of fewer characters than `least` has none.
     """
     parts: list[str] = []
-    length, longest = -1, LONGER_PREFIXES[-1]
+    length, longest = -1, LEVELS[-1]
     for text in _texts(body):
         parts.append(text[:longest])
         length += 1 + len(text)
         if length >= longest:
             break
     if not parts or length < least:
-        return None, None, None
+        return None, None
     beginning = "\n".join(parts)[:longest]
-    digest = _digest(key)
-    digest.update(_bytes_of(beginning[:HASHED_CHARACTERS]))
-    hashes: list[str | None] = [digest.hexdigest()]
-    hashed = HASHED_CHARACTERS
-    for size in LONGER_PREFIXES:
-        if len(beginning) < size:
-            hashes.append(None)
-            continue
+    digest, hashes, hashed = _digest(key), list[str](), 0
+    for size in LEVELS:
+        if hashed and len(beginning) < size:
+            break
         digest.update(_bytes_of(beginning[hashed:size]))
         hashes.append(digest.hexdigest())
         hashed = size
-    return tuple(hashes)
+    return hashes[0], tuple([each[:LEVEL_DIGITS] for each in hashes])
 
 
 def _digest(key: bytes | None) -> Any:

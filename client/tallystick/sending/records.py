@@ -35,6 +35,7 @@ class Asked(NamedTuple):
     prefix_hash_64k: str | None = None
     environment: str | None = None
     session_id: str | None = None
+    levels: tuple[str, ...] | None = None
 
 
 class Record(NamedTuple):
@@ -119,6 +120,8 @@ def _second(record: Record, asked: Asked) -> str:
         f"{_text('prefix_hash_64k', asked.prefix_hash_64k)}"
         f"{_text('environment', asked.environment)}{_text('session_id', asked.session_id)}"
     )
+    if asked.levels:
+        written += _levels(asked.levels)
     parts = record.parts or {}
     if record.reasoning_tokens:
         parts = {**parts, "reasoning_tokens": record.reasoning_tokens}
@@ -151,8 +154,12 @@ def _rest(parts: dict[str, Any], record: Record, kept: dict[str, int]) -> str:
         written += f',"reported_usd":{usd!r}'
     levels = parts.get("prefix_hashes")
     if levels and are_levels(levels) and _agree(levels, Asked._make(record.asked)):
-        written += f',"prefix_hashes":{json.dumps(levels, separators=(",", ":"))}'
+        written += _levels(levels)
     return written
+
+
+def _levels(hashes: Sequence[str]) -> str:
+    return f',"prefix_hashes":["{quoted}"]' if (quoted := '","'.join(hashes)) else ""
 
 
 def _agree(levels: Sequence[str], asked: Asked) -> bool:

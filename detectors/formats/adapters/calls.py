@@ -10,9 +10,16 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from detectors.contract import MAX_LATENCY_MS, MAX_REPORTED_USD, STATUSES, StoredRecord
+from detectors.contract import (
+    LEVEL_DIGITS,
+    MAX_LATENCY_MS,
+    MAX_REPORTED_USD,
+    STATUSES,
+    StoredRecord,
+)
 from detectors.formats.adapters.labels import (
     find_hash,
+    find_levels,
     find_model,
     find_provider,
     find_tag,
@@ -56,6 +63,7 @@ class Call(Struct, omit_defaults=True, gc=False):
     latency_ms: float | None = None
     declared_max_tokens: int | None = None
     prefix_hash: str | None = None
+    prefix_hashes: list[str] | None = None
     service_tier: str | None = None
     cache_write_1h_tokens: int = 0
     web_searches: int = 0
@@ -87,6 +95,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     caps: tuple[Any, ...] = ()
     prompts: tuple[Any, ...] = ()
     prefix_hash: Any = None
+    prefix_hashes: Any = None
     service_tier: Any = None
     environment: Any = None
     session: Any = None
@@ -158,6 +167,7 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         own = None if reading.service_tier == "fast" else tier_of(tier)
         if odd := unknown_tier(tier):
             reading.unknown[odd] = 0
+    prefix_hash, levels = _find_hashes(seen)
     return Call(
         ts=moment,
         provider=provider,
@@ -168,7 +178,8 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         tag=_first(find_tag, seen.tags),
         latency_ms=_find_latency(seen.latency_ms),
         declared_max_tokens=next(filter(None, map(count_of, seen.caps)), None),
-        prefix_hash=find_hash(seen.prefix_hash) or hash_texts(*seen.prompts),
+        prefix_hash=prefix_hash,
+        prefix_hashes=levels,
         service_tier=own or reading.service_tier,
         cache_write_1h_tokens=reading.parts.get("cache_write_1h_tokens", 0),
         web_searches=reading.parts.get("web_searches", 0),
@@ -182,6 +193,15 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         unknown_fields=names_of(reading.unknown),
         unknown_largest=largest_of(reading.unknown),
     )
+
+
+def _find_hashes(seen: Sighting) -> tuple[str | None, list[str] | None]:
+    """Return the hash of a prompt's beginning and those of its levels, as given or of its text."""
+    prefix_hash = find_hash(seen.prefix_hash)
+    levels = find_levels(seen.prefix_hashes, prefix_hash)
+    if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts)):
+        return hashes[0], [each[:LEVEL_DIGITS] for each in hashes]
+    return prefix_hash, levels
 
 
 def _cost_of(said: Any, reading: Reading) -> float | None:
@@ -201,6 +221,7 @@ def _other_call(call: Call, reading: Reading, number: int) -> Call:
         latency_ms=None,
         declared_max_tokens=None,
         prefix_hash=None,
+        prefix_hashes=None,
         cache_write_1h_tokens=reading.parts.get("cache_write_1h_tokens", 0),
         web_searches=reading.parts.get("web_searches", 0),
         units=reading.units or None,

@@ -8,6 +8,8 @@ import re
 from hashlib import sha256
 from typing import Any, Final
 
+from detectors.formats.fields import read_levels
+
 _MODEL: Final = re.compile(
     # Vertex AI's dates, and Claude Code's mark of a long context.
     r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?(?:\[1m\])?"
@@ -45,6 +47,16 @@ def find_provider(value: Any) -> str | None:
 
 def find_hash(value: Any) -> str | None:
     return value if isinstance(value, str) and _HASH.fullmatch(value) else None
+
+
+def find_levels(value: Any, prefix_hash: str | None) -> list[str] | None:
+    """Return hashes by level that begin as the hash of the first one; None for anything else."""
+    try:
+        levels = read_levels(value)
+    except ValueError:
+        return None
+    is_same = not prefix_hash or prefix_hash.lower().startswith(levels[0])
+    return levels if is_same else None
 
 
 def lower_name(value: Any) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from detectors.engine import Calls, categorize
-from detectors.formats.columns import REPORTED, empty_value
+from detectors.formats.columns import HASHES, REPORTED, empty_value
 from detectors.frames.parts import (
     MEMORY_CALLS,
     ONE_PART_CALLS,
@@ -95,7 +95,11 @@ def scan_stored(path: Path, optional: Iterable[str]) -> Calls:
     """Return the calls of a file with the columns that all files get."""
     names = [*optional]
     schema = {**CALLS, **{name: OPTIONAL_CALLS[name] for name in names}}
+    if HASHES in names:
+        schema[HASHES] = pl.Binary()
     scanned = pl.scan_parquet(path, schema=schema, missing_columns="insert", extra_columns="ignore")
+    if HASHES in names:
+        scanned = scanned.with_columns(pl.col(HASHES).bin.encode("hex"))
     return scanned.with_columns(
         pl.col(name).fill_null(empty_value(name)) for name in names if name != REPORTED
     )

@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
-from detectors.formats.columns import HASHES, present_columns
+from detectors.formats.columns import present_columns
 from detectors.frames.parts import InMemory, Parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
@@ -32,7 +32,7 @@ ALL_VALID: Final = InvalidRows(count=0, reasons={}, first=())
 # An account's weekdays differ, so monthly dollars take all of them.
 LEAST_DAYS: Final = 7
 # No rule reads these, and merging has dropped duplicates already.
-UNUSED: Final = {"environment", "status", HASHES}
+UNUSED: Final = {"environment", "status"}
 
 
 def audit_window(

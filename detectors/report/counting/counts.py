@@ -10,7 +10,7 @@ import msgspec
 import polars as pl
 
 from detectors.engine import Calls, Row, collect_all
-from detectors.formats.columns import ASSUMED, UNKNOWN, UNKNOWN_LARGEST
+from detectors.formats.columns import ASSUMED, HASHES, UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.counting.projection import DAY_US
 
 Counts = dict[str, pl.DataFrame]
@@ -142,6 +142,9 @@ def collect_tables(tables: Queries, keys: Sequence[str] = ()) -> Counts:
 def _count_days(calls: Calls, names: Sequence[str], keys: Sequence[str]) -> Calls:
     at = pl.col("at_us")
     cached = pl.col("cached_tokens") + pl.col("cache_write_tokens")
+    is_hashed = pl.col("prefix_hash") != ""
+    if HASHES in names:
+        is_hashed |= pl.col(HASHES) != ""
     assumed = pl.col(ASSUMED).fill_null(0) if ASSUMED in names else pl.lit(0, pl.Int64)
     return (
         calls.select(
@@ -149,7 +152,7 @@ def _count_days(calls: Calls, names: Sequence[str], keys: Sequence[str]) -> Call
             "at_us",
             (at // DAY_US).alias("day"),
             (cached > pl.col("prompt_tokens")).alias("overfull"),
-            (pl.col("prefix_hash") != "").alias("hashed"),
+            is_hashed.alias("hashed"),
             assumed.alias("assumed"),
             (pl.col("prompt_tokens") + pl.col("completion_tokens")).alias("tokens"),
         )

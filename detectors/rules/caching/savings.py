@@ -1,23 +1,24 @@
 """Calls that could use the cache and do not, and what it would save them."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
 
 from detectors.contract import Thresholds
 from detectors.engine import Calls
-from detectors.rules.caching.pairs import (
-    HASHES,
-    add_read_of_pair,
-    find_hashes,
-    mark_pairs,
-    pair,
-)
+from detectors.rules.caching.pairs import pair
+from detectors.rules.columns import answer_tokens
 from detectors.rules.detector import MARGIN, QUANTILE_MARGIN
+from detectors.rules.levels import compare, first_tokens, measure, of_pair
 
 _PREFIX: Final = ("group", "prefix")
 _LEVEL: Final = ("group", "level")
+# What a call would have read, as stated and at both ends of the range, by the length it is from.
+_READ: Final = {
+    "prefix_tokens": "shared",
+    "prefix_low": "shared_low",
+    "prefix_high": "shared_high",
+}
 _SECOND_US: Final = 1_000_000
 
 
@@ -58,7 +59,6 @@ def find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
 
     `prefix_tokens` would have been read from the cache and `written_tokens` written to it.
     """
-    hashes = find_hashes(cacheable)
     hashed = (
         cacheable.filter(pl.col("prefix") > 0)
         .with_columns(
@@ -67,64 +67,79 @@ def find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
         )
         .filter(pl.col("calls") >= thresholds.d2_min_hash_calls)
     )
-    read = _count_read(pair(hashed, hashes, thresholds), hashes, thresholds)
+    compared = measure(compare(pair(hashed, thresholds)), thresholds)
+    read = _count_read(_find_turns(compared, thresholds))
     discount = pl.col("input_usd") - pl.col("cache_read_usd")
     premium = pl.col("cache_write_usd") - pl.col("input_usd")
-    prefix = pl.col("prefix_tokens")
-    rest = pl.col("prompt_tokens") - prefix
+    rest = pl.col("prompt_tokens") - pl.col("prefix_low")
+    written = {name: _count_written(name, thresholds) for name in ("prefix_tokens", "prefix_high")}
     return (
-        _count_written(read, hashes, thresholds)
+        read.with_columns(written["prefix_tokens"].alias("written_tokens"))
         .with_columns(
-            (prefix * discount - pl.col("written_tokens") * premium).alias("saving_usd"),
-            (prefix * discount - rest * premium).alias("low_usd"),
+            (pl.col("prefix_tokens") * discount - pl.col("written_tokens") * premium).alias(
+                "saving_usd"
+            ),
+            (pl.col("prefix_low") * discount - rest * premium).alias("low_usd"),
+            (pl.col("prefix_high") * discount - written["prefix_high"] * premium).alias("high_usd"),
         )
         .with_columns(pl.col("saving_usd").sum().over(*_PREFIX).alias("total_usd"))
         .filter(pl.col("total_usd") > MARGIN)
     )
 
 
-def _count_read(calls: Calls, hashes: Sequence[str], thresholds: Thresholds) -> Calls:
-    """Add `prefix_tokens`: what the hash covers, or all of a growing conversation's last prompt."""
+def _find_turns(calls: Calls, thresholds: Thresholds) -> Calls:
+    """Add `is_turn`: the call goes on with the conversation that its pair is from.
+
+    Calls are turns where most calls of the group and level grow; where few have a pair, where most
+    of the group do. A call that is known to differ from its pair at a further level is none.
+    """
     prompt, pair_prompt = pl.col("prompt_tokens"), pl.col("pair_prompt")
-    has_pair = pl.col("level") >= 0
+    has_pair = pl.col("level") > 0
     grows = has_pair & (prompt >= pair_prompt + pl.col("pair_answer"))
-    shrinks = has_pair & (pair_prompt >= prompt + pl.col("completion_tokens"))
-    covered = pl.lit(0.0)
-    for index, name in enumerate(hashes):
-        tokens = float(getattr(thresholds, HASHES[name]))
-        covered = pl.when(pl.col("level") == index).then(pl.lit(tokens)).otherwise(covered)
-    least = pl.col("pairs") * (thresholds.d2_conversation_share - QUANTILE_MARGIN)
-    is_turn = (pl.col("grows") == 1) & (pl.col("growth") >= least)
-    shared = pl.min_horizontal("covered", prompt.cast(pl.Float64), "pair_prompt")
-    read = pl.when(is_turn).then(pair_prompt).otherwise(shared)
-    is_long_enough = pl.col("prefix_tokens") >= pl.col("cache_minimum")
+    shrinks = has_pair & (pair_prompt >= prompt + answer_tokens(calls))
+    is_few = pl.col("pairs") < thresholds.d2_conversation_min_calls
+    share = thresholds.d2_conversation_share - QUANTILE_MARGIN
+    grown, pairs = (
+        pl.when(is_few).then(pl.col(f"all_{name}")).otherwise(pl.col(name))
+        for name in ("growth", "pairs")
+    )
+    differs = pl.col("with_levels") & (pl.col("next_level") > 0)
     return (
         calls.with_columns(
-            covered.alias("covered"),
             has_pair.cast(pl.Int64).alias("pairs"),
-            grows.cast(pl.Int64).alias("grows"),
+            grows.alias("grows"),
             (grows.cast(pl.Int64) - shrinks.cast(pl.Int64)).alias("growth"),
         )
-        .with_columns(pl.col("pairs", "growth").sum().over(*_LEVEL).cast(pl.Int64))
-        .with_columns(read.alias("prefix_tokens"))
         .with_columns(
-            pl.when(is_long_enough)
-            .then(pl.col("prefix_tokens"))
-            .otherwise(pl.lit(0.0))
-            .alias("prefix_tokens")
+            pl.col("pairs", "growth").sum().over("group").name.prefix("all_"),
+            pl.col("pairs", "growth").sum().over(*_LEVEL),
         )
-        .drop("covered", "pairs", "grows", "growth")
+        .with_columns((pl.col("grows") & ~differs & (grown >= pairs * share)).alias("is_turn"))
+        .drop("pairs", "growth", "all_pairs", "all_growth", "grows")
     )
 
 
-def _count_written(calls: Calls, hashes: Sequence[str], thresholds: Thresholds) -> Calls:
-    """Add `written_tokens`: what a call reads beyond its pair, or a prefix that no call reads."""
-    marked = mark_pairs(add_read_of_pair(calls, hashes), hashes)
-    beyond = (pl.col("prefix_tokens") - pl.col("pair_read")).clip(lower_bound=0.0)
-    alone = pl.col("prompt_tokens").clip(upper_bound=thresholds.d2_prefix_tokens)
-    is_alone = (pl.col("is_pair") == 0) & (alone >= pl.col("cache_minimum"))
+def _count_read(calls: Calls) -> Calls:
+    """Add what `_READ` names: the shared text, or all of a conversation's last prompt."""
+    return calls.with_columns(
+        pl.when(pl.col("is_turn"))
+        .then(pl.col("pair_prompt").cast(pl.Float64))
+        .otherwise(pl.col(shared))
+        .alias(name)
+        for name, shared in _READ.items()
+    ).with_columns(
+        pl.when(pl.col(name) >= pl.col("cache_minimum"))
+        .then(pl.col(name))
+        .otherwise(pl.lit(0.0))
+        .alias(name)
+        for name in _READ
+    )
+
+
+def _count_written(read: str, thresholds: Thresholds) -> pl.Expr:
+    """Return what a call reads beyond its pair, or a prefix that no call reads."""
+    beyond = (pl.col(read) - of_pair(pl.col(read))).clip(lower_bound=0.0)
+    alone = pl.col("prompt_tokens").clip(upper_bound=first_tokens(thresholds))
+    is_alone = ~pl.col("is_pair") & (alone >= pl.col("cache_minimum"))
     written = pl.when(is_alone).then(alone.cast(pl.Float64)).otherwise(pl.lit(0.0))
-    has_pair = pl.col("level") >= 0
-    return marked.with_columns(
-        pl.when(has_pair).then(beyond).otherwise(written).alias("written_tokens")
-    )
+    return pl.when(pl.col("level") > 0).then(beyond).otherwise(written)

@@ -1,7 +1,7 @@
 """Writes the fix and the formula of a finding about caching."""
 
 from detectors.rules.detector import FlaggedCalls, per_mtok
-from detectors.wording.figures import rate
+from detectors.wording.figures import percent, rate
 
 
 def advise(flagged: FlaggedCalls) -> str:
@@ -14,14 +14,15 @@ def advise(flagged: FlaggedCalls) -> str:
 
 
 def _advise_caching(flagged: FlaggedCalls) -> str:
+    share = percent(100 * flagged.sharing_calls / flagged.calls) if flagged.calls else "0%"
     return (
         f"Cache the prompts of {flagged.route}: {flagged.calls:,} calls to {flagged.model} cached "
-        "nothing, although most began with the same text as a call shortly before (median "
-        f"{flagged.median_pause_seconds:,.0f} seconds earlier, {flagged.median_prefix_tokens:,.0f} "
-        f"tokens in common). They paid {rate(flagged.input_usd_per_mtok)} per million tokens; a "
-        f"cache read costs {rate(flagged.cache_read_usd_per_mtok)}. Keep the fixed part first and "
-        "unchanged (in conversations, all earlier turns), and opt in to caching where the provider "
-        "requires it. We assume that equal hashes mean equal text up to the counted tokens."
+        f"nothing, although {flagged.shared_part} are the same as in a call shortly before "
+        f"(median {flagged.median_pause_seconds:,.0f} seconds earlier) in {share} of calls. They "
+        f"paid {rate(flagged.input_usd_per_mtok)} per million tokens; a cache read costs "
+        f"{rate(flagged.cache_read_usd_per_mtok)}. Keep the fixed part first and unchanged (in "
+        "conversations, all earlier turns), and opt in to caching where the provider requires it. "
+        "We assume that equal hashes mean equal text up to the counted tokens."
     )
 
 

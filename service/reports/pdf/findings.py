@@ -84,6 +84,10 @@ def _finding(finding: Finding, report: Report) -> Flowable:
         ),
         words(finding.fix),
     ]
+    if finding.code:
+        # Indented by spaces that a paragraph keeps.
+        code = str(finding.code).replace("    ", "\u00a0" * 4)
+        parts += [words(each, QUIET) for each in code.splitlines()]
     if finding.formula:
         parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
     return KeepTogether([*parts, Spacer(1, 6)])

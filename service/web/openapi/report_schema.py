@@ -54,6 +54,7 @@ _WORDS: Final = {
         "suggested_model": "The cheaper model to try, if there is one.",
         "evidence": "The most expensive flagged calls, as counts.",
         "formula": "How the potential savings are calculated.",
+        "code": "The change as code for the provider's library, where there is one.",
         "impact_low": "Low end of `monthly_cost_impact_usd`.",
         "impact_high": "High end of `monthly_cost_impact_usd`.",
         "first_seen": "Time of the first flagged call, before the window too.",
@@ -135,7 +136,9 @@ def _described(schema: dict[str, Any], words: Mapping[str, str]) -> dict[str, An
     }
     described = {**schema, "properties": properties}
     if "floor_usd" in properties:
-        described["additionalProperties"] = {"type": "number"}  # each detector's thresholds
+        # Each detector's thresholds.
+        kinds = [{"type": "number"}, {"type": "array", "items": {"type": "integer"}}]
+        described["additionalProperties"] = {"anyOf": kinds}
     return described
 
 

@@ -16,6 +16,7 @@ from detectors.frames.sources import checked_calls, place_together
 from detectors.frames.usage_log import to_bytes
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import (
+    LEVEL_COLUMNS,
     OPTIONAL_CALL_COLUMNS,
     read_labels,
 )
@@ -63,17 +64,18 @@ def test_a_frame_with_the_new_columns_is_the_same_log(library: str) -> None:
 
 @pytest.mark.parametrize("library", SPARK_UNDER_STRESS)
 def test_the_rules_see_the_new_columns(library: str) -> None:
-    absent = (set(UNITS) - KEPT) | set(OF_SOURCE)
+    further = {*LEVEL_COLUMNS[2:]} - {"prefix_5", "prefix_9"}
+    absent = (set(UNITS) - KEPT) | set(OF_SOURCE) | further
     names = [*(name for name in OPTIONAL_CALL_COLUMNS if name not in absent), "prompt_tokens"]
     frame = FRAME.with_columns(pl.lit("metered").alias("billing"))  # others are no rule's
     calls = rule_calls(INPUTS[library](frame)).sort("number").select(names)
     values = {name: IN_COLUMNS[name] for name in names if name in IN_COLUMNS and name != "billing"}
     assert {name: calls[name][2] for name in values} == values
     assert calls["session"].rank("dense").to_list() == [1, 3, 2]
-    assert calls["prefix_16k"].rank("dense").to_list() == [1, 3, 2]
+    assert calls["prefix_5"].rank("dense").to_list() == [1, 3, 2]
     assert calls["status"].to_list() == ["", "ok", "cancelled"]
     assert calls["latency_ms"].to_list() == [-1.0, -1.0, 12.5]
-    assert calls["session"][0] == calls["prefix_64k"][0] == 0
+    assert calls["session"][0] == calls["prefix_9"][0] == 0
 
 
 @pytest.mark.parametrize("library", sampled(LOCAL_INPUTS, 2))

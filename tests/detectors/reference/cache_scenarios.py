@@ -1,9 +1,11 @@
 """Traffic around the limits of d2: chats, shared prompts and caches that are used."""
 
 from datetime import datetime
+from hashlib import sha256
 from random import Random
+from typing import Any
 
-from detectors.contract import UsageRecord
+from detectors.contract import LEVEL_DIGITS, LEVELS, LEVELS_OF_HASHES, UsageRecord
 from tests.detectors.reference.sources import (
     CHANGING_PRICES,
     CLAUDES,
@@ -136,3 +138,50 @@ def expiring_cache(rng: Random, start: datetime) -> list[UsageRecord]:
         written += 0 if number == 0 else rng.choice([0, completion + slack])
         written = max(1_000, written - 10 * shrinks)
     return records
+
+
+def laddered_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return prompts that share beginnings of any length, most of them with hashes by level."""
+    source = draw_source(rng, start, (*FLAGSHIPS, *CLAUDES, *CHANGING_PRICES))
+    pace = rng.choice([0.4, 4, 20, 150, 290, 310])
+    times = clock(source, lambda: rng.choice([0.0, pace, pace * rng.uniform(0.5, 1.5)]))
+    kinds = rng.choice([["levels"], ["levels"], ["levels", "three"], ["levels", "three", "both"]])
+    characters_per_token = rng.choice([2.0, 3.7, 4.0, 5.2])
+    heads = [(draw_hash(rng), rng.randint(1_000, 300_000)) for _ in range(rng.choice([1, 2, 5]))]
+    has_answers_back = rng.random() < 0.4
+    records: list[UsageRecord] = []
+    length = 0
+    for _ in range(rng.choice([2, 5, 12, 40])):
+        head, shared = rng.choice(heads)
+        grown = length + rng.choice([0, 40, 900, 5_000])
+        own = grown if has_answers_back else shared + rng.choice([0, 10, 3_000, 90_000])
+        length = max(own if own < 400_000 else shared, 200)
+        reasoning = rng.choice([None, None, 200])
+        records.append(
+            source.call(
+                next(times),
+                max(1, int(length / characters_per_token) + rng.randint(-20, 20)),
+                rng.choice([5, 40, 300]) + (reasoning or 0),
+                reasoning_tokens=reasoning,
+                cached_tokens=rng.choice([None, 0, 0, 0, 0, 512]),
+                **draw_ladder(rng.choice(kinds), head, rng, shared, length),
+            )
+        )
+    return records
+
+
+def draw_ladder(kind: str, head: str, rng: Random, shared: int, length: int) -> dict[str, Any]:
+    """Return the hashes of a prompt that shares its first characters with others of its head."""
+    own = draw_hash(rng)
+    levels = [
+        sha256(f"{head if size <= shared else own} {size}".encode()).hexdigest()
+        for size in LEVELS
+        if size == LEVELS[0] or size <= length
+    ]
+    fields: dict[str, Any] = {"prefix_hashes": [each[:LEVEL_DIGITS] for each in levels]}
+    if kind != "levels":
+        long = {
+            name: levels[level] for name, level in LEVELS_OF_HASHES.items() if level < len(levels)
+        }
+        fields = long if kind == "three" else fields | long
+    return fields

@@ -1,7 +1,7 @@
 """d2, first half: prefixes that are sent again and again without a cache."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
@@ -18,20 +18,23 @@ from tests.detectors.reference.wastes import (
 )
 
 DETECTOR = "d2_missed_caching"
-# The longest hash first, as a pair by it counts first.
-LEVELS: dict[str, Callable[[Call], str]] = {
-    "h64": lambda call: call.hash_64k,
-    "h16": lambda call: call.hash_16k,
-    "h": lambda call: call.hash,
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The earlier call whose prefix a call could have read, and the hash that shows it."""
+    """An earlier call that begins like a call, and up to which level it does."""
 
     call: Call
-    level: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """So many tokens, between two others."""
+
+    low: float
+    stated: float
+    high: float
 
 
 def uncached_prefixes(calls: Sequence[Call], limits: Limits) -> list[Waste]:
@@ -42,7 +45,7 @@ def uncached_prefixes(calls: Sequence[Call], limits: Limits) -> list[Waste]:
 def cacheable(group_calls: Sequence[Call], limits: Limits) -> dict[Call, float]:
     """Return P of every call that has a pair."""
     calls = hashed_calls(group_calls, limits)
-    return _prefixes(pairs_of(calls, limits), limits)
+    return {call: read.stated for call, read in _reads(pairs_of(calls, limits), limits).items()}
 
 
 def hashed_calls(calls: Sequence[Call], limits: Limits) -> list[Call]:
@@ -61,81 +64,117 @@ def hashed_calls(calls: Sequence[Call], limits: Limits) -> list[Call]:
 
 def pairs_of(calls: Sequence[Call], limits: Limits) -> dict[Call, Pair]:
     """Return the pair of every call that has one; the calls are in time order."""
-    earlier: dict[tuple[str, str], list[Call]] = defaultdict(list)
     pairs = {}
-    for call in calls:
-        for level, value in LEVELS.items():
-            known = earlier[level, value(call)] if value(call) else []
-            near = _nearest(known, call.second, limits.d2_cache_seconds)
-            if near is not None:
-                pairs[call] = Pair(near, level)
+    for number, call in enumerate(calls):
+        candidates = []
+        for at in range(number - 1, -1, -1):
+            if call.second - calls[at].second > limits.d2_cache_seconds:
                 break
-        for level, value in LEVELS.items():
-            earlier[level, value(call)].append(call)
+            if calls[at].second < call.second:
+                candidates.append(calls[at])
+        found = [Pair(each, highest_equal(call, each)) for each in candidates]
+        best = max((pair.level for pair in found), default=0)
+        if best:
+            # The candidates are listed from the last in time order on.
+            pairs[call] = next(pair for pair in found if pair.level == best)
     return pairs
 
 
-def _nearest(earlier: Sequence[Call], second: int, seconds: int) -> Call | None:
-    """Return the last call of the nearest earlier second, if that is near enough."""
-    for call in reversed(earlier):
-        if call.second < second:
-            return call if call.second >= second - seconds else None
-    return None
+def highest_equal(call: Call, other: Call) -> int:
+    both = zip(call.levels, other.levels, strict=True)
+    return max((at for at, (a, b) in enumerate(both, 1) if a and a == b), default=0)
 
 
-def _prefixes(pairs: dict[Call, Pair], limits: Limits) -> dict[Call, float]:
+def shared_length(call: Call, pair: Pair, limits: Limits) -> Length:
+    """Return how many tokens two calls have in common that are equal up to the pair's level."""
+    if not pair.level:
+        return Length(0, 0, 0)
+    characters = dict(enumerate(limits.d2_level_characters, 1))
+    further = next_level(call, pair)
+    length = characters[pair.level] // 4
+    most = min(call.prompt, pair.call.prompt)
+    if with_levels(call, pair.call) and call.given < len(characters):
+        low = characters[pair.level] * call.prompt // characters[call.given + 1]
+        high = call.prompt
+        if further:
+            high = -(-characters[further] * call.prompt // characters[call.given])
+        length = min(max(length, low), high)
+    else:
+        low, high = length, characters[further] // 4 if further else call.prompt
+    return Length(min(low, most), min(length, most), min(high, most))
+
+
+def with_levels(call: Call, other: Call) -> bool:
+    return call.given > 0 and other.given > 0
+
+
+def next_level(call: Call, pair: Pair) -> int:
+    """Return the lowest level above the pair's that both calls have, 0 where there is none."""
+    both = enumerate(zip(call.levels, pair.call.levels, strict=True), 1)
+    return next((at for at, (a, b) in both if at > pair.level and a and b), 0)
+
+
+def _reads(pairs: dict[Call, Pair], limits: Limits) -> dict[Call, Length]:
+    """Return P, P_low and P_high of every call with a pair."""
     conversational = _conversational(pairs, limits)
-    tokens = {
-        "h64": limits.d2_prefix_64k_tokens,
-        "h16": limits.d2_prefix_16k_tokens,
-        "h": limits.d2_prefix_tokens,
-    }
-    prefixes = {}
+    reads = {}
     for call, pair in pairs.items():
-        before = pair.call
-        if pair.level in conversational and call.prompt >= before.prompt + before.completion:
-            prefix = before.prompt
-        else:
-            prefix = min(tokens[pair.level], call.prompt, before.prompt)
-        prefixes[call] = float(prefix if prefix >= _minimum(call) else 0)
-    return prefixes
+        length = shared_length(call, pair, limits)
+        is_turn = pair.level in conversational and _grows(call, pair.call)
+        differs = with_levels(call, pair.call) and next_level(call, pair)
+        if is_turn and not differs:
+            length = Length(*[pair.call.prompt] * 3)
+        least = _minimum(call)
+        ends = (length.low, length.stated, length.high)
+        reads[call] = Length(*(float(end) if end >= least else 0.0 for end in ends))
+    return reads
 
 
-def _conversational(pairs: dict[Call, Pair], limits: Limits) -> set[str]:
+def _grows(call: Call, before: Call) -> bool:
+    return call.prompt >= before.prompt + before.visible
+
+
+def _conversational(pairs: dict[Call, Pair], limits: Limits) -> set[int]:
     """Return the levels at which most calls continue the call that they are paired with."""
-    total: Counter[str] = Counter()
-    growth: Counter[str] = Counter()
+    growth: dict[int, list[int]] = defaultdict(list)
     for call, pair in pairs.items():
         before = pair.call
-        total[pair.level] += 1
-        growth[pair.level] += call.prompt >= before.prompt + before.completion
-        growth[pair.level] -= before.prompt >= call.prompt + call.completion
-    share = limits.d2_conversation_share
-    return {level for level in total if at_least(growth[level] / total[level], share)}
+        shrinks = before.prompt >= call.prompt + call.visible
+        growth[pair.level].append(_grows(call, before) - shrinks)
+    every = [each for of_level in growth.values() for each in of_level]
+    found = set()
+    for level, of_level in growth.items():
+        own = every if len(of_level) < limits.d2_conversation_min_calls else of_level
+        if at_least(sum(own) / len(own), limits.d2_conversation_share):
+            found.add(level)
+    return found
 
 
 def _uncached(group: Group, group_calls: Sequence[Call], limits: Limits) -> Waste | None:
     calls = hashed_calls(group_calls, limits)
     pairs = pairs_of(calls, limits)
-    prefixes = _prefixes(pairs, limits)
-    read = {pair.call for pair in pairs.values()}
+    reads = _reads(pairs, limits)
+    used = {pair.call for pair in pairs.values()}
+    none = Length(0, 0, 0)
     by_hash: dict[str, dict[Call, float]] = defaultdict(dict)
+    highs: dict[Call, float] = {}
     for call in calls:
-        saving = 0.0
+        own, before = reads.get(call, none), none
         if call in pairs:
-            saving = _saving(call, prefixes[call], prefixes.get(pairs[call].call, 0.0))
-        elif call not in read:
-            saving = -_useless_write(call, limits)
-        by_hash[call.hash][call] = saving
+            before = reads.get(pairs[call].call, none)
+        useless = _useless_write(call, limits) if call not in pairs and call not in used else 0.0
+        by_hash[call.hash][call] = _saving(call, own.stated, before.stated) - useless
+        highs[call] = _saving(call, own.high, before.high) - useless
     savings: dict[Call, float] = {}
     for of_hash in by_hash.values():
         savings |= of_hash if is_positive(of_hash) else {}
     if not savings:
         return None
-    lows = {call: _low(call, prefixes.get(call, 0.0)) for call in savings}
-    details = {call: {"P": prefixes.get(call, 0.0)} for call in savings}
+    lows = {call: _low(call, reads.get(call, none).low) for call in savings}
+    details = {call: {"P": reads.get(call, none).stated} for call in savings}
+    highs = {call: highs[call] for call in savings}
     kind = (DETECTOR, "uncached_prefix")
-    return Waste(*kind, group, ESTIMATED, savings, lows, dict(savings), details=details)
+    return Waste(*kind, group, ESTIMATED, savings, lows, highs, details=details)
 
 
 def _saving(call: Call, prefix: float, written_before: float) -> float:
@@ -145,7 +184,7 @@ def _saving(call: Call, prefix: float, written_before: float) -> float:
 
 
 def _useless_write(call: Call, limits: Limits) -> float:
-    tokens = min(limits.d2_prefix_tokens, call.prompt)
+    tokens = min(limits.d2_level_characters[0] // 4, call.prompt)
     if tokens < _minimum(call):
         return 0.0
     return tokens * (call.price.cache_write - call.price.input)

@@ -10,11 +10,14 @@ import msgspec
 
 from detectors.contract import UsageRecord
 from tests.detectors.reference.pricing import Price, price
+from tests.detectors.reference.tiers import tier_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Group = tuple[str, str, str]
-Order = tuple[int, str, int, int, int, int, int, str, float, str, str, str, int, int, float]
+Order = tuple[object, ...]
+LEVELS = 13
+DIGITS = 16
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,8 +35,8 @@ class Call:
     written_1h: int
     declared: int
     hash: str
-    hash_16k: str
-    hash_64k: str
+    levels: tuple[str, ...]  # of all levels, "" for those without a hash
+    given: int  # how many levels its `prefix_hashes` has
     session: str
     latency: float | None
     group: Group
@@ -65,12 +68,11 @@ class Call:
             self.cached,
             self.written,
             self.declared,
-            self.hash,
-            self.cost,  # the page ends at the hash; calls alike in all that may differ in the rest
-            self.hash_16k,
-            self.hash_64k,
-            self.session,
+            self.levels,
             self.written_1h,
+            tier_of(self.record),
+            self.cost,  # the page ends at the tier; calls alike in all that may differ in the rest
+            self.session,
             self.visible,
             -1.0 if self.latency is None else self.latency,
         )
@@ -91,6 +93,7 @@ def optional(record: UsageRecord, name: str) -> Any:
 
 def as_call(record: UsageRecord, known: Price) -> Call:
     written = record.cache_write_tokens or 0
+    levels = levels_of(record)
     return Call(
         record=record,
         price=known,
@@ -102,13 +105,22 @@ def as_call(record: UsageRecord, known: Price) -> Call:
         written=written,
         written_1h=min(optional(record, "cache_write_1h_tokens") or 0, written),
         declared=record.declared_max_tokens or 0,
-        hash=(record.prefix_hash or "").lower(),
-        hash_16k=(optional(record, "prefix_hash_16k") or "").lower(),
-        hash_64k=(optional(record, "prefix_hash_64k") or "").lower(),
+        hash=levels[0],
+        levels=levels,
+        given=len(optional(record, "prefix_hashes") or ()),
         session=optional(record, "session_id") or "",
         latency=record.latency_ms,
         group=(record.tag or record.endpoint or "", record.provider, record.model),
     )
+
+
+def levels_of(record: UsageRecord) -> tuple[str, ...]:
+    """Return the first digits of the hash of each level; the longer hashes are some of them."""
+    levels = [*(optional(record, "prefix_hashes") or ())]
+    levels += [""] * (LEVELS - len(levels))
+    for level, name in ((1, "prefix_hash"), (5, "prefix_hash_16k"), (9, "prefix_hash_64k")):
+        levels[level - 1] = levels[level - 1] or (optional(record, name) or "").lower()[:DIGITS]
+    return tuple(levels)
 
 
 def without_echoes(records: Iterable[UsageRecord]) -> list[UsageRecord]:
@@ -128,10 +140,16 @@ def _fields(record: UsageRecord) -> tuple[object, ...]:
     known = msgspec.structs.asdict(record)
     known["ts"] = microseconds(record)
     return tuple(
-        (name, value.lower() if name.startswith("prefix_hash") else value)
+        (name, _comparable(name, value))
         for name, value in sorted(known.items())
         if value or (name == "latency_ms" and value is not None)
     )
+
+
+def _comparable(name: str, value: Any) -> object:
+    if isinstance(value, list):
+        return tuple(value)
+    return value.lower() if name.startswith("prefix_hash") and value else value
 
 
 def priced(records: Iterable[UsageRecord]) -> list[Call]:

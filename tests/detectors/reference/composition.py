@@ -42,7 +42,7 @@ def compose(calls: Sequence[Call], wastes: Sequence[Waste], factor: float) -> Su
         return clipped(saved(calls, more) - less)
 
     proven = saved(calls, verified)
-    lows, highs = _lows(calls, wastes), _highs(wastes, ESTIMATED)
+    lows, highs = _lows(calls, wastes), _estimated_highs(calls, wastes)
     return Sums(
         Range(*[clipped(proven)] * 3),
         Range(
@@ -91,3 +91,15 @@ def _lows(calls: Sequence[Call], wastes: Sequence[Waste]) -> list[Share]:
         if low > 0:
             lows.append((waste.detector, waste.savings if low > stated else waste.lows))
     return lows
+
+
+def _estimated_highs(calls: Sequence[Call], wastes: Sequence[Waste]) -> list[Share]:
+    """Return the estimated findings' highs; none is under what the finding states."""
+    in_window = set(calls)
+    highs = []
+    for waste in wastes:
+        if waste.confidence == ESTIMATED:
+            high = fsum(saving for call, saving in waste.highs.items() if call in in_window)
+            stated = fsum(saving for call, saving in waste.savings.items() if call in in_window)
+            highs.append((waste.detector, waste.savings if high < stated else waste.highs))
+    return highs

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 from random import Random
-from typing import Self
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -38,9 +38,11 @@ class Limits:
     d2_cache_seconds: int = 300
     d2_hour_cache_seconds: int = 3_600
     d2_conversation_share: float = 0.5
-    d2_prefix_64k_tokens: int = 16_384
-    d2_prefix_16k_tokens: int = 4_096
-    d2_prefix_tokens: int = 1_024
+    d2_conversation_min_calls: int = 5
+    d2_level_characters: tuple[int, ...] = (
+        *(4_096, 5_793, 8_192, 11_585, 16_384, 23_170, 32_768, 46_341, 65_536),
+        *(92_682, 131_072, 185_364, 262_144),
+    )
     d2_unhashed_min_calls: int = 20
     d2_unhashed_quantile: float = 0.1
     d2_unhashed_minimum_multiple: float = 2
@@ -73,6 +75,7 @@ class Limits:
     d5_again_tokens: int = 512
     d5_again_min_excess_share: float = 0.2
     d5_truncated_low_share: float = 0.5
+    d5_truncated_high_multiple: float = 3.5
     d5_thrown_away_share: float = 0.5
     d5_oversized_min_calls: int = 20
     d5_oversized_multiple: float = 10
@@ -123,7 +126,10 @@ def _with_ordered_limits(thresholds: Thresholds) -> Thresholds:
     return replace(thresholds, **ordered)
 
 
-def _near(rng: Random, name: str, default: float) -> float:
+def _near(rng: Random, name: str, default: Any) -> Any:
+    if isinstance(default, tuple):
+        factor = rng.choice([0.5, 0.9, 1.5])
+        return tuple(int(each * factor) for each in default)
     if isinstance(default, int) and default > 10:
         return int(default * rng.choice([0.5, 0.8, 1.2, 2]))
     if isinstance(default, int):

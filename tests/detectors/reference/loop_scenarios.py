@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from random import Random
 
 from detectors.contract import UsageRecord
+from tests.detectors.reference.cache_scenarios import draw_ladder
 from tests.detectors.reference.sources import PRICED, Source, clock, draw_hash, draw_source
 
 
@@ -32,6 +33,24 @@ def loop(rng: Random, start: datetime) -> list[UsageRecord]:
                     session_id=rng.choice(names),
                 )
             )
+    return records
+
+
+def laddered_loop(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return loops whose instructions have a length that hashes by level show in part."""
+    source = draw_source(rng, start, PRICED, routed=True)
+    times = clock(source, lambda: rng.uniform(2, 6))
+    instructions, own = rng.choice([3_000, 4_096, 14_000, 60_000]), draw_hash(rng)
+    names = rng.choice([[None], ["one", "two"]])
+    lacking = rng.choice([0.0, 0.0, 0.2, 0.6])
+    records = []
+    for _ in range(rng.choice([10, 25, 40])):
+        length = instructions + rng.choice([0, 100, 2_000, 9_000])
+        hashes = draw_ladder(rng.choice(["levels"] * 4 + ["three"]), own, rng, instructions, length)
+        fields = {} if rng.random() < lacking else hashes
+        prompt, answer = length // 4 + rng.randint(-9, 9), rng.randint(1, 100)
+        session = rng.choice(names)
+        records.append(source.call(next(times), prompt, answer, session_id=session, **fields))
     return records
 
 

@@ -4,6 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+from tests.detectors.reference.caching import (
+    Length,
+    Pair,
+    highest_equal,
+    shared_length,
+    with_levels,
+)
 from tests.detectors.reference.calls import Call, groups, seconds_between
 from tests.detectors.reference.limits import Limits
 from tests.detectors.reference.wastes import (
@@ -14,7 +21,6 @@ from tests.detectors.reference.wastes import (
     informational,
     is_positive,
     median,
-    waste,
 )
 
 DETECTOR = "d6_chatty_loop"
@@ -27,22 +33,38 @@ def chatty_loop(calls: Sequence[Call], limits: Limits) -> list[Waste]:
         if not group[0]:
             continue
         savings: dict[Call, float] = {}
+        highs: dict[Call, float] = {}
         unproven: list[Call] = []
         for session in _sessions(members, limits):
             if not _is_loop(session, limits):
                 continue
-            shared = [call for at, call in enumerate(session) if at % limits.d6_calls_per_request]
-            if _is_hashed(session, limits):
-                rate = limits.d6_saving_share
-                savings |= {call: rate * call.prompt * call.input_rate for call in shared}
-            else:
-                unproven += shared
-        factors = (limits.d6_low_share, limits.d6_high_saving_share / limits.d6_saving_share)
+            shared = [
+                (before, call)
+                for at, (before, call) in enumerate(pairwise(session), 1)
+                if at % limits.d6_calls_per_request
+            ]
+            if not _is_hashed(session, limits):
+                unproven += [call for _, call in shared]
+                continue
+            for before, call in shared:
+                repeated = _repeated(before, call, limits)
+                savings[call] = repeated.stated * call.input_rate
+                highs[call] = repeated.high * call.input_rate
         if is_positive(savings):
-            found.append(waste((DETECTOR, "hashed"), group, ESTIMATED, savings, factors))
+            lows = {call: limits.d6_low_share * saving for call, saving in savings.items()}
+            kind = (DETECTOR, "hashed")
+            found.append(Waste(*kind, group, ESTIMATED, savings, lows, highs))
         if unproven:
             found.append(informational((DETECTOR, "unhashed"), group, unproven))
     return found
+
+
+def _repeated(before: Call, call: Call, limits: Limits) -> Length:
+    """Return the tokens that a call repeats of the one before it."""
+    if with_levels(call, before):
+        return shared_length(call, Pair(before, highest_equal(call, before)), limits)
+    shares = (limits.d6_saving_share, limits.d6_high_saving_share)
+    return Length(0.0, *(share * call.prompt for share in shares))
 
 
 def _sessions(calls: Sequence[Call], limits: Limits) -> list[Session]:

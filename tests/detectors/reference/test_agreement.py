@@ -17,7 +17,7 @@ from detectors.rules.detector import INFORMATIONAL
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
 from tests.detectors.reference.limits import Limits, draw_thresholds
-from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
+from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_ladders, draw_log
 from tests.worker.support.promises import sampled
 
 ALL_SEEDS = range(9, 249)
@@ -25,6 +25,7 @@ ALL_SEEDS = range(9, 249)
 SEEDS, MORE_SEEDS = ALL_SEEDS[2::24], ALL_SEEDS[2::8]
 SHUFFLED_SEEDS = range(1, 121, 4)
 SEEDS_OF_LIMITS = range(400, 440)
+SEEDS_OF_LADDERS = range(500, 540)
 
 CONFIDENCES = {
     "legacy_model": {"CONDITIONAL"},
@@ -94,6 +95,15 @@ def test_an_audit_agrees_under_other_thresholds(seed: int) -> None:
     thresholds = draw_thresholds(Random(seed))
     report = detectors.audit(_log(seed), thresholds=thresholds)
     assert_agrees(report, audit(_log(seed), Limits.of(thresholds)))
+    assert_evidence(report)
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_LADDERS, 8))
+def test_an_audit_of_hashes_by_level_agrees(seed: int) -> None:
+    records = draw_ladders(seed)
+    thresholds = draw_thresholds(Random(seed)) if seed % 2 else detectors.Thresholds()
+    report = detectors.audit(records, thresholds=thresholds)
+    assert_agrees(report, audit(records, Limits.of(thresholds)))
     assert_evidence(report)
 
 

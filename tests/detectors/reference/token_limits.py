@@ -53,7 +53,8 @@ def _truncated(group: Group, calls: Sequence[Call], limits: Limits) -> list[Wast
     }
     if not is_positive(savings):
         return []
-    return [waste(kind, group, ESTIMATED, savings, (limits.d5_truncated_low_share, 1.0))]
+    ends = (limits.d5_truncated_low_share, limits.d5_truncated_high_multiple)
+    return [waste(kind, group, ESTIMATED, savings, ends)]
 
 
 def _asked_again(calls: Sequence[Call], limits: Limits) -> dict[Call, Call]:

@@ -10,10 +10,11 @@ from tests.detectors.reference.cache_scenarios import (
     chat,
     expiring_cache,
     hashed_prefix,
+    laddered_prefix,
     unhashed_prefix,
     unread_writes,
 )
-from tests.detectors.reference.loop_scenarios import loop
+from tests.detectors.reference.loop_scenarios import laddered_loop, loop
 from tests.detectors.reference.pricing_scenarios import (
     bloated_context,
     fees,
@@ -113,6 +114,20 @@ def draw_log(seed: int) -> list[UsageRecord]:
         records = [replace(record, ts=record.ts.replace(microsecond=0)) for record in records]
     records += _strays(rng, start, len(records))
     records = [_elsewhere(rng, record) for record in records] + _repetitions(rng, records)
+    rng.shuffle(records)
+    return records
+
+
+def draw_ladders(seed: int) -> list[UsageRecord]:
+    """Return calls with hashes by level among calls of every other kind."""
+    rng = Random(seed)
+    start = rng.choice(STARTS)
+    records = draw_log(seed) if seed % 3 == 0 else []
+    for scenario in rng.choices((laddered_prefix, laddered_prefix, laddered_loop), k=12):
+        records += scenario(rng, start + timedelta(seconds=rng.randint(0, 9_000)))
+    if rng.random() < 0.3:
+        records = [replace(record, ts=record.ts.replace(microsecond=0)) for record in records]
+    records += _repetitions(rng, records)
     rng.shuffle(records)
     return records
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from detectors.formats.adapters.exchanges import Exchange
 from detectors.formats.adapters.prompts import hash_texts
-from tallystick.reading.prompts import hash_prompt
+from tallystick.reading.prompts import LEVEL_DIGITS, Hashes, hash_prefixes
 from tests.detectors.scrub import raw_logs
 from tests.exploration import explored
 
@@ -23,13 +23,20 @@ PARTS: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def of_scrub(body: dict[str, Any]) -> str | None:
-    return hash_texts(*Exchange(**body).prompts())
+def of_scrub(body: dict[str, Any]) -> Hashes:
+    hashes = hash_texts(*Exchange(**body).prompts())
+    return (hashes[0], tuple(each[:LEVEL_DIGITS] for each in hashes)) if hashes else (None, None)
 
 
 @explored(1_000, st.fixed_dictionaries({}, optional=dict.fromkeys(MEMBERS, PARTS)))
 def test_a_request_has_the_clients_hash(body: dict[str, Any]) -> None:
-    assert of_scrub(body) == hash_prompt(body)
+    assert of_scrub(body) == hash_prefixes(body)
+
+
+@pytest.mark.parametrize("length", [5_792, 5_793, 50_000, 400_000])
+def test_long_prompts_have_the_clients_levels(length: int) -> None:
+    body = {"system": "é" * 3_000, "messages": [{"content": "x" * (length - 3_001)}]}
+    assert of_scrub(body) == hash_prefixes(body)
 
 
 @pytest.mark.parametrize("deep", range(1, 12))
@@ -38,7 +45,7 @@ def test_they_stop_at_the_same_depth(deep: int) -> None:
         value: Any = "text"
         for _ in range(deep):
             value = wrap(value)
-        assert of_scrub({"messages": value}) == hash_prompt({"messages": value})
+        assert of_scrub({"messages": value}) == hash_prefixes({"messages": value})
 
 
 @pytest.mark.parametrize(
@@ -46,8 +53,8 @@ def test_they_stop_at_the_same_depth(deep: int) -> None:
 )
 def test_providers_requests_have_the_clients_hash(request_: dict[str, Any]) -> None:
     body = {name: request_[name] for name in MEMBERS if name in request_}
-    assert of_scrub(body) == hash_prompt(request_) is not None
+    assert of_scrub(body) == hash_prefixes(request_) != (None, None)
 
 
 def test_a_lone_surrogate_has_the_same_hash() -> None:
-    assert of_scrub({"prompt": "a\ud800"}) == hash_prompt({"prompt": "a\ud800"})
+    assert of_scrub({"prompt": "a\ud800"}) == hash_prefixes({"prompt": "a\ud800"})

@@ -1,0 +1,324 @@
+"""Plant waste of known size in real rates, and compare what audits claim of it with the truth.
+
+    python -m benchmarks.accuracy.planted --traffic DIR [--seeds N]
+
+Each route takes its times and sizes from calls of Azure's services, thinned and shifted by the
+seed. The truth is the dollars that the fix would save of the calls as they are: the cache that
+keeps what is marked for 300 seconds, five items per request, no repeated or thrown-away call.
+"""
+
+import argparse
+import hashlib
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+import detectors
+from benchmarks.accuracy import traces
+from benchmarks.accuracy.traces import Model
+from detectors import Thresholds
+from detectors.contract import LEVEL_DIGITS, LEVELS
+
+# Input, cache read, cache write and output, US dollars per token.
+RATES = {
+    Model("openai", "gpt-4.1"): (2e-6, 0.5e-6, 2e-6, 8e-6),
+    Model("anthropic", "claude-sonnet-4-5"): (3e-6, 0.3e-6, 3.75e-6, 15e-6),
+}
+ROUTES = 12  # of each kind
+CACHE_SECONDS = 300
+MOST_OF_CLEAN_PCT = 1.0
+EVERY_FINDING = Thresholds(floor_usd=0, max_findings=10_000)
+# The least recall and precision in dollars, and share of truths inside the stated range.
+# What d3 claims depends on the other routes, and steady routes with one beginning look like loops.
+LIMITS = {
+    "d2": (0.80, 0.95, 0.90),
+    "d3": (0.0, 0.80, 0.0),
+    "d4": (0.90, 0.95, 0.90),
+    "d5": (0.40, 0.95, 0.90),
+    "d6": (0.75, 0.80, 0.80),
+}
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """A real call: seconds since the first one, prompt and answer tokens."""
+
+    at: float
+    prompt: int
+    answer: int
+
+
+class Planter:
+    """Draws the routes of one seed; `truths` are the dollars to save by detector and route."""
+
+    def __init__(self, real: list[list[Sizes]], seed: int) -> None:
+        self.rng = random.Random(seed)
+        self._real = real
+        self.rows: list[Row] = []
+        self.truths: dict[tuple[str, str], float] = {}
+
+    def rates(self, least: float, most: float) -> Iterator[Sizes]:
+        """Yield calls of a service, thinned to this many seconds between two, and shifted."""
+        rng, real = self.rng, self.rng.choice(self._real)
+        pause = log_uniform(rng, least, most)
+        share = real[-1].at / len(real) / pause
+        shift = rng.uniform(0, 3_600)
+        for each in real:
+            if rng.random() < share:
+                yield Sizes(each.at + shift, each.prompt, each.answer)
+
+    def add(self, route: str, model: Model, at: float, **fields: Any) -> float:
+        """Add a call, and return what it costs."""
+        row = {
+            "ts": traces.START + timedelta(seconds=at),
+            "provider": model.provider,
+            "model": model.name,
+            "tag": route,
+            **fields,
+        }
+        self.rows.append(row)
+        price = RATES[model]
+        return float(fields["prompt_tokens"] * price[0] + fields["completion_tokens"] * price[3])
+
+
+def log_uniform(rng: random.Random, least: float, most: float) -> float:
+    return math.exp(rng.uniform(math.log(least), math.log(most)))
+
+
+def ladder(head: str, own: str, shared: int, length: int) -> list[str]:
+    """Return the hashes of a prompt whose first characters are those of its route."""
+    return [
+        hashlib.sha256(f"{head if size <= shared else own} {size}".encode()).hexdigest()[
+            :LEVEL_DIGITS
+        ]
+        for size in LEVELS
+        if size == LEVELS[0] or size <= length
+    ]
+
+
+def plant_caching(planter: Planter, route: str, model: Model) -> float:
+    """Return what a cache of the shared part saves: reads cost less, and each cold start more."""
+    rng, price = planter.rng, RATES[model]
+    shared, per_token = int(log_uniform(rng, 4_096, 200_000)), rng.uniform(3.5, 4.6)
+    tokens, saved = int(shared / per_token), 0.0
+    second = before = -math.inf
+    for each in planter.rates(4, 400):
+        now = math.floor(each.at)
+        if now != second:
+            before, second = second, now
+        length = shared + int(each.prompt * per_token)
+        planter.add(
+            route,
+            model,
+            each.at,
+            prompt_tokens=int(length / per_token),
+            completion_tokens=each.answer,
+            prefix_hashes=ladder(route, f"{route} {each.at}", shared, length),
+        )
+        is_warm = now - before <= CACHE_SECONDS
+        saved += tokens * (price[0] - price[1] if is_warm else price[0] - price[2])
+    return saved if tokens >= traces.SHORTEST_PREFIX else 0.0
+
+
+def plant_bloat(planter: Planter, route: str, model: Model) -> float:
+    """Return what is avoidable of the prompts of a route that sends too much now and then."""
+    rng, saved = planter.rng, 0.0
+    for each in planter.rates(4, 30):
+        prompt = min(each.prompt, 4_000)
+        more = int(prompt * rng.uniform(4, 8)) if rng.random() < 0.15 else 0
+        planter.add(
+            route, model, each.at, prompt_tokens=prompt + more, completion_tokens=each.answer
+        )
+        saved += more * rng.uniform(0.2, 1.0) * RATES[model][0]
+    return saved
+
+
+def plant_repeats(planter: Planter, route: str, model: Model) -> float:
+    """Return the cost of all calls but the first of bursts of one short prompt."""
+    rng, saved = planter.rng, 0.0
+    for number, each in enumerate(planter.rates(60, 200)):
+        prompt = rng.randint(200, 780)
+        own = ladder(f"{route} {number}", "", 10**9, 4 * prompt)
+        at = each.at
+        for copy in range(rng.choice([1, 1, 3, 4, 6])):
+            at += rng.uniform(0.5, 9)
+            cost = planter.add(
+                route,
+                model,
+                at,
+                prompt_tokens=prompt,
+                completion_tokens=each.answer,
+                prefix_hashes=own,
+            )
+            saved += cost * (copy > 0)
+    return saved
+
+
+def plant_cuts(planter: Planter, route: str, model: Model) -> float:
+    """Return the cost of cut-off answers that are thrown away and asked for again."""
+    rng, saved = planter.rng, 0.0
+    for each in planter.rates(130, 260):
+        fields = {"prompt_tokens": each.prompt, "declared_max_tokens": 300}
+        if rng.random() < 0.3:
+            cut = planter.add(route, model, each.at, completion_tokens=300, **fields)
+            again = {"prompt_tokens": each.prompt, "declared_max_tokens": 2_000}
+            planter.add(route, model, each.at + rng.uniform(8, 60), completion_tokens=700, **again)
+            saved += cut
+        else:
+            planter.add(route, model, each.at, completion_tokens=rng.randint(20, 280), **fields)
+    return saved
+
+
+def plant_loops(planter: Planter, route: str, model: Model) -> float:
+    """Return what the instructions cost that four of five items repeat."""
+    rng, saved = planter.rng, 0.0
+    shared, per_token = int(log_uniform(rng, 4_096, 60_000)), rng.uniform(3.5, 4.6)
+    for begin in range(3):
+        at = 1_300.0 * begin + rng.uniform(0, 200)
+        for number in range(rng.randint(12, 90)):
+            at += rng.uniform(1.5, 6)
+            length = shared + rng.randint(200, 6_000)
+            planter.add(
+                route,
+                model,
+                at,
+                prompt_tokens=int(length / per_token),
+                completion_tokens=rng.randint(3, 90),
+                prefix_hashes=ladder(route, f"{route} {at}", shared, length),
+            )
+            saved += (number % 5 > 0) * shared / per_token * RATES[model][0]
+    return saved
+
+
+def plant_nothing(planter: Planter, route: str, model: Model) -> float:
+    """Add calls whose prompts have nothing in common."""
+    for each in planter.rates(4, 60):
+        length = each.prompt * 4
+        planter.add(
+            route,
+            model,
+            each.at,
+            prompt_tokens=each.prompt,
+            completion_tokens=each.answer,
+            prefix_hashes=ladder(f"{route} {each.at}", "", 10**9, length),
+        )
+    return 0.0
+
+
+PLANTS: dict[str, Callable[[Planter, str, Model], float]] = {
+    "d2": plant_caching,
+    "d3": plant_bloat,
+    "d4": plant_repeats,
+    "d5": plant_cuts,
+    "d6": plant_loops,
+    "": plant_nothing,
+}
+
+
+@dataclass(slots=True)
+class Tally:
+    """Dollars of one detector, and how many truths lie inside the range of their finding."""
+
+    planted: float = 0.0
+    claimed: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    right: float = 0.0  # of what is claimed
+    findings: int = 0
+    inside: int = 0
+    of_clean_pct: float = 0.0  # claimed of traffic without planted waste, at most
+
+
+def measure(real: list[list[Sizes]], seed: int, tallies: dict[str, Tally]) -> None:
+    """Audit what a seed plants, and the routes of it that have no planted waste alone."""
+    planter = Planter(real, seed)
+    for detector, plant in PLANTS.items():
+        for number in range(ROUTES):
+            route, model = f"{detector or 'clean'}-{number}", planter.rng.choice([*RATES])
+            truth = plant(planter, route, model)
+            if detector and truth > 0:
+                planter.truths[detector, route] = truth
+                tallies[detector].planted += truth
+    frame = pl.DataFrame(planter.rows, infer_schema_length=None)
+    for finding in detectors.audit(frame, thresholds=EVERY_FINDING).findings:
+        detector, route = finding.detector[:2], finding.route
+        claimed = float(finding.observed_cost_impact_usd)
+        # What the calls of a loop repeat could be cached, too, instead of sent once.
+        if not claimed or detector not in tallies or (detector == "d2" and route[:2] == "d6"):
+            continue
+        factor = claimed / float(finding.monthly_cost_impact_usd)
+        tally, truth = tallies[detector], planter.truths.get((detector, route), 0.0)
+        low, high = (float(end or 0) * factor for end in (finding.impact_low, finding.impact_high))
+        tally.claimed += claimed
+        tally.low += low
+        tally.high += high
+        tally.right += min(claimed, truth)
+        tally.findings += 1
+        tally.inside += low * 0.999 <= truth <= high * 1.001
+    clean = detectors.audit(frame.filter(pl.col("tag").str.starts_with("clean")))
+    spend = float(clean.audit.total_spend_usd)
+    for detector, tally in tallies.items():
+        own = [each for each in clean.findings if each.detector[:2] == detector]
+        claimed = sum(float(each.observed_cost_impact_usd) for each in own)
+        tally.of_clean_pct = max(tally.of_clean_pct, 100 * claimed / spend)
+
+
+def read_real(folder: Path) -> list[list[Sizes]]:
+    """Return the calls of each service in order of time."""
+    services = []
+    for name in traces.AZURE:
+        calls = traces.read_azure(folder, name, Model("", "")).sort("ts")
+        columns = zip(
+            (calls["ts"] - calls["ts"][0]).dt.total_seconds(fractional=True),
+            calls["prompt_tokens"],
+            calls["completion_tokens"],
+            strict=True,
+        )
+        services.append([Sizes(*each) for each in columns])
+    return services
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--traffic", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=6)
+    arguments = parser.parse_args()
+    tallies = {detector: Tally() for detector in LIMITS}
+    real = read_real(arguments.traffic)
+    for seed in range(arguments.seeds):
+        measure(real, seed, tallies)
+    headings = ("", "planted", "claimed (low to high)", "precision", "recall", "inside the range")
+    table = Table(*headings, "of clean spend")
+    kept = True
+    for detector, tally in tallies.items():
+        precision, recall = tally.right / tally.claimed, tally.right / tally.planted
+        inside = tally.inside / tally.findings
+        values = (recall, precision, inside)
+        kept &= all(value >= least for value, least in zip(values, LIMITS[detector], strict=True))
+        kept &= detector == "d3" or tally.of_clean_pct <= MOST_OF_CLEAN_PCT
+        dollars = [each / arguments.seeds for each in (tally.claimed, tally.low, tally.high)]
+        table.add_row(
+            detector,
+            f"${tally.planted / arguments.seeds:,.2f}",
+            "${:,.2f} (${:,.2f} to ${:,.2f})".format(*dollars),
+            f"{precision:.2f}",
+            f"{recall:.2f}",
+            f"{inside:.0%} of {tally.findings}",
+            f"{tally.of_clean_pct:.2f}%",
+        )
+    Console(width=120).print(table)
+    if not kept:
+        raise SystemExit("a claim is further from the truth than its limit")
+
+
+if __name__ == "__main__":
+    main()

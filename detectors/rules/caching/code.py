@@ -1,0 +1,51 @@
+"""The change that a finding about caching asks for, as code for the provider's own library."""
+
+from typing import Final
+
+from detectors.rules.detector import FlaggedCalls
+
+_CLAUDE: Final = """\
+# The fixed part first, and a marker at its end: later calls read it from the cache.
+client.messages.create(
+    model={model},
+    max_tokens=1024,
+    system=[
+        {{"type": "text", "text": FIXED_PART, "cache_control": {{"type": "ephemeral"}}}},
+    ],
+    messages=[{{"role": "user", "content": what_changes}}],
+)"""
+_GEMINI: Final = """\
+# Store the fixed part once, and refer to it in every call.
+cache = client.caches.create(
+    model={model},
+    config={{"system_instruction": FIXED_PART, "ttl": "300s"}},
+)
+client.models.generate_content(
+    model={model},
+    contents=what_changes,
+    config={{"cached_content": cache.name}},
+)"""
+_ORDER: Final = """\
+# Equal beginnings are cached without asking: the fixed part first, what changes last.
+client.chat.completions.create(
+    model={model},
+    messages=[
+        {{"role": "system", "content": FIXED_PART}},
+        {{"role": "user", "content": what_changes}},
+    ],
+)"""
+
+
+def write_code(flagged: FlaggedCalls) -> str:
+    """Return the change as code; empty for findings that have none."""
+    if flagged.kind != "uncached_prefix":
+        return ""
+    name = flagged.model.lower()
+    code = _CLAUDE if "claude" in name else _GEMINI if "gemini" in name else _ORDER
+    return code.format(model=_quoted(flagged.model))
+
+
+def _quoted(model: str) -> str:
+    """Write the model as a string; a name with anything unusual in it stays out of the code."""
+    is_plain = all(each.isascii() and (each.isalnum() or each in "-._/:@[]") for each in model)
+    return f'"{model}"' if is_plain else "MODEL"
