@@ -26,7 +26,7 @@ from detectors.formats.columns import REPORTED, empty_value
 from detectors.frames.parts import BUCKETS, alike, sort_by_bucket, with_columns
 from detectors.frames.sources import checked_calls
 from detectors.frames.tables import check_table
-from detectors.frames.usage_log import CALLS, FIRST_INVALID, OPTIONAL_CALLS
+from detectors.frames.usage_log import CALLS, FIRST_INVALID, OPTIONAL_CALLS, from_bytes
 from detectors.prices.calls import PricedCalls, read_labels
 from detectors.prices.table import add_pairs, find_pairs, find_positions
 from detectors.report.account.traffic import add_slots, count_slots
@@ -174,7 +174,7 @@ def _cut(chunk: pl.DataFrame, after: datetime, until: datetime) -> pl.DataFrame:
     """Return the calls of an account's window as checked calls."""
     optional = [name for name in OPTIONAL_CALLS if name in chunk.columns and name not in UNUSED]
     types = pl.Schema({**CALLS, **{name: OPTIONAL_CALLS[name] for name in optional}})
-    own = chunk.select(types.names()).cast(types)
+    own = from_bytes(chunk.select(types.names())).cast(types)
     own = own.filter((pl.col("ts") > after) & (pl.col("ts") <= until))
     filled = own.with_columns(
         pl.col(name).fill_null(empty_value(name)) for name in optional if name != REPORTED
