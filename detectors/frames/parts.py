@@ -193,6 +193,10 @@ class Scratch:
         if len(self.files) == 1:
             self._check_space(file.stat().st_size, calls.height)
 
+    def drop(self, names: Sequence[str]) -> None:
+        """Leave out columns in which no call has a value."""
+        self._names -= {*names}
+
     def _check_space(self, written: int, rows: int) -> None:
         """Check after the first calls whether all of them fit."""
         needed = written * max(self._rows_expected - rows, 0) // max(rows, 1)
@@ -376,6 +380,7 @@ class Collector:
         if self._scratch is not None or (self._in_files and self._rows):
             self._spill()
         if self._scratch is not None:
+            self._scratch.drop(unused)
             return self._scratch
         calls = concat_checked(self._frames)
         rows = calls.height if self._only is None else 0
