@@ -1,7 +1,7 @@
 """python -m detectors.distributed.spark: check that a cluster can audit.
 
-The cluster is that of SPARK_REMOTE or SPARK_MASTER: it answers, and its executors have what an audit
-needs.
+The cluster is that of SPARK_REMOTE or SPARK_MASTER. It must answer, and its executors must have
+what an audit needs.
 """
 
 import os
