@@ -11,6 +11,7 @@ import sys
 from detectors.distributed.spark import tasks
 from detectors.distributed.spark.auditing import in_arrow
 from detectors.distributed.spark.running import Jobs
+from detectors.distributed.tasks import load
 from detectors.errors import DetectorError
 from detectors.frames.spark import opened_session, use_own_python
 
@@ -30,7 +31,7 @@ def check_cluster(remote: str, master: str) -> str:
         table = Jobs(session, 1, None).collect(frame, "check the executors")
         batches = table.to_batches()
         for content in tasks.join_pieces(batches, tasks.ERROR).values():
-            raise tasks.load(content, DetectorError)
+            raise load(content, DetectorError)
         (found,) = tasks.join_pieces(batches, tasks.RESULT).values()
         return str(pickle.loads(found))  # noqa: S301 - a text of our own executor
 
