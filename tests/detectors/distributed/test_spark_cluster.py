@@ -17,8 +17,8 @@ from tests.detectors.distributed.cluster import (
     running,
     start_program,
 )
-from tests.detectors.inputs.frames import NEEDS_JAVA, as_polars
-from tests.detectors.reference.traffic import draw_crowd_of_routes
+from tests.detectors.inputs.frames import NEEDS_JAVA, as_polars, spark
+from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
 
 pytestmark = NEEDS_JAVA
 
@@ -53,6 +53,18 @@ def _finish(process: Any, folder: Path, seconds: float = 180) -> str:
     return out.read_text()
 
 
+def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
+    frame = as_polars(draw_log(3))
+    conf = spark().conf
+    conf.set("spark.sql.adaptive.enabled", "true")
+    try:
+        rows = spark().createDataFrame(frame.to_arrow()).repartition(4)
+        assert detectors.audit(rows).to_json() == detectors.audit(frame).to_json()
+    finally:
+        conf.set("spark.sql.adaptive.enabled", "false")
+
+
+@pytest.mark.stress
 def test_spark_connect_on_a_cluster_of_two_workers_audits_alike(
     cluster: Cluster, log: pl.DataFrame, tmp_path: Path
 ) -> None:
