@@ -113,7 +113,7 @@ def _list_tasks(scratch: Scratch, count: int, job: Job) -> Iterator[Task]:
 
 
 class _Results:
-    """Runs both steps of all parts, and tells which are done."""
+    """Runs both steps of all parts, and reports which are done."""
 
     def __init__(
         self, run: Map, tasks: Sequence[Task], progress: Callable[[int, int], None] | None
