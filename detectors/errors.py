@@ -18,7 +18,7 @@ class DetectorError(Exception):
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the message and attributes, whatever arguments the error is made of."""
+        """Pickle the message and attributes, whatever arguments the error takes."""
         return __newobj__, (type(self), *self.args), self.__dict__
 
     columns: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from detectors.distributed.merging import merge
-from detectors.distributed.tasks import Task, count_part, find_part
+from detectors.distributed.tasks import ForkedProcessError, Task, count_part, find_part
 from detectors.formats.csv_logs.mapping import Mapped
 from detectors.frames import Source, UsageLog, place, read
 from detectors.frames.parts import PartNumber, Scratch, count_parts
@@ -80,6 +80,7 @@ def audit(
     TooFewValidRowsError, UnreadableLogError, ContractError, ScratchFullError
         As for `detectors.audit`.
     """
+    _check_mapper(map)
     thresholds, book = thresholds or Thresholds(), prices or PriceBook()
     if mapping is not None:
         source = read(source, mapping=mapping)
@@ -112,7 +113,7 @@ def _list_tasks(scratch: Scratch, count: int, job: Job) -> Iterator[Task]:
 
 
 class _Results:
-    """Runs both steps of all parts, and tells which are done."""
+    """Runs both steps of all parts, and reports which are done."""
 
     def __init__(
         self, run: Map, tasks: Sequence[Task], progress: Callable[[int, int], None] | None
@@ -136,6 +137,13 @@ class _Results:
             if self._progress is not None:
                 self._progress(self._done, 2 * len(self._tasks))
         return results
+
+
+def _check_mapper(given: Map | None) -> None:
+    """Refuse a pool that forks: its processes may stop even before their first task."""
+    context = getattr(getattr(given, "__self__", None), "_mp_context", None)
+    if context is not None and context.get_start_method() == "fork":
+        raise ForkedProcessError
 
 
 @contextmanager

@@ -197,6 +197,10 @@ class Scratch:
         if len(self.files) == 1 and self._rows_expected is not None:
             self._check_space(file.stat().st_size, calls.height, self._rows_expected)
 
+    def drop(self, names: Sequence[str]) -> None:
+        """Leave out columns in which no call has a value."""
+        self._names -= {*names}
+
     def _check_space(self, written: int, rows: int, rows_expected: int) -> None:
         """Check after the first calls whether all of them fit."""
         needed = written * max(rows_expected - rows, 0) // max(rows, 1)
@@ -401,6 +405,7 @@ class Collector:
         if self._scratch is not None or (self._in_files and self._rows):
             self._spill()
         if self._scratch is not None:
+            self._scratch.drop(unused)
             return self._scratch
         frames = [frame.drop(unused, strict=False) for frame in self._frames]
         return InMemory(frames, is_one_part=self._only is not None)

@@ -84,7 +84,7 @@ class SparkRows:
         self._frame, self._setting = frame, setting
         self._jobs = Jobs(frame.sparkSession, _STEPS, progress)
         self._kept = list[Any]()
-        self._read = self._keep(_map(frame, tasks.read_rows, setting))
+        self._read = self._keep(in_arrow(frame, tasks.read_rows, setting))
         found = self._collect(self._read, tasks.SUMMARY, "read and check the rows")
         self.summaries = [load(content, Summary) for content in found.values()]
 
@@ -161,7 +161,7 @@ class SparkRows:
             thresholds=thresholds,
             has_each_call_once=log.is_account,
         )
-        priced = self._keep(_map(placed, tasks.open_slices, Opening(job, names)))
+        priced = self._keep(in_arrow(placed, tasks.open_slices, Opening(job, names)))
         found = self._collect(priced, tasks.COUNTS, "price and count the calls")
         counted: list[Counts] = [load(content, dict) for content in found.values()]
         find_reopen = partial(self._find_reopen, slices, names, job) if keep_calls else None
@@ -177,7 +177,7 @@ class SparkRows:
         self, placed: Any, names: Sequence[str], grid: Grid, keys: Sequence[str]
     ) -> pl.DataFrame:
         found = self._collect(
-            _map(placed, tasks.list_positions, (grid, tuple(keys), tuple(names))),
+            in_arrow(placed, tasks.list_positions, (grid, tuple(keys), tuple(names))),
             tasks.RESULT,
             "find the times and lengths at which prices change",
         )
@@ -185,7 +185,7 @@ class SparkRows:
 
     def _audit_parts(self, priced: Any, parts: Sequence[int], facts: Facts) -> list[PartResult]:
         wanted = priced.where(f"kind = '{tasks.PRICED}'")
-        audited = _map(wanted, tasks.audit_priced, facts)
+        audited = in_arrow(wanted, tasks.audit_priced, facts)
         found = self._collect(audited, tasks.RESULT, "audit the calls")
         if list(found) != list(parts):
             raise SourceChangedError
@@ -202,7 +202,8 @@ class SparkRows:
         return partial(_open_again, self._frame, self._setting, slices, names, job, facts, rows)
 
 
-def _map(frame: Any, function: Any, setting: object) -> Any:
+def in_arrow(frame: Any, function: Any, setting: object) -> Any:
+    """Return what a task of `tasks` makes of the rows of a frame."""
     with warnings.catch_warnings():
         # PySpark checks pandas, which only its other functions use.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")
@@ -222,8 +223,9 @@ def _open_again(
     """Read the calls of a part again, here, and find in them what the audit has found."""
     own = msgspec.structs.replace(setting, only=slices[number])
     jobs = Jobs(frame.sparkSession, 1, None)
-    wanted = _map(frame, tasks.read_rows, own).where(f"kind = '{tasks.SLICE}'").select("content")
-    contents = jobs.collect(wanted, "read the calls of a finding").column(0).to_pylist()
+    slices_of = in_arrow(frame, tasks.read_rows, own).where(f"kind = '{tasks.SLICE}'")
+    found = jobs.collect(slices_of.select("content"), "read the calls of a finding")
+    contents = found.column(0).to_pylist()
     if not contents:
         raise SourceChangedError
     calls = [tasks.read_slices(contents, names).lazy()]

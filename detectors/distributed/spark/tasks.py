@@ -52,6 +52,7 @@ _ARROW: Final = pyarrow.schema(
 )
 Batches = Iterable[pyarrow.RecordBatch]
 Rows = Iterator[pyarrow.RecordBatch]
+_Row = tuple[str, int, int, bytes]
 
 
 class VersionsDifferError(DetectorError):
@@ -101,16 +102,29 @@ def _own_number() -> int:
     return 0 if context is None else context.partitionId()
 
 
-def _row(kind: str, part: int, piece: int, content: bytes) -> pyarrow.RecordBatch:
-    columns = [[kind], [part], [piece], [content]]
+def _batch(rows: Sequence[_Row]) -> pyarrow.RecordBatch:
+    columns = zip(*rows, strict=True)
     arrays = [pyarrow.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)]
     return pyarrow.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _in_batches(rows: Iterable[_Row]) -> Rows:
+    """Join small rows: each batch costs Spark some time."""
+    waiting, size = list[_Row](), 0
+    for row in rows:
+        waiting.append(row)
+        size += len(row[3])
+        if size >= _PIECE_BYTES:
+            yield _batch(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _batch(waiting)
 
 
 def _in_pieces(kind: str, part: int, content: object) -> Rows:
     pickled = pickle.dumps(content, protocol=5)
     for piece, start in enumerate(range(0, len(pickled), _PIECE_BYTES)):
-        yield _row(kind, part, piece, pickled[start : start + _PIECE_BYTES])
+        yield _batch([(kind, part, piece, pickled[start : start + _PIECE_BYTES])])
 
 
 def join_pieces(batches: Batches, kind: str) -> dict[int, bytes]:
@@ -125,11 +139,22 @@ def join_pieces(batches: Batches, kind: str) -> dict[int, bytes]:
     }
 
 
+def _check_versions(ours: str) -> None:
+    if ours != find_versions():
+        raise VersionsDifferError(find_versions(), ours)
+
+
+def report_versions(pickled: bytes, batches: Batches) -> Rows:
+    """Return the versions of an executor for the only row."""
+    _check_versions(load(pickled, str))
+    if any(batch.num_rows for batch in batches):
+        yield from _in_pieces(RESULT, 0, find_versions())
+
+
 def read_rows(pickled: bytes, batches: Batches) -> Rows:
     """Check rows, and return them in slices, with a summary at the end."""
     setting = load(pickled, Setting)
-    if setting.versions != find_versions():
-        raise VersionsDifferError(find_versions(), setting.versions)
+    _check_versions(setting.versions)
     summary = Summary()
     for number, chunk in enumerate(_in_chunks(batches)):
         read = _check(chunk, summary) if setting.stored is None else _cut(chunk, *setting.stored)
@@ -140,7 +165,7 @@ def read_rows(pickled: bytes, batches: Batches) -> Rows:
             _count_traffic(read, summary)
         if setting.only is None:
             summary.pairs = [add_pairs([*summary.pairs, find_pairs(read_labels(read.lazy()))])]
-        yield from _slice(read, number, summary, setting.only)
+        yield from _in_batches(_slice(read, number, summary, setting.only))
     yield from _in_pieces(SUMMARY, _own_number(), summary)
 
 
@@ -194,7 +219,9 @@ def _count_traffic(calls: pl.DataFrame, summary: Summary) -> None:
     summary.ends.append((first, last))
 
 
-def _slice(calls: pl.DataFrame, chunk: int, summary: Summary, only: frozenset[int] | None) -> Rows:
+def _slice(
+    calls: pl.DataFrame, chunk: int, summary: Summary, only: frozenset[int] | None
+) -> Iterator[_Row]:
     summary.names |= set(calls.columns)
     in_order, starts = sort_by_bucket(calls)
     in_order = with_texts(in_order)
@@ -205,7 +232,7 @@ def _slice(calls: pl.DataFrame, chunk: int, summary: Summary, only: frozenset[in
         summary.sizes[number] = summary.sizes.get(number, 0) + end - first
         content = BytesIO()
         in_order[first:end].write_ipc(content, compression="lz4")
-        yield _row(SLICE, number, chunk, content.getvalue())
+        yield SLICE, number, chunk, content.getvalue()
 
 
 def read_slices(contents: Iterable[bytes], names: Sequence[str]) -> pl.DataFrame:

@@ -146,8 +146,9 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 # Audits files of Parquet, with the partitions and the settings that it is told, and writes the
 # document, or the error's type and text.
 PROGRAM: Final = """
-import json, sys, warnings
+import faulthandler, json, sys, warnings
 warnings.simplefilter("ignore")
+faulthandler.dump_traceback_later(100)
 import detectors
 from pyspark.sql import SparkSession
 told = json.loads(sys.argv[1])

@@ -17,8 +17,8 @@ from tests.detectors.distributed.cluster import (
     running,
     start_program,
 )
-from tests.detectors.inputs.frames import NEEDS_JAVA, as_polars
-from tests.detectors.reference.traffic import draw_crowd_of_routes
+from tests.detectors.inputs.frames import NEEDS_JAVA, as_polars, spark
+from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
 
 pytestmark = NEEDS_JAVA
 
@@ -42,7 +42,7 @@ def _tell(folder: Path, log: pl.DataFrame, master: str, **more: Any) -> dict[str
     return told | {"settings": settings | more.pop("settings", {})} | more
 
 
-def _finish(process: Any, folder: Path, seconds: float = 120) -> str:
+def _finish(process: Any, folder: Path, seconds: float = 180) -> str:
     try:
         process.wait(seconds)
     finally:
@@ -53,6 +53,18 @@ def _finish(process: Any, folder: Path, seconds: float = 120) -> str:
     return out.read_text()
 
 
+def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
+    frame = as_polars(draw_log(3))
+    conf = spark().conf
+    conf.set("spark.sql.adaptive.enabled", "true")
+    try:
+        rows = spark().createDataFrame(frame.to_arrow()).repartition(4)
+        assert detectors.audit(rows).to_json() == detectors.audit(frame).to_json()
+    finally:
+        conf.set("spark.sql.adaptive.enabled", "false")
+
+
+@pytest.mark.stress
 def test_spark_connect_on_a_cluster_of_two_workers_audits_alike(
     cluster: Cluster, log: pl.DataFrame, tmp_path: Path
 ) -> None:
@@ -97,7 +109,7 @@ def test_a_spark_server_that_dies_ends_the_audit_soon(
         time.sleep(0.2)
     time.sleep(3)
     died = time.monotonic()
-    (cluster.connect if what == "connect" else cluster.master).kill()
+    (cluster.connect or cluster.master).kill()
     text = _finish(process, tmp_path, 150)
     if what == "connect":
         assert text.startswith("SparkUnreachableError: The Spark Connect server")

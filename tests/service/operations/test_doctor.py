@@ -3,6 +3,7 @@
 import http.server
 import json
 import shutil
+import socket
 import threading
 import time
 from collections import namedtuple
@@ -41,6 +42,7 @@ from service.operations.maintenance.doctor.findings import (
 )
 from service.operations.maintenance.doctor.outside import check_mail, check_payments, check_web
 from service.operations.maintenance.doctor.settings import check_names, check_values
+from service.operations.maintenance.doctor.spark import check_spark
 from service.operations.maintenance.doctor.storage import (
     check_disks,
     check_permissions,
@@ -506,3 +508,14 @@ def test_a_check_that_breaks_is_a_finding_without_its_text() -> None:
 )
 def test_durations_are_said_in_one_unit(seconds: float, words: str) -> None:
     assert days_and_hours(seconds) == words
+
+
+def test_a_spark_cluster_that_is_away_is_found(config: Config) -> None:
+    assert list(check_spark(replace(config, spark_remote="", spark_master=""))) == []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        master = f"spark://127.0.0.1:{free.getsockname()[1]}"
+        (found,) = check_spark(replace(config, spark_remote="", spark_master=master))
+    assert (found.area, found.status) == ("spark", "fail")
+    assert "can't be reached" in found.message
+    assert "127.0.0.1" not in found.message + found.advice

@@ -10,6 +10,7 @@ from service.operations.maintenance.doctor.database import check_database
 from service.operations.maintenance.doctor.findings import Check, Finding, run_check
 from service.operations.maintenance.doctor.outside import check_mail, check_payments, check_web
 from service.operations.maintenance.doctor.settings import check_names, check_values
+from service.operations.maintenance.doctor.spark import check_spark
 from service.operations.maintenance.doctor.storage import (
     check_disks,
     check_permissions,
@@ -40,6 +41,7 @@ def examine(
         "payments": partial(check_payments, config),
         "backups": partial(check_backups, environment),
         "web": partial(check_web, config),
+        "spark": partial(check_spark, config),
     }
     for name, check in checks.items():
         yield from run_check(name, check)

@@ -1,0 +1,104 @@
+"""Audits in parts on any mapper: documents equal those of one process byte for byte."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import detectors
+from detectors import distributed
+from detectors.errors import GroupTooLargeError
+from tests.detectors.inputs.frames import as_polars
+from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
+
+
+def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+    """What another machine does: everything is pickled both ways."""
+    for task in tasks:
+        theirs, own = pickle.loads(pickle.dumps((function, task)))
+        yield pickle.loads(pickle.dumps(theirs(own)))
+
+
+@pytest.mark.parametrize("parts", [1, 9])
+def test_any_number_of_parts_gives_the_same_document(parts: int) -> None:
+    log = draw_log(parts)
+    found = distributed.audit(log, map=_far_away, parts=parts)
+    assert found.to_json() == detectors.audit(log).to_json()
+
+
+def test_the_calls_of_a_finding_are_read_again(tmp_path: Path) -> None:
+    frame = as_polars(draw_crowd_of_routes(1))
+    whole = detectors.audit(frame)
+    found = distributed.audit(frame, map=_far_away, parts=5, scratch=tmp_path)
+    assert not list(tmp_path.iterdir())
+    for finding in found.findings[::100]:
+        assert found.calls(finding).equals(whole.calls(finding))
+
+
+def test_a_log_without_calls_is_audited() -> None:
+    nothing = as_polars(draw_log(1)).clear()
+    assert distributed.audit(nothing).to_json() == detectors.audit(nothing).to_json()
+
+
+def test_spawned_processes_audit_and_forked_ones_are_refused() -> None:
+    log = draw_log(0)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found = distributed.audit(log, map=pool.map, parts=2)
+    assert found.to_json() == detectors.audit(log).to_json()
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool,
+        pytest.raises(distributed.ForkedProcessError, match="spawn"),
+    ):
+        distributed.audit(log, map=pool.map, parts=2)
+
+
+def test_progress_counts_both_steps_and_may_end_the_audit() -> None:
+    steps = list[tuple[int, int]]()
+    log = draw_log(1)
+    distributed.audit(log, map=_far_away, parts=2, progress=lambda *step: steps.append(step))
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+    def stop(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distributed.audit(log, map=_far_away, parts=2, progress=stop)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(12))
+def test_random_logs_in_many_parts_give_the_same_document(seed: int) -> None:
+    log = draw_log(seed)
+    expected = detectors.audit(log).to_json()
+    for parts in (2, 7, 64):
+        assert distributed.audit(log, map=_far_away, parts=parts).to_json() == expected, parts
+
+
+def test_errors_survive_the_way_back() -> None:
+    error = pickle.loads(pickle.dumps(GroupTooLargeError("r", "p", "m", 3, 630, 1)))
+    assert (type(error), error.route) == (GroupTooLargeError, "r")
+    assert str(error) == str(GroupTooLargeError("r", "p", "m", 3, 630, 1))
+
+
+def test_slices_are_placed_as_spark_partitions_them() -> None:
+    from detectors.distributed.spark.placing import _hash, find_keys
+
+    # What `SELECT hash(0), hash(1), hash(42), hash(1000)` returns.
+    assert [_hash(each) for each in (0, 1, 42, 1000)] == [
+        933211791,
+        -559580957,
+        29417773,
+        -14577491,
+    ]
+    sizes = {number: 1 + number % 7 for number in range(256)}
+    slices, keys = find_keys(sizes, 7)
+    for part, own in enumerate(slices):
+        assert {_hash(keys[number]) % 7 for number in own} == {part}
+    calls = [sum(sizes[number] for number in own) for own in slices]
+    assert max(calls) - min(calls) <= 7
+    assert pl.Series(sorted(each for own in slices for each in own)).equals(pl.Series(range(256)))
