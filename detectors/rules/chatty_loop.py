@@ -50,7 +50,7 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.rules.levels import compare, highest_equal, measure, of_pair
+from detectors.rules.caching.levels import compare, highest_equal, measure, of_pair
 from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
