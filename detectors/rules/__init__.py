@@ -38,6 +38,5 @@ else:
         namespace={"__doc__": contract.Thresholds.__doc__},
         module=__name__,
         frozen=True,
-        forbid_unknown_fields=True,
         kw_only=True,
     )

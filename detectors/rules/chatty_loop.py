@@ -39,6 +39,7 @@ import polars as pl
 from detectors.contract import Thresholds
 from detectors.engine import Calls
 from detectors.prices.calls import LEVELS_GIVEN
+from detectors.rules.caching.levels import compare, highest_equal, measure, of_pair
 from detectors.rules.columns import has
 from detectors.rules.detector import (
     ESTIMATED,
@@ -50,7 +51,6 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.rules.levels import compare, highest_equal, measure, of_pair
 from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 

@@ -49,7 +49,7 @@ from detectors.rules.caching.wording import advise, write_formula
 from detectors.rules.detector import ESTIMATED, INFORMATIONAL, VERIFIED, Detector, Facts, Kind, flag
 from detectors.wording.evidence import BILLED, CACHEABLE, COST, PAUSE, SAVINGS, TIME
 
-THRESHOLDS = {
+THRESHOLDS: dict[str, int | float | tuple[int, ...]] = {
     "d2_min_hash_calls": 2,
     "d2_cache_seconds": 300,
     "d2_level_characters": LEVELS,

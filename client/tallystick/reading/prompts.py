@@ -49,12 +49,14 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
             break
     if not parts or length < least:
         return None, None
-    beginning = "\n".join(parts)[:longest]
+    beginning = parts[0] if len(parts) == 1 else "\n".join(parts)[:longest]
+    # Of ASCII, a character is a byte: nothing is copied for a level.
+    known = memoryview(beginning.encode()) if beginning.isascii() else None
     digest, hashes, hashed = _digest(key), list[str](), 0
     for size in LEVELS:
         if hashed and len(beginning) < size:
             break
-        digest.update(_bytes_of(beginning[hashed:size]))
+        digest.update(_bytes_of(beginning[hashed:size]) if known is None else known[hashed:size])
         hashes.append(digest.hexdigest())
         hashed = size
     return hashes[0], tuple([each[:LEVEL_DIGITS] for each in hashes])
@@ -69,7 +71,10 @@ def _digest(key: bytes | None) -> Any:
 
 
 def _bytes_of(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _texts(body: Mapping[str, Any]) -> Iterator[str]:

@@ -26,7 +26,7 @@ class Explanation:
         The detector's formula with this finding's numbers, or a note if no savings are claimed.
     most_expensive : str
         The most expensive call and what the fix would change, empty without evidence.
-    thresholds : dict of str to float
+    thresholds : dict of str to float or tuple of int
         The numbers that the detector used, by the names of `Thresholds`.
     """
 
@@ -34,7 +34,7 @@ class Explanation:
     rule: str
     formula: str
     most_expensive: str
-    thresholds: dict[str, float]
+    thresholds: dict[str, float | tuple[int, ...]]
     _methods: tuple[Method, ...] = field(repr=False)
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Explanation:
             f"Confidence: {finding.confidence.lower()} ({self._confidence})",
             *([f"Range: {impact_range(finding)}"] if impact_range(finding) else []),
             f"Fix: {inert(finding.fix)}",
-            "Thresholds: " + ", ".join(f"{n} = {v:g}" for n, v in self.thresholds.items()),
+            "Thresholds: " + ", ".join(f"{n} = {_written(v)}" for n, v in self.thresholds.items()),
         ]
         return "\n".join(lines)
 
@@ -68,7 +68,7 @@ class Explanation:
     def _repr_html_(self) -> str:
         thresholds = table(
             ("Threshold", "Value"),
-            ((text(name), f"{value:g}") for name, value in self.thresholds.items()),
+            ((text(name), _written(value)) for name, value in self.thresholds.items()),
             numbers=[1],
         )
         body = finding_body(self.finding, self._methods) + paragraph(f"Rule: {self.rule}")
@@ -116,7 +116,13 @@ def _describe(call: Evidence) -> str:
     return f"{call.ts}, {', '.join(tokens) or 'no'} tokens, cost {usd(call.cost_usd)}, {savings}"
 
 
-def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float]:
+def _written(threshold: float | tuple[int, ...]) -> str:
+    if isinstance(threshold, tuple):
+        return " ".join(map(str, threshold))
+    return f"{threshold:g}"
+
+
+def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float | tuple[int, ...]]:
     prefix = f"{finding.detector.partition('_')[0]}_"
     names = [name for name in thresholds.__struct_fields__ if name.startswith(prefix)]
     return {name: getattr(thresholds, name) for name in [*names, "days_per_month"]}

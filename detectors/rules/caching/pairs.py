@@ -13,8 +13,8 @@ import polars as pl
 
 from detectors.contract import Thresholds
 from detectors.engine import Calls
+from detectors.rules.caching.levels import find_levels, of_pair
 from detectors.rules.columns import answer_tokens
-from detectors.rules.levels import find_levels, of_pair
 
 _NONE: Final = 2**32 - 1  # no row
 # Odd numbers near the golden section of 64 bits, and one unlike it.

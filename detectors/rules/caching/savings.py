@@ -6,10 +6,10 @@ import polars as pl
 
 from detectors.contract import Thresholds
 from detectors.engine import Calls
+from detectors.rules.caching.levels import compare, first_tokens, measure, of_pair
 from detectors.rules.caching.pairs import pair
 from detectors.rules.columns import answer_tokens
 from detectors.rules.detector import MARGIN, QUANTILE_MARGIN
-from detectors.rules.levels import compare, first_tokens, measure, of_pair
 
 _PREFIX: Final = ("group", "prefix")
 _LEVEL: Final = ("group", "level")

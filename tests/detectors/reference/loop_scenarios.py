@@ -41,7 +41,8 @@ def laddered_loop(rng: Random, start: datetime) -> list[UsageRecord]:
     source = draw_source(rng, start, PRICED, routed=True)
     times = clock(source, lambda: rng.uniform(2, 6))
     instructions, own = rng.choice([3_000, 4_096, 14_000, 60_000]), draw_hash(rng)
-    names = rng.choice([[None], ["one", "two"]])
+    choices: list[list[str | None]] = [[None], ["one", "two"]]
+    names = rng.choice(choices)
     lacking = rng.choice([0.0, 0.0, 0.2, 0.6])
     records = []
     for _ in range(rng.choice([10, 25, 40])):

@@ -413,3 +413,11 @@ def test_the_report_says_how_each_detector_works() -> None:
     assert [one.detector[:2] for one in methods] == ["d1", "d2", "d3", "d4", "d5", "d6"]
     assert methods[0].title == "Oversized model"
     assert all(one.costs_you and one.sources for one in methods)
+
+
+def test_a_document_with_thresholds_of_an_earlier_release_is_read() -> None:
+    document = msgspec.json.decode(detectors.audit(HOURLY).to_json())
+    del document["thresholds"]["d2_level_characters"]
+    document["thresholds"]["d2_prefix_tokens"] = 1_024
+    read = Report.from_json(msgspec.json.encode(document))
+    assert read.thresholds.d2_level_characters == detectors.Thresholds().d2_level_characters

@@ -52,7 +52,8 @@ def expected(name: str, *, is_hashed: bool = True) -> list[UsageRecord]:
     records = msgspec.json.Decoder(UsageRecordV2).decode_lines(lines)
     if is_hashed:
         return [*records]
-    return [msgspec.structs.replace(record, prefix_hash=None) for record in records]
+    less = {"prefix_hash": None, "prefix_hashes": None}
+    return [msgspec.structs.replace(record, **less) for record in records]
 
 
 def same(found: list[UsageRecord], wanted: list[UsageRecord]) -> bool:
