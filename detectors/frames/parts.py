@@ -249,7 +249,9 @@ def _remove(folder: Path, lock: IO[bytes]) -> None:
 def scan_file(path: str | os.PathLike[str], names: Sequence[str]) -> Calls:
     """Return the calls of a scratch file with these columns, whether it has them or not."""
     schema = {name: _type_of(name) for name in names}
-    scanned = pl.scan_parquet(path, schema=schema, missing_columns="insert", extra_columns="ignore")
+    scanned = pl.scan_parquet(
+        os.fspath(path), schema=schema, missing_columns="insert", extra_columns="ignore"
+    )
     absent = {name: _absent(name) for name in names}
     return scanned.with_columns(
         pl.col(name).fill_null(value) for name, value in absent.items() if value is not None

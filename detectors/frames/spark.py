@@ -130,7 +130,7 @@ def use_own_python(session: SparkSession) -> None:
     if is_remote(session) or "PYSPARK_PYTHON" in os.environ:
         return
     context = session.sparkContext
-    is_local = context.master.startswith("local")
+    is_local = str(context.master).startswith("local")
     if is_local and context.getConf().get("spark.pyspark.python") is None:
         context.pythonExec = sys.executable
 
