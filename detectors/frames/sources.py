@@ -22,7 +22,14 @@ from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.inputs import find_table, scan_parquet
-from detectors.frames.parts import Collector, InMemory, PartNumber, alike, number_buckets
+from detectors.frames.parts import (
+    CheckedCalls,
+    Collector,
+    InMemory,
+    PartNumber,
+    alike,
+    number_buckets,
+)
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
@@ -30,7 +37,6 @@ from detectors.frames.usage_log import (
     CALLS,
     OPTIONAL_CALLS,
     Add,
-    CheckedCalls,
     InvalidTally,
     Summary,
     UsageLog,
