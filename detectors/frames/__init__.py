@@ -1,10 +1,10 @@
 """Logs as frames of calls: read from any source, checked, stored as Parquet."""
 
+from detectors.frames.parts import CheckedCalls
 from detectors.frames.sources import Source, from_records, place, read
 from detectors.frames.usage_log import (
     CALLS,
     OPTIONAL_CALLS,
-    CheckedCalls,
     UsageLog,
     from_chunks,
     from_columns,

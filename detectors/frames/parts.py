@@ -8,19 +8,21 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Protocol
+from typing import IO, Any, Final, NamedTuple, Protocol, Self
 from zlib import crc32
 
 import polars as pl
 
+from detectors.contract import InvalidRows
 from detectors.engine import Calls, categorize, with_equal_types, with_texts
 from detectors.engine.lookup import row_finder
 from detectors.errors import GroupTooLargeError, ScratchFullError
 from detectors.formats.columns import REPORTED, present_columns
-from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, Counted, ReadRows
 
 # Calls of a part, and those up to which all of them stay in memory, as one part or as several.
 PART_CALLS: Final = 2_000_000
@@ -80,6 +82,20 @@ class Parts(Protocol):
 
     def close(self) -> None:
         """Free what holds the calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCalls(ReadRows):
+    """The valid calls of a log, in parts, and its invalid rows."""
+
+    calls: Parts
+    rows: int
+    invalid: InvalidRows
+    least_days: int = 0
+    is_account: bool = False
+    counted: Counted | None = None
+    future_calls: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class InMemory:
@@ -363,6 +379,14 @@ class Collector:
         self._frames: list[pl.DataFrame] = []
         self._rows, self._waiting = 0, 0
         self._scratch: Scratch | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Remove what was put to disk if reading has failed."""
+        if kind is not None and self._scratch is not None:
+            self._scratch.close()
 
     def watch(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None]:
         """Return a function that learns how much of a file was read, and passes it on."""

@@ -22,7 +22,15 @@ from detectors.formats.records.items import read_items
 from detectors.formats.text.blocks import SIGNATURE_BYTES, Advance, is_packed, read_blocks
 from detectors.formats.text.encodings import UTF8_BOM, find_utf16
 from detectors.frames.inputs import find_table, scan_parquet
-from detectors.frames.parts import Collector, InMemory, PartNumber, Parts, alike, number_buckets
+from detectors.frames.parts import (
+    CheckedCalls,
+    Collector,
+    InMemory,
+    PartNumber,
+    Parts,
+    alike,
+    number_buckets,
+)
 from detectors.frames.range_workers import read_ranges
 from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
 from detectors.frames.tables import check_table
@@ -30,7 +38,6 @@ from detectors.frames.usage_log import (
     CALLS,
     OPTIONAL_CALLS,
     Add,
-    CheckedCalls,
     InvalidTally,
     Summary,
     UsageLog,
@@ -135,12 +142,14 @@ def place(
     if table is not None:
         count = _counter_of(table) if isinstance(source, _COUNTED) else None
         collector = Collector(scratch, count, only, in_files=in_files)
-        read, unused = check_table(table, collector.add)
-        return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
+        with collector:
+            read, unused = check_table(table, collector.add)
+            return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
     collector = Collector(scratch, only=only, in_files=in_files)
     options = _Options(mapping, progress=collector.watch(progress), has_categories=True)
-    read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
-    return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
+    with collector:
+        read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
+        return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
 
 
 def _counter_of(table: Calls) -> Callable[[], int]:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, Self
+from typing import IO, Any, BinaryIO, Final, Self
 
 import msgspec
 import polars as pl
@@ -29,9 +29,6 @@ from detectors.formats.columns import (
     lowered,
     present_columns,
 )
-
-if TYPE_CHECKING:
-    from detectors.frames.parts import Parts
 
 FIRST_INVALID: Final = 100
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
@@ -152,20 +149,6 @@ class UsageLog(ReadRows):
     def received(self, at: datetime) -> Self:
         """Return the log with the number of calls that were in the future when it arrived."""
         return replace(self, future_calls=int((self.frame["ts"] > at + CLOCK_MARGIN).sum()))
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedCalls(ReadRows):
-    """The valid calls of a log, in parts, and its invalid rows."""
-
-    calls: "Parts"
-    rows: int
-    invalid: InvalidRows
-    least_days: int = 0
-    is_account: bool = False
-    counted: Counted | None = None
-    future_calls: int = 0
-    dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class Summary(msgspec.Struct, frozen=True):

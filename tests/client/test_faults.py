@@ -58,6 +58,7 @@ NO_LINES_OF_CALLS: Final = (
     "raise",
     "note_fault()",
     "current.miss(",  # no response is without a model
+    "self.capture.note_unknown(odd, 0)",  # nor has a tier that nobody knows
     # Of `include_usage`: after a fault there, the program sees the chunk that should be hidden.
     *("from tallystick.hooks.extra_usage", "ask_for_usage(", "stream._iterator = hide("),
     'call.status = "error"',

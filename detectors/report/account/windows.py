@@ -11,9 +11,9 @@ import polars as pl
 
 from detectors.contract import AuditedWindow, CallWindow, FindingDay, InvalidRows, TrafficWindow
 from detectors.formats.columns import present_columns
-from detectors.frames.parts import InMemory, Parts
+from detectors.frames.parts import CheckedCalls, InMemory, Parts
 from detectors.frames.sources import checked_calls
-from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, CheckedCalls, Counted
+from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, Counted
 from detectors.report.account.imports import Terms
 from detectors.report.account.stored_calls import (
     FileInWindow,

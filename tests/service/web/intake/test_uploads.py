@@ -415,7 +415,8 @@ def test_files_with_the_same_records_are_recognized_packed_or_not(
 
 
 def test_an_export_of_another_tool_is_stored_as_records(live: LiveService, person: Person) -> None:
-    response = upload(live.url, person, lines(LITELLM, BATCH))
+    another = LITELLM | {"request_id": "chatcmpl-2"}
+    response = upload(live.url, person, lines(another, BATCH))
     assert response.status_code == 201
     with (live.blobs / _audit(live, response.json()["audit_id"]).blob_key).open("rb") as blob:
         [chunk] = read_stored(blob)
