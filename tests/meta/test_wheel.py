@@ -40,7 +40,7 @@ print(json.dumps([detectors.__file__, found]))
 
 def _run(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
     finished = subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=250, check=False
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=900, check=False
     )
     assert finished.returncode == 0, finished.stderr[-3_000:]
     return finished.stdout
@@ -203,7 +203,9 @@ def _install_from_index(install: str, what: str, folder: Path) -> Command:
         return (folder / "venv" / "bin" / "tallystick",)
     uv = Path(sys.prefix) / "bin" / "uv"
     if install == "uvx":
-        return (uv, "tool", "run", "--python", sys.executable, "--from", what, "tallystick")
+        run = (uv, "tool", "run", "--python", sys.executable, "--from", what)
+        _run(*run, "tallystick", "--version", cwd=folder)
+        return (*run, "--offline", "tallystick")  # what is cached, without settings of the index
     folders = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
     options = ("--quiet", "--python", sys.executable)
     _run(uv, "tool", "install", *options, what, cwd=folder, env={**os.environ, **folders})
