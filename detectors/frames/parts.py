@@ -280,9 +280,9 @@ def with_columns(calls: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     return pl.concat(alike([calls, empty])).select(names)
 
 
-def count_parts(rows: int, calls: int = PART_CALLS) -> int:
+def count_parts(rows: int, calls: int | None = None) -> int:
     """Return in how many parts of so many calls each these are audited."""
-    return min(max(-(-rows // calls), 1), BUCKETS)
+    return min(max(-(-rows // (calls or PART_CALLS)), 1), BUCKETS)
 
 
 def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:

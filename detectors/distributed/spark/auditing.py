@@ -27,11 +27,11 @@ from detectors.distributed.spark.tasks import Opening, Setting, Summary, find_ve
 from detectors.distributed.tasks import load
 from detectors.errors import DetectorError, SourceChangedError
 from detectors.formats.columns import present_columns
-from detectors.frames.parts import InMemory, count_parts
+from detectors.frames.parts import CheckedCalls, InMemory, count_parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.spark import use_own_python
 from detectors.frames.tables import check_columns
-from detectors.frames.usage_log import CALLS, FIRST_INVALID, CheckedCalls
+from detectors.frames.usage_log import CALLS, FIRST_INVALID
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import Grid
 from detectors.prices.table import Cells, add_pairs
