@@ -22,7 +22,6 @@ class AuditedSavings(Protocol):
 
 
 def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
-    """Chart the dollars of each audit, oldest first."""
     amounts = [each.monthly_usd for each in points]
     series = Series(key=None, name="Potential savings", kind=0, total=amounts[-1])
     columns = tuple(

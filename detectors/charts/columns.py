@@ -139,7 +139,6 @@ def _summarize(columns: Sequence[Column], days: tuple[date, date]) -> str:
 def outline_columns(
     columns: Sequence[Column], series: Sequence[Series], top: float
 ) -> tuple[tuple[int, str], ...]:
-    """Return the boxes of each series, stacked from the bottom."""
     boxes: dict[int, list[str]] = {each.kind: [] for each in series}
     for at, column in enumerate(columns):
         y = float(HEIGHT)

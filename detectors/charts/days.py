@@ -52,7 +52,6 @@ class _Bar:
 
 
 def spend_by_day(report: Report) -> Chart:
-    """Chart the most expensive models by day, and all others as one series."""
     days = _spend_by_day(report)
     series = _series(days)
     span = _bar_days(days)
@@ -174,7 +173,6 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
 def _boxes(
     bars: Sequence[_Bar], series: Sequence[str], top: float
 ) -> list[list[tuple[float, float, float, float]]]:
-    """Return the rectangles of each series, stacked from the bottom."""
     pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
     width = pitch * 0.8
     boxes: list[list[tuple[float, float, float, float]]] = [[] for _ in series]

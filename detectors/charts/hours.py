@@ -33,7 +33,6 @@ class HoursOfDay:
 
 
 def calls_by_hour(counts: Sequence[int]) -> HoursOfDay:
-    """Chart the calls of each hour of the day in UTC."""
     total, top = sum(counts), ceiling(float(max(counts)))
     hours = tuple(
         Hour(

@@ -16,7 +16,6 @@ _SHOWN: Final = 10
 
 
 def findings_ranked(report: Report) -> Chart:
-    """Chart the largest findings, each with its route and its detector."""
     priced = [each for each in report.findings if each.monthly_cost_impact_usd > 0]
     shown = priced[:_SHOWN]
     names = {

@@ -36,7 +36,6 @@ class _Step:
 
 
 def savings_waterfall(report: Report) -> Chart:
-    """Chart the savings of each detector, of the spend that the steps before it leave."""
     steps = list(_steps(report))
     audit = report.audit
     # The only sum in documents of earlier versions includes every finding.

@@ -28,8 +28,6 @@ class ChangedFinding(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What is printed: both sides, what changed, and what to know about the figures."""
-
     spans: tuple[Span, Span]
     routes: Sequence[SpendChange]
     models: Sequence[SpendChange]
@@ -38,7 +36,6 @@ class Printed(NamedTuple):
 
 
 def print_comparison(printed: Printed, console: Console, top: int) -> None:
-    """Print both totals, the largest changes by route and model, the findings and the notes."""
     width = min(console.width, PROSE_WIDTH)
     for line in _totals(printed.spans):
         console.print(line, width=width)

@@ -60,7 +60,6 @@ def _forget_output() -> None:
 
 @contextmanager
 def long_progress(what: str, size: int) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar for a large file, if standard error is a terminal."""
     if size < LONG_FILE_BYTES or not sys.stderr.isatty():
         yield None
         return

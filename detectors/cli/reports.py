@@ -30,7 +30,6 @@ SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 def read_report(
     file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None
 ) -> "Report":
-    """Return the report of a file: its own if it is one, or else that of the log."""
     if file.suffix == ".json":
         try:
             return detectors.Report.from_json(file.read_bytes())
@@ -42,7 +41,6 @@ def read_report(
 
 
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
-    """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:

@@ -110,7 +110,6 @@ def _output(destination: Path) -> AbstractContextManager[BinaryIO]:
 
 
 def _find_logs(sources: tuple[Path, ...], destination: Path, summary: Summary) -> list[Log]:
-    """Return the files to read, without the output file."""
     written = None if destination == STANDARD else destination.resolve()
     if any(source.resolve() == written for source in sources):
         raise BadInputError(f"{shown(destination)} cannot be both input and output")
@@ -173,7 +172,6 @@ def _describe(summary: Summary, destination: Path) -> str:
 
 
 def _not_read(summary: Summary) -> str:
-    """List what was not read and why, a reason per line, and how it can be read."""
     lines = [f"{count:>12,} {reason}" for reason, count in summary.reasons()]
     text = "".join(f"\n  {line}" for line in ["Dropped:", *lines]) if lines else ""
     skipped = [

@@ -43,7 +43,6 @@ def report_console() -> Console:
 
 
 def print_report(report: Report, console: Console, top: int) -> None:
-    """Print the headline, what to fix first, spend as bars, the findings and the data quality."""
     width = min(console.width, PROSE_WIDTH)
     for part in _first_screen(report):
         console.print(part, width=width)
@@ -92,7 +91,6 @@ def _action(finding: Finding, report: Report) -> Text:
 
 
 def _below(report: Report, top: int) -> Iterator[Text | Padding]:
-    """Yield the lines below the findings."""
     yield Text()
     if len(report.findings) > top:
         hidden = len(report.findings) - top
@@ -175,7 +173,6 @@ def _how_sure(finding: Finding, is_stacked: bool) -> list[Text]:
 
 
 def _numbered(items: Sequence[Text], indent: int = 0) -> Table:
-    """Return the items by rank; lines that wrap line up with the first."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")

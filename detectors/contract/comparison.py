@@ -120,7 +120,6 @@ def find_status(before: Decimal | None, after: Decimal | None, *, has_traffic: b
 
 
 def span_of(report: Report) -> Span:
-    """Return the days, calls and spend of a report."""
     audit = report.audit
     first, last = _moment(audit.first_call), _moment(audit.last_call)
     elapsed = last - first if first and last else timedelta()
@@ -192,7 +191,6 @@ def _factor(report: Report) -> Decimal:
 
 
 def _has_traffic(finding: Finding, report: Report) -> bool:
-    """Check whether the finding's route still has calls, as far as the report lists routes."""
     routes = {spend.route for spend in report.spend_by_route}
     if finding.route in routes or report.other_routes.count:
         return True

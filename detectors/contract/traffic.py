@@ -71,13 +71,11 @@ class AuditedWindow(Struct, frozen=True, kw_only=True):
 
 
 def add_hours(traffic: Iterable[Traffic]) -> tuple[int, ...]:
-    """Return the calls by hour of several routes or models."""
     columns = zip(*(each.hours for each in traffic), strict=True)
     return tuple(map(sum, columns)) or (0,) * HOURS
 
 
 def add_latencies(traffic: Iterable[Traffic]) -> Mapping[int, int]:
-    """Return the calls by latency of several routes or models."""
     added: Counter[int] = Counter()
     for each in traffic:
         added.update(each.latencies)

@@ -51,7 +51,6 @@ def _is_accented(labels: pl.Series) -> bool:
 
 
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Turn all categories back into texts."""
     return frame.with_columns(pl.selectors.by_dtype(pl.Categorical).cast(pl.String))
 
 

@@ -60,7 +60,6 @@ class _Positions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, keys: pl.DataFrame) -> Self | None:
-        """Return the positions of a table's rows; None if these are too many."""
         codes = [_number(column) for column in keys.get_columns()]
         bases = [cast("int", each.max()) + 1 for each in codes]
         most = prod(bases)

@@ -33,7 +33,6 @@ def split_at_pauses(calls: Calls, keys: Sequence[str], longest_us: float) -> Cal
 
 
 def _before(value: pl.Expr, keys: Sequence[str], rows: int = 1) -> pl.Expr:
-    """Return the value of the call before, null for the first call of a key."""
     if len(keys) > 1:
         return value.shift(rows).over(keys)
     # Calls are in order of group, so that the row before is the call before.

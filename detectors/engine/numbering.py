@@ -23,7 +23,6 @@ class Numbered(msgspec.Struct, frozen=True):
     columns: Sequence[pl.Expr]
 
     def read(self, numbers: pl.Series | None = None) -> pl.LazyFrame:
-        """Return all calls, or those with these numbers."""
         rows = self.frame.lazy()
         if numbers is not None:
             rows = rows.select(pl.all().gather(numbers))

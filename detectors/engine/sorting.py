@@ -105,7 +105,6 @@ def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Itera
 
 
 def _equals_before(columns: Iterable[pl.Series]) -> pl.Series:
-    """Return whether each row is equal to the one before in these columns."""
     pairs = ((each == each.shift(1)).fill_null(value=False) for each in columns)
     return reduce(and_, pairs)
 

@@ -73,7 +73,6 @@ def _find_unclean_units(columns: Columns, units: Sequence[str]) -> set[int]:
 
 
 def _find_excess(columns: Columns, part: Part) -> set[int]:
-    """Return the rows whose part exceeds its total."""
     beside = columns.get(part.beside) or [0] * len(columns[part.name])
     rows = zip(columns[part.name], beside, columns[part.total], strict=True)
     return {
@@ -82,7 +81,6 @@ def _find_excess(columns: Columns, part: Part) -> set[int]:
 
 
 def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:
-    """Check for a record whose part exceeds its total."""
     counts = list(map(attrgetter(part.name), records))
     if not any(counts):
         return False
@@ -103,7 +101,6 @@ def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
 
 
 def _find_bad_counts(counts: list[int | None]) -> set[int]:
-    """Return the rows whose count is missing, or is a sum that exceeds the maximum."""
     try:
         if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
             return set()
@@ -163,7 +160,6 @@ def _read_row(columns: Columns, row: int) -> UsageRecord | list[Problem]:
 
 
 def has_control_characters(texts: Iterable[str]) -> bool:
-    """Check all texts in one search."""
     return LABEL_TEXT.match("".join(texts)) is None
 
 
@@ -172,7 +168,6 @@ def is_provider(text: str) -> bool:
 
 
 def are_prefix_hashes(texts: list[str]) -> bool:
-    """Check texts of 64 characters each for hexadecimal digits only."""
     try:
         # `fromhex` skips spaces between digits, and then bytes are missing.
         return len(bytes.fromhex("".join(texts))) == 32 * len(texts)

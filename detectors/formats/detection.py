@@ -177,7 +177,6 @@ def _is_document(first_line: str, objects: list[dict[str, Any]]) -> bool:
 
 
 def _is_export(document: dict[str, Any]) -> bool:
-    """Check for a row of a source that has an adapter; rows of our own formats cost nothing."""
     if document.keys() <= _OWN_NAMES:
         return False
     row = Row(document)
@@ -200,13 +199,11 @@ def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
 
 
 def _first_line(text: bytes) -> str:
-    """Return the first line, or nothing if it is too long to be a CSV header."""
     line = text.split(b"\n", 1)[0].rstrip(b"\r")
     return "" if len(line) > MAX_HEADER_BYTES else line.decode("utf-8", "replace")
 
 
 def _lines(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the lines, and whether each has an end."""
     start = 0
     while (end := text.find(b"\n", start)) >= 0:
         yield text[start:end], True

@@ -21,16 +21,12 @@ _FILE_UNITS: Final = frozenset({"line", "object"})
 
 
 class Problem(NamedTuple):
-    """One field and its problem; `field` is safe to print."""
-
     kind: Literal["unknown", "missing", "bad"]
     field: str
     expected: str = ""
 
 
 class Offender(NamedTuple):
-    """A problem and its location: `record 3`, `line 7`, `header`."""
-
     where: str
     problem: Problem
 
@@ -154,14 +150,12 @@ class ContractCheck:
         self._offenders = Offenders()
 
     def add(self, unknown_fields: Iterable[tuple[int, str]], before: int = 0) -> None:
-        """Add unknown fields by line; `before` is the number of lines before these."""
         for line, name in unknown_fields:
             self._offenders.add(f"{self._where} {before + line}", Problem("unknown", name))
         if self._offenders.left_out:
             self.close()
 
     def close(self) -> None:
-        """Raise the error if any field was added."""
         if self._offenders.named:
             of_record = self._offenders.left_out_of_record
             more = f"and at least {of_record:,} more" if of_record else "and more"

@@ -111,8 +111,6 @@ def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
 
 
 class RangeWorkers:
-    """The worker processes and their results."""
-
     def __init__(self, ranges: Ranges, count: int, indexes: Iterable[int] | None = None) -> None:
         self._ranges = ranges
         self._count = count
@@ -193,7 +191,6 @@ def dump(result: RangeResult, file: IO[bytes]) -> None:
 
 
 def load(file: IO[bytes]) -> Iterator[RangeResult]:
-    """Yield the complete results in a worker's output."""
     while len(lengths := file.read(_LENGTHS.size)) == _LENGTHS.size:
         notes_length, frame_length = _LENGTHS.unpack(lengths)
         notes, frame = file.read(notes_length), file.read(frame_length)

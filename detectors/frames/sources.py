@@ -176,7 +176,6 @@ def _find_table(source: Source, named: str | None) -> Calls | None:
 
 
 def _read(source: Source, add: Add, options: _Options) -> Summary:
-    """Read a source that is no table."""
     if options.mapping is not None:
         return add_chunks(_read_mapped(source, options.mapping, options.progress), add)
     if isinstance(source, str | os.PathLike):
@@ -209,12 +208,10 @@ def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> 
 
 
 def _is_parquet(source: object) -> bool:
-    """Check for the path, or a pattern of paths, of Parquet files."""
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
 
 
 def _with_times(checked: pl.DataFrame) -> pl.DataFrame:
-    """Turn checked calls into a frame of calls."""
     if "service_tier" not in checked.columns:
         checked = checked.with_columns(pl.lit("").alias("service_tier"))
     if "latency_ms" not in checked.columns:
@@ -262,7 +259,6 @@ def _find_ranges(file: BinaryIO, size: int, has_categories: bool) -> Ranges | No
 
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
-    """Read records, or dicts with a record's fields, with the same checks as any other source."""
     return from_chunks(read_items(records))
 
 

@@ -62,7 +62,6 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
 
 
 def _check(table: Calls) -> Iterator[pl.DataFrame]:
-    """Check a part at a time, with categories for labels that repeat in it."""
     numbered = _with_plain_hashes(table).with_row_index("row")
     schema = numbered.collect_schema()
     if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):

@@ -34,7 +34,6 @@ def save(report: Report, file: str | os.PathLike[str]) -> None:
 
 
 def print_page(report: Report) -> str:
-    """Render the page; the same report gives the same text."""
     title = escape(sentence(report))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -97,7 +96,6 @@ def _left_out(report: Report) -> Iterator[str]:
 
 
 def prices(report: Report) -> str:
-    """Describe the rates behind the dollar figures."""
     words = (
         f"List prices of {report.prices.source}, version {report.prices.version}: in effect "
         "at the time of each call, including long-context tiers, cache rates and batch and flex "

@@ -101,11 +101,9 @@ class PriceBook:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Create a price book with the terms of a TOML file, as `to_toml` writes it."""
         return cls().with_toml(text)
 
     def with_terms(self, terms: PriceTerms) -> Self:
-        """Return the same prices with other terms."""
         return self._with(terms, raise_error)
 
     def with_toml(self, text: str) -> Self:
@@ -132,7 +130,6 @@ class PriceBook:
         return other
 
     def to_toml(self) -> str:
-        """Write the discounts, overrides and aliases as a TOML file."""
         return write_toml(self.terms)
 
     @property
@@ -141,7 +138,6 @@ class PriceBook:
         return tuple(map(str, self.terms.aliases))
 
     def suggest(self, provider: str, model: str) -> list[tuple[str, str]]:
-        """Return the providers and names of the models that are closest to an unknown one."""
         return self._catalog.suggest(provider, model)
 
     @property
@@ -206,7 +202,6 @@ class PriceBook:
         return f"this provider is not in the price book{suggestion}"
 
     def find_listing(self, provider: str, model: str) -> Listing | None:
-        """Return the listing for a call's provider and model; None if it is not in the book."""
         key = (provider, model)
         if key not in self._listings:
             alias = self._aliases.find(*key)
@@ -222,7 +217,6 @@ class PriceBook:
         return replace(self._with_terms(listing, provider), target=target)
 
     def _find_private(self, provider: str, model: str) -> Listing | None:
-        """Return the listing of a model that is in the overrides only."""
         overrides = self._private.get((provider.lower(), model.lower()))
         if overrides is None:
             return None

@@ -43,14 +43,12 @@ class Boundaries(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, info: "AnyModel") -> "Boundaries":
-        """Return where the standard rates change."""
         if isinstance(info.prices, list):
             return cls._between([(price.constraint, price.prices) for price in info.prices])
         return cls._between([(None, info.prices)])
 
     @classmethod
     def of_variants(cls, info: "AnyModel") -> "Boundaries":
-        """Return where the rates of other tiers change."""
         variants = info.price_variants or ()
         return cls._between([(variant.constraint, variant.prices) for variant in variants])
 

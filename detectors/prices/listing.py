@@ -167,7 +167,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
                 yield variant
 
     def find_boundaries(self, tier: str = "") -> Boundaries:
-        """Return where the rates of this listing or its target may change."""
         found = Boundaries.of(self.info) | self.terms.boundaries
         found |= published.find_boundaries(self.provider, self.model, tier)
         if tier:
@@ -178,7 +177,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def target_window(self) -> int | None:
-        """Return the largest prompt and answer that the target takes; None if it is unknown."""
         own = self.info.context_window
         return own if self.target is None else self.target.info.context_window or own
 

@@ -29,7 +29,6 @@ def base_name(model: str) -> str:
 
 
 def prefix(model: str) -> str:
-    """Return the host's prefix of a model's name; empty for the model provider's own name."""
     found = _PREFIX.match(model.lower())
     return found[0] if found else ""
 
@@ -62,7 +61,6 @@ def is_flat_rate(provider: str) -> bool:
 
 @cache
 def flat_rate_labels() -> tuple[str, ...]:
-    """Return the provider labels of these plans."""
     return tuple(label["name"] for label in read("flat_rate_labels")["label"])
 
 
@@ -72,7 +70,6 @@ def find_host(label: str) -> str | None:
 
 
 def host_labels() -> dict[str, str]:
-    """Return the price book's IDs of providers by the names that it does not know."""
     return dict(_hosts())
 
 
@@ -117,6 +114,5 @@ def _cache_minimums() -> dict[str, int]:
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """Return the content of a data file."""
     file = files(__package__).joinpath("data", f"{name}.toml")
     return tomllib.loads(file.read_text(encoding="utf-8"))

@@ -14,8 +14,6 @@ from detectors.prices.lookup.installed import raw_units
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What is billed: `per` so many of it cost one rate."""
-
     usage_key: str
     price_key: str
     per: int
@@ -55,7 +53,6 @@ def optional_counts(columns: Iterable[str]) -> dict[str, Unit]:
 
 
 def priced_units() -> dict[str, Unit]:
-    """Return the units that a record's counts can price, by price key."""
     counted = {*_ALWAYS, *FIELDS_OF_UNITS, *UNITS}
     return {unit.price_key: unit for key, unit in _UNITS.items() if key in counted}
 
@@ -66,7 +63,6 @@ def find_unit(price_key: str) -> Unit | None:
 
 
 def is_fee(key: str) -> bool:
-    """Check whether a usage is a tool's fee and not a part of prompt or answer."""
     return _UNITS[key].dimensions["family"] == "tool_calls"
 
 
@@ -113,7 +109,6 @@ def direction(key: str) -> str:
 
 
 def has_modality(key: str) -> bool:
-    """Check whether a usage counts tokens of one modality, such as sounds."""
     return "modality" in _UNITS[key].dimensions
 
 

@@ -40,7 +40,6 @@ Labelled = Sequence[SpendByModel] | Sequence[UnpricedModel]
 
 
 def default_file() -> Path:
-    """Return the file of updates of this user."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "tallystick" / _FILE
 
@@ -76,8 +75,6 @@ def fetch(url: str | None = None) -> bytes:
 
 
 class Update(msgspec.Struct, frozen=True):
-    """The prices of a stored update."""
-
     snapshot: "DataSnapshot"
     version: str
     as_of: str
@@ -134,7 +131,6 @@ def _download(url: str) -> bytes:
 
 
 def _read(providers: Any) -> "DataSnapshot":
-    """Check the published providers: a part of the book is no update."""
     from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import _providers_from_raw
 
@@ -150,7 +146,6 @@ def _read(providers: Any) -> "DataSnapshot":
 
 
 def _replace(file: Path, payload: bytes) -> None:
-    """Write the file at once, so that no reader sees a part of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     try:

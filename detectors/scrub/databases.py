@@ -52,7 +52,6 @@ def read_database(path: Path, skip: Callable[[str], None]) -> Iterator[bytes]:
 
 
 def _plain(cell: Any) -> Any:
-    """Return a cell as JSON has it, or its bytes if they are no text."""
     if not isinstance(cell, bytes):
         return cell
     try:
@@ -73,7 +72,6 @@ def _unpack(cell: bytes) -> bytes:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open a database; without its log of changes if that can't be read."""
     name = f"file:{quote(str(path.resolve()))}"
     database = sqlite3.connect(f"{name}?mode=ro", uri=True)
     try:

@@ -73,12 +73,10 @@ class Summary:
         self.proposals.setdefault(options, path)
 
     def skip(self, reason: str, path: Path) -> None:
-        """Count a file, folder or link that was not read; the first of a reason is named."""
         self.skipped[reason] += 1
         self.examples.setdefault(reason, path)
 
     def reasons(self) -> list[tuple[str, int]]:
-        """Return the reasons, most common first."""
         return sorted(self.dropped.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -97,7 +95,6 @@ class Scrubber:
         self._unread: list[bytes] = []
 
     def read(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the lines of the calls of a log that is the only one."""
         yield from self.add(file)
         yield from self.close()
 
@@ -149,7 +146,6 @@ class Scrubber:
             self.summary.propose(propose_for_objects(self._unread), self.path)
 
     def _counted(self, advance: Advance | None) -> Advance:
-        """Count the bytes of a file that is read in blocks."""
         before = self.summary.bytes_read
 
         def count(done: int) -> None:
@@ -190,7 +186,6 @@ class Scrubber:
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
-        """Decode the object, or the objects of a page of an API response."""
         try:
             row = Row.decode(text)
             page = page_of(row)
@@ -253,7 +248,6 @@ _decode_call: Final = msgspec.json.Decoder(Call).decode
 
 
 def _read_own(row: Row, at: datetime | None) -> Sighting | str:
-    """Read a record in the form in which our own API takes it."""
     values = row.plain(LOG_RECORD)
     if at is not None and values.get("ts") is None:
         values["ts"] = at.isoformat()

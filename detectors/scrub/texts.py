@@ -75,7 +75,6 @@ def _is_read(names: Sequence[str]) -> bool:
 
 
 def _refuse_table(head: bytes) -> None:
-    """Raise an error for the CSV of an unknown tool, with a mapping of its columns."""
     line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
         return
@@ -88,7 +87,6 @@ def _refuse_table(head: bytes) -> None:
 
 
 def _read_table(blocks: Iterator[bytes], delimiter: str) -> Iterator[bytes]:
-    """Yield the rows of a CSV export as JSON."""
     limit, ends = csv.field_size_limit(MAX_TEXT_BYTES), list[str]()
     try:
         rows = csv.reader(_decode_lines(blocks, ends), delimiter=delimiter)

@@ -81,7 +81,6 @@ def savings_range(low: Decimal | None, high: Decimal | None) -> str:
 
 
 def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
-    """Return the figures of the first screen: spend, and avoidable spend by how sure it is."""
     days = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     label, below = ("Monthly spend", days)
     if not is_monthly(audit):
@@ -117,7 +116,6 @@ def _in_a_month(audit: AuditSummary, words: str) -> str:
 
 
 def first_actions(report: Report) -> tuple[Finding, ...]:
-    """Return the most valuable findings, which lead every report."""
     priced = (finding for finding in report.findings if finding.monthly_cost_impact_usd > 0)
     return tuple(islice(priced, FIRST_ACTIONS))
 

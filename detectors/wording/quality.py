@@ -28,7 +28,6 @@ _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 
 def warnings(report: Report) -> list[str]:
-    """Return the warnings of a report, the most important first."""
     audit = report.audit
     found = [*_rows(report), *_skipped(report.data_quality), caution(audit), *_prices(report)]
     if audit.outlier_calls:
@@ -53,7 +52,6 @@ def warnings(report: Report) -> list[str]:
 
 
 def measures(report: Report) -> list[tuple[str, str]]:
-    """Return the measures of data quality, each with its name."""
     audit, quality = report.audit, report.data_quality
     included = audit.included_calls or 0
     found = [

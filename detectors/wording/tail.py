@@ -18,7 +18,6 @@ _COLUMNS: Final = ("Calls", "Input tokens", "Cached", "Cache writes", "Output to
 
 
 def footnotes(report: Report) -> Iterator[str]:
-    """Yield the lines below the list of findings."""
     if len(report.findings) > 1 or report.remainders:
         yield "A call can trigger several findings; totals count each dollar once."
     for rest in report.remainders:
@@ -71,7 +70,6 @@ class PlanTable(NamedTuple):
 
 
 def plan_notes(report: Report) -> Iterator[str]:
-    """Yield what the plan usage of a report adds up to; nothing without any."""
     usage = report.plan_usage
     if not usage:
         return

@@ -29,7 +29,6 @@ def _escape(text: str, escapes: dict[str, str]) -> str:
 
 
 def write_summary(text: GateText, file: Path) -> None:
-    """Append the outcome to the summary of the step."""
     try:
         with file.open("a", encoding="utf-8") as summary:
             summary.write(text.markdown())

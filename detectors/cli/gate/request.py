@@ -35,7 +35,6 @@ class GateRequest(NamedTuple):
 
     @classmethod
     def read(cls, options: dict[str, Any], read_baseline: "Callable[[Path], Report]") -> Self:
-        """Return the gate of a command line with `--fail-on`."""
         if options["json"] == options["gate_json"] == "-":
             raise click.UsageError("Only one of --json and --gate-json can be '-'.")
         file = options["baseline"]
@@ -50,7 +49,6 @@ class GateRequest(NamedTuple):
         )
 
     def check(self, report: "Report") -> "Outcome":
-        """Check the report and write the outcome to the files that were asked for."""
         gate = check_gate(report, self.baseline, self.rule)
         text = GateText(gate, report, self.baseline, self.baseline_name)
         document = _to_json(gate, self.baseline_name)
@@ -101,7 +99,6 @@ def _print(text: GateText, console: Console) -> None:
 
 
 def _to_json(gate: Gate, baseline: str) -> bytes:
-    """Encode the outcome; dollars are numbers, as in a report."""
     document = {
         "passed": not gate.failures,
         "fail_on": gate.rule.fail_on,

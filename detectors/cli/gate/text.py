@@ -18,8 +18,6 @@ _NONE: Final = "–"
 
 
 class Row(NamedTuple):
-    """The cells of one finding in a table."""
-
     status: str
     name: str
     route: str
@@ -34,15 +32,12 @@ _HEADINGS: Final = Row("Status", "Finding", "Route", "Model", "Severity", *_AMOU
 
 
 class GateText(NamedTuple):
-    """A checked gate with the reports that it compared, and how to print it."""
-
     gate: Gate
     report: Report
     baseline: Report | None
     baseline_name: str
 
     def sentence(self) -> str:
-        """Return the outcome in one sentence."""
         count, rule = len(self.gate.failures), self.gate.rule
         severity = f"{rule.fail_on} severity"
         if rule.fail_on != SEVERITIES[-1]:
@@ -76,7 +71,6 @@ class GateText(NamedTuple):
         )
 
     def messages(self) -> list[tuple[str, str]]:
-        """Return the name of each failure, and where it is with what it costs."""
         found = []
         for row in map(self._row, self.gate.failures):
             grown = f", {row.before} before" if row.before != _NONE else ""
@@ -90,7 +84,6 @@ class GateText(NamedTuple):
         return iter(()) if self.baseline is None else describe_reports(self.baseline, self.report)
 
     def markdown(self) -> str:
-        """Return the outcome and what else has changed, with labels that can do nothing."""
         parts = ["## Tallystick\n", f"**{_plain(self.sentence())}**\n"]
         if self.baseline is not None:
             before, now = (span_of(each).spend_usd for each in (self.baseline, self.report))

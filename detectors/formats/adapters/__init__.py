@@ -25,7 +25,6 @@ def adapters() -> dict[str, Adapter]:
 
 
 def find_adapters(row: Row) -> Iterator[Adapter]:
-    """Yield the adapters that recognize the row, whatever the order of its members."""
     by_sign = _by_sign()
     signed = {rank: adapter for name in row.names() for rank, adapter in by_sign.get(name, ())}
     return (signed[rank] for rank in sorted(signed) if signed[rank].recognizes(row))
@@ -59,12 +58,10 @@ def export_signs() -> list[str]:
 
 
 def all_sums() -> list[Sums]:
-    """Return what the totals of each source that has them look like."""
     return [*(adapter.sums for adapter in adapters().values() if adapter.sums), *OTHER_SUMS]
 
 
 def find_sums(row: Row) -> Sums | None:
-    """Return what the row is if it is a total of many calls."""
     return next((sums for sums in all_sums() if sums.recognizes(row)), None)
 
 

@@ -27,7 +27,6 @@ _INCOMPLETE: Final = (
 def read_export_file(
     container: str, blocks: Iterator[bytes], chunk_bytes: int, delimiter: str
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a file of an export."""
     if container == "csv":
         pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
         return read_exports(read_table(pieces, delimiter), "line")
@@ -38,7 +37,6 @@ def read_export_file(
 def objects_of(
     container: str, blocks: Iterator[bytes], chunk_bytes: int
 ) -> Iterator[list[Numbered]]:
-    """Yield the numbered objects of JSON in any container."""
     if container == "document":
         return _number(iter([_objects_of(blocks)]))
     if container == "array":

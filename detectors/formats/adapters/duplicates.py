@@ -116,8 +116,6 @@ Split = tuple[list[Seen], bool]
 
 
 class Taken(NamedTuple):
-    """A call, and the line that it is written as."""
-
     call: Call
     line: bytes
 
@@ -155,7 +153,6 @@ class Once:
             self._dropped[DUPLICATE_ROW] += 1
 
     def close(self) -> Iterator[Taken]:
-        """Yield the calls whose copies had to be compared, in the order in which they came."""
         self._flush()
         if self._database is None:
             return

@@ -25,8 +25,6 @@ _NO_ITEMS: Final = msgspec.Raw(b"null")
 
 
 class Exchange(Struct, gc=False):
-    """An object of a raw log: a request, a response, or one around both."""
-
     request: Inner = None
     response: Inner = None
     body: Inner = None

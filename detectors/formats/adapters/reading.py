@@ -129,7 +129,6 @@ class _Reader:
                 self._dropped[str(calls)] += 1
 
     def _read(self, document: dict[str, Any], number: int) -> list[Sighting | str]:
-        """Return the row's calls, once the row is known to hold no text."""
         row = Row(document)
         adapter, found = read_row(row, self._states)
         where = f"{self._unit} {number}"

@@ -16,7 +16,6 @@ _FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,12}")
 
 
 def is_export_header(names: Sequence[str]) -> bool:
-    """Check whether a header is of a source that has an adapter."""
     row = Row(row_of(names, ()))
     return any(find_adapters(row)) or find_sums(row) is not None
 
@@ -46,7 +45,6 @@ def value_of(cell: str) -> Any:
 
 
 def read_table(pieces: Iterator[bytes], delimiter: str) -> Iterator[list[Numbered]]:
-    """Yield the rows of CSV text that comes in pieces of whole lines."""
     text = CsvText(pieces, delimiter)
     names = [name.strip() for name in text.first()]
     yield from (_number(batch, names) for batch in text.rest())

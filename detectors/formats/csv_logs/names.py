@@ -130,8 +130,6 @@ _NOT_A_WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
 class ProposedColumn(NamedTuple):
-    """A column of a foreign CSV, and the field that its name suggests; empty if none does."""
-
     name: str
     field: str
     is_text: bool = False
@@ -143,12 +141,10 @@ def plain(name: str) -> str:
 
 
 def is_text_column(name: str) -> bool:
-    """Check for a name that exports give to columns of text."""
     return plain(name) in TEXT_COLUMNS
 
 
 def propose(cells: Sequence[str]) -> list[ProposedColumn]:
-    """Propose a field for each column of a header, each field at most once."""
     names = [plain(cell) for cell in cells]
     fields = [""] * len(cells)
     first = {name: index for index, name in reversed(list(enumerate(names)))}

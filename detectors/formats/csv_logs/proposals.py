@@ -105,7 +105,6 @@ def _reason_of(text: bytes) -> str:
 
 
 def _is_read(text: bytes) -> bool:
-    """Check whether an adapter reads the object, or it is a request with its response."""
     try:
         _, found = read_row(Row.decode(text), {})
         row = Row.decode(text)
@@ -150,7 +149,6 @@ def propose_for_table(head: bytes, delimiter: str) -> str:
 
 
 def _members_of_cells(key: str, cells: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the members of the objects that are a column's cells, by their paths."""
     objects = [parsed(cell) for cell in cells]
     if not any(isinstance(each, dict) for each in objects):
         return {}
@@ -282,7 +280,6 @@ def _can_be(field: str, values: Sequence[Any]) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    """Check for a time of day: a day has totals of calls."""
     is_day = isinstance(value, str) and len(value) <= len("2026-09-01")
     return not is_day and find_moment(value) is not None
 

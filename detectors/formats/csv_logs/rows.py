@@ -61,7 +61,6 @@ class CsvText:
                 yield batch
 
     def first(self) -> list[str]:
-        """Return the first row that is not blank; no cells if there is none or it is not CSV."""
         batches = (batch for piece in self._pieces for batch in self._begin(piece))
         return next((batch.rows[0] for batch in batches if batch.rows), [])
 
@@ -83,7 +82,6 @@ class CsvText:
                 self._open(piece, is_within_quotes=True)
 
     def _continue(self) -> bytes | None:
-        """Return the next piece, into which a quoted cell continues."""
         if len(self._rows) > self._rows_before:
             self._rows_before, self._row_bytes = len(self._rows), 0
         if self._row_bytes > MAX_ROW_BYTES:
@@ -104,7 +102,6 @@ class CsvText:
         self._given += len(lines)
 
     def _take(self, count: int) -> Batch | None:
-        """Read up to `count` rows of the current piece; None at its end."""
         # A row has at least one line, so this many rows never read past the end of the piece,
         # except for a quoted cell that continues.
         count = min(count, self._given - self._reader.line_num)
@@ -140,7 +137,6 @@ def _strip(row: list[str]) -> list[str]:
 
 
 def _span(row: list[str]) -> int:
-    """Return how many lines the row has."""
     return 1 + sum(cell.count("\n") for cell in row)
 
 

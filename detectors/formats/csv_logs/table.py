@@ -75,7 +75,6 @@ C = TypeVar("C", str, Sequence[str])
 def read_csv(
     pieces: Iterator[bytes], delimiter: str = ",", mapping: ColumnMapping | None = None
 ) -> Iterator[Chunk]:
-    """Yield the chunks of CSV text that comes in pieces of whole lines."""
     text = CsvText(pieces, delimiter)
     cells = [cell.strip().lower() for cell in text.first()]
     table = _Table(_find_fields(cells, mapping), delimiter)
@@ -98,14 +97,11 @@ def _find_fields(cells: list[str], mapping: ColumnMapping | None) -> Header:
 
 
 def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Join several chunks at a time."""
     while some := list(islice(chunks, _CHUNK_BATCHES)):
         yield join_chunks(some)
 
 
 class _Table:
-    """Parses the rows below a header."""
-
     def __init__(self, header: Header, delimiter: str) -> None:
         self._header = header.fields
         self._kept, self._width = header.kept, header.width
@@ -121,7 +117,6 @@ class _Table:
         self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in self._header}
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
-        """Return the chunk of whole lines without errors, or None."""
         lines = piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
         cells = _split(lines, self._width, self._delimiter)
         if cells is None or _has_long_cells(lines, cells):
@@ -140,7 +135,6 @@ class _Table:
     def _parse_cells(
         self, columns_of_cells: Sequence[Sequence[str]], *, may_hold_control_characters: bool = True
     ) -> Chunk | None:
-        """Return the chunk of columns of cells without errors, or None."""
         given = dict(zip(self._header, self._keep(columns_of_cells), strict=True))
         rows = len(columns_of_cells[0])
         try:
@@ -153,7 +147,6 @@ class _Table:
         return Chunk(columns, [])
 
     def _keep(self, cells: Sequence[C]) -> Sequence[C]:
-        """Return the cells, or columns of cells, without those that are dropped."""
         return cells if self._kept is None else [cells[index] for index in self._kept]
 
     def _read_column(self, name: str, cells: Sequence[str] | None, rows: int) -> list[Any]:

@@ -112,7 +112,6 @@ def layout(
     to_columns: Callable[[Sequence[Any]], Columns],
     find_odd: Callable[[Sequence[Any], Columns], set[int]] = _find_none,
 ) -> Layout:
-    """Return a layout; `find_odd` finds the rows that the one reader of usage has to read."""
     return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns, find_odd)
 
 
@@ -135,7 +134,6 @@ class Dialect(msgspec.Struct, frozen=True):
     plain_usage: dict[str, int] = {}
 
     def layout_of(self, document: dict[str, Any]) -> Layout:
-        """Return the layout for a line's keys."""
         is_wrapped = "response" in document or "request" in document
         return self.wrapped if is_wrapped else self.flat
 

@@ -51,8 +51,6 @@ class Parsed(msgspec.Struct):
 
 
 class Rows(NamedTuple):
-    """Decoded objects of one layout, and their numbers."""
-
     layout: Layout
     numbers: list[int]
     values: list[Any]
@@ -198,7 +196,6 @@ def _decode_apart(lines: list[Line], dialect: Dialect) -> _Decoded:
 
 
 def _examine(number: int, text: bytes, dialect: Dialect, decoded: _Decoded) -> None:
-    """Add the object's row, the names of its unknown fields, or its problems."""
     try:
         document = decode_document(text)
     except NestedTooDeeplyError:

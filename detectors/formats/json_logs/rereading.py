@@ -120,7 +120,6 @@ def _texts_within(value: Any, path: str, *, is_word: bool = False) -> Iterator[s
 
 
 def _columns_of(line: Columns, reading: Reading, place: int, tier: str | None) -> Columns:
-    """Return the columns of one call, those of the line with the counts of the reading."""
     columns = dict(line)
     tier = reading.service_tier if reading.service_tier == "fast" else tier or reading.service_tier
     columns |= {

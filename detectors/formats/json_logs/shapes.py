@@ -46,8 +46,6 @@ class Null(msgspec.Struct, frozen=True):
 
 
 class Examination(Struct):
-    """The unknown keys, wrong values and valid values of an object."""
-
     unknown_fields: list[str] = []
     problems: list[Problem] = []
     values: dict[str, Any] = {}
@@ -57,7 +55,6 @@ Member = Field | Shape | Listed | Null
 
 
 def shape_of(struct: type[Struct]) -> Shape:
-    """Return the allowlist of the struct's fields."""
     members = msgspec.structs.fields(struct)
     return Shape(
         members={member.name: _member_of(member.name, member.type) for member in members},
@@ -107,7 +104,6 @@ def _alternatives(annotation: Any) -> list[Any]:
 
 
 def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examination:
-    """Examine an object; `path` is the prefix of every name, as in `usage.`."""
     found = Examination()
     for key, value in document.items():
         member = shape.members.get(key)

@@ -218,7 +218,6 @@ def _find_records(body: memoryview) -> memoryview:
 
 
 def _check_keys(body: memoryview, raw: memoryview) -> None:
-    """Raise an error that names the keys of the body besides `records`."""
     # The decoder would repeat a long key in its error, in four times its bytes.
     is_long = len(body) - len(raw) > LONG_BYTES and has_long_key(body)
     with suppress(msgspec.ValidationError):

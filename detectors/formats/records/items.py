@@ -47,7 +47,6 @@ def read_items(items: Iterable[UsageRecord | Mapping[str, Any]]) -> Iterator[Chu
 
 
 def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
-    """Return the chunk of a batch without errors, or None."""
     try:
         values = [asdict(item) if isinstance(item, UsageRecord) else item for item in batch]
         records = msgspec.convert(values, list[UsageRecordV2])

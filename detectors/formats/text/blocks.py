@@ -185,7 +185,6 @@ def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
 
 
 def is_packed(start: bytes) -> bool:
-    """Check whether the first bytes are those of gzip, ZIP or Zstandard."""
     return start.startswith((GZIP, ZIP, ZSTD))
 
 
@@ -222,7 +221,6 @@ def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
 
 
 def unpack_zstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of one or more Zstandard frames, a few mebibytes at a time at most."""
     from zstandard import ZstdDecompressor, ZstdError  # which most logs don't need
 
     unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
@@ -291,7 +289,6 @@ def _find_log(archive: ZipFile) -> ZipInfo:
 
 
 def _is_clutter(entry: ZipInfo) -> bool:
-    """Check for a folder, or a file that macOS adds next to each file."""
     return entry.is_dir() or entry.filename.startswith("__MACOSX/")
 
 

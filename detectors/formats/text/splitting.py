@@ -129,7 +129,6 @@ def join_document(blocks: Iterable[bytes]) -> bytes:
 
 
 def lines_of(text: bytes) -> list[bytes]:
-    """Return the lines of a text, without an empty last line."""
     lines = text.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -277,7 +276,6 @@ class _ArraySplitter:
         self._is_followed = False
 
     def feed(self, block: bytes) -> Iterator[bytes]:
-        """Yield the elements that are complete with this block."""
         if not self._is_open:
             block = block.lstrip(_WHITESPACE)
             self._is_open = bool(block)
@@ -305,7 +303,6 @@ class _ArraySplitter:
         return element.end() - 1 if element else self._scanner.find_end(block, start)
 
     def _take(self, text: bytes) -> bytes:
-        """Return the element that ends with this text."""
         if self._kept:
             text = b"".join([*self._kept, text])
             self._kept, self._size = [], 0

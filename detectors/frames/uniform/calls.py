@@ -180,7 +180,6 @@ def _first(paths: Sequence[str], given: set[str]) -> pl.Expr:
 
 
 def _count(paths: Sequence[str], given: set[str]) -> pl.Expr:
-    """Return the first count that is not null, or 0."""
     columns = [pl.col(path) for path in paths if path in given]
     return pl.coalesce(*columns, pl.lit(0, pl.Int64))
 

@@ -93,7 +93,6 @@ def _find_unlike(text: bytes, is_of_form: pl.Series) -> Iterator[bytes]:
 
 
 def _sample(text: bytes) -> Iterator[bytes]:
-    """Yield the first lines, and others from all of the text."""
     start, step = 0, len(text) // (_SAMPLES - _FIRST_SAMPLES)
     for number in range(_SAMPLES):
         if number >= _FIRST_SAMPLES:

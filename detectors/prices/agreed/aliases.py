@@ -80,7 +80,6 @@ def _body(wildcards: str) -> str:
 def read_aliases(
     given: Mapping[tuple[str, str], Any], refuse: Refuse = raise_error
 ) -> tuple[Alias, ...]:
-    """Read the aliases by provider and model; those without wildcards come first."""
     found: list[Alias] = []
     for key, value in given.items():
         where: Where = ("aliases", *(map(str, key) if isinstance(key, tuple) else [str(key)]))

@@ -106,7 +106,6 @@ def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
 
 
 def _parse(text: str) -> tuple[dict[str, Any], _ByModel, _ByModel]:
-    """Return the discounts, overrides and aliases of a file as `PriceTerms.read` takes them."""
     check_text(text)
     try:
         tables = tomllib.loads(text, parse_float=Decimal)
@@ -142,7 +141,6 @@ class Locator:
         self._text = text.replace("\r\n", "\n")
 
     def wrap(self, refuse: Refuse) -> Refuse:
-        """Return a function that refuses an error with its line."""
         return lambda error: refuse(self._locate(error))
 
     def _locate(self, error: PriceTermsError) -> PriceTermsError:

@@ -9,7 +9,6 @@ from detectors.prices.lookup.records import Model
 
 
 def private_model(model: str, overrides: Sequence[Override]) -> Model:
-    """Return the model as a record of the book, priced on the days of the overrides only."""
     ordered = sorted(overrides, key=lambda override: override.period.first or date.min)
     return Model(
         id=model,

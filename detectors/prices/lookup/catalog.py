@@ -26,8 +26,6 @@ _LEAST_LIKENESS: Final = 0.6
 
 
 class Catalog:
-    """Listings of the price book at list prices."""
-
     def __init__(self, snapshot: "AnySnapshot") -> None:
         self._snapshot = snapshot
         self._index = index_of(snapshot)
@@ -40,7 +38,6 @@ class Catalog:
         return None if provider is None else provider.id
 
     def find(self, label: str, model: str) -> Listing | None:
-        """Return the listing for a call's provider and model; None if it is not in the book."""
         key = (label, model)
         if key not in self._found:
             self._found[key] = self._find(label, model)
@@ -121,7 +118,6 @@ class Catalog:
         return Listing(found.id, model, info, is_equivalent=False, is_own=is_own)
 
     def suggest(self, label: str, model: str) -> list[tuple[str, str]]:
-        """Return the provider and name of the models with the closest names."""
         own = self.host(label)
         # Of equal names, that of the provider whose models have such names comes first.
         providers: list[AnyProvider] = sorted(
@@ -140,6 +136,5 @@ class Catalog:
         return known[:_MOST_SUGGESTIONS]
 
     def suggest_provider(self, label: str) -> str | None:
-        """Return the provider with the closest name."""
         near = get_close_matches(label, [known.id for known in self._snapshot.providers], n=1)
         return near[0] if near else None

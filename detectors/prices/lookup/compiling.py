@@ -30,7 +30,6 @@ from detectors.prices.lookup.installed import digest_sources
 
 
 def compile_prices() -> str:
-    """Return the document: a line for each model, so that versions can be compared."""
     head = {
         "version": genai_prices.__version__,
         "sources": digest_sources(Path(genai_prices.__file__).parent),

@@ -15,8 +15,6 @@ REGIONAL: Final = "regional."
 
 
 class Index:
-    """Models by name, and the providers that sell them."""
-
     def __init__(self, snapshot: "AnySnapshot") -> None:
         self._snapshot = snapshot
 
@@ -34,7 +32,6 @@ class Index:
 
     @cached_property
     def sellers(self) -> dict[str, list[str]]:
-        """Return the providers that sell a model of this name."""
         found: dict[str, list[str]] = defaultdict(list)
         for provider in self._snapshot.providers:
             for info in provider.models:

@@ -99,8 +99,6 @@ class TieredPrices(msgspec.Struct, frozen=True):
 
 
 class Prices:
-    """The prices by price key, as attributes."""
-
     def __init__(self, prices: Mapping[str, Decimal | TieredPrices]) -> None:
         vars(self).update(prices)
 
@@ -121,8 +119,6 @@ class PriceVariant(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, array_like=True, dict=True, eq=False):
-    """A model of the price book."""
-
     id: str
     terms: list[Any]
     context_window: int | None
@@ -131,7 +127,6 @@ class Model(msgspec.Struct, array_like=True, dict=True, eq=False):
 
     @cached_property
     def prices(self) -> Prices | list[ConditionalPrice]:
-        """Return the prices; of several that apply, the last."""
         if isinstance(self.listed, dict):
             return _read_prices(self.listed)
         return [ConditionalPrice(_read_time(when), _read_prices(raw)) for when, raw in self.listed]
@@ -186,8 +181,6 @@ def _read_price(raw: Any) -> Decimal | TieredPrices:
 
 
 class Provider(msgspec.Struct, array_like=True, eq=False):
-    """A provider of the price book."""
-
     id: str
     by_model: list[Any] | None
     by_name: list[Any] | None

@@ -70,7 +70,6 @@ def _call(row: Row) -> Sighting:
 
 
 def _provider(name: Any) -> str:
-    """Return the name that the reader of usage has for a provider of LiteLLM's."""
     return {"xai": "x-ai"}.get(name, name) if isinstance(name, str) else ""
 
 
