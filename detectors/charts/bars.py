@@ -20,7 +20,7 @@ _Entry = tuple[str, int, Decimal]
 
 
 def spend_by_model(report: Report) -> Chart:
-    named = [(_model(entry.provider, entry.model), entry.calls, entry.spend_usd)
+    named = [(f"{entry.model} ({entry.provider})", entry.calls, entry.spend_usd)
              for entry in report.spend_by_model]  # fmt: skip
     return _spend("models", ("model", "models"), named, report.other_models)
 
@@ -29,10 +29,6 @@ def spend_by_route(report: Report) -> Chart:
     named = [(entry.route or "no tag or endpoint", entry.calls, entry.spend_usd)
              for entry in report.spend_by_route]  # fmt: skip
     return _spend("routes", ("route", "routes"), named, report.other_routes)
-
-
-def _model(provider: str, model: str) -> str:
-    return f"{model} ({provider})"
 
 
 def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], others: Others) -> Chart:

@@ -68,8 +68,10 @@ def stacked_columns(
 
     `names` has the series in their order; the amounts of None are those of all others.
     """
-    span = _column_days(days)
-    starts = [days[0] + timedelta(days=at) for at in range(0, (days[1] - days[0]).days + 1, span)]
+    count = (days[1] - days[0]).days + 1
+    # As many weeks as the columns need to fit.
+    span = 1 if count <= _MOST_COLUMNS else 7 * -(-count // (7 * _MOST_COLUMNS))
+    starts = [days[0] + timedelta(days=at) for at in range(0, count, span)]
     sums = [
         _sum(amounts, first, min(first + timedelta(days=span - 1), days[1])) for first in starts
     ]
@@ -99,12 +101,6 @@ def stacked_columns(
         columns=columns,
         series=series,
     )
-
-
-def _column_days(days: tuple[date, date]) -> int:
-    """Return the days of a column: one, or as many weeks as the columns need to fit."""
-    count = (days[1] - days[0]).days + 1
-    return 1 if count <= _MOST_COLUMNS else 7 * -(-count // (7 * _MOST_COLUMNS))
 
 
 def _sum(

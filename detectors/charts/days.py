@@ -80,7 +80,11 @@ def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
     kept = [(entry.provider, entry.model) for entry in report.spend_by_model[:_MODELS]]
     if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
         kept = [(entry.provider, entry.model) for entry in report.spend_by_model]
-    names = _names(kept)
+    seen = [model for _, model in kept]  # with its provider where a name is ambiguous
+    names = {
+        (provider, model): model if seen.count(model) == 1 else f"{model} ({provider})"
+        for provider, model in kept
+    }
     days: dict[date, dict[str, Decimal]] = {
         date.fromisoformat(entry.day): {} for entry in report.spend_by_day
     }
@@ -95,15 +99,6 @@ def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
         if rest > Decimal("1e-7"):
             spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
     return days
-
-
-def _names(models: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return display names: the model, with its provider if the model alone is ambiguous."""
-    seen = [model for _, model in models]
-    return {
-        (provider, model): model if seen.count(model) == 1 else f"{model} ({provider})"
-        for provider, model in models
-    }
 
 
 def _series(days: Mapping[date, _Amounts]) -> list[str]:
@@ -165,8 +160,13 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     drawing.text(_PLOT_LEFT, floor + 16, first, faint=True)
     if len(bars) > 1:
         drawing.text(WIDTH, floor + 16, period(bars[-1].last, bars[-1].last), end=True, faint=True)
-    if has_legend:
-        _draw_legend(drawing, series, floor + 30)
+    for index, name in enumerate(series if has_legend else ()):
+        kind = len(SERIES) - 1 if name == _OTHERS else index
+        y = floor + 30 + index * _LEGEND_ROW
+        swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
+        drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
+        drawing.rule(hatching([swatch], kind), "paper", PAPER)
+        drawing.text(_PLOT_LEFT + 30, y + 11, fitted(name, WIDTH - _PLOT_LEFT - 30))
     return drawing
 
 
@@ -184,13 +184,3 @@ def _boxes(
                 y -= height
                 boxes[kind].append((x, y, width, height))
     return boxes
-
-
-def _draw_legend(drawing: Drawing, series: Sequence[str], top: float) -> None:
-    for index, name in enumerate(series):
-        kind = len(SERIES) - 1 if name == _OTHERS else index
-        y = top + index * _LEGEND_ROW
-        swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
-        drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
-        drawing.rule(hatching([swatch], kind), "paper", PAPER)
-        drawing.text(_PLOT_LEFT + 30, y + 11, fitted(name, WIDTH - _PLOT_LEFT - 30))

@@ -45,17 +45,13 @@ def standard_output(*, may_close: bool = False) -> Iterator[None]:
         is_closed = error.errno == EPIPE
         if is_closed and not may_close:  # click exits quietly
             raise
-        _forget_output()
+        # Discard what is buffered, or the interpreter tries to write it again at exit.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
         if is_closed:
             return
         raise BadInputError(f"cannot write standard output: {error.strerror}") from error
-
-
-def _forget_output() -> None:
-    """Discard buffered output, or the interpreter would try to write it again at exit."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
 
 
 @contextmanager

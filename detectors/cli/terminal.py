@@ -44,40 +44,42 @@ def report_console() -> Console:
 
 def print_report(report: Report, console: Console, top: int) -> None:
     width = min(console.width, PROSE_WIDTH)
-    for part in _first_screen(report):
-        console.print(part, width=width)
+    console.print(Text(sentence(report), style="bold"), width=width)
+    console.print(Text(basis(report)), width=width)
+    if actions := first_actions(report):
+        heading = f"\nFix {'this' if len(actions) == 1 else 'these'} first"
+        console.print(Text(heading, style="bold"), width=width)
+        first = _numbered([_action(finding, report) for finding in actions], indent=2)
+        console.print(first, width=width)
+    valid_pct = report.audit.valid_pct
+    if report.invalid_rows.count and valid_pct < report.thresholds.warn_valid_pct:
+        warning = f"only {percent(valid_pct)} of rows could be read. See data quality below."
+        console.print(Text(f"\nWarning: {warning}", style="bold yellow"), width=width)
     for line in spend_bars(report, width, console.encoding):
         console.print(line, width=width)
     findings = report.findings[:top]
     if findings:
-        console.print(_table(findings, report, console.width))
+        is_stacked, is_short = console.width < STACKED_BELOW, console.width < SHORTENED_BELOW
+        table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("#", justify="right", no_wrap=True)
+        table.add_column("Finding", overflow="fold", min_width=None if is_short else 20)
+        for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
+            table.add_column(heading, overflow="fold", max_width=30)
+        for heading in ("Severity\nConfidence",) if is_stacked else ("Severity", "Confidence"):
+            table.add_column(heading, no_wrap=True)
+        heading = "Per month" if is_monthly(report.audit) else "Savings"
+        table.add_column(heading, justify="right", no_wrap=True)
+        for rank, finding in enumerate(findings, start=1):
+            name = detector_name(finding.detector, report.methods)
+            names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
+            table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
+        console.print(table)
         # Below the table: fixes are too long for a column.
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
     else:
         console.print(Text("\nWe found no avoidable spend."))
-    for text in (
-        *_below(report, top),
-        *_plan_usage(report, top),
-        *_quality(report),
-        *_assumptions(report),
-    ):
+    for text in _below(report, top):
         console.print(text, width=width)
-
-
-def _first_screen(report: Report) -> Iterator[Text | Table]:
-    audit = report.audit
-    yield Text(sentence(report), style="bold")
-    yield Text(basis(report))
-    actions = first_actions(report)
-    if actions:
-        yield Text(f"\nFix {'this' if len(actions) == 1 else 'these'} first", style="bold")
-        yield _numbered([_action(finding, report) for finding in actions], indent=2)
-    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
-        yield Text(
-            f"\nWarning: only {percent(audit.valid_pct)} of rows could be read. See data quality "
-            "below.",
-            style="bold yellow",
-        )
 
 
 def _action(finding: Finding, report: Report) -> Text:
@@ -90,7 +92,7 @@ def _action(finding: Finding, report: Report) -> Text:
     )
 
 
-def _below(report: Report, top: int) -> Iterator[Text | Padding]:
+def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
     yield Text()
     if len(report.findings) > top:
         hidden = len(report.findings) - top
@@ -99,13 +101,9 @@ def _below(report: Report, top: int) -> Iterator[Text | Padding]:
     if report.no_longer_happening:
         yield Text("\nNo longer happening", style="bold")
         yield from (_indented(line) for line in past_findings(report))
-
-
-def _plan_usage(report: Report, top: int) -> Iterator[Text | Padding | Table]:
-    lines = list(plan_notes(report))
-    if lines:
+    if lines := list(plan_notes(report)):
         yield Text(f"\n{PLAN_HEADING}", style="bold")
-    yield from map(_indented, lines)
+        yield from map(_indented, lines)
     for each in plan_tables(report, top):
         table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for index, heading in enumerate(each.headings):
@@ -115,44 +113,18 @@ def _plan_usage(report: Report, top: int) -> Iterator[Text | Padding | Table]:
         for row in each.rows:
             table.add_row(*map(Text, row))
         yield table
-
-
-def _quality(report: Report) -> Iterator[Text | Padding]:
-    lines = warnings(report)
-    if lines:
+    if lines := warnings(report):
         yield Text("\nData quality", style="bold")
-    yield from (_indented(inert(line), style="yellow") for line in lines)
-
-
-def _assumptions(report: Report) -> Iterator[Text | Padding]:
-    lines = list(list_changed(report))
-    if lines:
+        yield from (_indented(inert(line), style="yellow") for line in lines)
+    if lines := list(list_changed(report)):
         yield Text(f"\n{CHANGED_HEADING}", style="bold")
         yield Text(CHANGED_NOTE)
-    yield from (_indented(line) for line in lines)
+        yield from map(_indented, lines)
 
 
 def _indented(line: str, style: str = "") -> Padding:
     """Indent every line of the text, those that wrap too."""
     return Padding(Text(line, style=style), (0, 0, 0, 2))
-
-
-def _table(findings: Sequence[Finding], report: Report, width: int) -> Table:
-    is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
-    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("Finding", overflow="fold", min_width=None if is_short else 20)
-    for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
-        table.add_column(heading, overflow="fold", max_width=30)
-    for heading in ("Severity\nConfidence",) if is_stacked else ("Severity", "Confidence"):
-        table.add_column(heading, no_wrap=True)
-    heading = "Per month" if is_monthly(report.audit) else "Savings"
-    table.add_column(heading, justify="right", no_wrap=True)
-    for rank, finding in enumerate(findings, start=1):
-        name = detector_name(finding.detector, report.methods)
-        names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
-        table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
-    return table
 
 
 def _names(finding: Finding, name: str) -> list[Text]:

@@ -34,7 +34,9 @@ def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) ->
     Each column is checked as a whole first, which is nearly free; only a column that fails is
     searched row by row. `None` means that a required value is missing.
     """
-    rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
+    providers = columns["provider"]
+    bad = {provider for provider in set(providers) if not is_provider(provider)}
+    rows = _find_bad_instants(columns["ts"]) | _find_values(providers, bad)
     rows |= _find_bad_hashes(columns["prefix_hash"])
     for name in COUNTS:
         rows |= _find_bad_counts(columns[name])
@@ -61,15 +63,10 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
             rows |= _find_excess(columns, part)
     units = [name for name in UNITS if name in columns]
     if units or HASHES in columns:
-        rows |= _find_unclean_units(columns, units)
+        given = [*units, *([HASHES] if HASHES in columns else [])]
+        found = {row for name in given for row, value in enumerate(columns[name]) if value}
+        rows |= {row for row in found if isinstance(_read_row(columns, row), list)}
     return rows
-
-
-def _find_unclean_units(columns: Columns, units: Sequence[str]) -> set[int]:
-    """Return the rows with wrong units or hashes by level, or that contradict others."""
-    given = [*units, *([HASHES] if HASHES in columns else [])]
-    found = {row for name in given for row, value in enumerate(columns[name]) if value}
-    return {row for row in found if isinstance(_read_row(columns, row), list)}
 
 
 def _find_excess(columns: Columns, part: Part) -> set[int]:
@@ -124,11 +121,6 @@ def _find_bad_instants(instants: list[int | None]) -> set[int]:
 
 def _are_valid(instants: list[Any]) -> bool:
     return bool(min(instants) >= FIRST_MICROSECOND and max(instants) < LAST_MICROSECOND)
-
-
-def _find_bad_providers(providers: list[str]) -> set[int]:
-    bad = {provider for provider in set(providers) if not is_provider(provider)}
-    return _find_values(providers, bad)
 
 
 def _find_bad_hashes(hashes: list[str]) -> set[int]:

@@ -147,7 +147,9 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
         error.columns = () if objects else tuple(find_foreign_header(first_line))
         error.head = head
         raise error
-    return Format(container, _dialect_of(objects))
+    # Most gateways copy OpenAI's.
+    dialects = (_find_dialect(document) for document in objects)
+    return Format(container, next((dialect for dialect in dialects if dialect), OPENAI))
 
 
 def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
@@ -221,14 +223,8 @@ def _objects(pieces: Iterator[bytes]) -> Iterator[dict[str, Any]]:
             yield document
 
 
-def _dialect_of(objects: list[dict[str, Any]]) -> Dialect:
-    """Return the first object's dialect; by default OpenAI's, which most gateways copy."""
-    dialects = (_find_dialect(document) for document in objects)
-    return next((dialect for dialect in dialects if dialect), OPENAI)
-
-
 def _find_dialect(document: dict[str, Any]) -> Dialect | None:
-    if _is_record(document):
+    if document.keys() >= _RECORD_KEYS and not document.keys() & _NO_RECORD_KEYS:
         return RECORDS
     response = document.get("response")
     body = response if isinstance(response, dict) else document
@@ -245,10 +241,6 @@ def _find_dialect(document: dict[str, Any]) -> Dialect | None:
     signs = ("msg_", "claude", "anthropic")
     is_anthropic = any(isinstance(name, str) and name.startswith(signs) for name in names)
     return ANTHROPIC if is_anthropic else None
-
-
-def _is_record(document: dict[str, Any]) -> bool:
-    return document.keys() >= _RECORD_KEYS and not document.keys() & _NO_RECORD_KEYS
 
 
 def _is_header(cells: Sequence[str]) -> bool:

@@ -278,7 +278,13 @@ def find_contradictions(read: Mapping[str, Any], bad: Collection[str] = ()) -> l
     These are parts that exceed their total, and hashes of the same prefix that differ.
     """
     counts = {name: value for name, value in read.items() if type(value) is int}
-    problems = _find_excess(counts, bad)
+    problems = [
+        Problem("bad", part.name, part.expected)
+        for part in PARTS
+        if counts.get(part.name)
+        and part.total not in bad
+        and counts[part.name] + counts.get(part.beside, 0) > counts.get(part.total, 0)
+    ]
     if read.get("units"):
         problems += [
             excess_of(unit, total)
@@ -305,13 +311,3 @@ def other_hash(name: str) -> Problem:
     level = LEVELS_OF_HASHES[name] + 1
     expected = f"the beginning of the other hashes: level {level} is that of {name}"
     return Problem("bad", "prefix_hashes", expected)
-
-
-def _find_excess(counts: Mapping[str, int], bad: Collection[str]) -> list[Problem]:
-    return [
-        Problem("bad", part.name, part.expected)
-        for part in PARTS
-        if counts.get(part.name)
-        and part.total not in bad
-        and counts[part.name] + counts.get(part.beside, 0) > counts.get(part.total, 0)
-    ]

@@ -96,7 +96,14 @@ def read(
     table = None if mapping is not None else _find_table(source, None)
     if table is not None:
         read, unused = check_table(table, frames.append)
-        return UsageLog(_with_times(concat_checked(frames).drop(unused)), read.rows, read.invalid)
+        checked = concat_checked(frames).drop(unused)
+        if "service_tier" not in checked.columns:
+            checked = checked.with_columns(pl.lit("").alias("service_tier"))
+        if "latency_ms" not in checked.columns:
+            checked = checked.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
+        ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
+        names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in checked.columns)]
+        return UsageLog(with_texts(checked.select(ts, *names)), read.rows, read.invalid)
     read = _read(source, frames.append, options)
     return UsageLog(concat(frames), read.rows, read.invalid, dropped=read.dropped)
 
@@ -209,16 +216,6 @@ def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> 
 
 def _is_parquet(source: object) -> bool:
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
-
-
-def _with_times(checked: pl.DataFrame) -> pl.DataFrame:
-    if "service_tier" not in checked.columns:
-        checked = checked.with_columns(pl.lit("").alias("service_tier"))
-    if "latency_ms" not in checked.columns:
-        checked = checked.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
-    ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
-    names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in checked.columns)]
-    return with_texts(checked.select(ts, *names))
 
 
 def _default_processes() -> int:

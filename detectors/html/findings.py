@@ -123,18 +123,12 @@ def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
     if finding.formula:
         body += paragraph(f"How we calculated this: {finding.formula}", "quiet")
     if finding.evidence:
-        body += (
-            f"<details><summary>Evidence: {_evidence(finding)}"
-            f"</summary>{list_calls(finding, methods)}</details>"
-        )
+        shown, calls = len(finding.evidence), counted(finding.calls, "call")
+        if shown < finding.calls:
+            calls = f"the {shown} most expensive of {calls}"
+        table_of_calls = list_calls(finding, methods)
+        body += f"<details><summary>Evidence: {calls}</summary>{table_of_calls}</details>"
     return body
-
-
-def _evidence(finding: Finding) -> str:
-    shown = len(finding.evidence)
-    if shown < finding.calls:
-        return f"the {shown} most expensive of {counted(finding.calls, 'call')}"
-    return counted(finding.calls, "call")
 
 
 def list_calls(finding: Finding, methods: Iterable[Method]) -> str:

@@ -57,25 +57,12 @@ def _parts(report: Report) -> Iterator[str]:
     if not report.findings:
         yield paragraph("We found nothing to fix in these calls.")
     yield from (paragraph(line, "quiet") for line in footnotes(report))
-    yield from _past(report)
-    yield show_plan_usage(report)
-    yield show_quality(report)
-    yield from _left_out(report)
-    yield show_assumptions(report)
-    yield f"<h2>Prices</h2>{paragraph(prices(report))}"
-    yield "".join(map(paragraph, (*report.prices.negotiated, *report.prices.aliases)))
-    if report.methods:
-        yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
-
-
-def _past(report: Report) -> Iterator[str]:
     if report.no_longer_happening:
         yield "<h2>No longer happening</h2>"
         yield paragraph("All calls of these findings are older than the projected period.")
         yield "".join(map(paragraph, past_findings(report)))
-
-
-def _left_out(report: Report) -> Iterator[str]:
+    yield show_plan_usage(report)
+    yield show_quality(report)
     if report.unpriced:
         yield "<h2>Not priced</h2>"
         yield paragraph("These models have no known price and are excluded from dollar figures.")
@@ -93,6 +80,11 @@ def _left_out(report: Report) -> Iterator[str]:
             ),
             numbers=[2, 3],
         )
+    yield show_assumptions(report)
+    yield f"<h2>Prices</h2>{paragraph(prices(report))}"
+    yield "".join(map(paragraph, (*report.prices.negotiated, *report.prices.aliases)))
+    if report.methods:
+        yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
 
 
 def prices(report: Report) -> str:

@@ -167,7 +167,9 @@ class PriceBook:
         for discount in terms.discounts:
             host = self._catalog.host(discount.provider)
             if host is None:
-                unknown = self._unknown(discount.provider)
+                near = self._catalog.suggest_provider(discount.provider)
+                suggestion = f"; did you mean {near}?" if near else ""
+                unknown = f"this provider is not in the price book{suggestion}"
                 refuse(wrong(("discounts", discount.provider), unknown))
             else:
                 self._discounts.setdefault(host, []).append(discount)
@@ -196,11 +198,6 @@ class PriceBook:
         self.terms = PriceTerms(tuple(discounts), tuple(overrides), tuple(aliases))
         self._aliases = Aliases(aliases)
 
-    def _unknown(self, provider: str) -> str:
-        near = self._catalog.suggest_provider(provider)
-        suggestion = f"; did you mean {near}?" if near else ""
-        return f"this provider is not in the price book{suggestion}"
-
     def find_listing(self, provider: str, model: str) -> Listing | None:
         key = (provider, model)
         if key not in self._listings:
@@ -212,16 +209,13 @@ class PriceBook:
     def _find_listing(self, provider: str, model: str) -> Listing | None:
         listing = self._catalog.find(provider, model)
         if listing is None:
-            return self._find_private(provider, model)
+            overrides = self._private.get((provider.lower(), model.lower()))
+            if overrides is None:
+                return None
+            info = private_model(model, overrides)
+            return Listing(provider=provider, model=model, info=info, is_equivalent=False)
         target = listing.target and self._with_terms(listing.target, provider)
         return replace(self._with_terms(listing, provider), target=target)
-
-    def _find_private(self, provider: str, model: str) -> Listing | None:
-        overrides = self._private.get((provider.lower(), model.lower()))
-        if overrides is None:
-            return None
-        info = private_model(model, overrides)
-        return Listing(provider=provider, model=model, info=info, is_equivalent=False)
 
     def _with_terms(self, listing: Listing, label: str) -> Listing:
         """Add the terms negotiated with the listing's provider, or for this label."""

@@ -121,7 +121,10 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     ) -> Rates | None:
         """Return the rates of a tier by what is known of it; the order is in service_tiers.toml."""
         context = published.tier_context(tier)
-        if self.is_own and self._has_variant(context, at):
+        if self.is_own and any(
+            variant.constraint is None or variant.constraint.active(at)
+            for variant in self._variants(context)
+        ):
             return self._as_variant(standard, context, at, prompt_tokens)
         rule = published.find_tier_rule(self.provider, self.model, tier, at)
         first = self._first_variant(context) if self.is_own else None
@@ -147,13 +150,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if special is None or base is None:
             return special
         return Rates({**special.own, **standard.in_proportion(special, base).own})
-
-    def _has_variant(self, context: Mapping[str, str], at: datetime) -> bool:
-        """Check whether the book has rates for calls of this kind at that time."""
-        return any(
-            variant.constraint is None or variant.constraint.active(at)
-            for variant in self._variants(context)
-        )
 
     def _first_variant(self, context: Mapping[str, str]) -> datetime | None:
         """Return when the book's rates for calls of this kind begin; None without any."""

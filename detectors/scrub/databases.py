@@ -34,11 +34,18 @@ def read_database(path: Path, skip: Callable[[str], None]) -> Iterator[bytes]:
     `skip` is called with the reason for each cell of bytes that are no text.
     """
     try:
-        with closing(_open(path)) as database:
+        name = f"file:{quote(str(path.resolve()))}"
+        database = sqlite3.connect(f"{name}?mode=ro", uri=True)
+        try:
+            database.execute(_TABLES).fetchone()
+        except sqlite3.OperationalError:  # its log of changes can't be read
+            database.close()
+            database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+        with closing(database):
             database.text_factory = lambda text: text.decode("utf-8", "replace")
             for (table,) in database.execute(_TABLES).fetchall():
-                name = table.replace('"', '""')
-                rows = database.execute(f'SELECT * FROM "{name}"')  # noqa: S608
+                quoted = table.replace('"', '""')
+                rows = database.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608
                 columns = [column[0] for column in rows.description]
                 for cells in rows:
                     row = dict(zip(columns, map(_plain, cells), strict=True))
@@ -61,7 +68,6 @@ def _plain(cell: Any) -> Any:
 
 
 def _unpack(cell: bytes) -> bytes:
-    """Return a cell that is compressed with gzip, Zstandard or zlib, or the cell itself."""
     if cell.startswith((GZIP, ZSTD)):
         return b"".join(read_blocks(BytesIO(cell), max_bytes=MAX_TEXT_BYTES))
     if cell.startswith(_ZLIB):
@@ -69,14 +75,3 @@ def _unpack(cell: bytes) -> bytes:
         text = unpacker.decompress(cell, MAX_TEXT_BYTES)
         return text if unpacker.eof else cell
     return cell
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    name = f"file:{quote(str(path.resolve()))}"
-    database = sqlite3.connect(f"{name}?mode=ro", uri=True)
-    try:
-        database.execute(_TABLES).fetchone()
-    except sqlite3.OperationalError:
-        database.close()
-        database = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
-    return database

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -101,7 +102,11 @@ class Scrubber:
     def add(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
         """Yield lines of a log's calls, about a mebibyte at a time, without those of `close`."""
         self.summary.files += 1
-        yield from self._joined(self._lines(file, advance))
+        if self._mapping is None:
+            yield from self._joined(self._lines_of_texts(read_texts(file, advance)))
+            return
+        seen = sight_rows(file, self._mapping, self._counted(advance))
+        yield from self._joined(chain.from_iterable(map(self._take, seen)))
 
     def add_texts(self, texts: Iterator[bytes], size: int) -> Iterator[bytes]:
         """Yield lines of the calls of objects that came from a file of this size."""
@@ -129,13 +134,6 @@ class Scrubber:
         joined = b"\n".join(lines)
         self.summary.bytes_written += len(joined)
         return joined
-
-    def _lines(self, file: BinaryIO, advance: Advance | None) -> Iterator[bytes]:
-        if self._mapping is not None:
-            for seen in sight_rows(file, self._mapping, self._counted(advance)):
-                yield from self._take(seen)
-            return
-        yield from self._lines_of_texts(read_texts(file, advance))
 
     def _lines_of_texts(self, texts: Iterable[bytes | None]) -> Iterator[bytes]:
         states: dict[str, State] = {}
@@ -166,13 +164,11 @@ class Scrubber:
             found = _sight(row, object_text, adapter, read, self._at)
             for seen in found:
                 yield from self._take(seen)
-            if isinstance(found[0], str) and is_unread(found[0]) and self._has_room(object_text):
-                self._unread.append(object_text)
-
-    def _has_room(self, text: bytes) -> bool:
-        """Check whether an object can be kept for a proposal, so that all of them stay small."""
-        kept = sum(map(len, self._unread))
-        return len(self._unread) < _SAMPLE and kept + len(text) <= _SAMPLE_BYTES
+            if isinstance(found[0], str) and is_unread(found[0]):
+                # Kept for a proposal while all of them stay small.
+                kept = sum(map(len, self._unread))
+                if len(self._unread) < _SAMPLE and kept + len(object_text) <= _SAMPLE_BYTES:
+                    self._unread.append(object_text)
 
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
         if self._at is not None and isinstance(seen, Sighting):
@@ -229,7 +225,11 @@ def _sight(
     if seen.readings:
         return (seen,)
     if "prompt_tokens" in row and "model" in row:
-        return (_read_own(row, at),)
+        values = row.plain(LOG_RECORD)
+        if at is not None and values.get("ts") is None:
+            values["ts"] = at.isoformat()
+        record = read_record(values, LOG_RECORD)
+        return (sighting_of(record) if isinstance(record, UsageRecord) else describe(record),)
     return (explain(row, text, adapter.repeats if adapter else frozenset()),)
 
 
@@ -245,11 +245,3 @@ def find_written(line: bytes) -> Call | None:
 
 
 _decode_call: Final = msgspec.json.Decoder(Call).decode
-
-
-def _read_own(row: Row, at: datetime | None) -> Sighting | str:
-    values = row.plain(LOG_RECORD)
-    if at is not None and values.get("ts") is None:
-        values["ts"] = at.isoformat()
-    record = read_record(values, LOG_RECORD)
-    return sighting_of(record) if isinstance(record, UsageRecord) else describe(record)

@@ -34,7 +34,11 @@ def sentence(report: Report) -> str:
     spending = f"about {spend}/month" if is_monthly(audit) else f"{spend}{per_month(audit)}"
     spending = f"You {'spend' if is_monthly(audit) else 'spent'} {spending}"
     if audit.verified_savings_usd is None:
-        return _one_sum(audit, spending)
+        # A document of an earlier version, which has a single sum.
+        if not audit.projected_savings_usd:
+            return f"{spending}. We found no avoidable spend."
+        sum_of_all = whole_usd(audit.projected_savings_usd)
+        return f"{spending}. About {sum_of_all} of it ({percent(audit.savings_pct)}) is avoidable."
     savings = avoidable(audit)
     return f"{spending}. {f'Avoidable: {savings}.' if savings else 'We found no avoidable spend.'}"
 
@@ -91,23 +95,19 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
         return spend, Tile("Avoidable spend", whole_usd(audit.projected_savings_usd), share)
     verified = whole_usd(audit.verified_savings_usd)
     most = whole_usd(audit.conditional_savings_high_usd or Decimal(0))
+    span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
+    about = f"about {whole_usd(audit.estimated_savings_usd or Decimal(0))}"
+    basis = _in_a_month(audit, span or "based on stated assumptions")
     return (
         spend,
         Tile("Avoidable, verified", verified, _in_a_month(audit, "from billed token counts")),
-        _estimated(audit),
+        Tile("Avoidable, estimated", about, basis),
         Tile(
             "With cheaper models",
             f"up to {most}",
             _in_a_month(audit, "if they pass your evaluation"),
         ),
     )
-
-
-def _estimated(audit: AuditSummary) -> Tile:
-    span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
-    about = f"about {whole_usd(audit.estimated_savings_usd or Decimal(0))}"
-    basis = _in_a_month(audit, span or "based on stated assumptions")
-    return Tile("Avoidable, estimated", about, basis)
 
 
 def _in_a_month(audit: AuditSummary, words: str) -> str:

@@ -1,6 +1,5 @@
 """What GitHub Actions shows of a gate: annotations of the change, and the summary of the step."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -15,13 +14,9 @@ _ESCAPED_IN_PROPERTY: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
 
 def write_annotations(text: GateText, stream: TextIO) -> None:
     """Print a workflow command for each of the first failures; standard error is read for them."""
-    for line in _annotations(text):
-        print(line, file=stream)
-
-
-def _annotations(text: GateText) -> Iterator[str]:
     for name, message in text.messages()[:_MOST_ANNOTATIONS]:
-        yield f"::error title={_escape(name, _ESCAPED_IN_PROPERTY)}::{_escape(message, _ESCAPED)}"
+        title = _escape(name, _ESCAPED_IN_PROPERTY)
+        print(f"::error title={title}::{_escape(message, _ESCAPED)}", file=stream)
 
 
 def _escape(text: str, escapes: dict[str, str]) -> str:

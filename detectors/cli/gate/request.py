@@ -74,28 +74,24 @@ class Outcome(NamedTuple):
             if self.document:
                 click.echo(self.document, nl=False)
             console = Console(stderr=True, width=PLAIN_WIDTH) if is_data_only else report_console()
-            _print(self.text, console)
+            failures = self.text.gate.failures
+            console.print()
+            console.print(Text(self.text.sentence(), style="bold red" if failures else "bold"))
+            if failures:
+                headings, *rows = self.text.table(failures)
+                labels = headings.index("Severity") + 1
+                table = plain_table(headings[:labels], headings[labels:])
+                for row in rows:
+                    table.add_row(*map(Text, row))
+                console.print(table)
+            for note in self.text.notes():
+                console.print(Text(note, style="dim"))
         if os.environ.get("GITHUB_ACTIONS") == "true":
             write_annotations(self.text, sys.stderr)
         if os.environ.get("GITHUB_STEP_SUMMARY"):
             write_summary(self.text, Path(os.environ["GITHUB_STEP_SUMMARY"]))
         if self.text.gate.failures:
             click.get_current_context().exit(FAILED)
-
-
-def _print(text: GateText, console: Console) -> None:
-    failures = text.gate.failures
-    console.print()
-    console.print(Text(text.sentence(), style="bold red" if failures else "bold"))
-    if failures:
-        headings, *rows = text.table(failures)
-        labels = headings.index("Severity") + 1
-        table = plain_table(headings[:labels], headings[labels:])
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
-    for note in text.notes():
-        console.print(Text(note, style="dim"))
 
 
 def _to_json(gate: Gate, baseline: str) -> bytes:

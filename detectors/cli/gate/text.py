@@ -54,8 +54,10 @@ class GateText(NamedTuple):
 
     def table(self, changes: Iterable[Change]) -> list[tuple[str, ...]]:
         """Return the rows of the changes below their headings; labels are inert."""
-        rows: list[tuple[str, ...]] = [_HEADINGS, *map(self._row, changes)]
-        return rows if self.baseline is not None else list(map(_without_baseline, rows))
+        rows = [_HEADINGS, *map(self._row, changes)]
+        if self.baseline is not None:
+            return list(rows)
+        return [(row.name, row.route, row.model, row.severity, row.now) for row in rows]
 
     def _row(self, change: Change) -> Row:
         finding = change.finding
@@ -106,11 +108,6 @@ class GateText(NamedTuple):
         hidden = len(changes) - _MOST_ROWS
         more = f"\n{counted(hidden, 'more finding')}.\n" if hidden > 0 else ""
         return "\n".join(lines) + f"\n{more}"
-
-
-def _without_baseline(row: Sequence[str]) -> tuple[str, ...]:
-    full = Row._make(row)
-    return (full.name, full.route, full.model, full.severity, full.now)
 
 
 def _line(cells: Iterable[str]) -> str:

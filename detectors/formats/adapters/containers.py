@@ -38,7 +38,12 @@ def objects_of(
     container: str, blocks: Iterator[bytes], chunk_bytes: int
 ) -> Iterator[list[Numbered]]:
     if container == "document":
-        return _number(iter([_objects_of(blocks)]))
+        text = join_document(blocks)
+        try:
+            page = page_of(Row.decode(text))
+        except UNREADABLE:
+            raise UnreadableLogError(_INCOMPLETE) from None
+        return _number(iter([[text] if page is None else page]))
     if container == "array":
         return _number(split_array(blocks))
     return _number(map(lines_of, split_lines(blocks, chunk_bytes)))
@@ -48,16 +53,6 @@ def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[Numbered]]:
     numbers = count(1)
     for texts in batches:
         yield [Numbered(next(numbers), text) for text in texts]
-
-
-def _objects_of(blocks: Iterator[bytes]) -> list[bytes]:
-    """Return the object of a whole file, or those of the page that it is."""
-    text = join_document(blocks)
-    try:
-        page = page_of(Row.decode(text))
-    except UNREADABLE:
-        raise UnreadableLogError(_INCOMPLETE) from None
-    return [text] if page is None else page
 
 
 def page_of(row: Row) -> list[bytes] | None:

@@ -117,18 +117,6 @@ class _Reader:
     def _records_of(
         self, document: dict[str, Any], number: int, invalid: list[InvalidRow]
     ) -> Iterator[UsageRecordV2]:
-        for seen in self._read(document, number):
-            calls = seen if isinstance(seen, str) else calls_of(seen)
-            if isinstance(calls, list) and isinstance(seen, Sighting):
-                for call in calls:
-                    for taken in self._once.add(call, seen):
-                        yield record_of(taken.call)
-            elif calls in _INVALID:
-                invalid.append(InvalidRow(number, str(calls)))
-            else:
-                self._dropped[str(calls)] += 1
-
-    def _read(self, document: dict[str, Any], number: int) -> list[Sighting | str]:
         row = Row(document)
         adapter, found = read_row(row, self._states)
         where = f"{self._unit} {number}"
@@ -143,7 +131,16 @@ class _Reader:
         self._check_no_text(adapter, document, where)
         self._once.note(found)
         self._title = self._title or adapter.title
-        return found
+        for seen in found:
+            calls = seen if isinstance(seen, str) else calls_of(seen)
+            if isinstance(calls, list) and isinstance(seen, Sighting):
+                for call in calls:
+                    for taken in self._once.add(call, seen):
+                        yield record_of(taken.call)
+            elif calls in _INVALID:
+                invalid.append(InvalidRow(number, str(calls)))
+            else:
+                self._dropped[str(calls)] += 1
 
     def _check_no_text(self, adapter: Adapter, document: dict[str, Any], where: str) -> None:
         names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))

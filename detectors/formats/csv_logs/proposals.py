@@ -87,14 +87,10 @@ def explain_objects(texts: Sequence[bytes]) -> tuple[str, str]:
     unread = [text for text in texts if is_unread(_reason_of(text))]
     if not unread or any(_is_read(text) for text in texts):
         return "", ""
-    if sums := next(filter(None, map(find_sums, _rows_of_objects(texts))), None):
+    if sums := next(filter(None, map(find_sums, map(Row, _documents_of(texts)))), None):
         return f"{sums.what}, which has totals instead of calls: {sums.instead}", ""
     named = next(filter(None, map(source_of, _documents_of(unread))), "")
     return named, propose_for_objects(unread)
-
-
-def _rows_of_objects(texts: Iterable[bytes]) -> Iterator[Row]:
-    return map(Row, _documents_of(texts))
 
 
 def _reason_of(text: bytes) -> str:
@@ -205,7 +201,7 @@ def _propose(
     if missing:
         return _lacking(missing)
     provider = "" if "provider" in found.values() else _provider_of(columns, found, source)
-    needed = {key: name for key, name in found.items() if _is_needed(name)}
+    needed = {key: name for key, name in found.items() if name in (*_NEEDED, UNCACHED)}
     # A member with a field's name may mean something else, such as the status "success".
     own = [key for key in columns if key.lower() in TABLE_FIELDS]
     for fields, left_out in ((found, others), (needed, others), (needed, [*others, *own])):
@@ -215,10 +211,6 @@ def _propose(
             if sum(len(chunk.columns["ts"]) for chunk in try_out(mapping)) >= least:
                 return _options(columns, fields, dropped, provider)
     return _lacking(["ts", "model", "prompt_tokens", "completion_tokens"])
-
-
-def _is_needed(name: str) -> bool:
-    return name in (*_NEEDED, UNCACHED)
 
 
 def _lacking(missing: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ class CsvText:
 
     def skip(self, piece: bytes) -> None:
         """Count the lines of a piece that was read in another way."""
-        self._skipped += _count_lines(piece)
+        self._skipped += piece.count(b"\n") + (not piece.endswith(b"\n"))
 
     def read(self, piece: bytes) -> Iterator[Batch]:
         """Yield the piece's rows; a quoted cell may continue into the next piece."""
@@ -118,9 +118,6 @@ class CsvText:
                 raise UnreadableLogError(NEVER_CLOSED) from None
             is_broken = True
             rows.append([])
-        return self._number(rows, first, is_broken=is_broken)
-
-    def _number(self, rows: list[list[str]], first: int, *, is_broken: bool) -> Batch:
         lines: Sequence[int] = range(first, first + len(rows))
         if is_broken or self._skipped + self._reader.line_num != first + len(rows) - 1:
             # A quoted cell may span several lines.
@@ -138,7 +135,3 @@ def _strip(row: list[str]) -> list[str]:
 
 def _span(row: list[str]) -> int:
     return 1 + sum(cell.count("\n") for cell in row)
-
-
-def _count_lines(piece: bytes) -> int:
-    return piece.count(b"\n") + (not piece.endswith(b"\n"))

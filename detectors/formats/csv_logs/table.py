@@ -121,7 +121,8 @@ class _Table:
         cells = _split(lines, self._width, self._delimiter)
         if cells is None or _has_long_cells(lines, cells):
             return None
-        may_hold = _can_hold_control_characters(lines)
+        # C1 characters need the byte 0xC2.
+        may_hold = b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
         return self._parse_cells(cells, may_hold_control_characters=may_hold)
 
     def parse(self, batch: Batch) -> Chunk:
@@ -130,7 +131,16 @@ class _Table:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
                 return chunk
-        return self._parse_rows(batch)
+        parts = Parts()
+        whole = list(self._take_whole(zip(*batch, strict=True), parts))
+        lines, rows, rejected = self._convert(whole)
+        columns = self._finish({name: self._column(name, rows) for name in self._names})
+        unclean = find_unclean_rows(columns, may_hold_control_characters=True)
+        parts.add(*take_clean(lines, columns, unclean))
+        unclean_lines = {lines[row] for row in unclean}
+        rejected += [row for row in whole if row[0] in unclean_lines]
+        self._examine(sorted(rejected), parts)
+        return Chunk(parts.columns(), parts.ordered_invalid(), parts.untimed)
 
     def _parse_cells(
         self, columns_of_cells: Sequence[Sequence[str]], *, may_hold_control_characters: bool = True
@@ -163,19 +173,6 @@ class _Table:
             return column
         return [value or empty for value in column]
 
-    def _parse_rows(self, batch: Batch) -> Chunk:
-        """Return the chunk of rows that are converted together, or one by one if that fails."""
-        parts = Parts()
-        whole = list(self._take_whole(zip(*batch, strict=True), parts))
-        lines, rows, rejected = self._convert(whole)
-        columns = self._columns_of(rows)
-        unclean = find_unclean_rows(columns, may_hold_control_characters=True)
-        parts.add(*take_clean(lines, columns, unclean))
-        unclean_lines = {lines[row] for row in unclean}
-        rejected += [row for row in whole if row[0] in unclean_lines]
-        self._examine(sorted(rejected), parts)
-        return Chunk(parts.columns(), parts.ordered_invalid(), parts.untimed)
-
     def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
         for line, cells in batch:
             if len(cells) == self._width:
@@ -199,9 +196,6 @@ class _Table:
             else:
                 lines.append(row[0])
         return lines, rows, rejected
-
-    def _columns_of(self, rows: list[Any]) -> Columns:
-        return self._finish({name: self._column(name, rows) for name in self._names})
 
     def _finish(self, columns: Columns) -> Columns:
         columns["provider"] = lowered(columns["provider"])
@@ -322,11 +316,6 @@ def _has_long_cells(lines: bytes, columns: list[list[str]]) -> bool:
     if not has_longer_line(lines, _LONGEST_CELL):  # true of most logs, and quickly seen
         return False
     return any(max(map(len, cells)) > _LONGEST_CELL for cells in columns)
-
-
-def _can_hold_control_characters(lines: bytes) -> bool:
-    """Check whether a text may hold any besides its line breaks; C1 needs the byte 0xC2."""
-    return b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
 
 
 def sum_counts(values: Mapping[str, object]) -> object:

@@ -132,6 +132,10 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     usages = [body.usage for body in bodies]
     completions = _completion_tokens(bodies, usages)
     details = _input_details(usages)
+    answers = first_given(
+        [usage.completion_tokens_details for usage in usages],
+        (usage.output_tokens_details for usage in usages),
+    )
     columns: Columns = {
         "prompt_tokens": first_given(
             [usage.prompt_tokens for usage in usages], (usage.input_tokens for usage in usages)
@@ -140,7 +144,13 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         "cached_tokens": [detail.cached_tokens or 0 for detail in details],
         "cache_write_tokens": [detail.cache_write_tokens or 0 for detail in details],
         **tier_columns([body.service_tier for body in bodies]),
-        **_part_columns(details, usages),
+        **given(
+            audio_prompt_tokens=filled([detail.audio_tokens for detail in details]),
+            image_prompt_tokens=filled([detail.image_tokens for detail in details]),
+            reasoning_tokens=column(answers, "reasoning_tokens"),
+            audio_completion_tokens=column(answers, "audio_tokens"),
+            image_completion_tokens=column(answers, "image_tokens"),
+        ),
     }
     return cut_parts(columns)
 
@@ -183,20 +193,6 @@ def _input_details(usages: Sequence[_Usage]) -> list[_InputDetails]:
         (usage.input_tokens_details for usage in usages),
     )
     return [detail or _NO_DETAILS for detail in details] if None in details else details
-
-
-def _part_columns(details: Sequence[_InputDetails], usages: Sequence[_Usage]) -> Columns:
-    answers = first_given(
-        [usage.completion_tokens_details for usage in usages],
-        (usage.output_tokens_details for usage in usages),
-    )
-    return given(
-        audio_prompt_tokens=filled([detail.audio_tokens for detail in details]),
-        image_prompt_tokens=filled([detail.image_tokens for detail in details]),
-        reasoning_tokens=column(answers, "reasoning_tokens"),
-        audio_completion_tokens=column(answers, "audio_tokens"),
-        image_completion_tokens=column(answers, "image_tokens"),
-    )
 
 
 def _completion_tokens(

@@ -135,7 +135,15 @@ def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
     hashes = [record.prefix_hash for record in records if record.prefix_hash is not None]
     if not are_prefix_hashes(hashes):
         return False
-    if can_hold_control_characters(body) and _have_control_characters(records):
+    if can_hold_control_characters(body) and has_control_characters(
+        text
+        for record in records
+        for text in (
+            *(record.model, record.endpoint, record.request_id, record.tag),
+            *(getattr(record, name, None) for name in OPTIONAL_LABELS),
+        )
+        if text is not None
+    ):
         return False
     # A faster test than `isinstance`, of records that a decoder of their own type has made.
     return _are_clean_v2([record for record in records if type(record) is UsageRecordV2])
@@ -165,18 +173,6 @@ def bring_to_utc(records: Sequence[UsageRecord]) -> None:
         msgspec.structs.force_setattr(record, "ts", to_utc(instant))
 
 
-def _have_control_characters(records: Sequence[UsageRecord]) -> bool:
-    return has_control_characters(
-        text
-        for record in records
-        for text in (
-            *(record.model, record.endpoint, record.request_id, record.tag),
-            *(getattr(record, name, None) for name in OPTIONAL_LABELS),
-        )
-        if text is not None
-    )
-
-
 def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
     """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
@@ -195,7 +191,12 @@ def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
 
 def _split_records(body: memoryview) -> Iterator[memoryview]:
     """Return the texts of the records of a well-formed body, which has some but not too many."""
-    raw = _find_records(body)
+    check_syntax(body)
+    try:
+        found = _DOCUMENT.decode(body).records
+    except msgspec.ValidationError:
+        raise ContractError(_SHAPE) from None
+    raw = memoryview(b"" if found is msgspec.UNSET else found)
     count = 0
     if bytes(raw[:1]) == b"[":
         count = sum(1 for _ in islice(find_elements(raw), _MAX_COUNTED))
@@ -205,16 +206,6 @@ def _split_records(body: memoryview) -> Iterator[memoryview]:
     if not count:
         raise ContractError(_SHAPE)
     return (raw[start:end] for start, end in find_elements(raw))
-
-
-def _find_records(body: memoryview) -> memoryview:
-    """Return the text of the value of `records`; empty if the body has no such key."""
-    check_syntax(body)
-    try:
-        found = _DOCUMENT.decode(body).records
-    except msgspec.ValidationError:
-        raise ContractError(_SHAPE) from None
-    return memoryview(b"" if found is msgspec.UNSET else found)
 
 
 def _check_keys(body: memoryview, raw: memoryview) -> None:

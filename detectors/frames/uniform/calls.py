@@ -79,7 +79,12 @@ def make_calls(
         if key.kind == "text":
             _check_texts(values[key.path], key.path)
     calls = values.select(*_columns(given))
-    _check_calls(calls)
+    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
+    required = ("ts", "prompt_tokens", "completion_tokens")
+    _require(not any(calls[name].null_count() for name in required))
+    _require(calls["ts"].is_between(first, last, closed="left").all())
+    latencies = calls["latency_ms"]
+    _require((latencies.max() or 0.0) <= MAX_LATENCY_MS)  # type: ignore[operator]
     if has_categories:
         constant = {name: text for name, text in _ABSENT.items() if name not in given}
         calls = calls.with_columns(
@@ -89,7 +94,13 @@ def make_calls(
     cached = calls["cached_tokens"] + calls["cache_write_tokens"]
     _require((cached <= calls["prompt_tokens"]).all())
     instants = (pl.col("ts") * SECOND_US).cast(CALLS["ts"])
-    optional = _find_optional(values, calls, given)
+    paths = {"reasoning_tokens": _count(_REASONING, given)}
+    paths |= {name: _text((name,), given) for name in _OPTIONAL_LABELS if name in given}
+    found = [values.select(value.alias(name)).to_series() for name, value in paths.items()]
+    if (found[0] > 0).any():
+        total = pl.col(_TOTAL) if _TOTAL in given else pl.lit(None, pl.Int64)
+        _check_reasoning(calls, found[0], values.select(total.alias("total")).to_series())
+    optional = [each for each in found if (each != empty_value(each.name)).any()]
     return calls.with_columns(instants, *optional)
 
 
@@ -108,17 +119,6 @@ def _columns(given: set[str]) -> Iterator[pl.Expr]:
     yield _count(("declared_max_tokens",), given).alias("declared_max_tokens")
     yield _latency(given).alias("latency_ms")
     yield _tier(given).alias("service_tier")
-
-
-def _find_optional(values: pl.DataFrame, calls: pl.DataFrame, given: set[str]) -> list[pl.Series]:
-    """Return the optional columns that some call has a value of."""
-    paths = {"reasoning_tokens": _count(_REASONING, given)}
-    paths |= {name: _text((name,), given) for name in _OPTIONAL_LABELS if name in given}
-    found = [values.select(value.alias(name)).to_series() for name, value in paths.items()]
-    if (found[0] > 0).any():
-        total = pl.col(_TOTAL) if _TOTAL in given else pl.lit(None, pl.Int64)
-        _check_reasoning(calls, found[0], values.select(total.alias("total")).to_series())
-    return [each for each in found if (each != empty_value(each.name)).any()]
 
 
 def _check_reasoning(calls: pl.DataFrame, reasoning: pl.Series, totals: pl.Series) -> None:
@@ -162,15 +162,6 @@ def _check_texts(texts: pl.Series, path: str) -> None:
         _require(all(is_provider(text.lower()) for text in few.drop_nulls() if text))
     if path == "model":
         _require(few.null_count() == 0 and (few != "").all())
-
-
-def _check_calls(calls: pl.DataFrame) -> None:
-    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
-    required = ("ts", "prompt_tokens", "completion_tokens")
-    _require(not any(calls[name].null_count() for name in required))
-    _require(calls["ts"].is_between(first, last, closed="left").all())
-    latencies = calls["latency_ms"]
-    _require((latencies.max() or 0.0) <= MAX_LATENCY_MS)  # type: ignore[operator]
 
 
 def _first(paths: Sequence[str], given: set[str]) -> pl.Expr:

@@ -63,23 +63,15 @@ class Catalog:
             yield ("litellm" if label == "litellm" else None), model
         if own is not None:
             yield own, model
-        yield from self._same_but_for_snapshot(own, model)
-        yield from rewrite(own, model, self.host)
-        if own is None or is_guessed(own):
-            yield from self._sold_by_one(model)
-
-    def _same_but_for_snapshot(self, own: str | None, model: str) -> Iterator[Attempt]:
-        """Yield the provider's names that differ from this one in prefix and snapshot only."""
         prefix = model_data.prefix(model)
         for name in self._index.ids_by_base.get((own or "", model_data.base_name(model)), ()):
             if not prefix or prefix == model_data.prefix(name):
                 yield own, name.removeprefix(REGIONAL)
-
-    def _sold_by_one(self, model: str) -> Iterator[Attempt]:
-        """Yield the only provider that sells a model of this name."""
-        sellers = self._index.sellers.get(model.lower(), [])
-        if len(sellers) == 1:
-            yield sellers[0], model
+        yield from rewrite(own, model, self.host)
+        if own is None or is_guessed(own):
+            sellers = self._index.sellers.get(model.lower(), [])
+            if len(sellers) == 1:
+                yield sellers[0], model
 
     def _look_up(self, provider: str | None, model: str) -> Listing | None:
         listing = self._look_up_alone(provider, model)

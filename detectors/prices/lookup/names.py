@@ -26,18 +26,6 @@ def rewrite(own: str | None, model: str, host_of: HostOf) -> Iterator[Attempt]:
     """Yield other names of a model that the provider `own` does not list under this name."""
     if _BEDROCK.match(model.lower()) and own != "aws":
         yield "aws", model
-    yield from _without_prefix(own, model, host_of)
-    if is_guessed(own) or own is None:
-        yield None, model
-
-
-def is_guessed(provider: str | None) -> bool:
-    """Check whether readers of logs guess this provider from the form of a response."""
-    return provider in model_data.guessed_providers()
-
-
-def _without_prefix(own: str | None, model: str, host_of: HostOf) -> Iterator[Attempt]:
-    """Yield the name without the prefixes that gateways write, which may name the host."""
     host, name = own, model
     for _ in range(_MOST_PREFIXES):
         prefix, slash, rest = name.partition("/")
@@ -51,3 +39,10 @@ def _without_prefix(own: str | None, model: str, host_of: HostOf) -> Iterator[At
         yield host, name
     if name != model and own != host:
         yield own, name
+    if is_guessed(own) or own is None:
+        yield None, model
+
+
+def is_guessed(provider: str | None) -> bool:
+    """Check whether readers of logs guess this provider from the form of a response."""
+    return provider in model_data.guessed_providers()
