@@ -33,10 +33,6 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     calls: int
     spend_usd: Decimal
 
-    @property
-    def daily_usd(self) -> Decimal:
-        return (self.spend_usd / self.days).quantize(_NANO_USD)
-
 
 class SpendChange(msgspec.Struct, frozen=True, kw_only=True):
     """The spend of a route or a model before and after; per day if the spans differ in length."""

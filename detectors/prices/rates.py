@@ -73,9 +73,6 @@ class Rates(msgspec.Struct, frozen=True):
             return self.cache_write_1h_usd - self.cache_write_usd
         return units.surcharge(self.own, key)
 
-    def is_cheaper_than(self, other: "Rates") -> bool:
-        return self.input_usd < other.input_usd and self.output_usd < other.output_usd
-
     def times(self, multiples: Mapping[str, float]) -> "Rates":
         if not multiples:
             return self

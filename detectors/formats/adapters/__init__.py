@@ -42,14 +42,10 @@ def read_row(row: Row, states: dict[str, State]) -> tuple[Adapter | None, list[S
         for seen in found:
             if isinstance(seen, Sighting):
                 seen.way = adapter.title
-        if any(map(_says_something, found)):
+        if any(seen != NO_USAGE if isinstance(seen, str) else seen.readings for seen in found):
             return adapter, found
         first = (adapter, found) if first[0] is None else first
     return first
-
-
-def _says_something(seen: Sighting | str) -> bool:
-    return seen != NO_USAGE if isinstance(seen, str) else bool(seen.readings)
 
 
 def export_signs() -> list[str]:

@@ -5,6 +5,7 @@ decoder skips other members without decoding them, which makes these logs the fa
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -162,22 +163,17 @@ def _readings_of(outer: Exchange, asked: Exchange, response: Exchange) -> Usages
                 found[name] = msgspec.to_builtins(_ITEMS.decode(text))
             except UNREADABLE:  # an answer's text, in other APIs
                 continue
+    of_choices = []
+    if response.usage is None and b'"usage"' in bytes(response.choices):
+        with suppress(*UNREADABLE):
+            of_choices = [choice.usage for choice in _CHOICES.decode(response.choices)]
     return read_usages(
-        *(response.usage, response.usage_info, response.meta, *_usage_of_choices(response)),
+        *(response.usage, response.usage_info, response.meta, *of_choices),
         provider=find_provider(outer.provider) or "",
         model=response.model or asked.model or outer.model,
         beside=found or None,
         may_lack_output=response.object == "list",
     )
-
-
-def _usage_of_choices(response: Exchange) -> list[Any]:
-    if response.usage is not None or b'"usage"' not in bytes(response.choices):
-        return []
-    try:
-        return [choice.usage for choice in _CHOICES.decode(response.choices)]
-    except UNREADABLE:
-        return []
 
 
 class _Choice(Struct, gc=False):

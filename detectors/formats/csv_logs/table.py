@@ -5,7 +5,7 @@ Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers
 """
 
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -119,7 +119,11 @@ class _Table:
     def parse_piece(self, piece: bytes) -> Chunk | None:
         lines = piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
         cells = _split(lines, self._width, self._delimiter)
-        if cells is None or _has_long_cells(lines, cells):
+        # Cells that are longer than any valid value need the row-by-row reader.
+        if cells is None or (
+            has_longer_line(lines, _LONGEST_CELL)  # false of most logs, and quickly seen
+            and any(max(map(len, column)) > _LONGEST_CELL for column in cells)
+        ):
             return None
         # C1 characters need the byte 0xC2.
         may_hold = b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
@@ -131,8 +135,12 @@ class _Table:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
                 return chunk
-        parts = Parts()
-        whole = list(self._take_whole(zip(*batch, strict=True), parts))
+        parts, whole = Parts(), list[Row]()
+        for line, cells in zip(*batch, strict=True):
+            if len(cells) == self._width:
+                whole.append((line, list(self._keep(cells))))
+            else:
+                parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
         lines, rows, rejected = self._convert(whole)
         columns = self._finish({name: self._column(name, rows) for name in self._names})
         unclean = find_unclean_rows(columns, may_hold_control_characters=True)
@@ -172,13 +180,6 @@ class _Table:
         if given is cells or empty is None:
             return column
         return [value or empty for value in column]
-
-    def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
-        for line, cells in batch:
-            if len(cells) == self._width:
-                yield line, list(self._keep(cells))
-            else:
-                parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
 
     def _convert(self, whole: list[Row]) -> tuple[list[int], list[Any], list[Row]]:
         """Return the lines and values of rows that convert, and the rows that do not."""
@@ -309,13 +310,6 @@ def _stripped(cells: list[str]) -> list[str]:
     if " " not in text and "\t" not in text:
         return cells
     return [cell.strip(PADDING) for cell in cells]
-
-
-def _has_long_cells(lines: bytes, columns: list[list[str]]) -> bool:
-    """Check for cells longer than any valid value, which need the row-by-row reader."""
-    if not has_longer_line(lines, _LONGEST_CELL):  # true of most logs, and quickly seen
-        return False
-    return any(max(map(len, cells)) > _LONGEST_CELL for cells in columns)
 
 
 def sum_counts(values: Mapping[str, object]) -> object:
