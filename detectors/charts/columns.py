@@ -5,12 +5,12 @@ Only the bars are drawn: axes, legend and values are text of the page, which kee
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Final, Protocol
 
 from detectors.charts.chart import SERIES, ceiling, pixels
-from detectors.wording.figures import counted, period, short_day, short_usd, usd
+from detectors.wording.figures import counted, day, period, short_day, short_usd, usd
 
 # The drawing's height; its width is one for each column, and both are stretched.
 HEIGHT: Final = 1_000
@@ -151,3 +151,42 @@ def name_some(labels: Sequence[str]) -> tuple[str, ...]:
     parts = next((at for at in _DATE_STEPS if not steps % at), _DATE_STEPS[0])
     shown = {round(at * steps / parts) for at in range(parts + 1)}
     return tuple(label if at in shown else "" for at, label in enumerate(labels))
+
+
+_TITLE: Final = "Potential savings by audit"
+
+
+class AuditedSavings(Protocol):
+    """One audit: when it was, and its dollars, which are 0 without the finding."""
+
+    @property
+    def audited_at(self) -> datetime: ...
+    @property
+    def monthly_usd(self) -> Decimal: ...
+
+
+def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
+    amounts = [each.monthly_usd for each in points]
+    series = Series(key=None, name="Potential savings", kind=0, total=amounts[-1])
+    columns = tuple(
+        Column(
+            label=day(each.audited_at),
+            total=each.monthly_usd,
+            parts=((series, each.monthly_usd),) if each.monthly_usd else (),
+            is_late=at * 2 >= len(points),
+        )
+        for at, each in enumerate(points)
+    )
+    top = ceiling(float(max(amounts)))
+    peak = max(columns, key=lambda column: column.total)
+    return Columns(
+        title=_TITLE,
+        unit="Audit",
+        summary=f"{usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
+        f"peak: {usd(peak.total)} on {peak.label} (UTC).",
+        outlines=outline_columns(columns, (series,), top),
+        amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
+        dates=name_some([short_day(each.audited_at.date()) for each in points]),
+        columns=columns,
+        series=(series,),
+    )

@@ -12,9 +12,13 @@ from detectors.contract.assumptions import (
 )
 from detectors.contract.comparison import (
     CHANGE_STATUSES,
+    SEVERITIES,
     Change,
+    Gate,
+    GateRule,
     Span,
     SpendChange,
+    check_gate,
     compare_spend,
     find_status,
     is_per_day,
@@ -48,7 +52,6 @@ from detectors.contract.findings import (
     SavingsByDetector,
     WiderLimits,
 )
-from detectors.contract.gate import SEVERITIES, Gate, GateRule, check_gate
 from detectors.contract.record import (
     FIELD_NAME,
     FIRST_INSTANT,
@@ -90,7 +93,11 @@ from detectors.contract.report import (
     UnknownField,
 )
 from detectors.contract.spend import (
+    HOURS,
+    LATENCY_STEP,
     SPARSE_CALLS,
+    AuditedWindow,
+    CallWindow,
     DailyPlanUsage,
     DailySpend,
     KnownModel,
@@ -105,22 +112,16 @@ from detectors.contract.spend import (
     SpendByModel,
     SpendByRoute,
     StoredImport,
+    Traffic,
+    TrafficWindow,
     UnpricedModel,
+    add_hours,
+    add_latencies,
     name_prices,
+    percentile_ms,
 )
 from detectors.contract.thresholds import (
     Thresholds,
-)
-from detectors.contract.traffic import (
-    HOURS,
-    LATENCY_STEP,
-    AuditedWindow,
-    CallWindow,
-    Traffic,
-    TrafficWindow,
-    add_hours,
-    add_latencies,
-    percentile_ms,
 )
 from detectors.contract.units import (
     FIELDS_OF_UNITS,

@@ -15,7 +15,6 @@ from detectors.engine.frames import (
     drop_duplicate_rows,
     fetch,
     join_small,
-    keep,
     number_labels,
     planned_for,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "drop_duplicate_rows",
     "fetch",
     "join_small",
-    "keep",
     "number_labels",
     "planned_for",
     "with_equal_types",

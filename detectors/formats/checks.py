@@ -60,21 +60,19 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
             rows |= _find_control_characters(columns[name])
     for part in PARTS:
         if part.name in columns:
-            rows |= _find_excess(columns, part)
+            beside = columns.get(part.beside) or [0] * len(columns[part.name])
+            counts = zip(columns[part.name], beside, columns[part.total], strict=True)
+            rows |= {
+                row
+                for row, (own, other, total) in enumerate(counts)
+                if own and own + other > (total or 0)
+            }
     units = [name for name in UNITS if name in columns]
     if units or HASHES in columns:
         given = [*units, *([HASHES] if HASHES in columns else [])]
         found = {row for name in given for row, value in enumerate(columns[name]) if value}
         rows |= {row for row in found if isinstance(_read_row(columns, row), list)}
     return rows
-
-
-def _find_excess(columns: Columns, part: Part) -> set[int]:
-    beside = columns.get(part.beside) or [0] * len(columns[part.name])
-    rows = zip(columns[part.name], beside, columns[part.total], strict=True)
-    return {
-        row for row, (own, other, total) in enumerate(rows) if own and own + other > (total or 0)
-    }
 
 
 def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:

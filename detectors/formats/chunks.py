@@ -68,7 +68,7 @@ class Parts(msgspec.Struct):
 
     def reject(self, number: int, reason: str | list[Problem]) -> None:
         if not isinstance(reason, str):
-            self.untimed += any(map(_is_missing_time, reason))
+            self.untimed += any(p.kind == "missing" and "ts" in p.field.split() for p in reason)
             reason = describe(reason)
         self.invalid.append(InvalidRow(number, reason))
 
@@ -81,10 +81,6 @@ class Parts(msgspec.Struct):
 
     def ordered_invalid(self) -> list[InvalidRow]:
         return sorted(self.invalid, key=lambda row: row.line)
-
-
-def _is_missing_time(problem: Problem) -> bool:
-    return problem.kind == "missing" and "ts" in problem.field.split()
 
 
 def take_clean(

@@ -83,16 +83,9 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
         "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
         "latency_ms": [record.latency_ms for record in records],
     }
-    tiers = tier_columns([getattr(record, "service_tier", None) for record in records])
-    return columns | tiers | _optional_columns(records)
-
-
-def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
+    columns |= tier_columns([getattr(record, "service_tier", None) for record in records])
     kinds = set(map(type, records))
-    if kinds <= {UsageRecord}:
-        return {}
-    columns: Columns = {}
-    for field in _OPTIONAL:
+    for field in () if kinds <= {UsageRecord} else _OPTIONAL:
         name = field.name
         if kinds <= {UsageRecordV2} and name not in OF_SOURCE:
             values = list(map(attrgetter(name), records))

@@ -138,7 +138,14 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
             return Format("csv", delimiter=delimiter)
     container: Container = "array" if text.startswith(b"[") else "lines"
     objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
-    if _is_document(first_line, objects):
+    # One object over several lines, or a page of an API's response.
+    page = objects[0].get("data") if len(objects) == 1 and "usage" not in objects[0] else None
+    items = (
+        [item for item in page[:_SAMPLE] if isinstance(item, dict)]
+        if isinstance(page, list)
+        else []
+    )
+    if any(map(_is_export, items)) or (not objects and first_line.strip() == "{"):
         return Format("document", is_export=True)
     if any(map(_is_export, objects)):
         return Format(container, is_export=True)
@@ -166,16 +173,6 @@ def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
         raise UnreadableLogError(sums.refusal())  # whatever its columns are mapped to
     has_json = mapping.reaches_into(headers[best])
     return Format("csv", delimiter=best, has_json=has_json) if named[best] else None
-
-
-def _is_document(first_line: str, objects: list[dict[str, Any]]) -> bool:
-    """Check for an object over several lines, or for a page of an API's response."""
-    if not objects:
-        return first_line.strip() == "{"
-    page = objects[0].get("data")
-    if len(objects) > 1 or "usage" in objects[0] or not isinstance(page, list):
-        return False
-    return any(_is_export(item) for item in page[:_SAMPLE] if isinstance(item, dict))
 
 
 def _is_export(document: dict[str, Any]) -> bool:

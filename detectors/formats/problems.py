@@ -52,16 +52,12 @@ class Offenders:
     def add(self, where: str, problem: Problem) -> None:
         is_same = bool(self.named) and self.named[-1].where == where
         self._in_record = self._in_record + 1 if is_same else 1
-        if self.left_out or not self._has_room(is_same):
+        has_room = len(self.named) < MAX_OFFENDERS or (is_same and self._in_record <= MAX_NAMES)
+        if self.left_out or not has_room:
             self.left_out += 1
             self.left_out_of_record += is_same
         else:
             self.named.append(Offender(where, problem))
-
-    def _has_room(self, is_same: bool) -> bool:
-        if len(self.named) < MAX_OFFENDERS:
-            return True
-        return is_same and self._in_record <= MAX_NAMES
 
 
 def describe(problems: Iterable[Problem]) -> str:
@@ -121,21 +117,15 @@ def _locations(offenders: Iterable[Offender]) -> str:
     if not number:
         return f"in the {unit}"
     numbers = [int(where.partition(" ")[2]) for where in wheres]
-    ranges = [list(run) for run in _runs(numbers)]
+    ranges: list[list[int]] = []
+    for at in numbers:
+        if ranges and at == ranges[-1][-1] + 1:
+            ranges[-1].append(at)
+        else:
+            ranges.append([at])
     shown = ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in ranges)
     preposition = "on" if unit == "line" else "in"
     return f"{preposition} {unit}{'s' if len(numbers) > 1 else ''} {shown}"
-
-
-def _runs(numbers: Iterable[int]) -> Iterable[list[int]]:
-    """Split numbers into runs of consecutive ones."""
-    run: list[int] = []
-    for number in numbers:
-        if run and number != run[-1] + 1:
-            yield run
-            run = []
-        run.append(number)
-    yield run
 
 
 class ContractCheck:

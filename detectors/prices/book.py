@@ -4,9 +4,9 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 `table` prices whole frames.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -17,16 +17,37 @@ from detectors.prices import units
 from detectors.prices.agreed.agreements import Refuse, raise_error, wrong
 from detectors.prices.agreed.aliases import Aliases
 from detectors.prices.agreed.price_file import Locator, PriceTerms, read_toml, write_toml
-from detectors.prices.agreed.private import private_model
 from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.catalog import Catalog
 from detectors.prices.lookup.installed import installed, installed_version
+from detectors.prices.lookup.records import Model
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
     from detectors.prices.lookup.records import AnyModel
+
+
+def private_model(model: str, overrides: Sequence[Override]) -> Model:
+    ordered = sorted(overrides, key=lambda override: override.period.first or date.min)
+    return Model(
+        id=model,
+        terms=["equals", model.lower()],
+        context_window=None,
+        listed=[[None, {}], *_prices(ordered)],
+        variants=None,
+    )
+
+
+def _prices(overrides: Sequence[Override]) -> Iterator[list[Any]]:
+    """Yield the days from which prices apply, and the prices, as the data file has them."""
+    for override in overrides:
+        first, last = override.period.first, override.period.last
+        rates = {key: str(rate) for key, rate in override.rates.items()}
+        yield [first and first.isoformat(), rates]
+        if last:
+            yield [(last + timedelta(days=1)).isoformat(), {}]
 
 
 class PriceBook:

@@ -35,12 +35,12 @@ def prefix(model: str) -> str:
 
 def find_cheaper_model(provider: str, model: str) -> str | None:
     """Return the next cheaper model of the family at `provider`, an ID of the price book."""
-    return _ladder().get((provider, base_name(model)))
+    return _by_provider("ladder", "cheaper").get((provider, base_name(model)))
 
 
 def find_successor(provider: str, model: str) -> str | None:
     """Return the model that has replaced this one; `provider` is an ID of the price book."""
-    return _successors().get((provider, base_name(model)))
+    return _by_provider("successors", "successor").get((provider, base_name(model)))
 
 
 def cache_minimum(model: str) -> int:
@@ -85,15 +85,6 @@ def _hosts() -> dict[str, str]:
 
 
 @cache
-def _ladder() -> dict[tuple[str, str], str]:
-    return _by_provider("ladder", "cheaper")
-
-
-@cache
-def _successors() -> dict[tuple[str, str], str]:
-    return _by_provider("successors", "successor")
-
-
 def _by_provider(name: str, table: str) -> dict[tuple[str, str], str]:
     return {
         (provider, base_name(model)): target

@@ -5,7 +5,7 @@ usage: a field of the record, or one of its `units`.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,11 +20,10 @@ class Unit(msgspec.Struct, frozen=True):
     dimensions: Mapping[str, str]
 
 
-def _read(usage_key: str, raw: Mapping[str, Any]) -> Unit:
-    return Unit(usage_key, raw.get("price_key", usage_key), raw["per"], raw.get("dimensions", {}))
-
-
-_UNITS: Final = {key: _read(key, raw) for key, raw in raw_units().items()}
+_UNITS: Final = {
+    key: Unit(key, raw.get("price_key", key), raw["per"], raw.get("dimensions", {}))
+    for key, raw in raw_units().items()
+}
 _BY_PRICE_KEY: Final = {unit.price_key: unit for unit in _UNITS.values()}
 
 INPUT: Final = "input_tokens"

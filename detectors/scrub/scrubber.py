@@ -12,7 +12,7 @@ import msgspec
 
 from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats import ColumnMapping
+from detectors.formats import ColumnMapping, read_chunks, records_of
 from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
@@ -27,13 +27,54 @@ from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.columns import UNKNOWN
 from detectors.formats.csv_logs.proposals import propose_for_objects
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.unread import explain, is_unread
+from detectors.formats.json_logs.usage.reader import reading_of
 from detectors.formats.problems import describe
 from detectors.formats.text.blocks import Advance
-from detectors.scrub.tables import sight_rows, sighting_of
 from detectors.scrub.texts import read_texts
+
+
+def sight_rows(
+    file: BinaryIO, mapping: ColumnMapping, advance: Advance | None
+) -> Iterator[Sighting | str]:
+    """Yield the calls of the rows, and the reasons of rows that can't be read."""
+    for chunk in read_chunks(file, mapping=mapping, advance=advance, ignores_others=True):
+        records = records_of(chunk.columns)
+        unknown = chunk.columns.get(UNKNOWN) or [""] * len(records)
+        for record, names in zip(records, unknown, strict=True):
+            seen = sighting_of(record)
+            seen.readings[0].unknown.update(dict.fromkeys(names.split(), 0))
+            yield seen
+        for row in chunk.invalid:
+            yield row.reason
+
+
+def sighting_of(record: UsageRecord) -> Sighting:
+    """Return the call of a record, whose names are checked again."""
+    reading = reading_of(record)
+    reading.units = getattr(record, "units", None) or {}
+    return Sighting(
+        readings=[reading],
+        moments=(record.ts,),
+        models=(record.model,),
+        providers=(record.provider,),
+        ids=(record.request_id,),
+        tags=(record.tag,),
+        endpoint=record.endpoint,
+        latency_ms=record.latency_ms,
+        caps=(record.declared_max_tokens,),
+        prefix_hash=record.prefix_hash,
+        service_tier=getattr(record, "service_tier", None),
+        environment=getattr(record, "environment", None),
+        session=getattr(record, "session_id", None),
+        region=getattr(record, "region", None),
+        status=getattr(record, "status", None),
+        reported_usd=getattr(record, "reported_usd", None),
+    )
+
 
 OTHER: Final = "for other reasons"
 NOT_JSON: Final = "not JSON objects, or cut off"

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TextIO
 
 import click
 import msgspec
@@ -12,14 +12,39 @@ from rich.console import Console
 from rich.text import Text
 
 from detectors.cli.comparison import plain_table
-from detectors.cli.console import shown, standard_output, write_output
-from detectors.cli.gate.github import write_annotations, write_summary
+from detectors.cli.console import BadInputError, shown, standard_output, write_output
 from detectors.cli.gate.text import GateText
 from detectors.cli.terminal import PLAIN_WIDTH, report_console
 from detectors.contract import Gate, GateRule, check_gate
 
 if TYPE_CHECKING:
     from detectors import Report
+
+
+# GitHub shows no more of one step.
+_MOST_ANNOTATIONS: Final = 10
+_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_ESCAPED_IN_PROPERTY: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+def write_annotations(text: GateText, stream: TextIO) -> None:
+    """Print a workflow command for each of the first failures; standard error is read for them."""
+    for name, message in text.messages()[:_MOST_ANNOTATIONS]:
+        title = _escape(name, _ESCAPED_IN_PROPERTY)
+        print(f"::error title={title}::{_escape(message, _ESCAPED)}", file=stream)
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)
+
+
+def write_summary(text: GateText, file: Path) -> None:
+    try:
+        with file.open("a", encoding="utf-8") as summary:
+            summary.write(text.markdown())
+    except OSError as error:
+        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error
+
 
 FAILED: Final = 1
 

@@ -112,24 +112,16 @@ def parse_objects(
         unusual = rows.find_odd(columns) - unclean
         odd += [rows.numbers[row] for row in unusual]
         parts.add(*take_clean(rows.numbers, columns, unclean | unusual))
-    for again in _reread_all(odd, texts, first, dialect):
-        parts.add(again.numbers, again.columns)
+    for number in odd:  # their counts need the reader of usage
+        document = decode_document(texts[number - first])
+        if isinstance(document, dict):
+            again = reread(document, number, dialect, dialect.layout_of(document))
+            if isinstance(again, Reread):
+                parts.add(again.numbers, again.columns)
     for number, problems in decoded.problems:
         parts.reject(number, problems)
     invalid = parts.ordered_invalid()
     return Parsed(parts.columns(), invalid, decoded.unknown_fields, parts.untimed)
-
-
-def _reread_all(
-    numbers: Iterable[int], texts: Sequence[bytes], first: int, dialect: Dialect
-) -> Iterator[Reread]:
-    """Yield the calls of lines that were decoded, but whose counts need the reader of usage."""
-    for number in numbers:
-        document = decode_document(texts[number - first])
-        if isinstance(document, dict):
-            read = reread(document, number, dialect, dialect.layout_of(document))
-            if isinstance(read, Reread):
-                yield read
 
 
 def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _Decoded | None:

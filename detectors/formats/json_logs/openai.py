@@ -130,8 +130,19 @@ def _moments(
 
 def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     usages = [body.usage for body in bodies]
-    completions = _completion_tokens(bodies, usages)
-    details = _input_details(usages)
+    completions: list[int | None] = first_given(
+        [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
+    )
+    if None in completions:
+        # Embeddings have no output and report no completion tokens.
+        pairs = zip(completions, bodies, strict=True)
+        completions = [0 if n is None and _is_embedding(body) else n for n, body in pairs]
+    details = first_given(
+        [usage.prompt_tokens_details for usage in usages],
+        (usage.input_tokens_details for usage in usages),
+    )
+    if None in details:
+        details = [detail or _NO_DETAILS for detail in details]
     answers = first_given(
         [usage.completion_tokens_details for usage in usages],
         (usage.output_tokens_details for usage in usages),
@@ -185,28 +196,6 @@ def _find_odd_flat(rows: Sequence[_Flat], columns: Columns) -> set[int]:
 
 def _find_odd_wrapped(rows: Sequence[_Wrapped], columns: Columns) -> set[int]:
     return _find_odd([row.response.usage for row in rows], columns)
-
-
-def _input_details(usages: Sequence[_Usage]) -> list[_InputDetails]:
-    details = first_given(
-        [usage.prompt_tokens_details for usage in usages],
-        (usage.input_tokens_details for usage in usages),
-    )
-    return [detail or _NO_DETAILS for detail in details] if None in details else details
-
-
-def _completion_tokens(
-    bodies: Sequence[_Flat | _Response], usages: Sequence[_Usage]
-) -> list[int | None]:
-    counts = first_given(
-        [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
-    )
-    if None not in counts:
-        return counts
-    return [
-        0 if count is None and _is_embedding(body) else count
-        for count, body in zip(counts, bodies, strict=True)
-    ]
 
 
 def _is_embedding(body: _Flat | _Response) -> bool:

@@ -77,12 +77,14 @@ def reread(
     )
     if not readings:
         return None
-    said = _tier_in(beside)
+    said = beside.get("serviceTier")
+    said = said.get("type") if isinstance(said, dict) else said
     tier, odd = tier_of(said), unknown_tier(said)
     for name in filter(None, (odd, *columns.pop(UNKNOWN, ()))):
         readings[0].unknown[name] = 0
     rows = [_columns_of(columns, each, place, tier) for place, each in enumerate(readings)]
-    return Reread([number] * len(rows), _join(rows))
+    joined = rows[0] if len(rows) == 1 else join_chunks([Chunk(row, []) for row in rows]).columns
+    return Reread([number] * len(rows), joined)
 
 
 def _split(
@@ -95,11 +97,6 @@ def _split(
     kept = {k: v for k, v in body.items() if k not in beside and k not in _USAGES}
     plain = {**kept, "usage": dict(dialect.plain_usage)}
     return plain if body is document else {**document, "response": plain}, body, beside
-
-
-def _tier_in(beside: dict[str, Any]) -> Any:
-    tier = beside.get("serviceTier")
-    return tier.get("type") if isinstance(tier, dict) else tier
 
 
 def _texts_within(value: Any, path: str, *, is_word: bool = False) -> Iterator[str]:
@@ -157,9 +154,3 @@ def _label(value: Any) -> str | None:
         return msgspec.convert(value, Label)
     except msgspec.ValidationError:
         return None
-
-
-def _join(rows: list[Columns]) -> Columns:
-    if len(rows) == 1:
-        return rows[0]
-    return join_chunks([Chunk(row, []) for row in rows]).columns

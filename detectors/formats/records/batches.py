@@ -178,7 +178,12 @@ def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
     records: list[UsageRecord] = []
     offenders = Offenders()
     for index, text in enumerate(_split_records(body)):
-        record = _read_text(text, version.fields)
+        decode = decode_long_object if len(text) > LONG_BYTES else decode_document
+        record: UsageRecord | list[Problem]
+        try:
+            record = _read_batch_record(decode(text), version.fields)
+        except TooComplexError:
+            record = [_TOO_COMPLEX]
         if isinstance(record, UsageRecord):
             records.append(record)
             continue
@@ -224,15 +229,6 @@ def _check_keys(body: memoryview, raw: memoryview) -> None:
                 offenders.add("body", Problem("unknown", shown_name(key)))
     error = contract_error(offenders)
     raise ContractError(f"{error} {_SHAPE}", error.offenders)
-
-
-def _read_text(text: memoryview, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:
-    try:
-        if len(text) > LONG_BYTES:
-            return _read_batch_record(decode_long_object(text), fields)
-        return _read_batch_record(decode_document(text), fields)
-    except TooComplexError:
-        return [_TOO_COMPLEX]
 
 
 def _read_batch_record(values: object, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:

@@ -218,7 +218,9 @@ class Snapshot(msgspec.Struct, eq=False):
             if slash and prefix and find_provider_by_id(self.providers, prefix):
                 provider_id, name = prefix, rest
         provider = self._find_provider(name, provider_id)
-        found = self._find_model(provider, name) or self._find_dated(provider, name)
+        # Some names are known by a date with dashes only.
+        dashed = _COMPACT_DATE.sub(_with_dashes, name)
+        found = self._find_model(provider, name) or self._find_model(provider, dashed)
         if found is None:
             raise LookupError(name)
         return provider, found

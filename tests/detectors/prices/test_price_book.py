@@ -188,7 +188,7 @@ def test_the_ladder_has_the_providers_spellings(
 
 def test_every_rung_of_the_ladder_is_a_model_of_the_book_and_cheaper() -> None:
     book = PriceBook()
-    for (provider, model), cheaper in model_data._ladder().items():
+    for (provider, model), cheaper in model_data._by_provider("ladder", "cheaper").items():
         if provider not in ("openai", "anthropic", "google"):
             continue
         listing = book.find_listing(provider, model) or _listing(provider, _dotted(model))
