@@ -140,12 +140,9 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
     # One object over several lines, or a page of an API's response.
     page = objects[0].get("data") if len(objects) == 1 and "usage" not in objects[0] else None
-    items = (
-        [item for item in page[:_SAMPLE] if isinstance(item, dict)]
-        if isinstance(page, list)
-        else []
-    )
-    if any(map(_is_export, items)) or (not objects and first_line.strip() == "{"):
+    items = page[:_SAMPLE] if isinstance(page, list) else ()
+    is_page = any(isinstance(item, dict) and _is_export(item) for item in items)
+    if is_page or (not objects and first_line.strip() == "{"):
         return Format("document", is_export=True)
     if any(map(_is_export, objects)):
         return Format(container, is_export=True)
