@@ -52,31 +52,6 @@ class _Bar:
 
 
 def spend_by_day(report: Report) -> Chart:
-    days = _spend_by_day(report)
-    series = _series(days)
-    span = _bar_days(days)
-    bars = list(_bars(days, span))
-    title, summary = _title(span), _summarize(bars)
-    shown = [bar for bar in bars if bar.total]
-    return Chart(
-        name="days",
-        title=title,
-        summary=summary,
-        svg=_draw(bars, series).svg("days", title, summary),
-        columns=("Day (UTC)" if span == 1 else "Days (UTC)", "Spend", *map(inert, series)),
-        rows=tuple(
-            (bar.label, usd(bar.total), *(usd(bar.spend.get(name, Decimal(0))) for name in series))
-            for bar in shown
-        ),
-    )
-
-
-def _title(span: int) -> str:
-    return {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
-
-
-def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
-    """Return each day's spend by model, with all other models as one series."""
     kept = [(entry.provider, entry.model) for entry in report.spend_by_model[:_MODELS]]
     if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
         kept = [(entry.provider, entry.model) for entry in report.spend_by_model]
@@ -98,7 +73,26 @@ def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
         # Each amount is rounded, so a difference of some billionths is not another model.
         if rest > Decimal("1e-7"):
             spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
-    return days
+    series = _series(days)
+    span = _bar_days(days)
+    bars = list(_bars(days, span))
+    title, summary = _title(span), _summarize(bars)
+    shown = [bar for bar in bars if bar.total]
+    return Chart(
+        name="days",
+        title=title,
+        summary=summary,
+        svg=_draw(bars, series).svg("days", title, summary),
+        columns=("Day (UTC)" if span == 1 else "Days (UTC)", "Spend", *map(inert, series)),
+        rows=tuple(
+            (bar.label, usd(bar.total), *(usd(bar.spend.get(name, Decimal(0))) for name in series))
+            for bar in shown
+        ),
+    )
+
+
+def _title(span: int) -> str:
+    return {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
 
 
 def _series(days: Mapping[date, _Amounts]) -> list[str]:

@@ -78,7 +78,13 @@ def scrub(
         raise BadInputError("--at must be a time such as 2026-11-28T12:00:00Z")
     scrubber = Scrubber(mapping, moment)
     with _output(destination) as out:
-        logs = _find_logs(sources, destination, scrubber.summary)
+        written = None if destination == STANDARD else destination.resolve()
+        if any(source.resolve() == written for source in sources):
+            raise BadInputError(f"{shown(destination)} cannot be both input and output")
+        found = find_logs(sources, scrubber.summary)
+        logs = [log for log in found if log.path.resolve() != written]
+        if not logs:
+            raise BadInputError(f"We found no logs: {_EXPECTED}{_not_read(scrubber.summary)}")
         for lines in _scrub_all(scrubber, logs):
             out.write(lines)
         out.writelines(scrubber.close())
@@ -101,17 +107,6 @@ def _output(destination: Path) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise BadInputError(f"cannot write the output: {error.strerror or error}") from error
-
-
-def _find_logs(sources: tuple[Path, ...], destination: Path, summary: Summary) -> list[Log]:
-    written = None if destination == STANDARD else destination.resolve()
-    if any(source.resolve() == written for source in sources):
-        raise BadInputError(f"{shown(destination)} cannot be both input and output")
-    found = find_logs(sources, summary)
-    logs = [log for log in found if log.path.resolve() != written]
-    if not logs:
-        raise BadInputError(f"We found no logs: {_EXPECTED}{_not_read(summary)}")
-    return logs
 
 
 def _scrub_all(scrubber: Scrubber, logs: list[Log]) -> Iterator[bytes]:

@@ -93,11 +93,7 @@ from detectors.contract.report import (
     UnknownField,
 )
 from detectors.contract.spend import (
-    HOURS,
-    LATENCY_STEP,
     SPARSE_CALLS,
-    AuditedWindow,
-    CallWindow,
     DailyPlanUsage,
     DailySpend,
     KnownModel,
@@ -112,16 +108,22 @@ from detectors.contract.spend import (
     SpendByModel,
     SpendByRoute,
     StoredImport,
-    Traffic,
-    TrafficWindow,
     UnpricedModel,
-    add_hours,
-    add_latencies,
     name_prices,
-    percentile_ms,
 )
 from detectors.contract.thresholds import (
     Thresholds,
+)
+from detectors.contract.traffic import (
+    HOURS,
+    LATENCY_STEP,
+    AuditedWindow,
+    CallWindow,
+    Traffic,
+    TrafficWindow,
+    add_hours,
+    add_latencies,
+    percentile_ms,
 )
 from detectors.contract.units import (
     FIELDS_OF_UNITS,

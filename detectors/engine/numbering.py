@@ -37,7 +37,22 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
             return frame.lazy().select(pl.arg_sort_by(order)).collect().to_series()
         keyed = frame.lazy().select(packed.alias("key")).with_row_index("row")
         rows = keyed.sort("key").collect()["row"]
-    return _order_ties(frame, order, rows)
+    same = _equals_before(_gather(frame, order[:2], rows))
+    for names in filter(None, (order[2:3], order[3:])):
+        positions = (same | same.shift(-1, fill_value=False)).arg_true()
+        if positions.is_empty():
+            break
+        # Rows of one run are equal so far.
+        runs = (~same.gather(positions)).cum_sum().alias(_RUN)
+        tied = rows.gather(positions)
+        values = pl.DataFrame([runs, *_gather(frame, names, tied)])
+        if not _is_in_order(values):
+            placed = values.select(pl.arg_sort_by(values.columns)).to_series()
+            values = values.select(pl.exclude(_RUN).gather(placed))
+            rows = rows.scatter(positions, tied.gather(placed))
+        equal = _equals_before(values.drop(_RUN, strict=False).get_columns())
+        same = same.scatter(positions, same.gather(positions) & equal)
+    return rows
 
 
 def _find_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series:
@@ -80,26 +95,6 @@ def _collect_groups(groups: pl.Series) -> pl.Series:
     numbered = groups.to_frame().with_row_index("row")
     rows = numbered.group_by(groups.name, maintain_order=True).agg("row").sort(groups.name)["row"]
     return rows.explode(empty_as_null=False)
-
-
-def _order_ties(frame: pl.DataFrame, order: Sequence[str], rows: pl.Series) -> pl.Series:
-    """Sort the rows that are equal in the first two columns by the others."""
-    same = _equals_before(_gather(frame, order[:2], rows))
-    for names in filter(None, (order[2:3], order[3:])):
-        positions = (same | same.shift(-1, fill_value=False)).arg_true()
-        if positions.is_empty():
-            break
-        # Rows of one run are equal so far.
-        runs = (~same.gather(positions)).cum_sum().alias(_RUN)
-        tied = rows.gather(positions)
-        values = pl.DataFrame([runs, *_gather(frame, names, tied)])
-        if not _is_in_order(values):
-            placed = values.select(pl.arg_sort_by(values.columns)).to_series()
-            values = values.select(pl.exclude(_RUN).gather(placed))
-            rows = rows.scatter(positions, tied.gather(placed))
-        equal = _equals_before(values.drop(_RUN, strict=False).get_columns())
-        same = same.scatter(positions, same.gather(positions) & equal)
-    return rows
 
 
 def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Iterator[pl.Series]:

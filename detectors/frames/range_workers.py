@@ -47,7 +47,25 @@ def read_ranges(
     `first` is the result of the first range, if its lines have one form and were read already.
     """
     done = _Done(ranges, advance)
-    results = _read_uniform(ranges, processes, done, first)
+    others, results, lost = iter(range(ranges.count)), dict[int, RangeResult](), 0
+    if first:
+        results[next(others)] = first
+        done.add(0)
+    # One more than there are processors, because a thread waits where a step has one part only.
+    with ThreadPoolExecutor(processes + 1) as pool:
+        # One more waits, because they may end in another order than they began.
+        first_ones = islice(others, processes + 2)
+        started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
+        while started:
+            result = started.pop(0).result()
+            if result:
+                results[result.notes.index] = result
+                done.add(result.notes.index)
+            elif not results:
+                break
+            lost += not result
+            if lost <= _MOST_LOST + len(results) // 2:
+                started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
     missing = [index for index in range(ranges.count) if index not in results]
     if processes > 1 and len(missing) > 1:
         with RangeWorkers(ranges, processes - 1, missing) as workers:
@@ -73,32 +91,6 @@ class _Done:
         if self._advance and position > self._position:
             self._position = position
             self._advance(position)
-
-
-def _read_uniform(
-    ranges: Ranges, threads: int, done: _Done, first: RangeResult | None
-) -> dict[int, RangeResult]:
-    """Return the ranges whose lines have one form, until too many do not, or the first doesn't."""
-    others, results, lost = iter(range(ranges.count)), dict[int, RangeResult](), 0
-    if first:
-        results[next(others)] = first
-        done.add(0)
-    # One more than there are processors, because a thread waits where a step has one part only.
-    with ThreadPoolExecutor(threads + 1) as pool:
-        # One more waits, because they may end in another order than they began.
-        first_ones = islice(others, threads + 2)
-        started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
-        while started:
-            result = started.pop(0).result()
-            if result:
-                results[result.notes.index] = result
-                done.add(result.notes.index)
-            elif not results:
-                break
-            lost += not result
-            if lost <= _MOST_LOST + len(results) // 2:
-                started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
-    return results
 
 
 def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:

@@ -197,26 +197,20 @@ def _propose(
         with suppress(DetectorError):
             mapping = ColumnMapping(fields, dropped, provider)
             if sum(len(chunk.columns["ts"]) for chunk in try_out(mapping)) >= least:
-                return _options(columns, fields, dropped, provider)
+                options = []
+                for key in columns:
+                    if key in fields and key != fields[key]:
+                        options.append(f"--map {shlex.quote(f'{key}={fields[key]}')}")
+                    elif key in dropped:
+                        options.append(f"--drop {shlex.quote(key)}")
+                if provider:
+                    options.append(f"--provider {provider}")
+                return " ".join(options)
     return _lacking(["ts", "model", "prompt_tokens", "completion_tokens"])
 
 
 def _lacking(missing: Sequence[str]) -> str:
     return f"no name that we know is for {', '.join(missing)}: map those yourself"
-
-
-def _options(
-    columns: Values, fields: Mapping[str, str], dropped: Sequence[str], provider: str
-) -> str:
-    options = []
-    for key in columns:
-        if key in fields and key != fields[key]:
-            options.append(f"--map {shlex.quote(f'{key}={fields[key]}')}")
-        elif key in dropped:
-            options.append(f"--drop {shlex.quote(key)}")
-    if provider:
-        options.append(f"--provider {provider}")
-    return " ".join(options)
 
 
 def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:

@@ -54,7 +54,13 @@ def reread(
     document: dict[str, Any], number: int, dialect: Dialect, layout: Layout
 ) -> Reread | Examination | None:
     """Read a line with an unusual usage; return what else is wrong, or None without counts."""
-    plain, body, beside = _split(document, dialect)
+    response = document.get("response")
+    body = response if isinstance(response, dict) else document
+    beside = {name: body[name] for name in _BESIDE if name in body}
+    kept = {k: v for k, v in body.items() if k not in beside and k not in _USAGES}
+    plain = {**kept, "usage": dict(dialect.plain_usage)}
+    if body is not document:
+        plain = {**document, "response": plain}
     usage = next((body[name] for name in _USAGES if isinstance(body.get(name), dict)), None)
     if usage is None:
         return None
@@ -85,18 +91,6 @@ def reread(
     rows = [_columns_of(columns, each, place, tier) for place, each in enumerate(readings)]
     joined = rows[0] if len(rows) == 1 else join_chunks([Chunk(row, []) for row in rows]).columns
     return Reread([number] * len(rows), joined)
-
-
-def _split(
-    document: dict[str, Any], dialect: Dialect
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the line with a plain usage, the object that has its own, and what is beside that."""
-    response = document.get("response")
-    body = response if isinstance(response, dict) else document
-    beside = {name: body[name] for name in _BESIDE if name in body}
-    kept = {k: v for k, v in body.items() if k not in beside and k not in _USAGES}
-    plain = {**kept, "usage": dict(dialect.plain_usage)}
-    return plain if body is document else {**document, "response": plain}, body, beside
 
 
 def _texts_within(value: Any, path: str, *, is_word: bool = False) -> Iterator[str]:
