@@ -111,9 +111,7 @@ from detectors.contract.spend import (
     UnpricedModel,
     name_prices,
 )
-from detectors.contract.thresholds import (
-    Thresholds,
-)
+from detectors.contract.thresholds import Thresholds
 from detectors.contract.traffic import (
     HOURS,
     LATENCY_STEP,

@@ -1,11 +1,6 @@
 """Frames of calls as Polars holds them, and the operations that keep many calls small and fast."""
 
-from detectors.engine.categories import (
-    categorize,
-    compose_labels,
-    with_equal_types,
-    with_texts,
-)
+from detectors.engine.categories import categorize, compose_labels, with_equal_types, with_texts
 from detectors.engine.frames import (
     Calls,
     Row,

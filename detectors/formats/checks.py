@@ -18,12 +18,7 @@ from detectors.formats.columns import (
     by_field,
     present_columns,
 )
-from detectors.formats.fields import (
-    LABEL_TEXT,
-    LOG_RECORD,
-    PROVIDER_TEXT,
-    read_record,
-)
+from detectors.formats.fields import LABEL_TEXT, LOG_RECORD, PROVIDER_TEXT, read_record
 from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND
 from detectors.formats.problems import Problem
 

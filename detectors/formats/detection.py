@@ -5,11 +5,7 @@ from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
-from detectors.errors import (
-    MalformedJSONError,
-    TooComplexError,
-    UnreadableLogError,
-)
+from detectors.errors import MalformedJSONError, TooComplexError, UnreadableLogError
 from detectors.formats.adapters import find_adapters, find_sums
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.tables import is_export_header

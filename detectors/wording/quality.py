@@ -4,13 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from detectors.contract import (
-    DataQuality,
-    MissingRate,
-    Report,
-    ReportedModel,
-    UnpricedModel,
-)
+from detectors.contract import DataQuality, MissingRate, Report, ReportedModel, UnpricedModel
 from detectors.wording.figures import change, counted, day, months, number, percent, usd
 from detectors.wording.labels import inert
 from detectors.wording.projection import caution, is_monthly

@@ -16,13 +16,7 @@ from detectors.errors import ColumnMappingError, ContractError, UnreadableLogErr
 from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.names import MAX_COLUMNS, TARGETS, UNCACHED, is_text_column
 from detectors.formats.fields import LABEL, PROVIDER_TEXT, RECORD_V2
-from detectors.formats.problems import (
-    MAX_NAMES,
-    Offenders,
-    Problem,
-    contract_error,
-    shown_name,
-)
+from detectors.formats.problems import MAX_NAMES, Offenders, Problem, contract_error, shown_name
 
 _FREE_LABELS: Final = frozenset(
     name for name, known in RECORD_V2.items() if known.expected == LABEL.expected

@@ -21,12 +21,7 @@ from detectors.formats.checks import find_problems, find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, take_clean
 from detectors.formats.columns import COLUMNS, Columns
 from detectors.formats.json_logs.dialect import Dialect, Layout
-from detectors.formats.json_logs.documents import (
-    LONG_BYTES,
-    MAX_VALUES,
-    decode_document,
-    reason_of,
-)
+from detectors.formats.json_logs.documents import LONG_BYTES, MAX_VALUES, decode_document, reason_of
 from detectors.formats.json_logs.rereading import Reread, reread
 from detectors.formats.json_logs.shapes import examine
 from detectors.formats.problems import ContractCheck, Problem

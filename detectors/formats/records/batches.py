@@ -24,11 +24,7 @@ from detectors.contract import (
     UsageRecord,
     UsageRecordV2,
 )
-from detectors.errors import (
-    ContractError,
-    TooComplexError,
-    TooManyRecordsError,
-)
+from detectors.errors import ContractError, TooComplexError, TooManyRecordsError
 from detectors.formats.checks import (
     are_prefix_hashes,
     has_control_characters,

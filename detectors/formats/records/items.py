@@ -17,13 +17,7 @@ from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import columns_of, lowered
 from detectors.formats.fields import LOG_RECORD, read_record
-from detectors.formats.problems import (
-    Offenders,
-    Problem,
-    contract_error,
-    describe,
-    shown_name,
-)
+from detectors.formats.problems import Offenders, Problem, contract_error, describe, shown_name
 from detectors.formats.records.batches import bring_to_utc
 
 _CHUNK_ITEMS: Final = 50_000
