@@ -74,9 +74,12 @@ def spend_by_day(report: Report) -> Chart:
         if rest > Decimal("1e-7"):
             spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
     series = _series(days)
-    span = _bar_days(days)
+    # As many weeks as the bars need to fit.
+    length = (max(days) - min(days)).days + 1 if days else 1
+    span = 1 if length <= _MOST_BARS else 7 * -(-length // (7 * _MOST_BARS))
     bars = list(_bars(days, span))
-    title, summary = _title(span), _summarize(bars)
+    title = {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
+    summary = _summarize(bars)
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="days",
@@ -91,10 +94,6 @@ def spend_by_day(report: Report) -> Chart:
     )
 
 
-def _title(span: int) -> str:
-    return {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
-
-
 def _series(days: Mapping[date, _Amounts]) -> list[str]:
     """Order the series: most expensive first, other models last."""
     totals: dict[str, Decimal] = defaultdict(Decimal)
@@ -102,14 +101,6 @@ def _series(days: Mapping[date, _Amounts]) -> list[str]:
         for name, amount in spend.items():
             totals[name] += amount
     return sorted(totals, key=lambda name: (name == _OTHERS, -totals[name], name))
-
-
-def _bar_days(days: Mapping[date, _Amounts]) -> int:
-    """Return the days per bar: one, or as many weeks as the bars need to fit."""
-    if not days:
-        return 1
-    span = (max(days) - min(days)).days + 1
-    return 1 if span <= _MOST_BARS else 7 * -(-span // (7 * _MOST_BARS))
 
 
 def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:

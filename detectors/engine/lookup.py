@@ -24,15 +24,9 @@ def row_finder(keys: pl.DataFrame) -> RowFinder:
 
     Rows are never null, because looking up many values by a column with nulls takes twice as long.
     """
-    finder = _Positions.of(keys) if all(map(_is_category, keys.dtypes)) else None
-    return _by_join(keys) if finder is None else finder.find
-
-
-def _is_category(kind: pl.DataType) -> bool:
-    return kind == pl.Categorical
-
-
-def _by_join(keys: pl.DataFrame) -> RowFinder:
+    are_categories = all(kind == pl.Categorical for kind in keys.dtypes)
+    if are_categories and (finder := _Positions.of(keys)) is not None:
+        return finder.find
     numbers, on = (
         keys.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW)),
         keys.columns,

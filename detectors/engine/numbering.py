@@ -46,7 +46,10 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
         runs = (~same.gather(positions)).cum_sum().alias(_RUN)
         tied = rows.gather(positions)
         values = pl.DataFrame([runs, *_gather(frame, names, tied)])
-        if not _is_in_order(values):
+        # Many programs count their requests, so that texts need not be sorted.
+        _, *others = values.get_columns()
+        is_run = runs == runs.shift(1)
+        if len(others) > 1 or ((others[0] < others[0].shift(1)) & is_run).any():
             placed = values.select(pl.arg_sort_by(values.columns)).to_series()
             values = values.select(pl.exclude(_RUN).gather(placed))
             rows = rows.scatter(positions, tied.gather(placed))
@@ -106,18 +109,6 @@ def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Itera
 def _equals_before(columns: Iterable[pl.Series]) -> pl.Series:
     pairs = ((each == each.shift(1)).fill_null(value=False) for each in columns)
     return reduce(and_, pairs)
-
-
-def _is_in_order(values: pl.DataFrame) -> bool:
-    """Check whether rows of one run are sorted by the only other column.
-
-    Many programs count their requests, so that texts need not be sorted.
-    """
-    runs, *others = values.get_columns()
-    if len(others) > 1:
-        return False
-    is_falling = (others[0] < others[0].shift(1)) & (runs == runs.shift(1))
-    return not is_falling.any()
 
 
 def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:

@@ -105,29 +105,23 @@ def load(file: Path | None = None) -> PriceBook:
 def _fetch(url: str) -> Any:
     import httpx2
 
+    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
     try:
-        payload = _download(url)
+        with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
+            response.raise_for_status()
+            for part in response.iter_bytes():
+                payload += part
+                if len(payload) > MAX_BYTES:
+                    limit = f"{MAX_BYTES:,} bytes"
+                    raise PriceUpdateError(f"the prices at {url} are larger than {limit}")
+                if time.monotonic() > ends_at:
+                    raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
     try:
         return json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise PriceUpdateError(f"the prices at {url} are not JSON") from error
-
-
-def _download(url: str) -> bytes:
-    import httpx2
-
-    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
-    with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
-        response.raise_for_status()
-        for part in response.iter_bytes():
-            payload += part
-            if len(payload) > MAX_BYTES:
-                raise PriceUpdateError(f"the prices at {url} are larger than {MAX_BYTES:,} bytes")
-            if time.monotonic() > ends_at:
-                raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
-    return bytes(payload)
 
 
 def _read(providers: Any) -> "DataSnapshot":
@@ -162,6 +156,12 @@ def describe(
     book: PriceBook, models: Labelled, unpriced: Labelled, first: str | None, last: str | None
 ) -> PriceSource:
     """Describe the prices of a report with these models between its first and last call."""
+    fingerprint = ""
+    if first is not None and last is not None:
+        labelled = (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS])
+        names = {(each.provider, each.model) for each in labelled}
+        period = datetime.fromisoformat(first), datetime.fromisoformat(last)
+        fingerprint = digest_rates(book, names, *period)
     return PriceSource(
         source=book.source,
         version=book.version,
@@ -169,7 +169,7 @@ def describe(
         as_of=book.as_of,
         aliases=book.aliases,
         excluded=book.excluded,
-        fingerprint=_digest(book, (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS]), first, last),
+        fingerprint=fingerprint,
     )
 
 
@@ -182,13 +182,6 @@ def is_outdated(report: Report, book: PriceBook) -> bool:
     period = report.audit.first_call, report.audit.last_call
     today = describe(book, models, unpriced, *period).fingerprint
     return bool(report.prices.fingerprint) and report.prices.fingerprint != today
-
-
-def _digest(book: PriceBook, models: Labelled, first: str | None, last: str | None) -> str:
-    if first is None or last is None:
-        return ""
-    period = datetime.fromisoformat(first), datetime.fromisoformat(last)
-    return digest_rates(book, {(each.provider, each.model) for each in models}, *period)
 
 
 def digest_rates(

@@ -177,7 +177,11 @@ def find_foreign_header(line: str) -> list[str]:
             continue
         found = {column.field for column in propose(cells)} - {""}
         has_counts = len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}
-        if has_counts or has_usage(cells) or _has_paths(cells):
+        # A model and counts under longer names, such as those of spans.
+        names = list(map(plain, cells))
+        counts = sum("token" in name for name in names)
+        has_paths = counts >= _LEAST_FIELDS and any("model" in name for name in names)
+        if has_counts or has_usage(cells) or has_paths:
             return cells
     return []
 
@@ -186,13 +190,6 @@ def has_usage(cells: Sequence[str]) -> bool:
     """Check a header for a column of usage objects, as JSON, beside the models."""
     names = set(map(plain, cells))
     return "model" in names and not USAGE_COLUMNS.isdisjoint(names)
-
-
-def _has_paths(cells: Sequence[str]) -> bool:
-    """Check a header for a model and counts under longer names, such as those of spans."""
-    names = list(map(plain, cells))
-    counts = sum("token" in name for name in names)
-    return counts >= _LEAST_FIELDS and any("model" in name for name in names)
 
 
 def delimiter_of(line: str) -> str:

@@ -61,14 +61,14 @@ class CsvText:
                 yield batch
 
     def first(self) -> list[str]:
-        batches = (batch for piece in self._pieces for batch in self._begin(piece))
-        return next((batch.rows[0] for batch in batches if batch.rows), [])
-
-    def _begin(self, piece: bytes) -> Iterator[Batch]:
-        text = piece.lstrip(b"\r\n")
-        self._skipped += piece.count(b"\n", 0, len(piece) - len(text))
-        self._open(text)
-        return iter(lambda: self._take(1), None)
+        for piece in self._pieces:
+            text = piece.lstrip(b"\r\n")
+            self._skipped += piece.count(b"\n", 0, len(piece) - len(text))
+            self._open(text)
+            while batch := self._take(1):
+                if batch.rows:
+                    return batch.rows[0]
+        return []
 
     def _feed(self) -> Iterator[str]:
         """Yield the lines of the piece, and of later pieces within a quoted cell."""
@@ -76,19 +76,16 @@ class CsvText:
             lines = self._lines
             yield from lines
             if self._lines is lines:
-                piece = self._continue()
+                # A quoted cell continues into the next piece.
+                if len(self._rows) > self._rows_before:
+                    self._rows_before, self._row_bytes = len(self._rows), 0
+                if self._row_bytes > MAX_ROW_BYTES:
+                    raise too_long("longest row", MAX_ROW_BYTES)
+                piece = next(self._pieces, None)
                 if piece is None:
                     return
+                self._row_bytes += len(piece)
                 self._open(piece, is_within_quotes=True)
-
-    def _continue(self) -> bytes | None:
-        if len(self._rows) > self._rows_before:
-            self._rows_before, self._row_bytes = len(self._rows), 0
-        if self._row_bytes > MAX_ROW_BYTES:
-            raise too_long("longest row", MAX_ROW_BYTES)
-        piece = next(self._pieces, None)
-        self._row_bytes += len(piece or b"")
-        return piece
 
     def _open(self, piece: bytes, *, is_within_quotes: bool = False) -> None:
         # Bytes that are not UTF-8 become lone surrogates, which are invalid in labels.

@@ -26,12 +26,7 @@ _CHUNK_ITEMS: Final = 50_000
 def read_items(items: Iterable[UsageRecord | Mapping[str, Any]]) -> Iterator[Chunk]:
     """Yield the items' chunks; rows count from 1.
 
-    Raises
-    ------
-    ContractError
-        A dict has a key that is not a field of a record.
-    UnreadableLogError
-        An item is neither a record nor a dict.
+    A key that is no field raises `ContractError`, an item of another type `UnreadableLogError`.
     """
     source = iter(items)
     first = 1

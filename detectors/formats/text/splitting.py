@@ -95,13 +95,16 @@ def split_lines(
     If the text becomes unreadable, the whole lines before that point are still yielded first.
     """
     kept: list[bytes] = []
-    size = 0
+    size = unbroken = 0
     error: UnreadableLogError | None = None
     try:
-        for block in _check_lines(blocks, max_line_bytes):
+        for block in blocks:
+            end = block.rfind(b"\n") + 1
+            if unbroken + (block.find(b"\n") if end else len(block)) > max_line_bytes:
+                raise too_long("longest line", max_line_bytes)
+            unbroken = len(block) - end + (0 if end else unbroken)
             size += len(block)
             kept.append(block)
-            end = block.rfind(b"\n") + 1
             if end and size >= chunk_bytes:
                 kept[-1] = block[:end]
                 yield b"".join(kept)
@@ -144,16 +147,6 @@ def has_longer_line(text: bytes, max_bytes: int) -> bool:
             return True
         start = found
     return False
-
-
-def _check_lines(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
-    unbroken = 0
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if unbroken + (block.find(b"\n") if end else len(block)) > max_bytes:
-            raise too_long("longest line", max_bytes)
-        unbroken = len(block) - end + (0 if end else unbroken)
-        yield block
 
 
 def find_line_start(blocks: Iterator[bytes]) -> int | None:

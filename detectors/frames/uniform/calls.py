@@ -65,11 +65,7 @@ def make_calls(
     """Return the calls of these lines, as `CALLS` and columns of `OPTIONAL_CALLS`.
 
     With `has_categories`, labels that no line has are categories, which are written faster.
-
-    Raises
-    ------
-    NoFormError
-        A call may be invalid, or needs a rule that is not here.
+    `NoFormError` if a call may be invalid, or needs a rule that is not here.
     """
     given = {key.path for key in keys}
     for pair in (_INPUT_DETAILS, _OUTPUT_DETAILS):
@@ -99,7 +95,12 @@ def make_calls(
     found = [values.select(value.alias(name)).to_series() for name, value in paths.items()]
     if (found[0] > 0).any():
         total = pl.col(_TOTAL) if _TOTAL in given else pl.lit(None, pl.Int64)
-        _check_reasoning(calls, found[0], values.select(total.alias("total")).to_series())
+        totals, reasoning = values.select(total.alias("total")).to_series(), found[0]
+        # Part of the answers, as nearly all providers count them.
+        counted = calls["prompt_tokens"] + calls["completion_tokens"]
+        is_apart = (totals == counted + reasoning).fill_null(value=False)
+        is_part = (reasoning <= calls["completion_tokens"]) & ~is_apart
+        _require(((reasoning == 0) | is_part).all())
     optional = [each for each in found if (each != empty_value(each.name)).any()]
     return calls.with_columns(instants, *optional)
 
@@ -119,13 +120,6 @@ def _columns(given: set[str]) -> Iterator[pl.Expr]:
     yield _count(("declared_max_tokens",), given).alias("declared_max_tokens")
     yield _latency(given).alias("latency_ms")
     yield _tier(given).alias("service_tier")
-
-
-def _check_reasoning(calls: pl.DataFrame, reasoning: pl.Series, totals: pl.Series) -> None:
-    """Check that reasoning tokens are part of the answers, as nearly all providers count them."""
-    counted = calls["prompt_tokens"] + calls["completion_tokens"]
-    is_apart = (totals == counted + reasoning).fill_null(value=False)
-    _require(((reasoning == 0) | ((reasoning <= calls["completion_tokens"]) & ~is_apart)).all())
 
 
 def _require(condition: object) -> None:
