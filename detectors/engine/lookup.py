@@ -27,10 +27,8 @@ def row_finder(keys: pl.DataFrame) -> RowFinder:
     are_categories = all(kind == pl.Categorical for kind in keys.dtypes)
     if are_categories and (finder := _Positions.of(keys)) is not None:
         return finder.find
-    numbers, on = (
-        keys.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW)),
-        keys.columns,
-    )
+    on, row = keys.columns, pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW)
+    numbers = keys.with_columns(row)
 
     def find(labels: pl.Series) -> pl.Series:
         given = labels.struct.unnest()

@@ -191,14 +191,10 @@ _KINDS: Final[Mapping[str, Field]] = {
         is_text=True,
     ),
     "count": COUNT,
-    "latency": Field(
-        partial(read_float, MAX_LATENCY_MS), f"a number from 0 to {MAX_LATENCY_MS:.0f}"
-    ),
+    "latency": _number_to(MAX_LATENCY_MS),
     "label": LABEL,
     "hash": PREFIX_HASH,
-    "usd": Field(
-        partial(read_float, MAX_REPORTED_USD), f"a number from 0 to {MAX_REPORTED_USD:.0f}"
-    ),
+    "usd": _number_to(MAX_REPORTED_USD),
     "hashes": Field(
         read_levels,
         f"1 to {len(LEVELS)} strings of {LEVEL_DIGITS} lowercase hexadecimal digits",
