@@ -72,64 +72,39 @@ def stacked_columns(
     # As many weeks as the columns need to fit.
     span = 1 if count <= _MOST_COLUMNS else 7 * -(-count // (7 * _MOST_COLUMNS))
     starts = [days[0] + timedelta(days=at) for at in range(0, count, span)]
-    sums = [
-        _sum(amounts, first, min(first + timedelta(days=span - 1), days[1])) for first in starts
-    ]
+    sums: list[dict[str | None, Decimal]] = [{} for _ in starts]
+    for at in range(count):
+        sum_of_column = sums[at // span]
+        for key, amount in amounts.get(days[0] + timedelta(days=at), {}).items():
+            sum_of_column[key] = sum_of_column.get(key, _NONE) + amount
     series = tuple(
         Series(key=key, name=name, kind=_OTHERS_KIND if key is None else at, total=total)
         for at, (key, name) in enumerate(names.items())
         if (total := sum((each.get(key, _NONE) for each in sums), _NONE)) or key is not None
     )
-    columns = tuple(
-        _column(
-            first,
-            min(first + timedelta(days=span - 1), days[1]),
-            spent,
-            series,
-            at * 2 >= len(sums),
-        )
-        for at, (first, spent) in enumerate(zip(starts, sums, strict=True))
+    columns = []
+    for at, (first, spent) in enumerate(zip(starts, sums, strict=True)):
+        label = period(first, min(first + timedelta(days=span - 1), days[1]))
+        parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
+        total = sum((amount for _, amount in parts), _NONE)
+        is_late = at * 2 >= len(sums)
+        columns.append(Column(label=label, total=total, parts=parts, is_late=is_late))
+    total, peak = (
+        sum((column.total for column in columns), _NONE),
+        max(columns, key=lambda each: each.total),
     )
+    length = counted(count, "day")
     top = ceiling(max(float(column.total) for column in columns))
     return Columns(
         title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
         unit={1: "Day", 7: "Week"}.get(span, "Period"),
-        summary=_summarize(columns, days),
+        summary=f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, series, top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
         dates=name_some([short_day(start) for start in starts]),
-        columns=columns,
+        columns=tuple(columns),
         series=series,
     )
-
-
-def _sum(
-    amounts: Mapping[date, Mapping[str | None, Decimal]], first: date, last: date
-) -> dict[str | None, Decimal]:
-    sums: dict[str | None, Decimal] = {}
-    for at in range((last - first).days + 1):
-        for key, amount in amounts.get(first + timedelta(days=at), {}).items():
-            sums[key] = sums.get(key, _NONE) + amount
-    return sums
-
-
-def _column(
-    first: date,
-    last: date,
-    spent: Mapping[str | None, Decimal],
-    series: Sequence[Series],
-    is_late: bool,
-) -> Column:
-    parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
-    total = sum((amount for _, amount in parts), _NONE)
-    return Column(label=period(first, last), total=total, parts=parts, is_late=is_late)
-
-
-def _summarize(columns: Sequence[Column], days: tuple[date, date]) -> str:
-    total = sum((column.total for column in columns), _NONE)
-    peak = max(columns, key=lambda column: column.total)
-    length = counted((days[1] - days[0]).days + 1, "day")
-    return f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC)."
 
 
 def outline_columns(

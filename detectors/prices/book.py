@@ -4,7 +4,7 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 `table` prices whole frames.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -30,24 +30,16 @@ if TYPE_CHECKING:
 
 
 def private_model(model: str, overrides: Sequence[Override]) -> Model:
-    ordered = sorted(overrides, key=lambda override: override.period.first or date.min)
-    return Model(
-        id=model,
-        terms=["equals", model.lower()],
-        context_window=None,
-        listed=[[None, {}], *_prices(ordered)],
-        variants=None,
-    )
-
-
-def _prices(overrides: Sequence[Override]) -> Iterator[list[Any]]:
-    """Yield the days from which prices apply, and the prices, as the data file has them."""
-    for override in overrides:
+    # The days from which prices apply, and the prices, as the data file has them.
+    listed: list[list[Any]] = [[None, {}]]
+    for override in sorted(overrides, key=lambda each: each.period.first or date.min):
         first, last = override.period.first, override.period.last
         rates = {key: str(rate) for key, rate in override.rates.items()}
-        yield [first and first.isoformat(), rates]
+        listed.append([first and first.isoformat(), rates])
         if last:
-            yield [(last + timedelta(days=1)).isoformat(), {}]
+            listed.append([(last + timedelta(days=1)).isoformat(), {}])
+    terms = ["equals", model.lower()]
+    return Model(id=model, terms=terms, context_window=None, listed=listed, variants=None)
 
 
 class PriceBook:

@@ -54,7 +54,9 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         They are None for a model without a rate per token, except for calls that count units
         in `measured` that the model is billed by.
         """
-        listed = self._list(at, prompt_tokens, tier)
+        listed = self._standard(at, prompt_tokens)
+        if listed is not None and tier:
+            listed = self._find_tier(listed, at, prompt_tokens, tier) or listed
         if listed is None or not listed.prices(measured):
             return None
         if region:
@@ -75,12 +77,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if units.is_measure(key) and any(map(units.is_measure, rates.own)):
             return False
         return not published.is_billed_with_others(self.provider, self.model, key)
-
-    def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
-        standard = self._standard(at, prompt_tokens)
-        if standard is None or not tier:
-            return standard
-        return self._find_tier(standard, at, prompt_tokens, tier) or standard
 
     def _standard(self, at: datetime, prompt_tokens: int) -> Rates | None:
         """Return the rates of the standard tier, the book's and those that it lacks."""

@@ -51,7 +51,17 @@ def update(file: Path, url: str | None = None) -> PriceBook:
     """
     content = fetch(url)
     try:
-        _replace(file, content)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        try:
+            # At once, so that no reader sees a part of it.
+            with os.fdopen(handle, "wb") as temporary:
+                temporary.write(content)
+            Path(name).chmod(0o644)
+            Path(name).replace(file)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise PriceUpdateError(f"cannot write {file}: {error.strerror}") from error
     return load(file)
@@ -137,19 +147,6 @@ def _read(providers: Any) -> "DataSnapshot":
     if models < known * _LEAST_SHARE:
         raise PriceUpdateError(f"the published prices have only {models:,} models")
     return DataSnapshot(providers=read, from_auto_update=True)
-
-
-def _replace(file: Path, payload: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-    try:
-        with os.fdopen(handle, "wb") as temporary:
-            temporary.write(payload)
-        Path(name).chmod(0o644)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def describe(

@@ -43,14 +43,6 @@ def sentence(report: Report) -> str:
     return f"{spending}. {f'Avoidable: {savings}.' if savings else 'We found no avoidable spend.'}"
 
 
-def _one_sum(audit: AuditSummary, spending: str) -> str:
-    """Return the headline of a document of an earlier version, which has a single sum."""
-    if not audit.projected_savings_usd:
-        return f"{spending}. We found no avoidable spend."
-    savings = whole_usd(audit.projected_savings_usd)
-    return f"{spending}. About {savings} of it ({percent(audit.savings_pct)}) is avoidable."
-
-
 def avoidable(audit: AuditSummary) -> str:
     """Return the sums of avoidable spend as one phrase: verified, estimated, conditional."""
     parts = list(_parts(audit))

@@ -43,12 +43,8 @@ class Numbered(NamedTuple):
 def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[Chunk]:
     """Yield the chunks of a file of one or more sources' rows.
 
-    Raises
-    ------
-    ContractError
-        A row has text, or a member that may hold text.
-    UnreadableLogError
-        A row is of no source that we know, a sum of many calls, or no row is a call.
+    A row with text, or a member that may hold text, raises `ContractError`; one of no source that
+    we know or a sum of many calls, or a file without calls, `UnreadableLogError`.
     """
     reader = _Reader(unit)
     for batch in batches:

@@ -94,8 +94,10 @@ def parse_objects(
     decoded = _decode_together(texts, first, dialect)
     is_fast = decoded is not None
     if decoded is None:
-        lines = _number(texts, first, may_be_blank=may_be_blank)
-        decoded = _decode_apart(lines, dialect)
+        lines: Iterable[Line] = enumerate(texts, first)
+        if may_be_blank:  # a file of blank lines takes neither time nor memory
+            lines = (line for line in lines if line[1].strip(_WHITESPACE))
+        decoded = _decode_apart(list(lines), dialect)
     parts = Parts()
     odd: list[int] = []
     for rows in decoded.rows:
@@ -135,14 +137,6 @@ def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _D
             continue
         return _Decoded([Rows(layout, list(range(first, first + len(values))), values)])
     return None
-
-
-def _number(texts: Sequence[bytes], first: int, *, may_be_blank: bool) -> list[Line]:
-    """Return the texts with their numbers; a file of blank lines takes neither time nor memory."""
-    lines = enumerate(texts, first)
-    if not may_be_blank:
-        return list(lines)
-    return [line for line in lines if line[1].strip(_WHITESPACE)]
 
 
 def _decode_each(lines: list[Line], layout: Layout) -> tuple[Rows, list[Line]]:

@@ -95,16 +95,9 @@ _SHAPE: Final = (
 def decode_batch(body: bytes | memoryview, version: Version = V1) -> Sequence[UsageRecord]:
     """Return the batch's records of this version, with times in UTC.
 
-    Of a body longer than `_TYPED_BYTES`, nothing is copied but one record at a time.
-
-    Raises
-    ------
-    MalformedJSONError
-        The body is not JSON.
-    TooManyRecordsError
-        More records than a batch may have; their content is not checked.
-    ContractError
-        JSON that breaks the contract; names the records and fields.
+    Of a body longer than `_TYPED_BYTES`, nothing is copied but one record at a time. Raises
+    `MalformedJSONError`, `TooManyRecordsError` without checking their content, or `ContractError`,
+    which names the records and fields.
     """
     if len(body) > _TYPED_BYTES:
         return _decode_untyped(memoryview(body), version)

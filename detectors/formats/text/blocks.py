@@ -78,14 +78,9 @@ def read_blocks(
 
     All blocks except the last have at least `block_bytes`, however small the pieces of the file
     are, because every later step has a cost per block. `advance` receives how many bytes of the
-    file itself were read so far, again for each block that is unpacked.
-
-    Raises
-    ------
-    LogTooLargeError
-        More than `max_bytes`, packed or unpacked; raised before the excess is yielded.
-    UnreadableLogError
-        The file is an archive that is damaged, incomplete or of an unsupported kind.
+    file itself were read so far, again for each block that is unpacked. More than `max_bytes`,
+    packed or unpacked, raise `LogTooLargeError` before the excess is yielded, and an archive that
+    is damaged, incomplete or of an unsupported kind `UnreadableLogError`.
     """
     progress = _Progress(advance)
     raw = _read_raw(file, block_bytes, max_bytes, progress.advance)

@@ -195,10 +195,6 @@ class Provider(msgspec.Struct, array_like=True, eq=False):
     def provider_match(self) -> Clause | None:
         return None if self.by_name is None else Clause(self.by_name)
 
-    def find_own(self, name: str) -> Model | None:
-        """Return the provider's first model that matches a name in lower case."""
-        return next((each for each in self.models if _is_match(each.terms, name)), None)
-
 
 class Snapshot(msgspec.Struct, eq=False):
     """The prices of one version of genai-prices."""
@@ -241,9 +237,9 @@ class Snapshot(msgspec.Struct, eq=False):
         by_id = {each.id: each for each in self.providers}
         others = (by_id.get(other) for other in provider.fallback_model_providers or ())
         for seller in (provider, *filter(None, others)):
-            found = seller.find_own(name)
-            if found is not None:
-                return found
+            for each in seller.models:
+                if _is_match(each.terms, name):
+                    return each
         return None
 
     def _find_dated(self, provider: Provider, name: str) -> Model | None:
