@@ -168,7 +168,9 @@ class Catalog:
         if listing is None:
             return None
         kind, wanted = find_target(listing.provider, model) or (NO_TARGET, "")
-        target, host = None, find_provider_by_id(self._snapshot.providers, listing.provider)
+        target, host = None, None
+        if wanted:
+            host = find_provider_by_id(self._snapshot.providers, listing.provider)
         listed = host.models if host else ()
         for name in names_at_host(listing.model, wanted, listed) if wanted else ():
             found = self._look_up_alone(listing.provider, name)
