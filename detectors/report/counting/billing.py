@@ -26,4 +26,5 @@ def is_included(calls: Calls) -> pl.Expr:
 
 
 def have_plan(models: Iterable[dict[str, Any]]) -> bool:
+    """Check whether rows with a provider name a flat-rate plan."""
     return any(model_data.is_flat_rate(row["provider"]) for row in models)
