@@ -60,7 +60,6 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
 
 
 def _check(table: Calls) -> Iterator[pl.DataFrame]:
-    """Check a part at a time, with categories for labels that repeat in it."""
     numbered = _with_plain_hashes(table).with_row_index("row")
     schema = numbered.collect_schema()
     if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):
@@ -71,7 +70,8 @@ def _check(table: Calls) -> Iterator[pl.DataFrame]:
     )
     batch = None
     for batch in plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True):
-        yield with_problems(_shorten(batch).lazy()).collect()
+        part = categorize(batch) if batch.height > _MANY_ROWS else batch
+        yield with_problems(part.lazy()).collect()
     if batch is None:  # a table without rows
         yield with_problems(numbered).collect()
 
@@ -85,11 +85,6 @@ def _with_plain_hashes(table: Calls) -> Calls:
     if kind == pl.Binary:
         return table.with_columns(pl.col(HASHES).bin.encode("hex"))
     return table
-
-
-def _shorten(part: pl.DataFrame) -> pl.DataFrame:
-    """Turn the labels of many calls that repeat into categories."""
-    return categorize(part) if part.height > _MANY_ROWS else part
 
 
 def check_columns(names: Sequence[str]) -> None:

@@ -60,7 +60,6 @@ def find_levels(value: Any, prefix_hash: str | None) -> list[str] | None:
 
 
 def lower_name(value: Any) -> str | None:
-    """Return a name in lower case; None for anything else."""
     return value.lower() if isinstance(value, str) else None
 
 
