@@ -298,8 +298,8 @@ class Call:
     def _put_other(self, reading: Reading, model: str, request_id: str | None) -> None:
         """Make the record of a call that another model answered within this one."""
         prompt, completion, cached, write, reasoning, parts = _counted(reading, None)
-        provider, endpoint, tag, _, _, _, _, environment, session = self._asked
-        asked = (provider, endpoint, tag, None, None, None, None, environment, session)
+        provider, endpoint, tag, _, _, _, _, environment, session, _ = self._asked
+        asked = (provider, endpoint, tag, None, None, None, None, environment, session, None)
         name = reading.model and _clean_model(reading.model)
         self.capture.delivery.put(
             (asked, self._started_at, name or model, prompt, completion, cached, write, reasoning,

@@ -72,7 +72,7 @@ def test_the_rules_see_the_new_columns(library: str) -> None:
     values = {name: IN_COLUMNS[name] for name in names if name in IN_COLUMNS and name != "billing"}
     assert {name: calls[name][2] for name in values} == values
     assert calls["session"].rank("dense").to_list() == [1, 3, 2]
-    assert calls["prefix_5"].rank("dense").to_list() == [1, 3, 2]
+    assert calls["prefix_5"].n_unique() == 3
     assert calls["status"].to_list() == ["", "ok", "cancelled"]
     assert calls["latency_ms"].to_list() == [-1.0, -1.0, 12.5]
     assert calls["session"][0] == calls["prefix_9"][0] == 0

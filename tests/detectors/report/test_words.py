@@ -52,7 +52,7 @@ def _sampled(at: float) -> list[dict[str, Any]]:
             calls(3, every=60, prompt_tokens=2_000, prefix_hash=HASH),
             "d2",
             "uncached_prefix",
-            ["3 calls", "1,024 tokens in common", "60 seconds earlier", "$2.50", "$0.25"],
+            ["3 calls", "1,020 of 2,000 tokens are the same", "60 seconds", "$2.50", "$0.25"],
         ),
         (
             calls(20, every=60, **CLAUDE),
