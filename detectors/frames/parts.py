@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Protocol
+from typing import IO, Any, Final, NamedTuple, Protocol, Self
 from zlib import crc32
 
 import polars as pl
@@ -213,6 +213,10 @@ class Scratch:
         if len(self.files) == 1 and self._rows_expected is not None:
             self._check_space(file.stat().st_size, calls.height, self._rows_expected)
 
+    def drop(self, names: Sequence[str]) -> None:
+        """Leave out columns in which no call has a value."""
+        self._names -= {*names}
+
     def _check_space(self, written: int, rows: int, rows_expected: int) -> None:
         """Check after the first calls whether all of them fit."""
         needed = written * max(rows_expected - rows, 0) // max(rows, 1)
@@ -358,6 +362,14 @@ class Collector:
         self._rows, self._waiting = 0, 0
         self._scratch: Scratch | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Remove what was put to disk if reading has failed."""
+        if kind is not None and self._scratch is not None:
+            self._scratch.close()
+
     def watch(self, progress: Callable[[int, int], None] | None) -> Callable[[int, int], None]:
         """Return a function that learns how much of a file was read, and passes it on."""
 
@@ -400,6 +412,7 @@ class Collector:
         """Return the calls without columns that no call has a value in."""
         if self._scratch is not None:
             self._spill()
+            self._scratch.drop(unused)
             return self._scratch
         frames = [frame.drop(unused, strict=False) for frame in self._frames]
         return InMemory(frames, is_one_part=self._only is not None)

@@ -136,12 +136,14 @@ def place(
     if table is not None:
         count = _counter_of(table) if isinstance(source, _COUNTED) else None
         collector = Collector(scratch, count, only)
-        read, unused = check_table(table, collector.add)
-        return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
+        with collector:
+            read, unused = check_table(table, collector.add)
+            return CheckedCalls(collector.finish(unused), read.rows, read.invalid)
     collector = Collector(scratch, only=only)
     options = _Options(mapping, progress=collector.watch(progress), has_categories=True)
-    read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
-    return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
+    with collector:
+        read = _read(source, lambda frame: collector.add(checked_calls(frame).collect()), options)
+        return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
 
 
 def _counter_of(table: Calls) -> Callable[[], int]:
