@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 from flask import Flask
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from service.config import Config
+from service.config.resources import RESOURCES
 from service.core.db import make_engine, make_session_factory
 from service.core.telemetry.processes import begin_process
 from service.reports.html import register_filters
@@ -133,14 +133,12 @@ _PAGES: Final = (
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)
 
-_TEMPLATES: Final = Path(__file__).parent.parent / "templates"
-
 
 def create_app(config: Config | None = None) -> Flask:
     """Create the web application; without `config`, read the settings from the environment."""
     config = config or Config.load()
     begin_process(config)
-    app = Flask("service", template_folder=str(_TEMPLATES), static_folder="web/static")
+    app = Flask("service", template_folder=str(RESOURCES / "templates"), static_folder="web/static")
     app.url_map.merge_slashes = False  # a redirect would trust the Host header
     app.json.sort_keys = False  # type: ignore[attr-defined]  # fields keep the documented order
     app.ensure_sync = _as_it_is  # type: ignore[assignment,method-assign]

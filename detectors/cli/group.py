@@ -14,6 +14,8 @@ from detectors.cli.console import leave
 from detectors.cli.imports import import_uncollected
 
 ENTRY_POINT_GROUP = "tallystick.commands"
+_SERVICE: Final = "service"  # the entry point of our own extra
+_INSTALL: Final = 'pip install "tallystick-server[service,embedded]"'
 # Each is a module of this package, with a command of this name.
 _COMMANDS: Final = ("audit", "compare", "prices", "scrub")
 
@@ -55,14 +57,15 @@ class ExtensibleGroup(LibraryGroup):
             self.load()
             command = super().get_command(ctx, cmd_name)
         if command is None and self.missing:
-            raise click.UsageError(f"No such command. {self._missing()}", ctx)
+            raise click.UsageError(f"No such command {cmd_name!r}. {self._missing()}", ctx)
         return command
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         if self.missing:
             formatter.write_paragraph()
-            formatter.write_text(self._missing())
+            for line in self._missing().splitlines():  # each wrapped, so the command stays whole
+                formatter.write_text(line)
 
     def load(self) -> None:
         """Register the commands of every entry point whose libraries are installed.
@@ -79,8 +82,8 @@ class ExtensibleGroup(LibraryGroup):
                 self.missing += (entry_point.name,)
 
     def _missing(self) -> str:
-        names = ", ".join(self.missing)
-        return f"Not available because a library is missing: the commands of {names}."
+        said = f"The {' and '.join(self.missing)} commands need libraries that aren't installed."
+        return f"{said} To install them, run:\n{_INSTALL}" if _SERVICE in self.missing else said
 
 
 _version = click.version_option(

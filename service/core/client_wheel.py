@@ -1,4 +1,4 @@
-"""The wheel of the capture client, built from its source tree next to the service.
+"""The wheel of the capture client, built from its source tree.
 
 The build reads no network. Its bytes depend only on the sources, so every process serves the same
 file under the same digest.
@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_SOURCE: Final = Path(__file__).parents[2] / "client"
+from service.config.resources import RESOURCES
+
+_SOURCE: Final = RESOURCES / "client"
 _build_lock: Final = threading.Lock()
 
 

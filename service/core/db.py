@@ -4,7 +4,6 @@ import select
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
@@ -26,13 +25,14 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.config import Config
+from service.config.resources import RESOURCES
 from service.core.bounded_connections import BoundedConnection
 from service.core.privileges import protect_tables
 from service.core.sealing import use_sealer
 from service.core.telemetry.counters import POOL_SECONDS
 from service.errors import ConfigError
 
-_MIGRATIONS: Final = Path(__file__).parents[2] / "migrations"
+_MIGRATIONS: Final = RESOURCES / "migrations"
 # An arbitrary number: every migration of this database takes the same lock.
 _MIGRATION_LOCK: Final = 7_255_019_430_871
 _LOCK_POLL_SECONDS: Final = 0.1

@@ -5,7 +5,6 @@ from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.utils import format_datetime, parseaddr
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from detectors.wording.labels import JOINERS
 from service.config import Config
+from service.config.resources import RESOURCES
 from service.core import tokens
 from service.mail.addresses import find_address
 from service.mail.digest import write_digest
@@ -28,7 +28,7 @@ from service.models.notices.targets import TARGET_DISABLED
 from service.models.watching.news import SPEND_NOTICE
 
 SIGN_IN: Final = "sign_in"
-_TEMPLATES: Final = Path(__file__).parents[2] / "templates" / "mail"
+_TEMPLATES: Final = RESOURCES / "templates" / "mail"
 _MAX_SUBJECT_LENGTH: Final = 150
 _LONGEST_LINE: Final = 900  # mail servers accept 998
 _POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can relay it

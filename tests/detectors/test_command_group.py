@@ -55,11 +55,27 @@ def test_commands_with_missing_libraries_are_skipped_and_named(extended: Extend)
     help_page = CliRunner().invoke(group, ["--help"])
     assert help_page.exit_code == 0
     assert "audit" in help_page.stdout
-    assert "the commands of part0" in help_page.stdout
+    assert "The part0 commands need libraries that aren't installed." in help_page.stdout
     assert CliRunner().invoke(group, ["up"]).exit_code == 0
     unknown = CliRunner().invoke(group, ["down"])
     assert unknown.exit_code == 2
-    assert "the commands of part0" in unknown.stderr
+    assert "The part0 commands need libraries that aren't installed." in unknown.stderr
+
+
+def test_without_its_libraries_the_services_are_named_with_what_installs_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    install = 'pip install "tallystick-server[service,embedded]"'
+    points = [EntryPoint("service", "nowhere.at.all:register", cli.ENTRY_POINT_GROUP)]
+    monkeypatch.setattr(cli, "entry_points", lambda *, group: points)
+    group = cli.ExtensibleGroup("tallystick")
+    assert CliRunner().invoke(group, ["--help"]).stdout.endswith(f"\n{install}\n")
+    unknown = CliRunner().invoke(group, ["up"])
+    assert unknown.exit_code == 2
+    assert unknown.stderr.endswith(
+        "Error: No such command 'up'. The service commands need libraries that aren't installed."
+        f" To install them, run:\n{install}\n"
+    )
 
 
 def test_a_package_that_is_broken_is_not_taken_for_one_that_is_missing(extended: Extend) -> None:

@@ -1,21 +1,36 @@
-"""`pip install .` without extras installs only the library and its dependencies."""
+"""The wheel outside of the checkout: without extras only the library, with them the service."""
 
 import json
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import venv
+import zipfile
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
+import requests
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[2]
+from service.operations.backup.repository import new_key
+from service.web.auth.browsers import SESSION_COOKIE
+from tests.embedded.processes import wait_until
+from tests.running import ONE_OF_EACH, ROOT, Demo, Up, plain_environment
+
+SAMPLE = ROOT / "examples" / "sample-usage.jsonl"
 NOTEBOOK = ROOT / "examples" / "audit_your_logs.ipynb"
 ABSENT = ("flask", "sqlalchemy", "redis", "rq", "reportlab", "pandas", "duckdb", "pyspark")
 # An import compiles what it needs; pip would compile the service, too.
 INSTALL_OPTIONS = ("--no-deps", "--no-index", "--no-compile")
+Command = Sequence[str | Path]
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 PROBE = """
 import importlib.util, json, detectors
 found = [name for name in {absent!r} if importlib.util.find_spec(name)]
@@ -23,40 +38,59 @@ print(json.dumps([detectors.__file__, found]))
 """
 
 
-def _run(*command: str | Path, cwd: Path) -> str:
+def _run(*command: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> str:
     finished = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, timeout=250, check=False
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=900, check=False
     )
     assert finished.returncode == 0, finished.stderr[-3_000:]
     return finished.stdout
 
 
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with our wheel and only what the wheel requires, beside the sample log.
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    _run(*_PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
 
-    The requirements are linked from the developers' environment: downloading them again takes a
-    minute and would show nothing more.
-    """
+
+@pytest.fixture(scope="module")
+def empty(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with our wheel and only what the wheel requires, beside the sample log."""
     folder = tmp_path_factory.mktemp("empty")
-    shutil.copy(ROOT / "examples" / "sample-usage.jsonl", folder)
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
-    _run(*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", folder, ROOT, cwd=folder)
-    (wheel,) = folder.glob("*.whl")
-    venv.create(folder / "venv", symlinks=True)
-    python = folder / "venv" / "bin" / "python"
-    _run(*pip, "--python", python, "install", *INSTALL_OPTIONS, wheel, cwd=folder)
-    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
-    (installed,) = metadata.distributions(path=[str(site_packages)])
-    for name in _required_by(installed.requires or []):
-        _link(metadata.distribution(name), site_packages)
+    shutil.copy(SAMPLE, folder)
+    _install(wheel, folder)
     return folder
 
 
-def _required_by(requirements: list[str]) -> set[str]:
+@pytest.fixture(scope="module")
+def served(wheel: Path, servers_folder: Path) -> Path:
+    """An environment with our wheel and what its extras require, where any user can read it."""
+    folder = servers_folder / "wheel"
+    folder.mkdir(mode=0o711)
+    _install(wheel, folder, "service", "embedded")
+    return folder
+
+
+def _install(wheel: Path, folder: Path, *extras: str) -> None:
+    """Create an environment in `venv` with the wheel and what it requires with these extras.
+
+    The requirements are linked from the developers' environment: downloading them again takes a
+    minute, and the stress tests do that.
+    """
+    venv.create(folder / "venv", symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    _run(*_PIP, "--python", python, "install", *INSTALL_OPTIONS, wheel, cwd=folder)
+    (site_packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    (installed,) = metadata.distributions(path=[str(site_packages)])
+    for name in _required_by(installed.requires or [], *extras):
+        _link(metadata.distribution(name), site_packages)
+
+
+def _required_by(requirements: list[str], *extras: str) -> set[str]:
     """Return the names of these requirements and of everything that they require in turn."""
     names: set[str] = set()
-    waiting = [(Requirement(line), "") for line in requirements]
+    waiting = [(Requirement(line), extra) for line in requirements for extra in ("", *extras)]
     while waiting:
         requirement, extra = waiting.pop()
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
@@ -98,4 +132,106 @@ def test_the_notebooks_code_works_there(empty: Path) -> None:
 def test_the_command_works_there_and_says_what_is_missing(empty: Path) -> None:
     command = empty / "venv" / "bin" / "tallystick"
     assert "Oversized model" in _run(command, "audit", "sample-usage.jsonl", cwd=empty)
-    assert "a library is missing: the commands of service" in _run(command, "--help", cwd=empty)
+    install = 'pip install "tallystick-server[service,embedded]"'
+    assert _run(command, "--help", cwd=empty).endswith(f"run:\n{install}\n")
+
+
+def test_every_file_beside_the_packages_is_in_the_wheel(wheel: Path) -> None:
+    expected = {
+        f"service/resources/{path.relative_to(ROOT)}"
+        for name in ("client", "examples/sample-usage.jsonl", "migrations", "templates")
+        for path in (ROOT / name, *(ROOT / name).rglob("*"))
+        if path.is_file() and not re.search(r"/(__pycache__|\..*)/", str(path.relative_to(ROOT)))
+    }
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if "/resources/" in name}
+    assert packed == expected
+
+
+def test_the_demo_works_there(served: Path) -> None:
+    """No other test runs what is installed. Two thirds of the time is what a demo takes."""
+    command = served / "venv" / "bin" / "tallystick"
+    settings = _settings(served, new_key())
+    demo = type("Installed", (Demo,), {"program": (str(command),)})(served / "var", **settings)
+    try:
+        assert "Sending 4,983 calls of sample-usage.jsonl" in demo.printed
+        [link] = re.findall(r"^Online: (.+)$", demo.printed, re.MULTILINE)
+        _read_report(link)
+        _keep((command,), served, settings)
+    finally:
+        demo.stop(signal.SIGINT)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("install", ["pip", "uv tool", "uvx"])
+def test_it_serves_with_libraries_from_the_index(
+    install: str, wheel: Path, servers_folder: Path
+) -> None:
+    """By default, the demo with the libraries of the developers' environment."""
+    folder = Path(tempfile.mkdtemp(dir=servers_folder))
+    folder.chmod(0o711)
+    command = _install_from_index(install, f"{wheel}[service,embedded]", folder)
+    settings = _settings(folder, _run(*command, "backup", "new-key", cwd=folder).strip())
+    said = _run(*command, "demo", "--once", cwd=folder, env=settings)
+    assert (folder / said.partition("Report: ")[2].strip()).is_file()
+    up = type("Installed", (Up,), {"program": tuple(map(str, command))})(folder / "var", **settings)
+    try:
+        _sign_in_and_upload(up, command, settings)
+        _keep(command, folder, settings)
+        _run(*command, "backup", "verify", cwd=folder, env=settings)
+    finally:
+        status, said = up.stop(signal.SIGINT)
+    assert status == 0, said
+
+
+def _settings(folder: Path, backup_key: str) -> dict[str, str]:
+    backups = {"BACKUP_URL": f"file://{folder}/backups", "BACKUP_KEY": backup_key}
+    return {**plain_environment(), **ONE_OF_EACH, **backups}
+
+
+def _keep(command: Command, folder: Path, settings: Mapping[str, str]) -> None:
+    """Migrate the running service, and back it up."""
+    _run(*command, "migrate", cwd=folder, env=settings)
+    assert "audit" in _run(*command, "backup", "create", cwd=folder, env=settings)
+
+
+def _install_from_index(install: str, what: str, folder: Path) -> Command:
+    """Install the wheel with libraries from the machine's index; return what runs the command."""
+    if install == "pip":
+        venv.create(folder / "venv", symlinks=True)
+        python = folder / "venv" / "bin" / "python"
+        _run(*_PIP, "--python", python, "install", what, cwd=folder)
+        return (folder / "venv" / "bin" / "tallystick",)
+    uv = Path(sys.prefix) / "bin" / "uv"
+    if install == "uvx":
+        run = (uv, "tool", "run", "--python", sys.executable, "--from", what)
+        _run(*run, "tallystick", "--version", cwd=folder)
+        return (*run, "--offline", "tallystick")  # what is cached, without settings of the index
+    folders = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
+    options = ("--quiet", "--python", sys.executable)
+    _run(uv, "tool", "install", *options, what, cwd=folder, env={**os.environ, **folders})
+    return (folder / "bin" / "tallystick",)
+
+
+def _sign_in_and_upload(up: Up, command: Command, settings: Mapping[str, str]) -> None:
+    address, _, token = up.sign_in_line.split()[-1].partition("?token=")
+    signed_in = requests.post(address, json={"token": token}, timeout=30)
+    headers = {"Cookie": f"{SESSION_COOKIE}={signed_in.cookies[SESSION_COOKIE]}"}
+    grant = ("admin", "grant", "owner@localhost")
+    _run(*command, *grant, cwd=up.folder.parent, env=settings)
+    with SAMPLE.open("rb") as log:
+        uploads = f"{up.base_url}/api/v1/audits"
+        sent = requests.post(uploads, files={"file": log}, headers=headers, timeout=30)
+    assert sent.status_code == 201, sent.text
+    _read_report(f"{up.base_url}/audits/{sent.json()['audit_id']}", headers)
+
+
+def _read_report(page: str, headers: Mapping[str, str] | None = None) -> None:
+    """Read the report, its PDF and the client's wheel, with the headers of a browser."""
+
+    def read(address: str) -> requests.Response:
+        return requests.get(urljoin(page, address), headers=headers, timeout=30)
+
+    assert wait_until(lambda: "Oversized model" in read(page).text, 60)
+    assert read(f"{page}/pdf").content.startswith(b"%PDF-")
+    (link,) = re.findall('href="([^"#]+)#', read("/client/tallystick/").text)
+    assert read(link).content.startswith(b"PK")

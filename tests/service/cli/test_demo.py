@@ -10,12 +10,9 @@ from pathlib import Path
 
 import pytest
 import requests
-from click import Group
-from click.testing import CliRunner
 
 from detectors.contract import MAX_BATCH_RECORDS
-from service.cli import demo, register
-from service.cli.sample import log
+from service.cli import demo
 from service.cli.sample.log import read_sample
 from tests.running import Up
 
@@ -32,17 +29,6 @@ def test_a_longer_log_goes_in_as_few_and_equal_batches() -> None:
     assert len(batches) == -(-3 * len(records) // MAX_BATCH_RECORDS)
     assert [record for batch in batches for record in batch] == records * 3
     assert max(map(len, batches)) - min(map(len, batches)) <= 1
-
-
-def test_without_a_checkout_it_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(log, "SAMPLE", Path("/nowhere/sample.jsonl"))
-    group = Group()
-    register(group)
-    result = CliRunner().invoke(group, ["demo", "--once", "--data", str(tmp_path / "var")])
-    assert result.exit_code == 2
-    assert result.stderr == "Error: the sample log is missing; run this from a source checkout\n"
 
 
 def test_it_prints_five_findings_and_saves_its_report(

@@ -22,7 +22,8 @@ class NotInstalledError(ServersError):
 
     def __init__(self, program: str, setting: str) -> None:
         super().__init__(
-            f"{program} isn't installed; install tallystick-server[embedded] or set {setting}"
+            f"{program} isn't installed; set {setting}, or run: "
+            'pip install "tallystick-server[embedded]"'
         )
 
 
