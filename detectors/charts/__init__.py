@@ -7,10 +7,9 @@ sheet; a page can set others by class.
 from collections.abc import Callable
 from typing import Final
 
-from detectors.charts.audits import savings_by_audit
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart, sparkline
-from detectors.charts.columns import MOST_SERIES, Columns, stacked_columns
+from detectors.charts.columns import MOST_SERIES, Columns, savings_by_audit, stacked_columns
 from detectors.charts.days import spend_by_day
 from detectors.charts.hours import HoursOfDay, calls_by_hour
 from detectors.charts.ranked import findings_ranked

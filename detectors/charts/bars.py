@@ -20,21 +20,15 @@ _Entry = tuple[str, int, Decimal]
 
 
 def spend_by_model(report: Report) -> Chart:
-    """Chart the most expensive models, and all others as one bar."""
-    named = [(_model(entry.provider, entry.model), entry.calls, entry.spend_usd)
+    named = [(f"{entry.model} ({entry.provider})", entry.calls, entry.spend_usd)
              for entry in report.spend_by_model]  # fmt: skip
     return _spend("models", ("model", "models"), named, report.other_models)
 
 
 def spend_by_route(report: Report) -> Chart:
-    """Chart the most expensive routes, and all others as one bar."""
     named = [(entry.route or "no tag or endpoint", entry.calls, entry.spend_usd)
              for entry in report.spend_by_route]  # fmt: skip
     return _spend("routes", ("route", "routes"), named, report.other_routes)
-
-
-def _model(provider: str, model: str) -> str:
-    return f"{model} ({provider})"
 
 
 def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], others: Others) -> Chart:
@@ -76,7 +70,6 @@ def _summarize(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
 
 
 def share(part: Decimal, whole: Decimal) -> float:
-    """Return the percentage of the whole; 0 if the whole is 0."""
     return float(part / whole * 100) if whole else 0.0
 
 

@@ -76,13 +76,11 @@ class Drawing:
 
 
 def pixels(value: float) -> str:
-    """Format to a tenth of a pixel, in as few characters as possible."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def fitted(label: str, room: float) -> str:
-    """Shorten a label to about this width, with an ellipsis."""
     text, used = inert(label), 0.0
     for index, character in enumerate(text):
         used += _em(character) * TEXT_SIZE
@@ -113,7 +111,6 @@ def ceiling(largest: float) -> float:
 
 
 def box(x: float, y: float, width: float, height: float) -> str:
-    """Return the outline of a rectangle."""
     left, top, wide, high = (pixels(each) for each in (x, y, width, height))
     return f"M{left} {top}h{wide}v{high}h-{wide}z"
 

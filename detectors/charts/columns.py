@@ -5,12 +5,12 @@ Only the bars are drawn: axes, legend and values are text of the page, which kee
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Final, Protocol
 
 from detectors.charts.chart import SERIES, ceiling, pixels
-from detectors.wording.figures import counted, period, short_day, short_usd, usd
+from detectors.wording.figures import counted, day, period, short_day, short_usd, usd
 
 # The drawing's height; its width is one for each column, and both are stretched.
 HEIGHT: Final = 1_000
@@ -68,78 +68,48 @@ def stacked_columns(
 
     `names` has the series in their order; the amounts of None are those of all others.
     """
-    span = _column_days(days)
-    starts = [days[0] + timedelta(days=at) for at in range(0, (days[1] - days[0]).days + 1, span)]
-    sums = [
-        _sum(amounts, first, min(first + timedelta(days=span - 1), days[1])) for first in starts
-    ]
+    count = (days[1] - days[0]).days + 1
+    # As many weeks as the columns need to fit.
+    span = 1 if count <= _MOST_COLUMNS else 7 * -(-count // (7 * _MOST_COLUMNS))
+    starts = [days[0] + timedelta(days=at) for at in range(0, count, span)]
+    sums: list[dict[str | None, Decimal]] = [{} for _ in starts]
+    for at in range(count):
+        sum_of_column = sums[at // span]
+        for key, amount in amounts.get(days[0] + timedelta(days=at), {}).items():
+            sum_of_column[key] = sum_of_column.get(key, _NONE) + amount
     series = tuple(
         Series(key=key, name=name, kind=_OTHERS_KIND if key is None else at, total=total)
         for at, (key, name) in enumerate(names.items())
         if (total := sum((each.get(key, _NONE) for each in sums), _NONE)) or key is not None
     )
-    columns = tuple(
-        _column(
-            first,
-            min(first + timedelta(days=span - 1), days[1]),
-            spent,
-            series,
-            at * 2 >= len(sums),
-        )
-        for at, (first, spent) in enumerate(zip(starts, sums, strict=True))
+    columns = []
+    for at, (first, spent) in enumerate(zip(starts, sums, strict=True)):
+        label = period(first, min(first + timedelta(days=span - 1), days[1]))
+        parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
+        total = sum((amount for _, amount in parts), _NONE)
+        is_late = at * 2 >= len(sums)
+        columns.append(Column(label=label, total=total, parts=parts, is_late=is_late))
+    total, peak = (
+        sum((column.total for column in columns), _NONE),
+        max(columns, key=lambda each: each.total),
     )
+    length = counted(count, "day")
     top = ceiling(max(float(column.total) for column in columns))
     return Columns(
         title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
         unit={1: "Day", 7: "Week"}.get(span, "Period"),
-        summary=_summarize(columns, days),
+        summary=f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, series, top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
         dates=name_some([short_day(start) for start in starts]),
-        columns=columns,
+        columns=tuple(columns),
         series=series,
     )
-
-
-def _column_days(days: tuple[date, date]) -> int:
-    """Return the days of a column: one, or as many weeks as the columns need to fit."""
-    count = (days[1] - days[0]).days + 1
-    return 1 if count <= _MOST_COLUMNS else 7 * -(-count // (7 * _MOST_COLUMNS))
-
-
-def _sum(
-    amounts: Mapping[date, Mapping[str | None, Decimal]], first: date, last: date
-) -> dict[str | None, Decimal]:
-    sums: dict[str | None, Decimal] = {}
-    for at in range((last - first).days + 1):
-        for key, amount in amounts.get(first + timedelta(days=at), {}).items():
-            sums[key] = sums.get(key, _NONE) + amount
-    return sums
-
-
-def _column(
-    first: date,
-    last: date,
-    spent: Mapping[str | None, Decimal],
-    series: Sequence[Series],
-    is_late: bool,
-) -> Column:
-    parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
-    total = sum((amount for _, amount in parts), _NONE)
-    return Column(label=period(first, last), total=total, parts=parts, is_late=is_late)
-
-
-def _summarize(columns: Sequence[Column], days: tuple[date, date]) -> str:
-    total = sum((column.total for column in columns), _NONE)
-    peak = max(columns, key=lambda column: column.total)
-    length = counted((days[1] - days[0]).days + 1, "day")
-    return f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC)."
 
 
 def outline_columns(
     columns: Sequence[Column], series: Sequence[Series], top: float
 ) -> tuple[tuple[int, str], ...]:
-    """Return the boxes of each series, stacked from the bottom."""
     boxes: dict[int, list[str]] = {each.kind: [] for each in series}
     for at, column in enumerate(columns):
         y = float(HEIGHT)
@@ -156,3 +126,42 @@ def name_some(labels: Sequence[str]) -> tuple[str, ...]:
     parts = next((at for at in _DATE_STEPS if not steps % at), _DATE_STEPS[0])
     shown = {round(at * steps / parts) for at in range(parts + 1)}
     return tuple(label if at in shown else "" for at, label in enumerate(labels))
+
+
+_TITLE: Final = "Potential savings by audit"
+
+
+class AuditedSavings(Protocol):
+    """One audit: when it was, and its dollars, which are 0 without the finding."""
+
+    @property
+    def audited_at(self) -> datetime: ...
+    @property
+    def monthly_usd(self) -> Decimal: ...
+
+
+def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
+    amounts = [each.monthly_usd for each in points]
+    series = Series(key=None, name="Potential savings", kind=0, total=amounts[-1])
+    columns = tuple(
+        Column(
+            label=day(each.audited_at),
+            total=each.monthly_usd,
+            parts=((series, each.monthly_usd),) if each.monthly_usd else (),
+            is_late=at * 2 >= len(points),
+        )
+        for at, each in enumerate(points)
+    )
+    top = ceiling(float(max(amounts)))
+    peak = max(columns, key=lambda column: column.total)
+    return Columns(
+        title=_TITLE,
+        unit="Audit",
+        summary=f"{usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
+        f"peak: {usd(peak.total)} on {peak.label} (UTC).",
+        outlines=outline_columns(columns, (series,), top),
+        amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
+        dates=name_some([short_day(each.audited_at.date()) for each in points]),
+        columns=columns,
+        series=(series,),
+    )

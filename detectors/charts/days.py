@@ -52,12 +52,34 @@ class _Bar:
 
 
 def spend_by_day(report: Report) -> Chart:
-    """Chart the most expensive models by day, and all others as one series."""
-    days = _spend_by_day(report)
+    kept = [(entry.provider, entry.model) for entry in report.spend_by_model[:_MODELS]]
+    if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
+        kept = [(entry.provider, entry.model) for entry in report.spend_by_model]
+    seen = [model for _, model in kept]  # with its provider where a name is ambiguous
+    names = {
+        (provider, model): model if seen.count(model) == 1 else f"{model} ({provider})"
+        for provider, model in kept
+    }
+    days: dict[date, dict[str, Decimal]] = {
+        date.fromisoformat(entry.day): {} for entry in report.spend_by_day
+    }
+    for part in report.spend_by_day_and_model:
+        if (part.provider, part.model) in names:
+            name = names[part.provider, part.model]
+            days[date.fromisoformat(part.day)][name] = part.spend_usd
+    for entry in report.spend_by_day:
+        spend = days[date.fromisoformat(entry.day)]
+        rest = entry.spend_usd - sum(spend.values(), Decimal(0))
+        # Each amount is rounded, so a difference of some billionths is not another model.
+        if rest > Decimal("1e-7"):
+            spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
     series = _series(days)
-    span = _bar_days(days)
+    # As many weeks as the bars need to fit.
+    length = (max(days) - min(days)).days + 1 if days else 1
+    span = 1 if length <= _MOST_BARS else 7 * -(-length // (7 * _MOST_BARS))
     bars = list(_bars(days, span))
-    title, summary = _title(span), _summarize(bars)
+    title = {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
+    summary = _summarize(bars)
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="days",
@@ -72,41 +94,6 @@ def spend_by_day(report: Report) -> Chart:
     )
 
 
-def _title(span: int) -> str:
-    return {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
-
-
-def _spend_by_day(report: Report) -> dict[date, dict[str, Decimal]]:
-    """Return each day's spend by model, with all other models as one series."""
-    kept = [(entry.provider, entry.model) for entry in report.spend_by_model[:_MODELS]]
-    if len(report.spend_by_model) + report.other_models.count == len(kept) + 1:
-        kept = [(entry.provider, entry.model) for entry in report.spend_by_model]
-    names = _names(kept)
-    days: dict[date, dict[str, Decimal]] = {
-        date.fromisoformat(entry.day): {} for entry in report.spend_by_day
-    }
-    for part in report.spend_by_day_and_model:
-        if (part.provider, part.model) in names:
-            name = names[part.provider, part.model]
-            days[date.fromisoformat(part.day)][name] = part.spend_usd
-    for entry in report.spend_by_day:
-        spend = days[date.fromisoformat(entry.day)]
-        rest = entry.spend_usd - sum(spend.values(), Decimal(0))
-        # Each amount is rounded, so a difference of some billionths is not another model.
-        if rest > Decimal("1e-7"):
-            spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
-    return days
-
-
-def _names(models: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return display names: the model, with its provider if the model alone is ambiguous."""
-    seen = [model for _, model in models]
-    return {
-        (provider, model): model if seen.count(model) == 1 else f"{model} ({provider})"
-        for provider, model in models
-    }
-
-
 def _series(days: Mapping[date, _Amounts]) -> list[str]:
     """Order the series: most expensive first, other models last."""
     totals: dict[str, Decimal] = defaultdict(Decimal)
@@ -114,14 +101,6 @@ def _series(days: Mapping[date, _Amounts]) -> list[str]:
         for name, amount in spend.items():
             totals[name] += amount
     return sorted(totals, key=lambda name: (name == _OTHERS, -totals[name], name))
-
-
-def _bar_days(days: Mapping[date, _Amounts]) -> int:
-    """Return the days per bar: one, or as many weeks as the bars need to fit."""
-    if not days:
-        return 1
-    span = (max(days) - min(days)).days + 1
-    return 1 if span <= _MOST_BARS else 7 * -(-span // (7 * _MOST_BARS))
 
 
 def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
@@ -166,15 +145,19 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     drawing.text(_PLOT_LEFT, floor + 16, first, faint=True)
     if len(bars) > 1:
         drawing.text(WIDTH, floor + 16, period(bars[-1].last, bars[-1].last), end=True, faint=True)
-    if has_legend:
-        _draw_legend(drawing, series, floor + 30)
+    for index, name in enumerate(series if has_legend else ()):
+        kind = len(SERIES) - 1 if name == _OTHERS else index
+        y = floor + 30 + index * _LEGEND_ROW
+        swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
+        drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
+        drawing.rule(hatching([swatch], kind), "paper", PAPER)
+        drawing.text(_PLOT_LEFT + 30, y + 11, fitted(name, WIDTH - _PLOT_LEFT - 30))
     return drawing
 
 
 def _boxes(
     bars: Sequence[_Bar], series: Sequence[str], top: float
 ) -> list[list[tuple[float, float, float, float]]]:
-    """Return the rectangles of each series, stacked from the bottom."""
     pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
     width = pitch * 0.8
     boxes: list[list[tuple[float, float, float, float]]] = [[] for _ in series]
@@ -186,13 +169,3 @@ def _boxes(
                 y -= height
                 boxes[kind].append((x, y, width, height))
     return boxes
-
-
-def _draw_legend(drawing: Drawing, series: Sequence[str], top: float) -> None:
-    for index, name in enumerate(series):
-        kind = len(SERIES) - 1 if name == _OTHERS else index
-        y = top + index * _LEGEND_ROW
-        swatch = (float(_PLOT_LEFT), y, 22.0, 13.0)
-        drawing.fill(box(*swatch), f"s{kind}", SERIES[kind])
-        drawing.rule(hatching([swatch], kind), "paper", PAPER)
-        drawing.text(_PLOT_LEFT + 30, y + 11, fitted(name, WIDTH - _PLOT_LEFT - 30))

@@ -33,7 +33,6 @@ class HoursOfDay:
 
 
 def calls_by_hour(counts: Sequence[int]) -> HoursOfDay:
-    """Chart the calls of each hour of the day in UTC."""
     total, top = sum(counts), ceiling(float(max(counts)))
     hours = tuple(
         Hour(
@@ -47,19 +46,15 @@ def calls_by_hour(counts: Sequence[int]) -> HoursOfDay:
     peak = max(hours, key=lambda hour: hour.calls)
     return HoursOfDay(
         summary=f"{counted(total, 'call')}; peak: {number(peak.calls)} from {peak.label} UTC.",
-        outline="".join(_bar(at, calls / top * HEIGHT) for at, calls in enumerate(counts) if calls),
-        amounts=(short_number(top), _half(top), "0"),
+        outline="".join(
+            f"M{at}.12 {pixels(HEIGHT - height)}h.76v{pixels(height)}h-.76z"
+            for at, calls in enumerate(counts)
+            if (height := calls / top * HEIGHT)
+        ),
+        # Without the half where it would be rounded.
+        amounts=(short_number(top), short_number(top / 2) if not top % 2 else "", "0"),
         labels=tuple(
             f"{at:02}:00" if at % _LABELED_EVERY == 0 else "" for at in range(len(counts))
         ),
         hours=hours,
     )
-
-
-def _half(top: float) -> str:
-    """Return the amount at half of the axis, unless it would be rounded."""
-    return short_number(top / 2) if (top / 2).is_integer() else ""
-
-
-def _bar(at: int, height: float) -> str:
-    return f"M{at}.12 {pixels(HEIGHT - height)}h.76v{pixels(height)}h-.76z"

@@ -16,7 +16,6 @@ _SHOWN: Final = 10
 
 
 def findings_ranked(report: Report) -> Chart:
-    """Chart the largest findings, each with its route and its detector."""
     priced = [each for each in report.findings if each.monthly_cost_impact_usd > 0]
     shown = priced[:_SHOWN]
     names = {
@@ -24,7 +23,10 @@ def findings_ranked(report: Report) -> Chart:
         for finding in shown
     }
     title = "Potential savings by finding"
-    summary = _summarize(priced, per_month(report.audit))
+    summary = "No finding claims savings."
+    if priced:
+        largest = f"{usd(priced[0].monthly_cost_impact_usd)}{per_month(report.audit)}"
+        summary = f"{counted(len(priced), 'finding')}; the largest could save {largest}."
     return Chart(
         name="findings",
         title=title,
@@ -35,13 +37,6 @@ def findings_ranked(report: Report) -> Chart:
             (inert(names[finding.id]), usd(finding.monthly_cost_impact_usd)) for finding in shown
         ),
     )
-
-
-def _summarize(priced: list[Finding], unit: str) -> str:
-    if not priced:
-        return "No finding claims savings."
-    largest = usd(priced[0].monthly_cost_impact_usd)
-    return f"{counted(len(priced), 'finding')}; the largest could save {largest}{unit}."
 
 
 def _draw(names: Mapping[str, str], findings: list[Finding]) -> Drawing:

@@ -36,7 +36,6 @@ class _Step:
 
 
 def savings_waterfall(report: Report) -> Chart:
-    """Chart the savings of each detector, of the spend that the steps before it leave."""
     steps = list(_steps(report))
     audit = report.audit
     # The only sum in documents of earlier versions includes every finding.
@@ -46,38 +45,6 @@ def savings_waterfall(report: Report) -> Chart:
         f"{usd(audit.projected_spend_usd)}{per_month(audit)} now; avoidable spend: "
         f"{usd(audit.projected_savings_usd)}; remaining spend: {usd(steps[-1].amount)}."
     )
-    return Chart(
-        name="savings",
-        title=title,
-        summary=summary,
-        svg=_draw(steps).svg("savings", title, summary),
-        columns=("Step", "On its own", "In this order", "Share of spend"),
-        rows=tuple(_row(step, audit.projected_spend_usd) for step in steps),
-    )
-
-
-def _steps(report: Report) -> Iterator[_Step]:
-    audit = report.audit
-    left = audit.projected_spend_usd
-    yield _Step("Current spend", None, Decimal(0), left, left)
-    for savings in report.savings_by_detector:
-        if savings.composed_usd:  # conditional savings are not part of the total
-            after = max(left - savings.composed_usd, Decimal(0))
-            label = detector_name(savings.detector, report.methods)
-            low, high = sorted((left, after))
-            yield _Step(label, savings.alone_usd, low, high, -savings.composed_usd)
-            left = after
-    remaining = audit.projected_spend_usd - audit.projected_savings_usd
-    yield _Step("Remaining spend", None, Decimal(0), remaining, remaining)
-
-
-def _row(step: _Step, spend: Decimal) -> tuple[str, ...]:
-    alone = "" if step.alone is None else usd(-step.alone)
-    part = percent(share(abs(step.amount), spend))
-    return (step.label, alone, usd(step.amount), part)
-
-
-def _draw(steps: list[_Step]) -> Drawing:
     drawing = Drawing(height=len(steps) * ROW)
     largest = float(max(step.high for step in steps)) or 1.0
     for index, step in enumerate(steps):
@@ -95,4 +62,32 @@ def _draw(steps: list[_Step]) -> Drawing:
             edge = step.high if step.alone is None else step.low
             at = min(max(float(edge) / largest * WIDTH, 0.5), WIDTH - 0.5)
             drawing.rule(vertical(at, top + 20 + BAR, 7), "rule", FAINT)
-    return drawing
+    return Chart(
+        name="savings",
+        title=title,
+        summary=summary,
+        svg=drawing.svg("savings", title, summary),
+        columns=("Step", "On its own", "In this order", "Share of spend"),
+        rows=tuple(
+            (
+                *(step.label, "" if step.alone is None else usd(-step.alone), usd(step.amount)),
+                percent(share(abs(step.amount), audit.projected_spend_usd)),
+            )
+            for step in steps
+        ),
+    )
+
+
+def _steps(report: Report) -> Iterator[_Step]:
+    audit = report.audit
+    left = audit.projected_spend_usd
+    yield _Step("Current spend", None, Decimal(0), left, left)
+    for savings in report.savings_by_detector:
+        if savings.composed_usd:  # conditional savings are not part of the total
+            after = max(left - savings.composed_usd, Decimal(0))
+            label = detector_name(savings.detector, report.methods)
+            low, high = sorted((left, after))
+            yield _Step(label, savings.alone_usd, low, high, -savings.composed_usd)
+            left = after
+    remaining = audit.projected_spend_usd - audit.projected_savings_usd
+    yield _Step("Remaining spend", None, Decimal(0), remaining, remaining)

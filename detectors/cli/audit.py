@@ -76,24 +76,6 @@ def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
     columns = read_mapping(*(options.pop(name) for name in ("mapped", "dropped", "provider")))
     request = read_gate(options, lambda earlier: read_report(earlier, prices, columns))
     report = audit_file(file, prices, columns)
-    _write_files(report, options)
-    outcome = request.check(report) if request else None
-    with standard_output(may_close=outcome is not None):
-        if options["json"] == "-":
-            click.echo(report.to_json())
-        elif options["gate_json"] != "-":
-            _print(report, top)
-    if outcome is not None:
-        outcome.finish(is_data_only="-" in (options["json"], options["gate_json"]))
-
-
-def _print(report: "Report", top: int) -> None:
-    from detectors.cli.terminal import print_report, report_console
-
-    print_report(report, report_console(), top)
-
-
-def _write_files(report: "Report", options: dict[str, Any]) -> None:
     if options["json"] not in (None, "-"):
         write_output(Path(options["json"]), report.to_json() + b"\n")
     if options["html"]:
@@ -106,6 +88,16 @@ def _write_files(report: "Report", options: dict[str, Any]) -> None:
         write_output(options["csv"], print_findings(report).encode())
     if options["calls"]:
         _write_calls(report, options["calls"])
+    outcome = request.check(report) if request else None
+    with standard_output(may_close=outcome is not None):
+        if options["json"] == "-":
+            click.echo(report.to_json())
+        elif options["gate_json"] != "-":
+            from detectors.cli.terminal import print_report, report_console
+
+            print_report(report, report_console(), top)
+    if outcome is not None:
+        outcome.finish(is_data_only="-" in (options["json"], options["gate_json"]))
 
 
 def _write_calls(report: "Report", folder: Path) -> None:

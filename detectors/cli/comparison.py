@@ -28,8 +28,6 @@ class ChangedFinding(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What is printed: both sides, what changed, and what to know about the figures."""
-
     spans: tuple[Span, Span]
     routes: Sequence[SpendChange]
     models: Sequence[SpendChange]
@@ -38,7 +36,6 @@ class Printed(NamedTuple):
 
 
 def print_comparison(printed: Printed, console: Console, top: int) -> None:
-    """Print both totals, the largest changes by route and model, the findings and the notes."""
     width = min(console.width, PROSE_WIDTH)
     for line in _totals(printed.spans):
         console.print(line, width=width)
@@ -47,7 +44,14 @@ def print_comparison(printed: Printed, console: Console, top: int) -> None:
         if len(changes) > top:
             console.print(Text(f"{counted(len(changes) - top, 'smaller change')}.", style="dim"))
     if printed.findings:
-        console.print(_findings(printed.findings[:top]))
+        table = plain_table(
+            ("Status", "Finding", "Route", "Model"), ("Savings before", "Savings after")
+        )
+        for each in printed.findings[:top]:
+            labels = (Text(inert(label)) for label in (each.name, each.route, each.model))
+            dollars = (usd(each.before_usd), usd(each.after_usd))
+            table.add_row(STATUS_WORDS[each.status], *labels, *dollars)
+        console.print(table)
     else:
         console.print(Text("No findings before or after."))
     for note in printed.notes:
@@ -79,17 +83,6 @@ def _spend(name: str, changes: Sequence[SpendChange], per_day: bool) -> Table:
             _signed(each.change_usd),
             change(each.after_usd, each.before_usd),
         )
-    return table
-
-
-def _findings(findings: Sequence[ChangedFinding]) -> Table:
-    table = plain_table(
-        ("Status", "Finding", "Route", "Model"), ("Savings before", "Savings after")
-    )
-    for each in findings:
-        labels = (Text(inert(label)) for label in (each.name, each.route, each.model))
-        dollars = (usd(each.before_usd), usd(each.after_usd))
-        table.add_row(STATUS_WORDS[each.status], *labels, *dollars)
     return table
 
 

@@ -45,22 +45,17 @@ def standard_output(*, may_close: bool = False) -> Iterator[None]:
         is_closed = error.errno == EPIPE
         if is_closed and not may_close:  # click exits quietly
             raise
-        _forget_output()
+        # Discard what is buffered, or the interpreter tries to write it again at exit.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
         if is_closed:
             return
         raise BadInputError(f"cannot write standard output: {error.strerror}") from error
 
 
-def _forget_output() -> None:
-    """Discard buffered output, or the interpreter would try to write it again at exit."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
-    os.close(null)
-
-
 @contextmanager
 def long_progress(what: str, size: int) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar for a large file, if standard error is a terminal."""
     if size < LONG_FILE_BYTES or not sys.stderr.isatty():
         yield None
         return

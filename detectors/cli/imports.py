@@ -26,16 +26,16 @@ def imported_meanwhile(*names: str) -> Iterator[None]:
 
     This saves time only where they hardly hold the interpreter's lock, as the dataframe library.
     """
-    thread = Thread(target=_import_all, args=names, name="imports")
+
+    def import_all() -> None:
+        # The same error comes where the module is used.
+        with suppress(Exception):
+            for name in names:
+                import_module(name)
+
+    thread = Thread(target=import_all, name="imports")
     thread.start()
     try:
         yield
     finally:
         thread.join()
-
-
-def _import_all(*names: str) -> None:
-    # The same error comes where the module is used.
-    with suppress(Exception):
-        for name in names:
-            import_module(name)

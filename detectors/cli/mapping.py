@@ -35,7 +35,6 @@ _OPTIONS: Final = (
 
 
 def mapping_options(command: _F) -> _F:
-    """Add the options that map columns."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -44,7 +43,6 @@ def mapping_options(command: _F) -> _F:
 def read_mapping(
     mapped: Iterable[str], dropped: Iterable[str], provider: str
 ) -> ColumnMapping | None:
-    """Return the mapping of the options; None if none is given."""
     try:
         return read_pairs([*mapped, *(f"{name}=" for name in dropped)], provider.lower())
     except ColumnMappingError as error:

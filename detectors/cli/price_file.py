@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def find_update() -> "PriceBook | None":
-    """Return the prices of the stored update; None if there is none."""
     # Imported here because the prices take time to load.
     from detectors.prices.updates import default_file, load
 
@@ -19,7 +18,6 @@ def find_update() -> "PriceBook | None":
 
 
 def read_prices(file: Path) -> "PriceBook":
-    """Return the latest prices that are stored here, with the terms of the file."""
     from detectors.prices.agreed.bounds import MAX_BYTES, decode
     from detectors.prices.updates import load
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
 from errno import EISDIR
 from os import strerror
 from pathlib import Path
@@ -30,7 +29,6 @@ SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 def read_report(
     file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None
 ) -> "Report":
-    """Return the report of a file: its own if it is one, or else that of the log."""
     if file.suffix == ".json":
         try:
             return detectors.Report.from_json(file.read_bytes())
@@ -42,7 +40,6 @@ def read_report(
 
 
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
-    """Audit a usage log, with the terms of a price file and a mapping of columns if given."""
     os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:
@@ -57,25 +54,16 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
 
 def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
     is_input = file == STANDARD_INPUT
-    size = 0 if is_input else _size(file)
+    if file.is_dir():
+        raise IsADirectoryError(EISDIR, strerror(EISDIR))
+    size = 0 if is_input else file.stat().st_size
     from detectors.frames import place  # the dataframe library loads slowly
 
     source = sys.stdin.buffer if is_input else file
-    with long_progress("Auditing", size) as progress, _meanwhile(size):
+    # Import what audits and prints while a long log is read: a short one is read too soon.
+    meanwhile = () if size < LONG_FILE_BYTES else ("detectors.report", "detectors.cli.terminal")
+    with long_progress("Auditing", size) as progress, imported_meanwhile(*meanwhile):
         return place(source, mapping=mapping, progress=progress)
-
-
-def _size(file: Path) -> int:
-    if file.is_dir():
-        raise IsADirectoryError(EISDIR, strerror(EISDIR))
-    return file.stat().st_size
-
-
-def _meanwhile(size: int) -> AbstractContextManager[None]:
-    """Import what audits and prints while a long log is read: a short one is read too soon."""
-    if size < LONG_FILE_BYTES:
-        return nullcontext()
-    return imported_meanwhile("detectors.report", "detectors.cli.terminal")
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:
@@ -84,16 +72,12 @@ def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -
 
     source, proposal = ("", "") if mapping else explain_error(error)
     unread = [f"We don't read {source}."] if source else []
-    return unread + _ways_out(error, file, proposal)
-
-
-def _ways_out(error: DetectorError, file: Path, proposal: str) -> list[str]:
     if proposal and not proposal.startswith("--"):
-        return [f"We propose no mapping, because {proposal}."]
+        return [*unread, f"We propose no mapping, because {proposal}."]
     if proposal and error.columns:
-        return [f"To read other columns, map or drop each of them: {proposal}"]
+        return [*unread, f"To read other columns, map or drop each of them: {proposal}"]
     if proposal:
-        return [f"{SCRUB_HINT.format(file=shown(file))} {proposal}"]
-    if error.columns:
-        return []
-    return [SCRUB_HINT.format(file=shown(file))] if isinstance(error, ContractError) else []
+        return [*unread, f"{SCRUB_HINT.format(file=shown(file))} {proposal}"]
+    if isinstance(error, ContractError) and not error.columns:
+        return [*unread, SCRUB_HINT.format(file=shown(file))]
+    return unread

@@ -1,8 +1,9 @@
 """`tallystick scrub RAW... --out FILE`."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -23,8 +24,6 @@ from detectors.wording.figures import counted
 STANDARD: Final = Path("-")
 
 _EXPECTED: Final = "`tallystick scrub --help` lists the logs and exports to use."
-
-Show = Callable[[int, int], None] | None
 
 
 class _Scrub(click.Command):
@@ -78,8 +77,14 @@ def scrub(
     if at and moment is None:
         raise BadInputError("--at must be a time such as 2026-11-28T12:00:00Z")
     scrubber = Scrubber(mapping, moment)
-    with _one_line_errors(), _output(destination) as out:
-        logs = _find_logs(sources, destination, scrubber.summary)
+    with _output(destination) as out:
+        written = None if destination == STANDARD else destination.resolve()
+        if any(source.resolve() == written for source in sources):
+            raise BadInputError(f"{shown(destination)} cannot be both input and output")
+        found = find_logs(sources, scrubber.summary)
+        logs = [log for log in found if log.path.resolve() != written]
+        if not logs:
+            raise BadInputError(f"We found no logs: {_EXPECTED}{_not_read(scrubber.summary)}")
         for lines in _scrub_all(scrubber, logs):
             out.write(lines)
         out.writelines(scrubber.close())
@@ -89,65 +94,41 @@ def scrub(
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
-    """Turn errors of writing into a one-line error."""
+def _output(destination: Path) -> Iterator[BinaryIO]:
+    """Open the output, and turn errors of writing into a one-line error."""
     try:
-        yield
+        if destination == STANDARD:
+            with standard_output():
+                yield sys.stdout.buffer
+        else:
+            with writing(destination) as file:
+                yield file
     except BrokenPipeError:
         raise
     except OSError as error:
         raise BadInputError(f"cannot write the output: {error.strerror or error}") from error
 
 
-@contextmanager
-def _to_standard_output() -> Iterator[BinaryIO]:
-    with standard_output():
-        yield sys.stdout.buffer
-
-
-def _output(destination: Path) -> AbstractContextManager[BinaryIO]:
-    return _to_standard_output() if destination == STANDARD else writing(destination)
-
-
-def _find_logs(sources: tuple[Path, ...], destination: Path, summary: Summary) -> list[Log]:
-    """Return the files to read, without the output file."""
-    written = None if destination == STANDARD else destination.resolve()
-    if any(source.resolve() == written for source in sources):
-        raise BadInputError(f"{shown(destination)} cannot be both input and output")
-    found = find_logs(sources, summary)
-    logs = [log for log in found if log.path.resolve() != written]
-    if not logs:
-        raise BadInputError(f"We found no logs: {_EXPECTED}{_not_read(summary)}")
-    return logs
-
-
 def _scrub_all(scrubber: Scrubber, logs: list[Log]) -> Iterator[bytes]:
     total, done = sum(_size_of(log.path) for log in logs), 0
     with long_progress("Scrubbing", total) as show:
+
+        def advance(before: int, now: int) -> None:
+            if show:
+                show(before + now, total)
+
         for log in logs:
-            yield from _scrub_one(scrubber, log, _from(show, done, total))
+            try:
+                if log.path == STANDARD:
+                    yield from scrubber.add(sys.stdin.buffer)
+                else:
+                    yield from add_log(scrubber, log, partial(advance, done))
+            except DetectorError as error:
+                raise BadInputError(f"{shown(log.path)}: {error}{_mapping(error)}") from error
+            except OSError as error:
+                reason = error.strerror or error
+                raise BadInputError(f"cannot read {shown(log.path)}: {reason}") from error
             done += _size_of(log.path)
-
-
-def _from(show: Show, before: int, total: int) -> Callable[[int], None]:
-    def advance(done: int) -> None:
-        if show:
-            show(before + done, total)
-
-    return advance
-
-
-def _scrub_one(scrubber: Scrubber, log: Log, advance: Callable[[int], None]) -> Iterator[bytes]:
-    try:
-        if log.path == STANDARD:
-            yield from scrubber.add(sys.stdin.buffer)
-        else:
-            yield from add_log(scrubber, log, advance)
-    except DetectorError as error:
-        raise BadInputError(f"{shown(log.path)}: {error}{_mapping(error)}") from error
-    except OSError as error:
-        reason = error.strerror or error
-        raise BadInputError(f"cannot read {shown(log.path)}: {reason}") from error
 
 
 def _mapping(error: DetectorError) -> str:
@@ -173,7 +154,6 @@ def _describe(summary: Summary, destination: Path) -> str:
 
 
 def _not_read(summary: Summary) -> str:
-    """List what was not read and why, a reason per line, and how it can be read."""
     lines = [f"{count:>12,} {reason}" for reason, count in summary.reasons()]
     text = "".join(f"\n  {line}" for line in ["Dropped:", *lines]) if lines else ""
     skipped = [

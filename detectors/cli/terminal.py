@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from io import TextIOWrapper
 
 from rich.box import SIMPLE_HEAD
@@ -11,11 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from detectors.cli.bars import spend_bars
 from detectors.contract import Finding, Report
 from detectors.wording.actions import action, action_labels
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
-from detectors.wording.figures import counted, percent
+from detectors.wording.figures import counted, day, percent, usd
 from detectors.wording.headline import basis, first_actions, sentence
 from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.labels import inert
@@ -23,6 +23,49 @@ from detectors.wording.names import detector_name
 from detectors.wording.projection import is_monthly
 from detectors.wording.quality import warnings
 from detectors.wording.tail import PLAN_HEADING, footnotes, past_findings, plan_notes, plan_tables
+
+SHOWN_ROUTES = 8
+SHOWN_DAYS = 14
+LONGEST_BAR = 40
+LONGEST_LABEL = 30
+
+_BLOCK, _ASCII_BLOCK = "█", "#"
+
+
+def spend_bars(report: Report, width: int, encoding: str) -> Iterator[Text]:
+    """Yield the lines of both charts; a report without spend has none."""
+    block = _BLOCK if encoding.lower().startswith("utf") else _ASCII_BLOCK
+    routes = [(inert(each.route), each.spend_usd) for each in report.spend_by_route]
+    days = [(day(each.day), each.spend_usd) for each in report.spend_by_day]
+    more_routes = len(routes) - SHOWN_ROUTES + report.other_routes.count
+    yield from _chart("Spend by route", routes[:SHOWN_ROUTES], width, block)
+    if routes and more_routes > 0:
+        yield Text(f"  and {counted(more_routes, 'more route')}", style="dim")
+    yield from _chart("Spend by day", days[-SHOWN_DAYS:], width, block)
+    if len(days) > SHOWN_DAYS:
+        yield Text(f"  after {counted(len(days) - SHOWN_DAYS, 'earlier day')}", style="dim")
+
+
+def _chart(
+    title: str, rows: Sequence[tuple[str, Decimal]], width: int, block: str
+) -> Iterator[Text]:
+    highest = max((spend for _, spend in rows), default=Decimal(0))
+    if highest <= 0:
+        return
+    yield Text(f"\n{title}", style="bold")
+    names = [_shortened(label, width // 3) for label, _ in rows]
+    figures = [usd(spend) for _, spend in rows]
+    left, right = max(map(len, names)), max(map(len, figures))
+    room = max(1, min(LONGEST_BAR, width - left - right - 6))
+    for name, figure, (_, spend) in zip(names, figures, rows, strict=True):
+        bar = block * max(1 if spend > 0 else 0, round(room * spend / highest))
+        yield Text(f"  {name:<{left}}  {figure:>{right}}  {bar}")
+
+
+def _shortened(label: str, room: int) -> str:
+    longest = min(room, LONGEST_LABEL)
+    return label if len(label) <= longest else f"{label[: longest - 3]}..."
+
 
 PLAIN_WIDTH = 100  # for a file or a pipe, which has no width
 PROSE_WIDTH = 100  # longer lines are hard to read, however wide the terminal
@@ -43,42 +86,43 @@ def report_console() -> Console:
 
 
 def print_report(report: Report, console: Console, top: int) -> None:
-    """Print the headline, what to fix first, spend as bars, the findings and the data quality."""
     width = min(console.width, PROSE_WIDTH)
-    for part in _first_screen(report):
-        console.print(part, width=width)
+    console.print(Text(sentence(report), style="bold"), width=width)
+    console.print(Text(basis(report)), width=width)
+    if actions := first_actions(report):
+        heading = f"\nFix {'this' if len(actions) == 1 else 'these'} first"
+        console.print(Text(heading, style="bold"), width=width)
+        first = _numbered([_action(finding, report) for finding in actions], indent=2)
+        console.print(first, width=width)
+    valid_pct = report.audit.valid_pct
+    if report.invalid_rows.count and valid_pct < report.thresholds.warn_valid_pct:
+        warning = f"only {percent(valid_pct)} of rows could be read. See data quality below."
+        console.print(Text(f"\nWarning: {warning}", style="bold yellow"), width=width)
     for line in spend_bars(report, width, console.encoding):
         console.print(line, width=width)
     findings = report.findings[:top]
     if findings:
-        console.print(_table(findings, report, console.width))
+        is_stacked, is_short = console.width < STACKED_BELOW, console.width < SHORTENED_BELOW
+        table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("#", justify="right", no_wrap=True)
+        table.add_column("Finding", overflow="fold", min_width=None if is_short else 20)
+        for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
+            table.add_column(heading, overflow="fold", max_width=30)
+        for heading in ("Severity\nConfidence",) if is_stacked else ("Severity", "Confidence"):
+            table.add_column(heading, no_wrap=True)
+        heading = "Per month" if is_monthly(report.audit) else "Savings"
+        table.add_column(heading, justify="right", no_wrap=True)
+        for rank, finding in enumerate(findings, start=1):
+            name = detector_name(finding.detector, report.methods)
+            names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
+            table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
+        console.print(table)
         # Below the table: fixes are too long for a column.
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
     else:
         console.print(Text("\nWe found no avoidable spend."))
-    for text in (
-        *_below(report, top),
-        *_plan_usage(report, top),
-        *_quality(report),
-        *_assumptions(report),
-    ):
+    for text in _below(report, top):
         console.print(text, width=width)
-
-
-def _first_screen(report: Report) -> Iterator[Text | Table]:
-    audit = report.audit
-    yield Text(sentence(report), style="bold")
-    yield Text(basis(report))
-    actions = first_actions(report)
-    if actions:
-        yield Text(f"\nFix {'this' if len(actions) == 1 else 'these'} first", style="bold")
-        yield _numbered([_action(finding, report) for finding in actions], indent=2)
-    if report.invalid_rows.count and audit.valid_pct < report.thresholds.warn_valid_pct:
-        yield Text(
-            f"\nWarning: only {percent(audit.valid_pct)} of rows could be read. See data quality "
-            "below.",
-            style="bold yellow",
-        )
 
 
 def _action(finding: Finding, report: Report) -> Text:
@@ -91,8 +135,7 @@ def _action(finding: Finding, report: Report) -> Text:
     )
 
 
-def _below(report: Report, top: int) -> Iterator[Text | Padding]:
-    """Yield the lines below the findings."""
+def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
     yield Text()
     if len(report.findings) > top:
         hidden = len(report.findings) - top
@@ -101,13 +144,9 @@ def _below(report: Report, top: int) -> Iterator[Text | Padding]:
     if report.no_longer_happening:
         yield Text("\nNo longer happening", style="bold")
         yield from (_indented(line) for line in past_findings(report))
-
-
-def _plan_usage(report: Report, top: int) -> Iterator[Text | Padding | Table]:
-    lines = list(plan_notes(report))
-    if lines:
+    if lines := list(plan_notes(report)):
         yield Text(f"\n{PLAN_HEADING}", style="bold")
-    yield from map(_indented, lines)
+        yield from map(_indented, lines)
     for each in plan_tables(report, top):
         table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for index, heading in enumerate(each.headings):
@@ -117,44 +156,18 @@ def _plan_usage(report: Report, top: int) -> Iterator[Text | Padding | Table]:
         for row in each.rows:
             table.add_row(*map(Text, row))
         yield table
-
-
-def _quality(report: Report) -> Iterator[Text | Padding]:
-    lines = warnings(report)
-    if lines:
+    if lines := warnings(report):
         yield Text("\nData quality", style="bold")
-    yield from (_indented(inert(line), style="yellow") for line in lines)
-
-
-def _assumptions(report: Report) -> Iterator[Text | Padding]:
-    lines = list(list_changed(report))
-    if lines:
+        yield from (_indented(inert(line), style="yellow") for line in lines)
+    if lines := list(list_changed(report)):
         yield Text(f"\n{CHANGED_HEADING}", style="bold")
         yield Text(CHANGED_NOTE)
-    yield from (_indented(line) for line in lines)
+        yield from map(_indented, lines)
 
 
 def _indented(line: str, style: str = "") -> Padding:
     """Indent every line of the text, those that wrap too."""
     return Padding(Text(line, style=style), (0, 0, 0, 2))
-
-
-def _table(findings: Sequence[Finding], report: Report, width: int) -> Table:
-    is_stacked, is_short = width < STACKED_BELOW, width < SHORTENED_BELOW
-    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("Finding", overflow="fold", min_width=None if is_short else 20)
-    for heading in ("Route\nModel",) if is_stacked else ("Route", "Model"):
-        table.add_column(heading, overflow="fold", max_width=30)
-    for heading in ("Severity\nConfidence",) if is_stacked else ("Severity", "Confidence"):
-        table.add_column(heading, no_wrap=True)
-    heading = "Per month" if is_monthly(report.audit) else "Savings"
-    table.add_column(heading, justify="right", no_wrap=True)
-    for rank, finding in enumerate(findings, start=1):
-        name = detector_name(finding.detector, report.methods)
-        names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
-        table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
-    return table
 
 
 def _names(finding: Finding, name: str) -> list[Text]:
@@ -175,7 +188,6 @@ def _how_sure(finding: Finding, is_stacked: bool) -> list[Text]:
 
 
 def _numbered(items: Sequence[Text], indent: int = 0) -> Table:
-    """Return the items by rank; lines that wrap line up with the first."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -12,9 +12,13 @@ from detectors.contract.assumptions import (
 )
 from detectors.contract.comparison import (
     CHANGE_STATUSES,
+    SEVERITIES,
     Change,
+    Gate,
+    GateRule,
     Span,
     SpendChange,
+    check_gate,
     compare_spend,
     find_status,
     is_per_day,
@@ -48,7 +52,6 @@ from detectors.contract.findings import (
     SavingsByDetector,
     WiderLimits,
 )
-from detectors.contract.gate import SEVERITIES, Gate, GateRule, check_gate
 from detectors.contract.record import (
     FIELD_NAME,
     FIRST_INSTANT,
@@ -108,9 +111,7 @@ from detectors.contract.spend import (
     UnpricedModel,
     name_prices,
 )
-from detectors.contract.thresholds import (
-    Thresholds,
-)
+from detectors.contract.thresholds import Thresholds
 from detectors.contract.traffic import (
     HOURS,
     LATENCY_STEP,

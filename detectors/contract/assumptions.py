@@ -38,7 +38,6 @@ class Assumption(Struct, frozen=True):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Return the minimum and the maximum."""
         lowest, highest = limits_of(self.name)
         return lowest, min(highest, _MOST)
 

@@ -11,6 +11,8 @@ import msgspec
 from detectors.contract.findings import Finding
 from detectors.contract.report import Report
 
+# From the lowest to the highest.
+SEVERITIES: Final = ("low", "medium", "high")
 # The statuses of a finding, in the order of lists.
 FIXED, NEW, WORSE, BETTER, GONE, UNCHANGED = CHANGE_STATUSES = (
     "fixed", "new", "worse", "better", "gone", "unchanged",
@@ -32,10 +34,6 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     days: int
     calls: int
     spend_usd: Decimal
-
-    @property
-    def daily_usd(self) -> Decimal:
-        return (self.spend_usd / self.days).quantize(_NANO_USD)
 
 
 class SpendChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +118,6 @@ def find_status(before: Decimal | None, after: Decimal | None, *, has_traffic: b
 
 
 def span_of(report: Report) -> Span:
-    """Return the days, calls and spend of a report."""
     audit = report.audit
     first, last = _moment(audit.first_call), _moment(audit.last_call)
     elapsed = last - first if first and last else timedelta()
@@ -192,10 +189,58 @@ def _factor(report: Report) -> Decimal:
 
 
 def _has_traffic(finding: Finding, report: Report) -> bool:
-    """Check whether the finding's route still has calls, as far as the report lists routes."""
     routes = {spend.route for spend in report.spend_by_route}
     if finding.route in routes or report.other_routes.count:
         return True
     models = {spend.model for spend in report.spend_by_model}
     # Without tag and endpoint, a finding's route is its model.
     return finding.route == finding.model and "" in routes and finding.model in models
+
+
+class GateRule(msgspec.Struct, frozen=True, kw_only=True):
+    """The lowest severity that fails, and by how many percent a known finding may grow."""
+
+    fail_on: str
+    allowed_growth_pct: float = 0.0
+
+    def is_met(self, change: Change) -> bool:
+        """Check whether the change fails: new or grown, and at least as severe as the rule says."""
+        allowed = change.before_usd * (1 + Decimal(str(self.allowed_growth_pct)) / 100)
+        has_grown = change.status == WORSE and change.after_usd > allowed
+        is_severe = change.finding.severity in SEVERITIES[SEVERITIES.index(self.fail_on) :]
+        return is_severe and (change.status == NEW or has_grown)
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """What fails the rule, and the other findings of the report and its baseline.
+
+    Both are ordered by status, most expensive first within each. `others` is empty without a
+    baseline.
+    """
+
+    rule: GateRule
+    failures: tuple[Change, ...]
+    others: tuple[Change, ...]
+
+
+def check_gate(report: Report, baseline: Report | None, rule: GateRule) -> Gate:
+    """Check every finding without a baseline, or else those that are new or have grown."""
+    if baseline is None:
+        return Gate(rule=rule, failures=tuple(filter(rule.is_met, _as_new(report))), others=())
+    changes = list_changes(report, baseline)
+    failures = tuple(filter(rule.is_met, changes))
+    others = tuple(change for change in changes if change not in failures)
+    return Gate(rule=rule, failures=failures, others=others)
+
+
+def _as_new(report: Report) -> list[Change]:
+    return [
+        Change(
+            status=NEW,
+            finding=finding,
+            before_usd=Decimal(0),
+            after_usd=finding.monthly_cost_impact_usd,
+            saved_usd=Decimal(0),
+        )
+        for finding in report.findings
+    ]

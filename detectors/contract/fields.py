@@ -34,7 +34,6 @@ class Part(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """Return the description of a valid value."""
         return f"at most {self.total}{f' less {self.beside}' if self.beside else ''}"
 
 
@@ -93,7 +92,6 @@ STATUSES: Final = next(field.choices for field in V2_FIELDS if field.name == "st
 
 
 def names_of(fields: tuple[RecordField, ...], *kinds: str) -> tuple[str, ...]:
-    """Return the names of the fields of these kinds, in the record's order."""
     return tuple(field.name for field in fields if field.kind in kinds)
 
 

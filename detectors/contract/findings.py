@@ -31,7 +31,6 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def excess_tokens(self) -> float:
-        """Return the prompt tokens above the norm."""
         return max(0.0, self.prompt_tokens - self.norm_tokens) if self.norm_tokens else 0.0
 
 

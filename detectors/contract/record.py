@@ -42,7 +42,6 @@ def _about(text: str) -> Meta:
 
 
 def _part(text: str, total: str, beside: str = "") -> Meta:
-    """Describe a count that `total` includes, besides the count `beside`."""
     return Meta(description=text, extra={"total": total, "beside": beside})
 
 

@@ -76,7 +76,6 @@ class AuditSummary(Struct, frozen=True, kw_only=True):
 
     @property
     def metered_calls(self) -> int:
-        """Return the calls that the dollars are of."""
         return self.records - (self.included_calls or 0)
 
 

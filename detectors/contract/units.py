@@ -135,7 +135,6 @@ def fit_units(counts: Mapping[str, float], units: Mapping[str, object]) -> dict[
 
 
 def is_amount(name: str, value: object) -> bool:
-    """Check for a value that the unit may have."""
     if type(value) is int or (type(value) is float and name in SECONDS):
         return 0 <= value <= _MOST
     return False

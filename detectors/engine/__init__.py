@@ -1,11 +1,6 @@
 """Frames of calls as Polars holds them, and the operations that keep many calls small and fast."""
 
-from detectors.engine.categories import (
-    categorize,
-    compose_labels,
-    with_equal_types,
-    with_texts,
-)
+from detectors.engine.categories import categorize, compose_labels, with_equal_types, with_texts
 from detectors.engine.frames import (
     Calls,
     Row,
@@ -15,7 +10,6 @@ from detectors.engine.frames import (
     drop_duplicate_rows,
     fetch,
     join_small,
-    keep,
     number_labels,
     planned_for,
 )
@@ -31,7 +25,6 @@ __all__ = [
     "drop_duplicate_rows",
     "fetch",
     "join_small",
-    "keep",
     "number_labels",
     "planned_for",
     "with_equal_types",

@@ -19,12 +19,10 @@ REPEATED: Final = (*(name for name in LABELS if name != "request_id"), *NUMBERED
 
 def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataFrame:
     """Turn those of these columns of texts into categories that have few values."""
-    repeated = [name for name in names if name in frame.columns and _is_repeated(frame[name])]
-    return frame.with_columns([_to_categories(frame[name]) for name in repeated])
-
-
-def _is_repeated(labels: pl.Series) -> bool:
-    return labels.dtype == pl.String and labels.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES
+    given = [frame[name] for name in names if name in frame.columns]
+    texts = [labels for labels in given if labels.dtype == pl.String]
+    few = [each for each in texts if each.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES]
+    return frame.with_columns(map(_to_categories, few))
 
 
 def _to_categories(labels: pl.Series) -> pl.Series:
@@ -51,7 +49,6 @@ def _is_accented(labels: pl.Series) -> bool:
 
 
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:
-    """Turn all categories back into texts."""
     return frame.with_columns(pl.selectors.by_dtype(pl.Categorical).cast(pl.String))
 
 

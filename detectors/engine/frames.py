@@ -37,11 +37,6 @@ def collect_all(queries: Iterable[Calls]) -> list[pl.DataFrame]:
     return pl.collect_all(queries, engine=_engine.get())
 
 
-def keep(calls: Calls) -> Calls:
-    """Compute the calls once, so that the steps after it don't each compute them again."""
-    return collect(calls).lazy()
-
-
 def fetch(few: Calls) -> list[Row]:
     """Return the rows of a small result."""
     return collect(few).rows(named=True)

@@ -24,19 +24,11 @@ def row_finder(keys: pl.DataFrame) -> RowFinder:
 
     Rows are never null, because looking up many values by a column with nulls takes twice as long.
     """
-    finder = _Positions.of(keys) if all(map(_is_category, keys.dtypes)) else None
-    return _by_join(keys) if finder is None else finder.find
-
-
-def _is_category(kind: pl.DataType) -> bool:
-    return kind == pl.Categorical
-
-
-def _by_join(keys: pl.DataFrame) -> RowFinder:
-    numbers, on = (
-        keys.with_columns(pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW)),
-        keys.columns,
-    )
+    are_categories = all(kind == pl.Categorical for kind in keys.dtypes)
+    if are_categories and (finder := _Positions.of(keys)) is not None:
+        return finder.find
+    on, row = keys.columns, pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW)
+    numbers = keys.with_columns(row)
 
     def find(labels: pl.Series) -> pl.Series:
         given = labels.struct.unnest()
@@ -60,7 +52,6 @@ class _Positions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, keys: pl.DataFrame) -> Self | None:
-        """Return the positions of a table's rows; None if these are too many."""
         codes = [_number(column) for column in keys.get_columns()]
         bases = [cast("int", each.max()) + 1 for each in codes]
         most = prod(bases)

@@ -33,7 +33,6 @@ def split_at_pauses(calls: Calls, keys: Sequence[str], longest_us: float) -> Cal
 
 
 def _before(value: pl.Expr, keys: Sequence[str], rows: int = 1) -> pl.Expr:
-    """Return the value of the call before, null for the first call of a key."""
     if len(keys) > 1:
         return value.shift(rows).over(keys)
     # Calls are in order of group, so that the row before is the call before.
@@ -47,18 +46,14 @@ def filter_near(calls: Calls, same: Sequence[str], most: int) -> Calls:
     A number that mixes the columns is compared; other calls rarely have the same number, and are
     kept.
     """
-    mixed = calls.with_columns(_mix(same))
+    # A number of 32 bits that is equal for rows that are equal in these columns.
+    mix: pl.Expr = pl.lit(0, pl.UInt32)
+    for name in same:
+        # Integers of 32 bits wrap around.
+        low = pl.col(name).cast(pl.UInt32, wrap_numerical=True)
+        mix = (mix + low) * pl.lit(_FACTOR, pl.UInt32)
+    mixed = calls.with_columns(mix.alias(_MIXED))
     number = pl.col(_MIXED)
     is_near = pl.any_horizontal(number == number.shift(each) for each in range(1, most + 1))
     paired = mixed.select(number).filter(is_near)
     return mixed.join(paired, on=_MIXED, how="semi").drop(_MIXED)
-
-
-def _mix(names: Sequence[str]) -> pl.Expr:
-    """Return a number of 32 bits that is equal for rows that are equal in these columns."""
-    mixed: pl.Expr = pl.lit(0, pl.UInt32)
-    for name in names:
-        # Integers of 32 bits wrap around.
-        low = pl.col(name).cast(pl.UInt32, wrap_numerical=True)
-        mixed = (mixed + low) * pl.lit(_FACTOR, pl.UInt32)
-    return mixed.alias(_MIXED)

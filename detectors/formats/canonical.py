@@ -118,23 +118,19 @@ def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Ite
     """
     blocks = iter(lambda: file.read(chunk_bytes), b"")
     for text in split_lines(blocks, chunk_bytes):
-        yield _decode_chunk(text)
-
-
-def _decode_chunk(text: bytes) -> Chunk:
-    invalid: list[InvalidRow] = []
-    dropped: dict[str, int] = {}
-    if _INVALID_START in text:
-        lines = text.splitlines(keepends=True)
-        invalid_lines = [line for line in lines if line.startswith(_INVALID_START)]
-        text = b"".join(line for line in lines if not line.startswith(_INVALID_START))
+        left_out: list[_LeftOut] = []
+        calls = text
+        if _INVALID_START in text:
+            lines = text.splitlines(keepends=True)
+            others = [line for line in lines if line.startswith(_INVALID_START)]
+            calls = b"".join(line for line in lines if not line.startswith(_INVALID_START))
+            with _unreadable_on_error():
+                left_out = _LEFT_OUT_DECODER.decode_lines(b"".join(others))
         with _unreadable_on_error():
-            left_out = _LEFT_OUT_DECODER.decode_lines(b"".join(invalid_lines))
+            records = _decode_lines(calls)
         invalid = [InvalidRow(each.line, each.reason) for each in left_out if not each.rows]
         dropped = {each.reason: each.rows for each in left_out if each.rows}
-    with _unreadable_on_error():
-        records = _decode_lines(text)
-    return Chunk(columns_of(records), invalid, dropped=dropped)
+        yield Chunk(columns_of(records), invalid, dropped=dropped)
 
 
 def _decode_lines(text: bytes) -> Sequence[UsageRecord]:

@@ -18,12 +18,7 @@ from detectors.formats.columns import (
     by_field,
     present_columns,
 )
-from detectors.formats.fields import (
-    LABEL_TEXT,
-    LOG_RECORD,
-    PROVIDER_TEXT,
-    read_record,
-)
+from detectors.formats.fields import LABEL_TEXT, LOG_RECORD, PROVIDER_TEXT, read_record
 from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND
 from detectors.formats.problems import Problem
 
@@ -34,7 +29,9 @@ def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) ->
     Each column is checked as a whole first, which is nearly free; only a column that fails is
     searched row by row. `None` means that a required value is missing.
     """
-    rows = _find_bad_instants(columns["ts"]) | _find_bad_providers(columns["provider"])
+    providers = columns["provider"]
+    bad = {provider for provider in set(providers) if not is_provider(provider)}
+    rows = _find_bad_instants(columns["ts"]) | _find_values(providers, bad)
     rows |= _find_bad_hashes(columns["prefix_hash"])
     for name in COUNTS:
         rows |= _find_bad_counts(columns[name])
@@ -58,31 +55,22 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
             rows |= _find_control_characters(columns[name])
     for part in PARTS:
         if part.name in columns:
-            rows |= _find_excess(columns, part)
+            beside = columns.get(part.beside) or [0] * len(columns[part.name])
+            counts = zip(columns[part.name], beside, columns[part.total], strict=True)
+            rows |= {
+                row
+                for row, (own, other, total) in enumerate(counts)
+                if own and own + other > (total or 0)
+            }
     units = [name for name in UNITS if name in columns]
     if units or HASHES in columns:
-        rows |= _find_unclean_units(columns, units)
+        given = [*units, *([HASHES] if HASHES in columns else [])]
+        found = {row for name in given for row, value in enumerate(columns[name]) if value}
+        rows |= {row for row in found if isinstance(_read_row(columns, row), list)}
     return rows
 
 
-def _find_unclean_units(columns: Columns, units: Sequence[str]) -> set[int]:
-    """Return the rows with wrong units or hashes by level, or that contradict others."""
-    given = [*units, *([HASHES] if HASHES in columns else [])]
-    found = {row for name in given for row, value in enumerate(columns[name]) if value}
-    return {row for row in found if isinstance(_read_row(columns, row), list)}
-
-
-def _find_excess(columns: Columns, part: Part) -> set[int]:
-    """Return the rows whose part exceeds its total."""
-    beside = columns.get(part.beside) or [0] * len(columns[part.name])
-    rows = zip(columns[part.name], beside, columns[part.total], strict=True)
-    return {
-        row for row, (own, other, total) in enumerate(rows) if own and own + other > (total or 0)
-    }
-
-
 def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:
-    """Check for a record whose part exceeds its total."""
     counts = list(map(attrgetter(part.name), records))
     if not any(counts):
         return False
@@ -103,7 +91,6 @@ def _find_values(column: list[Any], wrong: set[Any]) -> set[int]:
 
 
 def _find_bad_counts(counts: list[int | None]) -> set[int]:
-    """Return the rows whose count is missing, or is a sum that exceeds the maximum."""
     try:
         if max(counts, default=0) <= MAX_COUNT:  # type: ignore[type-var, operator]
             return set()
@@ -127,11 +114,6 @@ def _find_bad_instants(instants: list[int | None]) -> set[int]:
 
 def _are_valid(instants: list[Any]) -> bool:
     return bool(min(instants) >= FIRST_MICROSECOND and max(instants) < LAST_MICROSECOND)
-
-
-def _find_bad_providers(providers: list[str]) -> set[int]:
-    bad = {provider for provider in set(providers) if not is_provider(provider)}
-    return _find_values(providers, bad)
 
 
 def _find_bad_hashes(hashes: list[str]) -> set[int]:
@@ -163,7 +145,6 @@ def _read_row(columns: Columns, row: int) -> UsageRecord | list[Problem]:
 
 
 def has_control_characters(texts: Iterable[str]) -> bool:
-    """Check all texts in one search."""
     return LABEL_TEXT.match("".join(texts)) is None
 
 
@@ -172,7 +153,6 @@ def is_provider(text: str) -> bool:
 
 
 def are_prefix_hashes(texts: list[str]) -> bool:
-    """Check texts of 64 characters each for hexadecimal digits only."""
     try:
         # `fromhex` skips spaces between digits, and then bytes are missing.
         return len(bytes.fromhex("".join(texts))) == 32 * len(texts)

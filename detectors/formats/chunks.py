@@ -29,7 +29,6 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
-    """Join consecutive chunks."""
     names = present_columns(name for chunk in chunks for name in chunk.columns)
     columns = {
         name: list(chain.from_iterable(_column(chunk.columns, name) for chunk in chunks))
@@ -40,15 +39,12 @@ def join_chunks(chunks: Sequence[Chunk]) -> Chunk:
 
 
 def _column(columns: Columns, name: str) -> list[Any]:
-    """Return a column, or the values of an optional column that is absent."""
     if name in columns:
         return columns[name]
     return [empty_value(name)] * len(columns[COLUMNS[0]])
 
 
 class Parts(msgspec.Struct):
-    """Columns with their row numbers, and the invalid rows."""
-
     invalid: list[InvalidRow] = []
     untimed: int = 0
     _numbers: Sequence[int] = ()
@@ -56,7 +52,6 @@ class Parts(msgspec.Struct):
     _is_ordered: bool = True
 
     def add(self, numbers: Sequence[int], columns: Columns) -> None:
-        """Add rows with increasing numbers, and all columns that always exist."""
         if not numbers:
             return
         if not self._numbers:
@@ -73,7 +68,7 @@ class Parts(msgspec.Struct):
 
     def reject(self, number: int, reason: str | list[Problem]) -> None:
         if not isinstance(reason, str):
-            self.untimed += any(map(_is_missing_time, reason))
+            self.untimed += any(p.kind == "missing" and "ts" in p.field.split() for p in reason)
             reason = describe(reason)
         self.invalid.append(InvalidRow(number, reason))
 
@@ -86,10 +81,6 @@ class Parts(msgspec.Struct):
 
     def ordered_invalid(self) -> list[InvalidRow]:
         return sorted(self.invalid, key=lambda row: row.line)
-
-
-def _is_missing_time(problem: Problem) -> bool:
-    return problem.kind == "missing" and "ts" in problem.field.split()
 
 
 def take_clean(

@@ -68,7 +68,6 @@ _STANDARD_TIERS: Final = STANDARD_TIERS | {None}
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
-    """Return the columns of checked records with times in UTC."""
     columns: Columns = {
         "ts": [(record.ts - EPOCH) // MICROSECOND for record in records],
         "provider": [record.provider for record in records],
@@ -84,16 +83,9 @@ def columns_of(records: Sequence[UsageRecord]) -> Columns:
         "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
         "latency_ms": [record.latency_ms for record in records],
     }
-    tiers = tier_columns([getattr(record, "service_tier", None) for record in records])
-    return columns | tiers | _optional_columns(records)
-
-
-def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
+    columns |= tier_columns([getattr(record, "service_tier", None) for record in records])
     kinds = set(map(type, records))
-    if kinds <= {UsageRecord}:
-        return {}
-    columns: Columns = {}
-    for field in _OPTIONAL:
+    for field in () if kinds <= {UsageRecord} else _OPTIONAL:
         name = field.name
         if kinds <= {UsageRecordV2} and name not in OF_SOURCE:
             values = list(map(attrgetter(name), records))
@@ -104,7 +96,6 @@ def _optional_columns(records: Sequence[UsageRecord]) -> Columns:
 
 
 def optional_columns(name: str, values: Sequence[Any]) -> Columns:
-    """Return the columns of an optional field of the record; none if no call has a value."""
     if not _have_value(name, values):
         return {}
     if name == "units":
@@ -123,7 +114,6 @@ def optional_columns(name: str, values: Sequence[Any]) -> Columns:
 
 
 def by_field(columns: Columns) -> Columns:
-    """Return the columns with units and lists of hashes as the record has them; None if absent."""
     units = [unit for unit in UNITS if unit in columns]
     fields = {name: column for name, column in columns.items() if name not in units}
     if units:
@@ -142,7 +132,6 @@ def _split_levels(text: str) -> list[str]:
 
 
 def empty_value(name: str) -> Any:
-    """Return the value of an optional column where a call has none."""
     return 0 if name in OPTIONAL_NUMBERS else None if name == REPORTED else ""
 
 
@@ -152,13 +141,11 @@ def _have_value(name: str, values: Sequence[Any]) -> bool:
 
 
 def present_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns of a log that has these among others, in their usual order."""
     given = set(names)
     return (*COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in given))
 
 
 def drop_empty(columns: Columns) -> Columns:
-    """Drop the optional columns without a value."""
     return {
         name: column
         for name, column in columns.items()

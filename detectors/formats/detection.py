@@ -5,11 +5,7 @@ from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
 
 from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
-from detectors.errors import (
-    MalformedJSONError,
-    TooComplexError,
-    UnreadableLogError,
-)
+from detectors.errors import MalformedJSONError, TooComplexError, UnreadableLogError
 from detectors.formats.adapters import find_adapters, find_sums
 from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.tables import is_export_header
@@ -138,7 +134,11 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
             return Format("csv", delimiter=delimiter)
     container: Container = "array" if text.startswith(b"[") else "lines"
     objects = list(islice(_objects(_pieces(text, container, is_whole)), _SAMPLE))
-    if _is_document(first_line, objects):
+    # One object over several lines, or a page of an API's response.
+    page = objects[0].get("data") if len(objects) == 1 and "usage" not in objects[0] else None
+    items = page[:_SAMPLE] if isinstance(page, list) else ()
+    is_page = any(isinstance(item, dict) and _is_export(item) for item in items)
+    if is_page or (not objects and first_line.strip() == "{"):
         return Format("document", is_export=True)
     if any(map(_is_export, objects)):
         return Format(container, is_export=True)
@@ -147,7 +147,9 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
         error.columns = () if objects else tuple(find_foreign_header(first_line))
         error.head = head
         raise error
-    return Format(container, _dialect_of(objects))
+    # Most gateways copy OpenAI's.
+    dialects = (_find_dialect(document) for document in objects)
+    return Format(container, next((dialect for dialect in dialects if dialect), OPENAI))
 
 
 def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
@@ -166,18 +168,7 @@ def _find_mapped(head: bytes, mapping: ColumnMapping) -> Format | None:
     return Format("csv", delimiter=best, has_json=has_json) if named[best] else None
 
 
-def _is_document(first_line: str, objects: list[dict[str, Any]]) -> bool:
-    """Check for an object over several lines, or for a page of an API's response."""
-    if not objects:
-        return first_line.strip() == "{"
-    page = objects[0].get("data")
-    if len(objects) > 1 or "usage" in objects[0] or not isinstance(page, list):
-        return False
-    return any(_is_export(item) for item in page[:_SAMPLE] if isinstance(item, dict))
-
-
 def _is_export(document: dict[str, Any]) -> bool:
-    """Check for a row of a source that has an adapter; rows of our own formats cost nothing."""
     if document.keys() <= _OWN_NAMES:
         return False
     row = Row(document)
@@ -200,13 +191,11 @@ def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
 
 
 def _first_line(text: bytes) -> str:
-    """Return the first line, or nothing if it is too long to be a CSV header."""
     line = text.split(b"\n", 1)[0].rstrip(b"\r")
     return "" if len(line) > MAX_HEADER_BYTES else line.decode("utf-8", "replace")
 
 
 def _lines(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the lines, and whether each has an end."""
     start = 0
     while (end := text.find(b"\n", start)) >= 0:
         yield text[start:end], True
@@ -224,14 +213,8 @@ def _objects(pieces: Iterator[bytes]) -> Iterator[dict[str, Any]]:
             yield document
 
 
-def _dialect_of(objects: list[dict[str, Any]]) -> Dialect:
-    """Return the first object's dialect; by default OpenAI's, which most gateways copy."""
-    dialects = (_find_dialect(document) for document in objects)
-    return next((dialect for dialect in dialects if dialect), OPENAI)
-
-
 def _find_dialect(document: dict[str, Any]) -> Dialect | None:
-    if _is_record(document):
+    if document.keys() >= _RECORD_KEYS and not document.keys() & _NO_RECORD_KEYS:
         return RECORDS
     response = document.get("response")
     body = response if isinstance(response, dict) else document
@@ -248,10 +231,6 @@ def _find_dialect(document: dict[str, Any]) -> Dialect | None:
     signs = ("msg_", "claude", "anthropic")
     is_anthropic = any(isinstance(name, str) and name.startswith(signs) for name in names)
     return ANTHROPIC if is_anthropic else None
-
-
-def _is_record(document: dict[str, Any]) -> bool:
-    return document.keys() >= _RECORD_KEYS and not document.keys() & _NO_RECORD_KEYS
 
 
 def _is_header(cells: Sequence[str]) -> bool:

@@ -59,27 +59,15 @@ def read_count(value: object) -> int:
     return value
 
 
-def read_latency(value: object) -> float:
+def read_number(most: float, value: object) -> float:
     # Compared before it is converted, because an integer beyond the range of floats overflows.
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError
-    if not 0 <= value <= MAX_LATENCY_MS:
-        raise ValueError
-    return float(value)
-
-
-def read_usd(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError
-    if not 0 <= value <= MAX_REPORTED_USD:
-        raise ValueError
-    return float(value)
-
-
-def read_seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_COUNT:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
         raise ValueError
     return value
+
+
+def _number_to(most: float) -> "Field":
+    return Field(lambda value: float(read_number(most, value)), f"a number from 0 to {most:.0f}")
 
 
 class UnitsError(ValueError):
@@ -128,12 +116,6 @@ def read_label(value: object) -> str:
     return value
 
 
-def read_word(value: object) -> str:
-    if not isinstance(value, str) or not _WORD.match(value):
-        raise ValueError
-    return value
-
-
 def read_model(value: object) -> str:
     label = read_label(value)
     if not label:
@@ -141,21 +123,15 @@ def read_model(value: object) -> str:
     return label
 
 
-def read_provider(value: object) -> str:
-    if not isinstance(value, str) or not PROVIDER_TEXT.match(value):
+def read_match(pattern: re.Pattern[str], value: object) -> str:
+    if not isinstance(value, str) or not pattern.match(value):
         raise ValueError
     return value
 
 
 def read_any_provider(value: object) -> str:
     """Read a provider in any case, as logs write it."""
-    return read_provider(value.lower() if isinstance(value, str) else value)
-
-
-def read_prefix_hash(value: object) -> str:
-    if not isinstance(value, str) or not _PREFIX_HASH.match(value):
-        raise ValueError
-    return value
+    return read_match(PROVIDER_TEXT, value.lower() if isinstance(value, str) else value)
 
 
 def read_choice(choices: Collection[str], value: object) -> str:
@@ -191,10 +167,12 @@ MOMENT: Final = Field(
 )
 ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 
-WORD: Final = Field(read_word, "a word of at most 40 lowercase letters, digits, underscores")
-PREFIX_HASH: Final = Field(read_prefix_hash, "64 hexadecimal digits", is_text=True)
+WORD: Final = Field(
+    partial(read_match, _WORD), "a word of at most 40 lowercase letters, digits, underscores"
+)
+PREFIX_HASH: Final = Field(partial(read_match, _PREFIX_HASH), "64 hexadecimal digits", is_text=True)
 
-SECONDS_OF_UNIT: Final = Field(read_seconds, f"a number from 0 to {MAX_COUNT}")
+SECONDS_OF_UNIT: Final = Field(partial(read_number, MAX_COUNT), f"a number from 0 to {MAX_COUNT}")
 # Units by the price book's names; those that a field of the record counts are never accepted.
 UNIT_FIELDS: Final[Mapping[object, Field]] = {
     **{unit: SECONDS_OF_UNIT if unit in SECONDS else COUNT for unit in UNITS},
@@ -203,7 +181,7 @@ UNIT_FIELDS: Final[Mapping[object, Field]] = {
 _KINDS: Final[Mapping[str, Field]] = {
     "instant": INSTANT,
     "provider": Field(
-        read_provider,
+        partial(read_match, PROVIDER_TEXT),
         "a lowercase label of at most 64 letters, digits, dots, dashes, underscores",
         is_text=True,
     ),
@@ -213,10 +191,10 @@ _KINDS: Final[Mapping[str, Field]] = {
         is_text=True,
     ),
     "count": COUNT,
-    "latency": Field(read_latency, f"a number from 0 to {MAX_LATENCY_MS:.0f}"),
+    "latency": _number_to(MAX_LATENCY_MS),
     "label": LABEL,
     "hash": PREFIX_HASH,
-    "usd": Field(read_usd, f"a number from 0 to {MAX_REPORTED_USD:.0f}"),
+    "usd": _number_to(MAX_REPORTED_USD),
     "hashes": Field(
         read_levels,
         f"1 to {len(LEVELS)} strings of {LEVEL_DIGITS} lowercase hexadecimal digits",
@@ -278,7 +256,13 @@ def find_contradictions(read: Mapping[str, Any], bad: Collection[str] = ()) -> l
     These are parts that exceed their total, and hashes of the same prefix that differ.
     """
     counts = {name: value for name, value in read.items() if type(value) is int}
-    problems = _find_excess(counts, bad)
+    problems = [
+        Problem("bad", part.name, part.expected)
+        for part in PARTS
+        if counts.get(part.name)
+        and part.total not in bad
+        and counts[part.name] + counts.get(part.beside, 0) > counts.get(part.total, 0)
+    ]
     if read.get("units"):
         problems += [
             excess_of(unit, total)
@@ -305,13 +289,3 @@ def other_hash(name: str) -> Problem:
     level = LEVELS_OF_HASHES[name] + 1
     expected = f"the beginning of the other hashes: level {level} is that of {name}"
     return Problem("bad", "prefix_hashes", expected)
-
-
-def _find_excess(counts: Mapping[str, int], bad: Collection[str]) -> list[Problem]:
-    return [
-        Problem("bad", part.name, part.expected)
-        for part in PARTS
-        if counts.get(part.name)
-        and part.total not in bad
-        and counts[part.name] + counts.get(part.beside, 0) > counts.get(part.total, 0)
-    ]

@@ -21,16 +21,12 @@ _FILE_UNITS: Final = frozenset({"line", "object"})
 
 
 class Problem(NamedTuple):
-    """One field and its problem; `field` is safe to print."""
-
     kind: Literal["unknown", "missing", "bad"]
     field: str
     expected: str = ""
 
 
 class Offender(NamedTuple):
-    """A problem and its location: `record 3`, `line 7`, `header`."""
-
     where: str
     problem: Problem
 
@@ -56,16 +52,12 @@ class Offenders:
     def add(self, where: str, problem: Problem) -> None:
         is_same = bool(self.named) and self.named[-1].where == where
         self._in_record = self._in_record + 1 if is_same else 1
-        if self.left_out or not self._has_room(is_same):
+        has_room = len(self.named) < MAX_OFFENDERS or (is_same and self._in_record <= MAX_NAMES)
+        if self.left_out or not has_room:
             self.left_out += 1
             self.left_out_of_record += is_same
         else:
             self.named.append(Offender(where, problem))
-
-    def _has_room(self, is_same: bool) -> bool:
-        if len(self.named) < MAX_OFFENDERS:
-            return True
-        return is_same and self._in_record <= MAX_NAMES
 
 
 def describe(problems: Iterable[Problem]) -> str:
@@ -125,21 +117,15 @@ def _locations(offenders: Iterable[Offender]) -> str:
     if not number:
         return f"in the {unit}"
     numbers = [int(where.partition(" ")[2]) for where in wheres]
-    ranges = [list(run) for run in _runs(numbers)]
+    ranges: list[list[int]] = []
+    for at in numbers:
+        if ranges and at == ranges[-1][-1] + 1:
+            ranges[-1].append(at)
+        else:
+            ranges.append([at])
     shown = ", ".join(f"{r[0]}–{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in ranges)
     preposition = "on" if unit == "line" else "in"
     return f"{preposition} {unit}{'s' if len(numbers) > 1 else ''} {shown}"
-
-
-def _runs(numbers: Iterable[int]) -> Iterable[list[int]]:
-    """Split numbers into runs of consecutive ones."""
-    run: list[int] = []
-    for number in numbers:
-        if run and number != run[-1] + 1:
-            yield run
-            run = []
-        run.append(number)
-    yield run
 
 
 class ContractCheck:
@@ -154,14 +140,12 @@ class ContractCheck:
         self._offenders = Offenders()
 
     def add(self, unknown_fields: Iterable[tuple[int, str]], before: int = 0) -> None:
-        """Add unknown fields by line; `before` is the number of lines before these."""
         for line, name in unknown_fields:
             self._offenders.add(f"{self._where} {before + line}", Problem("unknown", name))
         if self._offenders.left_out:
             self.close()
 
     def close(self) -> None:
-        """Raise the error if any field was added."""
         if self._offenders.named:
             of_record = self._offenders.left_out_of_record
             more = f"and at least {of_record:,} more" if of_record else "and more"

@@ -16,12 +16,7 @@ from detectors.formats.detection import EXPECTED, Format, detect_format
 from detectors.formats.json_logs.lines import read_json
 from detectors.formats.json_logs.mapped import read_mapped, read_mapped_cells
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
-from detectors.formats.text.splitting import (
-    MAX_ROW_BYTES,
-    lines_of,
-    split_array,
-    split_lines,
-)
+from detectors.formats.text.splitting import MAX_ROW_BYTES, lines_of, split_array, split_lines
 
 CHUNK_BYTES: Final = 1 << 17  # small enough for a core's own cache, which halves the time
 # The limit for uploads, packed or unpacked; the library itself reads any size.

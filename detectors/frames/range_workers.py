@@ -47,7 +47,25 @@ def read_ranges(
     `first` is the result of the first range, if its lines have one form and were read already.
     """
     done = _Done(ranges, advance)
-    results = _read_uniform(ranges, processes, done, first)
+    others, results, lost = iter(range(ranges.count)), dict[int, RangeResult](), 0
+    if first:
+        results[next(others)] = first
+        done.add(0)
+    # One more than there are processors, because a thread waits where a step has one part only.
+    with ThreadPoolExecutor(processes + 1) as pool:
+        # One more waits, because they may end in another order than they began.
+        first_ones = islice(others, processes + 2)
+        started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
+        while started:
+            result = started.pop(0).result()
+            if result:
+                results[result.notes.index] = result
+                done.add(result.notes.index)
+            elif not results:
+                break
+            lost += not result
+            if lost <= _MOST_LOST + len(results) // 2:
+                started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
     missing = [index for index in range(ranges.count) if index not in results]
     if processes > 1 and len(missing) > 1:
         with RangeWorkers(ranges, processes - 1, missing) as workers:
@@ -75,32 +93,6 @@ class _Done:
             self._advance(position)
 
 
-def _read_uniform(
-    ranges: Ranges, threads: int, done: _Done, first: RangeResult | None
-) -> dict[int, RangeResult]:
-    """Return the ranges whose lines have one form, until too many do not, or the first doesn't."""
-    others, results, lost = iter(range(ranges.count)), dict[int, RangeResult](), 0
-    if first:
-        results[next(others)] = first
-        done.add(0)
-    # One more than there are processors, because a thread waits where a step has one part only.
-    with ThreadPoolExecutor(threads + 1) as pool:
-        # One more waits, because they may end in another order than they began.
-        first_ones = islice(others, threads + 2)
-        started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
-        while started:
-            result = started.pop(0).result()
-            if result:
-                results[result.notes.index] = result
-                done.add(result.notes.index)
-            elif not results:
-                break
-            lost += not result
-            if lost <= _MOST_LOST + len(results) // 2:
-                started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
-    return results
-
-
 def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
     while ticket := os.read(tickets, _TICKET.size):
         result = ranges.read(*_TICKET.unpack(ticket))
@@ -111,8 +103,6 @@ def _take_and_read(ranges: Ranges, tickets: int) -> Iterator[RangeResult]:
 
 
 class RangeWorkers:
-    """The worker processes and their results."""
-
     def __init__(self, ranges: Ranges, count: int, indexes: Iterable[int] | None = None) -> None:
         self._ranges = ranges
         self._count = count
@@ -193,7 +183,6 @@ def dump(result: RangeResult, file: IO[bytes]) -> None:
 
 
 def load(file: IO[bytes]) -> Iterator[RangeResult]:
-    """Yield the complete results in a worker's output."""
     while len(lengths := file.read(_LENGTHS.size)) == _LENGTHS.size:
         notes_length, frame_length = _LENGTHS.unpack(lengths)
         notes, frame = file.read(notes_length), file.read(frame_length)

@@ -102,7 +102,14 @@ def read(
     table = None if mapping is not None else _find_table(source, None)
     if table is not None:
         read, unused = check_table(table, frames.append)
-        return UsageLog(_with_times(pl.concat(alike(frames)).drop(unused)), read.rows, read.invalid)
+        checked = pl.concat(alike(frames)).drop(unused)
+        if "service_tier" not in checked.columns:
+            checked = checked.with_columns(pl.lit("").alias("service_tier"))
+        if "latency_ms" not in checked.columns:
+            checked = checked.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
+        ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
+        names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in checked.columns)]
+        return UsageLog(with_texts(checked.select(ts, *names)), read.rows, read.invalid)
     read = _read(source, frames.append, options)
     return UsageLog(concat(frames), read.rows, read.invalid, dropped=read.dropped)
 
@@ -187,7 +194,6 @@ def _find_table(source: Source, named: str | None) -> Calls | None:
 
 
 def _read(source: Source, add: Add, options: _Options) -> Summary:
-    """Read a source that is no table."""
     if options.mapping is not None:
         return add_chunks(_read_mapped(source, options.mapping, options.progress), add)
     if isinstance(source, str | os.PathLike):
@@ -220,19 +226,7 @@ def _read_mapped(source: Source, mapping: Mapped, progress: Progress | None) -> 
 
 
 def _is_parquet(source: object) -> bool:
-    """Check for the path, or a pattern of paths, of Parquet files."""
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
-
-
-def _with_times(checked: pl.DataFrame) -> pl.DataFrame:
-    """Turn checked calls into a frame of calls."""
-    if "service_tier" not in checked.columns:
-        checked = checked.with_columns(pl.lit("").alias("service_tier"))
-    if "latency_ms" not in checked.columns:
-        checked = checked.with_columns(pl.lit(None, pl.Float64).alias("latency_ms"))
-    ts = pl.col("at_us").cast(CALLS["ts"]).alias("ts")
-    names = [*CALLS.names()[1:], *(name for name in OPTIONAL_CALLS if name in checked.columns)]
-    return with_texts(checked.select(ts, *names))
 
 
 def _default_processes() -> int:
@@ -273,7 +267,6 @@ def _find_ranges(file: BinaryIO, size: int, has_categories: bool) -> Ranges | No
 
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
-    """Read records, or dicts with a record's fields, with the same checks as any other source."""
     return from_chunks(read_items(records))
 
 

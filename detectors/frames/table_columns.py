@@ -152,7 +152,6 @@ def _fractional(time: pl.Expr, unit: int) -> pl.Expr:
 
 
 def _is_within(time: pl.Expr, units: int) -> pl.Expr:
-    """Check for a time from 2000 to 2100; `units` is the microseconds per unit."""
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 

@@ -51,7 +51,6 @@ class _Contradiction(NamedTuple):
 
 
 def encode(columns: Columns) -> list[pl.Expr]:
-    """Return the numbers of `problem_columns` for these columns."""
     names = list(columns)
     digits = [_digit(name, columns) for name in names]
     digits += [_as_digit(each.is_so(columns)) for each in _find_contradictions(names)]
@@ -71,7 +70,6 @@ def problem_columns(names: Iterable[str]) -> list[str]:
 
 
 def is_invalid(problems: Sequence[str]) -> pl.Expr:
-    """Check whether one of these numbers has a digit."""
     return reduce(or_, (pl.col(name) > 0 for name in problems))
 
 
@@ -103,7 +101,6 @@ def _bad(name: str) -> Problem:
 
 
 def _columns_of(names: Iterable[str]) -> list[str]:
-    """Return the columns with a digit."""
     given = set(names)
     return [name for name in present_columns(given) if name in given or name in COLUMNS]
 
@@ -129,7 +126,6 @@ def _is_over(part: Part, columns: Columns) -> pl.Expr:
 
 
 def _find_contradictions(names: Collection[str]) -> list[_Contradiction]:
-    """Return what may be wrong between these columns, as `fields.find_contradictions` finds it."""
     units = [name for name in names if name in UNITS]
     found = [
         _Contradiction(excess_of(unit, total), partial(_exceeds, unit, total, parts))

@@ -37,7 +37,20 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
         A required column is missing.
     """
     names = frame.collect_schema().names()
-    _check_columns(names)
+    offenders = Offenders()
+    for number, name in enumerate(names, 1):
+        if name.lower() not in TABLE_FIELDS:
+            offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
+    if offenders.named:
+        raise contract_error(offenders)
+    absent = [name for name in REQUIRED_FIELDS if name not in map(str.lower, names)]
+    if absent:
+        raise UnreadableLogError(
+            f"A frame needs these columns: {', '.join(REQUIRED_FIELDS)}. "
+            f"Missing: {', '.join(absent)}."
+        )
+    if len({name.lower() for name in names}) < len(names):
+        raise UnreadableLogError("Each column of a frame needs a different name.")
     table = frame.select(*[pl.col(name).alias(name.lower()) for name in names])
     reasons, first = Counter[str](), list[InvalidRow]()
     rows, used, sparse = 0, set[str](), set[str]()
@@ -62,7 +75,6 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
 
 
 def _check(table: Calls) -> Iterator[pl.DataFrame]:
-    """Check a part at a time, with categories for labels that repeat in it."""
     numbered = _with_plain_hashes(table).with_row_index("row")
     schema = numbered.collect_schema()
     if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):
@@ -73,7 +85,8 @@ def _check(table: Calls) -> Iterator[pl.DataFrame]:
     )
     batch = None
     for batch in plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True):
-        yield with_problems(_shorten(batch).lazy()).collect()
+        part = categorize(batch) if batch.height > _MANY_ROWS else batch
+        yield with_problems(part.lazy()).collect()
     if batch is None:  # a table without rows
         yield with_problems(numbered).collect()
 
@@ -87,25 +100,3 @@ def _with_plain_hashes(table: Calls) -> Calls:
     if kind == pl.Binary:
         return table.with_columns(pl.col(HASHES).bin.encode("hex"))
     return table
-
-
-def _shorten(part: pl.DataFrame) -> pl.DataFrame:
-    """Turn the labels of many calls that repeat into categories."""
-    return categorize(part) if part.height > _MANY_ROWS else part
-
-
-def _check_columns(names: Sequence[str]) -> None:
-    offenders = Offenders()
-    for number, name in enumerate(names, 1):
-        if name.lower() not in TABLE_FIELDS:
-            offenders.add("frame", Problem("unknown", shown_name(name, f"column {number}")))
-    if offenders.named:
-        raise contract_error(offenders)
-    absent = [name for name in REQUIRED_FIELDS if name not in map(str.lower, names)]
-    if absent:
-        raise UnreadableLogError(
-            f"A frame needs these columns: {', '.join(REQUIRED_FIELDS)}. "
-            f"Missing: {', '.join(absent)}."
-        )
-    if len({name.lower() for name in names}) < len(names):
-        raise UnreadableLogError("Each column of a frame needs a different name.")

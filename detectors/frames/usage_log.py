@@ -69,8 +69,6 @@ _NUMBERS: Final = (*COUNTS, *OPTIONAL_NUMBERS, *OPTIONAL_FLOATS, "latency_ms")
 
 @dataclass
 class InvalidTally:
-    """Counts invalid rows by reason, and keeps the first hundred."""
-
     counts: Counter[str] = field(default_factory=Counter)
     first: list[InvalidRow] = field(default_factory=list)
 
@@ -81,7 +79,6 @@ class InvalidTally:
                 self.first.append(row)
 
     def summary(self) -> InvalidRows:
-        """Return the tally as the report shows it, most common reason first."""
         reasons = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return InvalidRows(
             count=self.counts.total(), reasons=dict(reasons), first=tuple(self.first)
@@ -109,7 +106,6 @@ class ReadRows:
 
     @property
     def valid_pct(self) -> float:
-        """Return the percentage of valid rows, 0 to 100; 0 for a log without rows."""
         return 100.0 * (self.rows - self.invalid.count) / self.rows if self.rows else 0.0
 
     @property
@@ -127,7 +123,6 @@ class ReadRows:
 
     @property
     def future_calls(self) -> int:
-        """Return how many calls are dated in the future."""
         return 0
 
     @property
@@ -164,7 +159,6 @@ Add = Callable[[pl.DataFrame], None]
 
 
 def from_chunks(chunks: Iterable[Chunk]) -> UsageLog:
-    """Build a log from a reader's chunks."""
     frames = list[pl.DataFrame]()
     read = add_chunks(chunks, frames.append)
     return UsageLog(concat(frames), read.rows, read.invalid, dropped=read.dropped)
@@ -182,7 +176,6 @@ def add_chunks(chunks: Iterable[Chunk], add: Add) -> Summary:
 
 
 def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Join frames of calls; optional columns need not be in all of them."""
     names = present_columns(name for frame in frames for name in frame.columns)
     optional = names[len(COLUMNS) :]
     complete = [_with_columns(frame, optional) for frame in frames] or [CALLS.to_frame()]
@@ -203,7 +196,6 @@ def _with_columns(frame: pl.DataFrame, optional: Sequence[str]) -> pl.DataFrame:
 
 
 def from_columns(columns: Columns) -> pl.DataFrame:
-    """Build a frame from checked columns."""
     frame = pl.DataFrame([_series(name, columns[name]) for name in present_columns(columns)])
     return compose_labels(frame, WRITTEN_LABELS)
 

@@ -31,7 +31,6 @@ _SHOWN: Final = 20
 
 
 def show_report(report: Report) -> str:
-    """Render the first screen, a chart, a table of the largest findings, and the data quality."""
     body = first_screen(report)
     if report.findings:
         shown = report.findings[:_SHOWN]
@@ -47,7 +46,6 @@ def show_report(report: Report) -> str:
 
 
 def first_screen(report: Report) -> str:
-    """Render the headline, its figures, and what to fix first."""
     body = f"<h1>{text(sentence(report))}</h1>"
     if report.audit.metered_calls:
         body += show_tiles(tiles(report.audit))
@@ -119,29 +117,21 @@ def show_finding(finding: Finding, methods: Sequence[Method]) -> str:
 
 
 def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
-    """Render a finding in full, with its evidence collapsed."""
     name = detector_name(finding.detector, methods)
     body = f"<h3>{text(name)}: {text(impact_alone(finding))}</h3><p>{route_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
     if finding.formula:
         body += paragraph(f"How we calculated this: {finding.formula}", "quiet")
     if finding.evidence:
-        body += (
-            f"<details><summary>Evidence: {_evidence(finding)}"
-            f"</summary>{list_calls(finding, methods)}</details>"
-        )
+        shown, calls = len(finding.evidence), counted(finding.calls, "call")
+        if shown < finding.calls:
+            calls = f"the {shown} most expensive of {calls}"
+        table_of_calls = list_calls(finding, methods)
+        body += f"<details><summary>Evidence: {calls}</summary>{table_of_calls}</details>"
     return body
 
 
-def _evidence(finding: Finding) -> str:
-    shown = len(finding.evidence)
-    if shown < finding.calls:
-        return f"the {shown} most expensive of {counted(finding.calls, 'call')}"
-    return counted(finding.calls, "call")
-
-
 def list_calls(finding: Finding, methods: Iterable[Method]) -> str:
-    """Return the finding's evidence as a table with the columns of its detector."""
     columns = evidence_columns(finding.detector, methods)
     return table(
         [column.label for column in columns],

@@ -36,7 +36,6 @@ STYLE: Final = (
 
 
 def cell(body: str) -> str:
-    """Wrap the body in a box with its own style."""
     return f'<div class="tallystick"><style>{STYLE}</style>{body}</div>'
 
 
@@ -46,12 +45,10 @@ def text(words: str) -> str:
 
 
 def own(words: str) -> str:
-    """Escape words of ours, which need no isolation."""
     return escape(inert(words))
 
 
 def show_tiles(tiles: Iterable[Tile]) -> str:
-    """Render the figures of the first screen in a row."""
     cells = "".join(
         f'<div><p class="quiet">{escape(tile.label)}</p><p class="figure">{escape(tile.value)}</p>'
         f'<p class="quiet">{escape(tile.aside)}</p></div>'
@@ -85,7 +82,6 @@ def table(
 
 
 def figure(chart: Chart) -> str:
-    """Render a chart with its title and its data."""
     rows = [[text(content) for content in row] for row in chart.rows]
     numbers = table(chart.columns, rows, range(1, len(chart.columns)))
     return (
@@ -95,7 +91,6 @@ def figure(chart: Chart) -> str:
 
 
 def route_of(finding: Finding) -> str:
-    """Render the route, and the model if it differs."""
     labels = [finding.route, *([] if finding.route == finding.model else [finding.model])]
     return " · ".join(map(text, labels))
 

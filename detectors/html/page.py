@@ -34,7 +34,6 @@ def save(report: Report, file: str | os.PathLike[str]) -> None:
 
 
 def print_page(report: Report) -> str:
-    """Render the page; the same report gives the same text."""
     title = escape(sentence(report))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -58,25 +57,12 @@ def _parts(report: Report) -> Iterator[str]:
     if not report.findings:
         yield paragraph("We found nothing to fix in these calls.")
     yield from (paragraph(line, "quiet") for line in footnotes(report))
-    yield from _past(report)
-    yield show_plan_usage(report)
-    yield show_quality(report)
-    yield from _left_out(report)
-    yield show_assumptions(report)
-    yield f"<h2>Prices</h2>{paragraph(prices(report))}"
-    yield "".join(map(paragraph, (*report.prices.negotiated, *report.prices.aliases)))
-    if report.methods:
-        yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
-
-
-def _past(report: Report) -> Iterator[str]:
     if report.no_longer_happening:
         yield "<h2>No longer happening</h2>"
         yield paragraph("All calls of these findings are older than the projected period.")
         yield "".join(map(paragraph, past_findings(report)))
-
-
-def _left_out(report: Report) -> Iterator[str]:
+    yield show_plan_usage(report)
+    yield show_quality(report)
     if report.unpriced:
         yield "<h2>Not priced</h2>"
         yield paragraph("These models have no known price and are excluded from dollar figures.")
@@ -94,10 +80,14 @@ def _left_out(report: Report) -> Iterator[str]:
             ),
             numbers=[2, 3],
         )
+    yield show_assumptions(report)
+    yield f"<h2>Prices</h2>{paragraph(prices(report))}"
+    yield "".join(map(paragraph, (*report.prices.negotiated, *report.prices.aliases)))
+    if report.methods:
+        yield "<h2>How the detectors work</h2>" + "".join(map(_method, report.methods))
 
 
 def prices(report: Report) -> str:
-    """Describe the rates behind the dollar figures."""
     words = (
         f"List prices of {report.prices.source}, version {report.prices.version}: in effect "
         "at the time of each call, including long-context tiers, cache rates and batch and flex "

@@ -4,9 +4,9 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 `table` prices whole frames.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
@@ -17,16 +17,29 @@ from detectors.prices import units
 from detectors.prices.agreed.agreements import Refuse, raise_error, wrong
 from detectors.prices.agreed.aliases import Aliases
 from detectors.prices.agreed.price_file import Locator, PriceTerms, read_toml, write_toml
-from detectors.prices.agreed.private import private_model
 from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.catalog import Catalog
 from detectors.prices.lookup.installed import installed, installed_version
+from detectors.prices.lookup.records import Model
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
 
     from detectors.prices.lookup.records import AnyModel
+
+
+def private_model(model: str, overrides: Sequence[Override]) -> Model:
+    # The days from which prices apply, and the prices, as the data file has them.
+    listed: list[list[Any]] = [[None, {}]]
+    for override in sorted(overrides, key=lambda each: each.period.first or date.min):
+        first, last = override.period.first, override.period.last
+        rates = {key: str(rate) for key, rate in override.rates.items()}
+        listed.append([first and first.isoformat(), rates])
+        if last:
+            listed.append([(last + timedelta(days=1)).isoformat(), {}])
+    terms = ["equals", model.lower()]
+    return Model(id=model, terms=terms, context_window=None, listed=listed, variants=None)
 
 
 class PriceBook:
@@ -101,11 +114,9 @@ class PriceBook:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Create a price book with the terms of a TOML file, as `to_toml` writes it."""
         return cls().with_toml(text)
 
     def with_terms(self, terms: PriceTerms) -> Self:
-        """Return the same prices with other terms."""
         return self._with(terms, raise_error)
 
     def with_toml(self, text: str) -> Self:
@@ -132,7 +143,6 @@ class PriceBook:
         return other
 
     def to_toml(self) -> str:
-        """Write the discounts, overrides and aliases as a TOML file."""
         return write_toml(self.terms)
 
     @property
@@ -141,7 +151,6 @@ class PriceBook:
         return tuple(map(str, self.terms.aliases))
 
     def suggest(self, provider: str, model: str) -> list[tuple[str, str]]:
-        """Return the providers and names of the models that are closest to an unknown one."""
         return self._catalog.suggest(provider, model)
 
     @property
@@ -171,7 +180,9 @@ class PriceBook:
         for discount in terms.discounts:
             host = self._catalog.host(discount.provider)
             if host is None:
-                unknown = self._unknown(discount.provider)
+                near = self._catalog.suggest_provider(discount.provider)
+                suggestion = f"; did you mean {near}?" if near else ""
+                unknown = f"this provider is not in the price book{suggestion}"
                 refuse(wrong(("discounts", discount.provider), unknown))
             else:
                 self._discounts.setdefault(host, []).append(discount)
@@ -200,13 +211,7 @@ class PriceBook:
         self.terms = PriceTerms(tuple(discounts), tuple(overrides), tuple(aliases))
         self._aliases = Aliases(aliases)
 
-    def _unknown(self, provider: str) -> str:
-        near = self._catalog.suggest_provider(provider)
-        suggestion = f"; did you mean {near}?" if near else ""
-        return f"this provider is not in the price book{suggestion}"
-
     def find_listing(self, provider: str, model: str) -> Listing | None:
-        """Return the listing for a call's provider and model; None if it is not in the book."""
         key = (provider, model)
         if key not in self._listings:
             alias = self._aliases.find(*key)
@@ -217,17 +222,13 @@ class PriceBook:
     def _find_listing(self, provider: str, model: str) -> Listing | None:
         listing = self._catalog.find(provider, model)
         if listing is None:
-            return self._find_private(provider, model)
+            overrides = self._private.get((provider.lower(), model.lower()))
+            if overrides is None:
+                return None
+            info = private_model(model, overrides)
+            return Listing(provider=provider, model=model, info=info, is_equivalent=False)
         target = listing.target and self._with_terms(listing.target, provider)
         return replace(self._with_terms(listing, provider), target=target)
-
-    def _find_private(self, provider: str, model: str) -> Listing | None:
-        """Return the listing of a model that is in the overrides only."""
-        overrides = self._private.get((provider.lower(), model.lower()))
-        if overrides is None:
-            return None
-        info = private_model(model, overrides)
-        return Listing(provider=provider, model=model, info=info, is_equivalent=False)
 
     def _with_terms(self, listing: Listing, label: str) -> Listing:
         """Add the terms negotiated with the listing's provider, or for this label."""

@@ -1,7 +1,7 @@
 """The boundaries where a model's rates change: days, times of day, and prompt lengths."""
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,14 +43,12 @@ class Boundaries(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, info: "AnyModel") -> "Boundaries":
-        """Return where the standard rates change."""
         if isinstance(info.prices, list):
             return cls._between([(price.constraint, price.prices) for price in info.prices])
         return cls._between([(None, info.prices)])
 
     @classmethod
     def of_variants(cls, info: "AnyModel") -> "Boundaries":
-        """Return where the rates of other tiers change."""
         variants = info.price_variants or ()
         return cls._between([(variant.constraint, variant.prices) for variant in variants])
 
@@ -62,7 +60,8 @@ class Boundaries(msgspec.Struct, frozen=True):
         for constraint, price in prices:
             lengths |= tier_starts(price)
             if constraint is not None:
-                moments |= {_midnight(day) for day in _read(constraint, "start_date")}
+                days = _read(constraint, "start_date")
+                moments |= {datetime.combine(day, time(), UTC) for day in days}
                 clocks = _read(constraint, "start_time", "end_time")
                 day_seconds |= {_utc_second(clock) for clock in clocks}
         return cls(frozenset(moments), frozenset(day_seconds), frozenset(lengths))
@@ -71,10 +70,6 @@ class Boundaries(msgspec.Struct, frozen=True):
 def _read(constraint: "_Constraint", *names: str) -> list[Any]:
     """Return what the constraint has of these: a start date, or times of day."""
     return [getattr(constraint, name) for name in names if hasattr(constraint, name)]
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 def _utc_second(clock: time) -> int:

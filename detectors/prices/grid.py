@@ -56,7 +56,6 @@ class Grid(msgspec.Struct, frozen=True):
         return [name for name, values in changes.items() if values]
 
     def number(self, calls: Calls) -> Calls:
-        """Number each call's period, time of day and prompt length, if prices change by them."""
         second = pl.col("at_us") // _MICROSECONDS % _DAY_SECONDS
         moments = (pl.col("at_us") >= _microseconds(moment) for moment in self.moments)
         positions = {
@@ -78,7 +77,6 @@ class Grid(msgspec.Struct, frozen=True):
         return midnight + timedelta(seconds=self.day_seconds[daytime - 1] if daytime else 0)
 
     def tokens(self, length: int) -> int:
-        """Return a prompt length within the cell."""
         return self.prompt_tokens[length - 1] + 1 if length else 0
 
 

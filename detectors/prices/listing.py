@@ -54,7 +54,9 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         They are None for a model without a rate per token, except for calls that count units
         in `measured` that the model is billed by.
         """
-        listed = self._list(at, prompt_tokens, tier)
+        listed = self._standard(at, prompt_tokens)
+        if listed is not None and tier:
+            listed = self._find_tier(listed, at, prompt_tokens, tier) or listed
         if listed is None or not listed.prices(measured):
             return None
         if region:
@@ -75,12 +77,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if units.is_measure(key) and any(map(units.is_measure, rates.own)):
             return False
         return not published.is_billed_with_others(self.provider, self.model, key)
-
-    def _list(self, at: datetime, prompt_tokens: int, tier: str) -> Rates | None:
-        standard = self._standard(at, prompt_tokens)
-        if standard is None or not tier:
-            return standard
-        return self._find_tier(standard, at, prompt_tokens, tier) or standard
 
     def _standard(self, at: datetime, prompt_tokens: int) -> Rates | None:
         """Return the rates of the standard tier, the book's and those that it lacks."""
@@ -121,7 +117,10 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     ) -> Rates | None:
         """Return the rates of a tier by what is known of it; the order is in service_tiers.toml."""
         context = published.tier_context(tier)
-        if self.is_own and self._has_variant(context, at):
+        if self.is_own and any(
+            variant.constraint is None or variant.constraint.active(at)
+            for variant in self._variants(context)
+        ):
             return self._as_variant(standard, context, at, prompt_tokens)
         rule = published.find_tier_rule(self.provider, self.model, tier, at)
         first = self._first_variant(context) if self.is_own else None
@@ -148,13 +147,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
             return special
         return Rates({**special.own, **standard.in_proportion(special, base).own})
 
-    def _has_variant(self, context: Mapping[str, str], at: datetime) -> bool:
-        """Check whether the book has rates for calls of this kind at that time."""
-        return any(
-            variant.constraint is None or variant.constraint.active(at)
-            for variant in self._variants(context)
-        )
-
     def _first_variant(self, context: Mapping[str, str]) -> datetime | None:
         """Return when the book's rates for calls of this kind begin; None without any."""
         starts = (getattr(each.constraint, "start_date", None) for each in self._variants(context))
@@ -167,7 +159,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
                 yield variant
 
     def find_boundaries(self, tier: str = "") -> Boundaries:
-        """Return where the rates of this listing or its target may change."""
         found = Boundaries.of(self.info) | self.terms.boundaries
         found |= published.find_boundaries(self.provider, self.model, tier)
         if tier:
@@ -178,7 +169,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def target_window(self) -> int | None:
-        """Return the largest prompt and answer that the target takes; None if it is unknown."""
         own = self.info.context_window
         return own if self.target is None else self.target.info.context_window or own
 

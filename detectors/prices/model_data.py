@@ -29,19 +29,18 @@ def base_name(model: str) -> str:
 
 
 def prefix(model: str) -> str:
-    """Return the host's prefix of a model's name; empty for the model provider's own name."""
     found = _PREFIX.match(model.lower())
     return found[0] if found else ""
 
 
 def find_cheaper_model(provider: str, model: str) -> str | None:
     """Return the next cheaper model of the family at `provider`, an ID of the price book."""
-    return _ladder().get((provider, base_name(model)))
+    return _by_provider("ladder", "cheaper").get((provider, base_name(model)))
 
 
 def find_successor(provider: str, model: str) -> str | None:
     """Return the model that has replaced this one; `provider` is an ID of the price book."""
-    return _successors().get((provider, base_name(model)))
+    return _by_provider("successors", "successor").get((provider, base_name(model)))
 
 
 def cache_minimum(model: str) -> int:
@@ -62,7 +61,6 @@ def is_flat_rate(provider: str) -> bool:
 
 @cache
 def flat_rate_labels() -> tuple[str, ...]:
-    """Return the provider labels of these plans."""
     return tuple(label["name"] for label in read("flat_rate_labels")["label"])
 
 
@@ -72,7 +70,6 @@ def find_host(label: str) -> str | None:
 
 
 def host_labels() -> dict[str, str]:
-    """Return the price book's IDs of providers by the names that it does not know."""
     return dict(_hosts())
 
 
@@ -88,15 +85,6 @@ def _hosts() -> dict[str, str]:
 
 
 @cache
-def _ladder() -> dict[tuple[str, str], str]:
-    return _by_provider("ladder", "cheaper")
-
-
-@cache
-def _successors() -> dict[tuple[str, str], str]:
-    return _by_provider("successors", "successor")
-
-
 def _by_provider(name: str, table: str) -> dict[tuple[str, str], str]:
     return {
         (provider, base_name(model)): target
@@ -117,6 +105,5 @@ def _cache_minimums() -> dict[str, int]:
 
 @cache
 def read(name: str) -> dict[str, Any]:
-    """Return the content of a data file."""
     file = files(__package__).joinpath("data", f"{name}.toml")
     return tomllib.loads(file.read_text(encoding="utf-8"))

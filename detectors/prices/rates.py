@@ -65,7 +65,6 @@ class Rates(msgspec.Struct, frozen=True):
         return units.INPUT in self.own or not self.own.keys().isdisjoint(measured)
 
     def has(self, key: str) -> bool:
-        """Check whether the model has a rate of its own for this usage."""
         return key in self.own
 
     def surcharge(self, key: str) -> float:
@@ -74,12 +73,7 @@ class Rates(msgspec.Struct, frozen=True):
             return self.cache_write_1h_usd - self.cache_write_usd
         return units.surcharge(self.own, key)
 
-    def is_cheaper_than(self, other: "Rates") -> bool:
-        """Check that both input and output are cheaper."""
-        return self.input_usd < other.input_usd and self.output_usd < other.output_usd
-
     def times(self, multiples: Mapping[str, float]) -> "Rates":
-        """Multiply the rates of these purposes; all others stay unchanged."""
         if not multiples:
             return self
         own = {key: rate * multiples.get(units.purpose(key), 1) for key, rate in self.own.items()}
@@ -124,7 +118,6 @@ def find_rates(price: "AnyPrices", prompt_tokens: int) -> Rates | None:
 
 
 def tier_starts(price: "AnyPrices") -> set[int]:
-    """Return the prompt lengths beyond which another rate applies."""
     return {tier.start for rate in vars(price).values() for tier in getattr(rate, "tiers", ())}
 
 

@@ -51,7 +51,6 @@ def input_usd(prefix: str, optional: Optional) -> pl.Expr:
 
 
 def rest_usd(prefix: str, optional: Optional) -> pl.Expr:
-    """Return the cost of the answer, of tools and of the request."""
     total = pl.col("completion_tokens") * pl.col(prefix + "output") + pl.col(prefix + "request")
     for cost in _surcharges(prefix, optional, "output", pl.col("completion_tokens")):
         total = total + cost

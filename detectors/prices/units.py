@@ -5,7 +5,7 @@ usage: a field of the record, or one of its `units`.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,19 +14,16 @@ from detectors.prices.lookup.installed import raw_units
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What is billed: `per` so many of it cost one rate."""
-
     usage_key: str
     price_key: str
     per: int
     dimensions: Mapping[str, str]
 
 
-def _read(usage_key: str, raw: Mapping[str, Any]) -> Unit:
-    return Unit(usage_key, raw.get("price_key", usage_key), raw["per"], raw.get("dimensions", {}))
-
-
-_UNITS: Final = {key: _read(key, raw) for key, raw in raw_units().items()}
+_UNITS: Final = {
+    key: Unit(key, raw.get("price_key", key), raw["per"], raw.get("dimensions", {}))
+    for key, raw in raw_units().items()
+}
 _BY_PRICE_KEY: Final = {unit.price_key: unit for unit in _UNITS.values()}
 
 INPUT: Final = "input_tokens"
@@ -55,7 +52,6 @@ def optional_counts(columns: Iterable[str]) -> dict[str, Unit]:
 
 
 def priced_units() -> dict[str, Unit]:
-    """Return the units that a record's counts can price, by price key."""
     counted = {*_ALWAYS, *FIELDS_OF_UNITS, *UNITS}
     return {unit.price_key: unit for key, unit in _UNITS.items() if key in counted}
 
@@ -66,7 +62,6 @@ def find_unit(price_key: str) -> Unit | None:
 
 
 def is_fee(key: str) -> bool:
-    """Check whether a usage is a tool's fee and not a part of prompt or answer."""
     return _UNITS[key].dimensions["family"] == "tool_calls"
 
 
@@ -113,7 +108,6 @@ def direction(key: str) -> str:
 
 
 def has_modality(key: str) -> bool:
-    """Check whether a usage counts tokens of one modality, such as sounds."""
     return "modality" in _UNITS[key].dimensions
 
 

@@ -40,7 +40,6 @@ Labelled = Sequence[SpendByModel] | Sequence[UnpricedModel]
 
 
 def default_file() -> Path:
-    """Return the file of updates of this user."""
     home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(home) / "tallystick" / _FILE
 
@@ -52,7 +51,17 @@ def update(file: Path, url: str | None = None) -> PriceBook:
     """
     content = fetch(url)
     try:
-        _replace(file, content)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
+        try:
+            # At once, so that no reader sees a part of it.
+            with os.fdopen(handle, "wb") as temporary:
+                temporary.write(content)
+            Path(name).chmod(0o644)
+            Path(name).replace(file)
+        except OSError:
+            Path(name).unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise PriceUpdateError(f"cannot write {file}: {error.strerror}") from error
     return load(file)
@@ -76,8 +85,6 @@ def fetch(url: str | None = None) -> bytes:
 
 
 class Update(msgspec.Struct, frozen=True):
-    """The prices of a stored update."""
-
     snapshot: "DataSnapshot"
     version: str
     as_of: str
@@ -108,8 +115,17 @@ def load(file: Path | None = None) -> PriceBook:
 def _fetch(url: str) -> Any:
     import httpx2
 
+    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
     try:
-        payload = _download(url)
+        with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
+            response.raise_for_status()
+            for part in response.iter_bytes():
+                payload += part
+                if len(payload) > MAX_BYTES:
+                    limit = f"{MAX_BYTES:,} bytes"
+                    raise PriceUpdateError(f"the prices at {url} are larger than {limit}")
+                if time.monotonic() > ends_at:
+                    raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
     try:
@@ -118,23 +134,7 @@ def _fetch(url: str) -> Any:
         raise PriceUpdateError(f"the prices at {url} are not JSON") from error
 
 
-def _download(url: str) -> bytes:
-    import httpx2
-
-    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
-    with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
-        response.raise_for_status()
-        for part in response.iter_bytes():
-            payload += part
-            if len(payload) > MAX_BYTES:
-                raise PriceUpdateError(f"the prices at {url} are larger than {MAX_BYTES:,} bytes")
-            if time.monotonic() > ends_at:
-                raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
-    return bytes(payload)
-
-
 def _read(providers: Any) -> "DataSnapshot":
-    """Check the published providers: a part of the book is no update."""
     from genai_prices.data_snapshot import DataSnapshot
     from genai_prices.types import _providers_from_raw
 
@@ -149,24 +149,16 @@ def _read(providers: Any) -> "DataSnapshot":
     return DataSnapshot(providers=read, from_auto_update=True)
 
 
-def _replace(file: Path, payload: bytes) -> None:
-    """Write the file at once, so that no reader sees a part of it."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-    try:
-        with os.fdopen(handle, "wb") as temporary:
-            temporary.write(payload)
-        Path(name).chmod(0o644)
-        Path(name).replace(file)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
 def describe(
     book: PriceBook, models: Labelled, unpriced: Labelled, first: str | None, last: str | None
 ) -> PriceSource:
     """Describe the prices of a report with these models between its first and last call."""
+    fingerprint = ""
+    if first is not None and last is not None:
+        labelled = (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS])
+        names = {(each.provider, each.model) for each in labelled}
+        period = datetime.fromisoformat(first), datetime.fromisoformat(last)
+        fingerprint = digest_rates(book, names, *period)
     return PriceSource(
         source=book.source,
         version=book.version,
@@ -174,7 +166,7 @@ def describe(
         as_of=book.as_of,
         aliases=book.aliases,
         excluded=book.excluded,
-        fingerprint=_digest(book, (*models[:_MOST_MODELS], *unpriced[:_MOST_MODELS]), first, last),
+        fingerprint=fingerprint,
     )
 
 
@@ -187,13 +179,6 @@ def is_outdated(report: Report, book: PriceBook) -> bool:
     period = report.audit.first_call, report.audit.last_call
     today = describe(book, models, unpriced, *period).fingerprint
     return bool(report.prices.fingerprint) and report.prices.fingerprint != today
-
-
-def _digest(book: PriceBook, models: Labelled, first: str | None, last: str | None) -> str:
-    if first is None or last is None:
-        return ""
-    period = datetime.fromisoformat(first), datetime.fromisoformat(last)
-    return digest_rates(book, {(each.provider, each.model) for each in models}, *period)
 
 
 def digest_rates(

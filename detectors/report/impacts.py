@@ -99,7 +99,6 @@ class Impact(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def labels(self) -> tuple[str, str, str, str]:
-        """Return the sort key of impacts with equal dollars."""
         return self.kind.name, self.group.route, self.group.provider, self.group.model
 
 
@@ -115,7 +114,6 @@ def sum_flagged(flagged: Calls) -> Calls:
 
 
 def add_days(by_day: Calls) -> Calls:
-    """Add up the days of `sum_flagged`."""
     others = [pl.col("calls").sum(), pl.col("first_us").min(), pl.col("last_us").max()]
     return add_usd(by_day, *_DOLLARS, by=_KEY, others=others)
 
@@ -163,7 +161,6 @@ def _add_up(rows: Iterable[Row], name: str) -> Decimal:
 
 
 def drop_findings(flagged: Calls, impacts: Sequence[Impact]) -> Calls:
-    """Drop the flagged calls of these impacts."""
     if not impacts:
         return flagged
     keys = [impact.key for impact in impacts]

@@ -48,7 +48,6 @@ def _units(name: str) -> pl.Expr:
 
 
 def usd(row: Mapping[str, Any], name: str) -> Decimal:
-    """Return the dollars of such a sum, unrounded."""
     return Decimal(int(row[_whole(name)] or 0)) / UNITS_PER_USD
 
 

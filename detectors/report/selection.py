@@ -66,7 +66,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sections(self) -> dict[str, Any]:
-        """Return the report's lists of what is not a finding of its own."""
         return {
             "remainders": tuple(self._remainders()),
             "no_longer_happening": tuple(map(_past_finding, self.past[:_MOST_PAST])),

@@ -42,7 +42,6 @@ class LogSpend(msgspec.Struct, frozen=True):
     days_and_models: tuple[SpendByDayAndModel, ...]
 
     def sections(self, counted: Sequence[Row], book: PriceBook) -> dict[str, Any]:
-        """Return the report's lists; `counted` are the log's models, priced or not."""
         models, other_models = shorten(self.models)
         routes, other_routes = shorten(by_route(self.groups))
         unpriced, other_unpriced = shorten(count_unpriced(counted, self.groups, book))

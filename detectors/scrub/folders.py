@@ -19,8 +19,6 @@ _START_BYTES: Final = 64
 
 
 class Skipped(Protocol):
-    """Counts what was skipped."""
-
     def skip(self, reason: str, path: Path) -> None:
         """Count a file, folder or link."""
 
@@ -40,7 +38,6 @@ class Folders:
         self._seen: set[tuple[int, int]] = set()
 
     def named(self, path: Path) -> Iterator[Log]:
-        """Yield a file that was named, if it wasn't read already."""
         if not path.is_file() or self._is_new(path.stat()):
             yield Log(path)
         else:

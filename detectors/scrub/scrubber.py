@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -11,7 +12,7 @@ import msgspec
 
 from detectors.contract import UsageRecord
 from detectors.errors import UnreadableLogError
-from detectors.formats import ColumnMapping
+from detectors.formats import ColumnMapping, read_chunks, records_of
 from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
@@ -26,13 +27,54 @@ from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.duplicates import Once, Taken
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.columns import UNKNOWN
 from detectors.formats.csv_logs.proposals import propose_for_objects
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.unread import explain, is_unread
+from detectors.formats.json_logs.usage.reader import reading_of
 from detectors.formats.problems import describe
 from detectors.formats.text.blocks import Advance
-from detectors.scrub.tables import sight_rows, sighting_of
 from detectors.scrub.texts import read_texts
+
+
+def sight_rows(
+    file: BinaryIO, mapping: ColumnMapping, advance: Advance | None
+) -> Iterator[Sighting | str]:
+    """Yield the calls of the rows, and the reasons of rows that can't be read."""
+    for chunk in read_chunks(file, mapping=mapping, advance=advance, ignores_others=True):
+        records = records_of(chunk.columns)
+        unknown = chunk.columns.get(UNKNOWN) or [""] * len(records)
+        for record, names in zip(records, unknown, strict=True):
+            seen = sighting_of(record)
+            seen.readings[0].unknown.update(dict.fromkeys(names.split(), 0))
+            yield seen
+        for row in chunk.invalid:
+            yield row.reason
+
+
+def sighting_of(record: UsageRecord) -> Sighting:
+    """Return the call of a record, whose names are checked again."""
+    reading = reading_of(record)
+    reading.units = getattr(record, "units", None) or {}
+    return Sighting(
+        readings=[reading],
+        moments=(record.ts,),
+        models=(record.model,),
+        providers=(record.provider,),
+        ids=(record.request_id,),
+        tags=(record.tag,),
+        endpoint=record.endpoint,
+        latency_ms=record.latency_ms,
+        caps=(record.declared_max_tokens,),
+        prefix_hash=record.prefix_hash,
+        service_tier=getattr(record, "service_tier", None),
+        environment=getattr(record, "environment", None),
+        session=getattr(record, "session_id", None),
+        region=getattr(record, "region", None),
+        status=getattr(record, "status", None),
+        reported_usd=getattr(record, "reported_usd", None),
+    )
+
 
 OTHER: Final = "for other reasons"
 NOT_JSON: Final = "not JSON objects, or cut off"
@@ -73,12 +115,10 @@ class Summary:
         self.proposals.setdefault(options, path)
 
     def skip(self, reason: str, path: Path) -> None:
-        """Count a file, folder or link that was not read; the first of a reason is named."""
         self.skipped[reason] += 1
         self.examples.setdefault(reason, path)
 
     def reasons(self) -> list[tuple[str, int]]:
-        """Return the reasons, most common first."""
         return sorted(self.dropped.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -97,14 +137,17 @@ class Scrubber:
         self._unread: list[bytes] = []
 
     def read(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the lines of the calls of a log that is the only one."""
         yield from self.add(file)
         yield from self.close()
 
     def add(self, file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes]:
         """Yield lines of a log's calls, about a mebibyte at a time, without those of `close`."""
         self.summary.files += 1
-        yield from self._joined(self._lines(file, advance))
+        if self._mapping is None:
+            yield from self._joined(self._lines_of_texts(read_texts(file, advance)))
+            return
+        seen = sight_rows(file, self._mapping, self._counted(advance))
+        yield from self._joined(chain.from_iterable(map(self._take, seen)))
 
     def add_texts(self, texts: Iterator[bytes], size: int) -> Iterator[bytes]:
         """Yield lines of the calls of objects that came from a file of this size."""
@@ -133,13 +176,6 @@ class Scrubber:
         self.summary.bytes_written += len(joined)
         return joined
 
-    def _lines(self, file: BinaryIO, advance: Advance | None) -> Iterator[bytes]:
-        if self._mapping is not None:
-            for seen in sight_rows(file, self._mapping, self._counted(advance)):
-                yield from self._take(seen)
-            return
-        yield from self._lines_of_texts(read_texts(file, advance))
-
     def _lines_of_texts(self, texts: Iterable[bytes | None]) -> Iterator[bytes]:
         states: dict[str, State] = {}
         self._unread = []
@@ -149,7 +185,6 @@ class Scrubber:
             self.summary.propose(propose_for_objects(self._unread), self.path)
 
     def _counted(self, advance: Advance | None) -> Advance:
-        """Count the bytes of a file that is read in blocks."""
         before = self.summary.bytes_read
 
         def count(done: int) -> None:
@@ -170,13 +205,11 @@ class Scrubber:
             found = _sight(row, object_text, adapter, read, self._at)
             for seen in found:
                 yield from self._take(seen)
-            if isinstance(found[0], str) and is_unread(found[0]) and self._has_room(object_text):
-                self._unread.append(object_text)
-
-    def _has_room(self, text: bytes) -> bool:
-        """Check whether an object can be kept for a proposal, so that all of them stay small."""
-        kept = sum(map(len, self._unread))
-        return len(self._unread) < _SAMPLE and kept + len(text) <= _SAMPLE_BYTES
+            if isinstance(found[0], str) and is_unread(found[0]):
+                # Kept for a proposal while all of them stay small.
+                kept = sum(map(len, self._unread))
+                if len(self._unread) < _SAMPLE and kept + len(object_text) <= _SAMPLE_BYTES:
+                    self._unread.append(object_text)
 
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
         if self._at is not None and isinstance(seen, Sighting):
@@ -190,7 +223,6 @@ class Scrubber:
             yield from map(self._write, taken)
 
     def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
-        """Decode the object, or the objects of a page of an API response."""
         try:
             row = Row.decode(text)
             page = page_of(row)
@@ -234,7 +266,11 @@ def _sight(
     if seen.readings:
         return (seen,)
     if "prompt_tokens" in row and "model" in row:
-        return (_read_own(row, at),)
+        values = row.plain(LOG_RECORD)
+        if at is not None and values.get("ts") is None:
+            values["ts"] = at.isoformat()
+        record = read_record(values, LOG_RECORD)
+        return (sighting_of(record) if isinstance(record, UsageRecord) else describe(record),)
     return (explain(row, text, adapter.repeats if adapter else frozenset()),)
 
 
@@ -250,12 +286,3 @@ def find_written(line: bytes) -> Call | None:
 
 
 _decode_call: Final = msgspec.json.Decoder(Call).decode
-
-
-def _read_own(row: Row, at: datetime | None) -> Sighting | str:
-    """Read a record in the form in which our own API takes it."""
-    values = row.plain(LOG_RECORD)
-    if at is not None and values.get("ts") is None:
-        values["ts"] = at.isoformat()
-    record = read_record(values, LOG_RECORD)
-    return sighting_of(record) if isinstance(record, UsageRecord) else describe(record)

@@ -2,7 +2,7 @@
 
 import csv
 from codecs import getincrementaldecoder
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
 from typing import BinaryIO, Final
 
@@ -34,12 +34,23 @@ def read_texts(file: BinaryIO, advance: Advance | None = None) -> Iterator[bytes
         if b"\n" in head.lstrip() or len(head) > _MAX_HEADER_BYTES:
             break
     blocks = chain([head], blocks)
-    if (delimiter := _delimiter_of(head)) is not None:
-        return _read_table(blocks, delimiter)
-    _refuse_table(head)
+    first = head.lstrip().split(b"\n", 1)[0].strip()
+    line = first.decode("utf-8", "replace").strip()
+    if not line.startswith(("{", "[")) and len(line) <= _MAX_HEADER_BYTES:
+        for delimiter in DELIMITERS:
+            names = header_cells(line, delimiter)
+            if is_export_header(names) or has_usage(names):
+                return _read_table(blocks, delimiter)
+        if columns := find_foreign_header(line):
+            error = UnreadableLogError(
+                "This CSV has column names of its own: map or drop each column."
+            )
+            error.columns = tuple(columns)
+            error.head = head
+            raise error
     if head.lstrip().startswith(b"["):
         return chain.from_iterable(split_array(blocks))
-    if head.lstrip().split(b"\n", 1)[0].strip() == b"{":
+    if first == b"{":
         return iter([join_document(blocks)])
     return _read_lines(blocks)
 
@@ -60,35 +71,7 @@ def _read_lines(blocks: Iterator[bytes]) -> Iterator[bytes | None]:
     yield b"".join(kept) if size <= MAX_TEXT_BYTES else None
 
 
-def _delimiter_of(head: bytes) -> str | None:
-    """Return the delimiter if the text starts with the header of an export, or None."""
-    line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
-    if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
-        return None
-    headers = ((each, header_cells(line, each)) for each in DELIMITERS)
-    return next((sign for sign, names in headers if _is_read(names)), None)
-
-
-def _is_read(names: Sequence[str]) -> bool:
-    """Check for the header of an export, or of models and usage objects as JSON."""
-    return is_export_header(names) or has_usage(names)
-
-
-def _refuse_table(head: bytes) -> None:
-    """Raise an error for the CSV of an unknown tool, with a mapping of its columns."""
-    line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
-    if line.startswith(("{", "[")) or len(line) > _MAX_HEADER_BYTES:
-        return
-    columns = find_foreign_header(line)
-    if columns:
-        error = UnreadableLogError("This CSV has column names of its own: map or drop each column.")
-        error.columns = tuple(columns)
-        error.head = head
-        raise error
-
-
 def _read_table(blocks: Iterator[bytes], delimiter: str) -> Iterator[bytes]:
-    """Yield the rows of a CSV export as JSON."""
     limit, ends = csv.field_size_limit(MAX_TEXT_BYTES), list[str]()
     try:
         rows = csv.reader(_decode_lines(blocks, ends), delimiter=delimiter)

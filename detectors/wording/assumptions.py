@@ -14,7 +14,6 @@ _UNITS: Final = {"share": "%", "multiple": "times", "usd": "US dollars"}
 
 
 def list_changed(report: Report) -> Iterator[str]:
-    """Yield each assumption of a report that differs from its default, with both values."""
     for assumption, value in changed_assumptions(report.thresholds):
         default = write_value(assumption, assumption.default)
         yield f"{assumption.label}: {write_value(assumption, value)} (default: {default})"
@@ -32,7 +31,6 @@ def write_value(assumption: Assumption, value: float) -> str:
 
 
 def unit_name(assumption: Assumption) -> str:
-    """Return the unit beside a field."""
     return _UNITS.get(assumption.unit, assumption.unit)
 
 

@@ -25,15 +25,10 @@ def describe_lengths(before: Span, after: Span) -> Iterator[str]:
             f"Changes are per day, because the first covers {counted(before.days, 'day')} and the "
             f"second {counted(after.days, 'day')}."
         )
-    shared = _shared_days(before, after)
-    if shared:
-        yield f"Both include the same {counted(shared, 'day')}, which makes changes smaller."
-
-
-def _shared_days(before: Span, after: Span) -> int:
-    if not (before.first and before.last and after.first and after.last):
-        return 0
-    return max(0, (min(before.last, after.last) - max(before.first, after.first)).days + 1)
+    if before.first and before.last and after.first and after.last:
+        shared = (min(before.last, after.last) - max(before.first, after.first)).days + 1
+        if shared > 0:
+            yield f"Both include the same {counted(shared, 'day')}, which makes changes smaller."
 
 
 def describe_reports(before: Report, after: Report) -> Iterator[str]:

@@ -54,5 +54,4 @@ def evidence_columns(detector: str, methods: Iterable[Method]) -> tuple[Evidence
 
 
 def evidence_cell(call: Evidence, column: EvidenceColumn) -> str:
-    """Write one value of a call as its column's format says."""
     return _FORMATS[column.format](getattr(call, column.field))

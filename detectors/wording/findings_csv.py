@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from detectors.contract import Finding, Report
+from detectors.contract import Report
 from detectors.wording.projection import IMPORT
 
 # The start of a formula, after white space and invisible marks, which a program may skip.
@@ -43,7 +43,8 @@ def print_findings(report: Report) -> str:
     """
     is_import = report.audit.projection == IMPORT
     columns = [name for name in _COLUMNS if name != _MONTHLY or not is_import]
-    return write_csv(columns, (_cells(finding, columns) for finding in report.findings))
+    rows = ([getattr(finding, name) for name in columns] for finding in report.findings)
+    return write_csv(columns, (["" if it is None else str(it) for it in row] for row in rows))
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -56,11 +57,6 @@ def write_rows(rows: Iterable[Sequence[str]]) -> str:
     table = io.StringIO()
     csv.writer(table).writerows([_inert(cell) for cell in row] for row in rows)
     return table.getvalue()
-
-
-def _cells(finding: Finding, columns: Iterable[str]) -> list[str]:
-    values = (getattr(finding, name) for name in columns)
-    return ["" if value is None else str(value) for value in values]
 
 
 def _inert(cell: str) -> str:

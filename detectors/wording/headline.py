@@ -34,17 +34,13 @@ def sentence(report: Report) -> str:
     spending = f"about {spend}/month" if is_monthly(audit) else f"{spend}{per_month(audit)}"
     spending = f"You {'spend' if is_monthly(audit) else 'spent'} {spending}"
     if audit.verified_savings_usd is None:
-        return _one_sum(audit, spending)
+        # A document of an earlier version, which has a single sum.
+        if not audit.projected_savings_usd:
+            return f"{spending}. We found no avoidable spend."
+        sum_of_all = whole_usd(audit.projected_savings_usd)
+        return f"{spending}. About {sum_of_all} of it ({percent(audit.savings_pct)}) is avoidable."
     savings = avoidable(audit)
     return f"{spending}. {f'Avoidable: {savings}.' if savings else 'We found no avoidable spend.'}"
-
-
-def _one_sum(audit: AuditSummary, spending: str) -> str:
-    """Return the headline of a document of an earlier version, which has a single sum."""
-    if not audit.projected_savings_usd:
-        return f"{spending}. We found no avoidable spend."
-    savings = whole_usd(audit.projected_savings_usd)
-    return f"{spending}. About {savings} of it ({percent(audit.savings_pct)}) is avoidable."
 
 
 def avoidable(audit: AuditSummary) -> str:
@@ -81,7 +77,6 @@ def savings_range(low: Decimal | None, high: Decimal | None) -> str:
 
 
 def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
-    """Return the figures of the first screen: spend, and avoidable spend by how sure it is."""
     days = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
     label, below = ("Monthly spend", days)
     if not is_monthly(audit):
@@ -92,10 +87,13 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
         return spend, Tile("Avoidable spend", whole_usd(audit.projected_savings_usd), share)
     verified = whole_usd(audit.verified_savings_usd)
     most = whole_usd(audit.conditional_savings_high_usd or Decimal(0))
+    span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
+    about = f"about {whole_usd(audit.estimated_savings_usd or Decimal(0))}"
+    basis = _in_a_month(audit, span or "based on stated assumptions")
     return (
         spend,
         Tile("Avoidable, verified", verified, _in_a_month(audit, "from billed token counts")),
-        _estimated(audit),
+        Tile("Avoidable, estimated", about, basis),
         Tile(
             "With cheaper models",
             f"up to {most}",
@@ -104,20 +102,12 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
     )
 
 
-def _estimated(audit: AuditSummary) -> Tile:
-    span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
-    about = f"about {whole_usd(audit.estimated_savings_usd or Decimal(0))}"
-    basis = _in_a_month(audit, span or "based on stated assumptions")
-    return Tile("Avoidable, estimated", about, basis)
-
-
 def _in_a_month(audit: AuditSummary, words: str) -> str:
     """Return the line below a figure, with its unit first: Per month, $49 to $341."""
     return f"Per month, {words}" if is_monthly(audit) else f"{words[:1].upper()}{words[1:]}"
 
 
 def first_actions(report: Report) -> tuple[Finding, ...]:
-    """Return the most valuable findings, which lead every report."""
     priced = (finding for finding in report.findings if finding.monthly_cost_impact_usd > 0)
     return tuple(islice(priced, FIRST_ACTIONS))
 

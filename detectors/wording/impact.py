@@ -25,7 +25,6 @@ def is_priced(finding: Finding) -> bool:
 
 
 def amount(finding: Finding) -> str:
-    """Return the potential savings without their unit; a dash if none are claimed."""
     if not is_priced(finding):
         return "–"
     dollars = usd(finding.monthly_cost_impact_usd)
@@ -33,7 +32,6 @@ def amount(finding: Finding) -> str:
 
 
 def impact(finding: Finding, audit: AuditSummary) -> str:
-    """Return the potential savings with their unit: $751.80/month."""
     if not is_priced(finding):
         return "no savings claimed"
     return f"{amount(finding)}{per_month(audit)}"
@@ -64,7 +62,6 @@ def how_sure(finding: Finding) -> str:
 
 
 def seen(finding: Finding | PastFinding) -> str:
-    """Return the days of the first and the last call: seen on Mar 1, 2026 (UTC)."""
     if finding.first_seen is None or finding.last_seen is None:
         return ""
     first, last = day(finding.first_seen), day(finding.last_seen)

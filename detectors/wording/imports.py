@@ -37,7 +37,7 @@ def as_import(report: AnyReport) -> AnyReport:
     audit = report.audit
     if not has_own_dollars(audit):
         return report
-    factor = _factor(audit)
+    factor = Decimal(str(audit.monthly_factor or 1)) if is_monthly(audit) else Decimal(1)
     return replace(
         report,
         audit=replace(
@@ -59,17 +59,14 @@ def as_import(report: AnyReport) -> AnyReport:
 
 def _own(finding: Any, report: Report, factor: Decimal) -> Any:
     values = _divided(finding, _IMPACTS, factor)
+    sums, projected, _ = finding.formula.partition(_PROJECTION)
     return replace(
         finding,
         **values,
         severity=severity(values[_IMPACTS[0]], report.thresholds),
-        formula=_without_projection(finding.formula),
+        formula=f"{sums}." if projected else finding.formula,
         is_monthly=False,
     )
-
-
-def _factor(audit: AuditSummary) -> Decimal:
-    return Decimal(str(audit.monthly_factor or 1)) if is_monthly(audit) else Decimal(1)
 
 
 def _divided(source: Any, names: tuple[str, ...], factor: Decimal) -> dict[str, Any]:
@@ -78,8 +75,3 @@ def _divided(source: Any, names: tuple[str, ...], factor: Decimal) -> dict[str, 
         name: None if value is None else (value / factor).quantize(_NANO_USD)
         for name, value in values.items()
     }
-
-
-def _without_projection(formula: str) -> str:
-    sums, projected, _ = formula.partition(_PROJECTION)
-    return f"{sums}." if projected else formula

@@ -48,13 +48,11 @@ def introduce_detectors() -> Mapping[str, Introduction]:
 
 
 def _number(introduced: tuple[str, Introduction]) -> tuple[int, str]:
-    """Return a sort key by which d10 follows d9."""
     detector, _ = introduced
     return len(detector.partition("_")[0]), detector
 
 
 def read_introduction(definition: str) -> Introduction:
-    """Return the first two paragraphs of a detector's definition."""
     name, summary, *_ = (*definition.split("\n\n"), "", "")
     return Introduction(name.strip().removesuffix("."), " ".join(summary.split()))
 

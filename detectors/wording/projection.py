@@ -71,13 +71,9 @@ def observed(report: Report) -> str:
         f"Based on {counted(audit.metered_calls, 'call')} ({period(audit.first_call, last)}, UTC)"
     )
     spent = f"{usd(audit.total_spend_usd)} in {counted(audit.observed_days, 'day')}"
-    return f"{calls}: {spent}{_projected(report)}."
-
-
-def _projected(report: Report) -> str:
-    audit, month = report.audit, report.thresholds.days_per_month
+    month = report.thresholds.days_per_month
     if not is_monthly(audit):
-        return ", not projected"
+        return f"{calls}: {spent}, not projected."
     if audit.span_days > month:
-        return f". Monthly figures are those of the last {month} days"
-    return f", projected to {month} days"
+        return f"{calls}: {spent}. Monthly figures are those of the last {month} days."
+    return f"{calls}: {spent}, projected to {month} days."

@@ -4,14 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from detectors.contract import (
-    AuditSummary,
-    DataQuality,
-    MissingRate,
-    Report,
-    ReportedModel,
-    UnpricedModel,
-)
+from detectors.contract import DataQuality, MissingRate, Report, ReportedModel, UnpricedModel
 from detectors.wording.figures import change, counted, day, months, number, percent, usd
 from detectors.wording.labels import inert
 from detectors.wording.projection import caution, is_monthly
@@ -28,14 +21,27 @@ _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 
 def warnings(report: Report) -> list[str]:
-    """Return the warnings of a report, the most important first."""
     audit = report.audit
     found = [*_rows(report), *_skipped(report.data_quality), caution(audit), *_prices(report)]
     if audit.outlier_calls:
-        found.append(_outliers(audit))
-    found.extend(_future(report.data_quality))
+        times = ", ".join(dict.fromkeys(day(each) for each in sorted(audit.outlier_times)))
+        is_ = "is" if audit.outlier_calls == 1 else "are"
+        found.append(
+            f"{counted(audit.outlier_calls, 'call')} {is_} more than 30 days away from all others "
+            f"({times}, UTC), counted in total spend only. Check the timestamps."
+        )
+    if report.data_quality is not None and (future := report.data_quality.future_calls):
+        is_, them = ("is", "it") if future == 1 else ("are", "them")
+        found.append(
+            f"{counted(future, 'call')} {is_} dated more than a day in the future. Your account's "
+            f"figures exclude {them} until then. Check the clock of the program that sent {them}."
+        )
     if audit.echoes_dropped:
-        found.append(_duplicates(audit.echoes_dropped))
+        repeat, are = ("row repeats", "is") if audit.echoes_dropped == 1 else ("rows repeat", "are")
+        found.append(
+            f"{number(audit.echoes_dropped)} {repeat} another in every field and {are} counted "
+            "once. Check whether two programs log the same calls."
+        )
     if audit.overfull_records:
         has = "has" if audit.overfull_records == 1 else "have"
         found.append(
@@ -43,7 +49,12 @@ def warnings(report: Report) -> list[str]:
             "tokens. Count cached tokens in prompt_tokens too."
         )
     if report.data_quality is not None and audit.records:
-        found.extend(_assumed(report.data_quality))
+        if assumed := report.data_quality.assumed_input_calls:
+            found.append(
+                f"For {counted(assumed, 'call')}, we assumed whether the input tokens include the "
+                "cached ones, because the source doesn't say. Compare the cost of these calls with "
+                "your provider's invoice."
+            )
         found.extend(_unknown(report.data_quality))
         found.extend(_missing_rates(report.data_quality))
         found.extend(_reported(report.data_quality))
@@ -53,7 +64,6 @@ def warnings(report: Report) -> list[str]:
 
 
 def measures(report: Report) -> list[tuple[str, str]]:
-    """Return the measures of data quality, each with its name."""
     audit, quality = report.audit, report.data_quality
     included = audit.included_calls or 0
     found = [
@@ -88,33 +98,6 @@ def measures(report: Report) -> list[tuple[str, str]]:
                 ("Cost of the same calls, computed", usd(costs.spend_usd)),
             ]
     return found
-
-
-def _outliers(audit: AuditSummary) -> str:
-    times = ", ".join(dict.fromkeys(day(each) for each in sorted(audit.outlier_times)))
-    is_ = "is" if audit.outlier_calls == 1 else "are"
-    return (
-        f"{counted(audit.outlier_calls, 'call')} {is_} more than 30 days away from all others "
-        f"({times}, UTC), counted in total spend only. Check the timestamps."
-    )
-
-
-def _future(quality: DataQuality | None) -> Iterator[str]:
-    if quality is not None and quality.future_calls:
-        is_, them = ("is", "it") if quality.future_calls == 1 else ("are", "them")
-        yield (
-            f"{counted(quality.future_calls, 'call')} {is_} dated more than a day in the future. "
-            f"Your account's figures exclude {them} until then. Check the clock of the program "
-            f"that sent {them}."
-        )
-
-
-def _duplicates(rows: int) -> str:
-    repeat, are = ("row repeats", "is") if rows == 1 else ("rows repeat", "are")
-    return (
-        f"{number(rows)} {repeat} another in every field and {are} counted once. Check whether two "
-        "programs log the same calls."
-    )
 
 
 def _rows(report: Report) -> Iterator[str]:
@@ -175,41 +158,23 @@ def unpriced(report: Report) -> str:
     models = len(report.unpriced) + report.other_unpriced.count
     has, is_ = ("has", "is") if calls == 1 else ("have", "are")
     quality = report.data_quality
-    known = (
-        ""
-        if quality is None
-        else f" {_sentence_percent(quality.priced_tokens_pct)} of tokens are priced."
-    )
+    known = ""
+    if quality is not None:
+        priced = percent(quality.priced_tokens_pct)
+        priced = priced.replace("> ", "More than ").replace("< ", "Less than ")
+        known = f" {priced} of tokens are priced."
+    named = [_name(model) for model in report.unpriced[:_NAMED]]
+    if models > _NAMED:
+        named.append(f"{models - _NAMED:,} more")
     return (
         f"{counted(calls, 'call')} to {counted(models, 'model')} {has} no known price and {is_} "
-        f"excluded from dollar figures.{known} Add an alias or a rate for {_named(report)}."
+        f"excluded from dollar figures.{known} Add an alias or a rate for {', '.join(named)}."
     )
-
-
-def _sentence_percent(value: float) -> str:
-    """Format a percentage that starts a sentence: More than 99.9%."""
-    return percent(value).replace("> ", "More than ").replace("< ", "Less than ")
-
-
-def _named(report: Report) -> str:
-    """Return the models with the most calls without a price, and what their names may mean."""
-    models = len(report.unpriced) + report.other_unpriced.count
-    named = [_name(model) for model in report.unpriced[:_NAMED]]
-    return ", ".join([*named, f"{models - _NAMED:,} more"] if models > _NAMED else named)
 
 
 def _name(model: UnpricedModel) -> str:
     hint = f"; did you mean {inert(model.suggestions[0].model)}?" if model.suggestions else ""
     return f"{inert(model.model)} ({inert(model.provider)}, {counted(model.calls, 'call')}{hint})"
-
-
-def _assumed(quality: DataQuality) -> Iterator[str]:
-    if quality.assumed_input_calls:
-        yield (
-            f"For {counted(quality.assumed_input_calls, 'call')}, we assumed whether the input "
-            "tokens include the cached ones, because the source doesn't say. Compare the cost of "
-            "these calls with your provider's invoice."
-        )
 
 
 def _unknown(quality: DataQuality) -> Iterator[str]:
@@ -307,10 +272,6 @@ def _reported(quality: DataQuality) -> Iterator[str]:
         f"{source} says {usd(costs.reported_usd)} where counts and prices give "
         f"{usd(costs.spend_usd)}{share}: {', '.join(named)}."
     )
-
-
-def _differs(model: ReportedModel) -> bool:
-    return abs(model.difference_usd) * 100 > model.reported_usd * _REPORTED_PCT
 
 
 def _difference(model: ReportedModel) -> str:

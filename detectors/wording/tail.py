@@ -6,7 +6,7 @@ And of calls that a plan includes: their value, and never money.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from detectors.contract import PlanSums, Remainder, Report
+from detectors.contract import PlanSums, Report
 from detectors.wording.figures import counted, day, number, period, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
@@ -18,11 +18,17 @@ _COLUMNS: Final = ("Calls", "Input tokens", "Cached", "Cache writes", "Output to
 
 
 def footnotes(report: Report) -> Iterator[str]:
-    """Yield the lines below the list of findings."""
     if len(report.findings) > 1 or report.remainders:
         yield "A call can trigger several findings; totals count each dollar once."
     for rest in report.remainders:
-        yield _remainder(report, rest)
+        parts = []
+        if rest.findings:
+            amount = f"{usd(rest.monthly_cost_impact_usd)}{per_month(report.audit)}"
+            parts.append(f"{counted(rest.findings, 'smaller finding')}, {amount} in total")
+        if rest.informational:
+            parts.append(f"{counted(rest.informational, 'finding')} without savings")
+        name = detector_name(rest.detector, report.methods)
+        yield f"{name}: {' and '.join(parts)} not listed."
     if not report.remainders and report.audit.below_floor:  # documents of earlier versions
         yield (
             f"{counted(report.audit.below_floor, 'smaller finding')} under "
@@ -36,17 +42,6 @@ def footnotes(report: Report) -> Iterator[str]:
             f"{usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}. {them} only in the "
             "upper end of the headline."
         )
-
-
-def _remainder(report: Report, rest: Remainder) -> str:
-    name = detector_name(rest.detector, report.methods)
-    parts = []
-    if rest.findings:
-        amount = f"{usd(rest.monthly_cost_impact_usd)}{per_month(report.audit)}"
-        parts.append(f"{counted(rest.findings, 'smaller finding')}, {amount} in total")
-    if rest.informational:
-        parts.append(f"{counted(rest.informational, 'finding')} without savings")
-    return f"{name}: {' and '.join(parts)} not listed."
 
 
 def past_findings(report: Report) -> Iterator[str]:
@@ -71,7 +66,6 @@ class PlanTable(NamedTuple):
 
 
 def plan_notes(report: Report) -> Iterator[str]:
-    """Yield what the plan usage of a report adds up to; nothing without any."""
     usage = report.plan_usage
     if not usage:
         return

@@ -235,7 +235,7 @@ def test_it_shows_on_a_terminal_how_far_a_long_file_is_read(
     for module in (console, reports):
         monkeypatch.setattr(module, "LONG_FILE_BYTES", 0)
     imported: list[str] = []
-    monkeypatch.setattr(imports, "_import_all", lambda *names: imported.extend(names))
+    monkeypatch.setattr(imports, "import_module", imported.append)
     _watch(monkeypatch)
     cli.library.main(["audit", str(log)], standalone_mode=False)
     assert sources == [(log, True)]

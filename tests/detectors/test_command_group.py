@@ -102,10 +102,10 @@ def test_the_module_offers_the_library_commands_alone() -> None:
 
 def test_a_module_that_fails_in_the_thread_is_left_to_who_uses_it() -> None:
     before = threading.active_count()
-    with imported_meanwhile("detectors.cli.bars", "detectors.no_such_module", "antigravity"):
+    with imported_meanwhile("detectors.cli.terminal", "detectors.no_such_module", "antigravity"):
         pass
     assert threading.active_count() == before
-    assert "detectors.cli.bars" in sys.modules
+    assert "detectors.cli.terminal" in sys.modules
     assert "antigravity" not in sys.modules
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TextIO
 
 import click
 import msgspec
@@ -12,14 +12,39 @@ from rich.console import Console
 from rich.text import Text
 
 from detectors.cli.comparison import plain_table
-from detectors.cli.console import shown, standard_output, write_output
-from detectors.cli.gate.github import write_annotations, write_summary
+from detectors.cli.console import BadInputError, shown, standard_output, write_output
 from detectors.cli.gate.text import GateText
 from detectors.cli.terminal import PLAIN_WIDTH, report_console
 from detectors.contract import Gate, GateRule, check_gate
 
 if TYPE_CHECKING:
     from detectors import Report
+
+
+# GitHub shows no more of one step.
+_MOST_ANNOTATIONS: Final = 10
+_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_ESCAPED_IN_PROPERTY: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
+
+
+def write_annotations(text: GateText, stream: TextIO) -> None:
+    """Print a workflow command for each of the first failures; standard error is read for them."""
+    for name, message in text.messages()[:_MOST_ANNOTATIONS]:
+        title = _escape(name, _ESCAPED_IN_PROPERTY)
+        print(f"::error title={title}::{_escape(message, _ESCAPED)}", file=stream)
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(character, character) for character in text)
+
+
+def write_summary(text: GateText, file: Path) -> None:
+    try:
+        with file.open("a", encoding="utf-8") as summary:
+            summary.write(text.markdown())
+    except OSError as error:
+        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error
+
 
 FAILED: Final = 1
 
@@ -35,7 +60,6 @@ class GateRequest(NamedTuple):
 
     @classmethod
     def read(cls, options: dict[str, Any], read_baseline: "Callable[[Path], Report]") -> Self:
-        """Return the gate of a command line with `--fail-on`."""
         if options["json"] == options["gate_json"] == "-":
             raise click.UsageError("Only one of --json and --gate-json can be '-'.")
         file = options["baseline"]
@@ -50,7 +74,6 @@ class GateRequest(NamedTuple):
         )
 
     def check(self, report: "Report") -> "Outcome":
-        """Check the report and write the outcome to the files that were asked for."""
         gate = check_gate(report, self.baseline, self.rule)
         text = GateText(gate, report, self.baseline, self.baseline_name)
         document = _to_json(gate, self.baseline_name)
@@ -76,7 +99,18 @@ class Outcome(NamedTuple):
             if self.document:
                 click.echo(self.document, nl=False)
             console = Console(stderr=True, width=PLAIN_WIDTH) if is_data_only else report_console()
-            _print(self.text, console)
+            failures = self.text.gate.failures
+            console.print()
+            console.print(Text(self.text.sentence(), style="bold red" if failures else "bold"))
+            if failures:
+                headings, *rows = self.text.table(failures)
+                labels = headings.index("Severity") + 1
+                table = plain_table(headings[:labels], headings[labels:])
+                for row in rows:
+                    table.add_row(*map(Text, row))
+                console.print(table)
+            for note in self.text.notes():
+                console.print(Text(note, style="dim"))
         if os.environ.get("GITHUB_ACTIONS") == "true":
             write_annotations(self.text, sys.stderr)
         if os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -85,23 +119,7 @@ class Outcome(NamedTuple):
             click.get_current_context().exit(FAILED)
 
 
-def _print(text: GateText, console: Console) -> None:
-    failures = text.gate.failures
-    console.print()
-    console.print(Text(text.sentence(), style="bold red" if failures else "bold"))
-    if failures:
-        headings, *rows = text.table(failures)
-        labels = headings.index("Severity") + 1
-        table = plain_table(headings[:labels], headings[labels:])
-        for row in rows:
-            table.add_row(*map(Text, row))
-        console.print(table)
-    for note in text.notes():
-        console.print(Text(note, style="dim"))
-
-
 def _to_json(gate: Gate, baseline: str) -> bytes:
-    """Encode the outcome; dollars are numbers, as in a report."""
     document = {
         "passed": not gate.failures,
         "fail_on": gate.rule.fail_on,

@@ -18,8 +18,6 @@ _NONE: Final = "–"
 
 
 class Row(NamedTuple):
-    """The cells of one finding in a table."""
-
     status: str
     name: str
     route: str
@@ -34,15 +32,12 @@ _HEADINGS: Final = Row("Status", "Finding", "Route", "Model", "Severity", *_AMOU
 
 
 class GateText(NamedTuple):
-    """A checked gate with the reports that it compared, and how to print it."""
-
     gate: Gate
     report: Report
     baseline: Report | None
     baseline_name: str
 
     def sentence(self) -> str:
-        """Return the outcome in one sentence."""
         count, rule = len(self.gate.failures), self.gate.rule
         severity = f"{rule.fail_on} severity"
         if rule.fail_on != SEVERITIES[-1]:
@@ -59,8 +54,10 @@ class GateText(NamedTuple):
 
     def table(self, changes: Iterable[Change]) -> list[tuple[str, ...]]:
         """Return the rows of the changes below their headings; labels are inert."""
-        rows: list[tuple[str, ...]] = [_HEADINGS, *map(self._row, changes)]
-        return rows if self.baseline is not None else list(map(_without_baseline, rows))
+        rows = [_HEADINGS, *map(self._row, changes)]
+        if self.baseline is not None:
+            return list(rows)
+        return [(row.name, row.route, row.model, row.severity, row.now) for row in rows]
 
     def _row(self, change: Change) -> Row:
         finding = change.finding
@@ -76,7 +73,6 @@ class GateText(NamedTuple):
         )
 
     def messages(self) -> list[tuple[str, str]]:
-        """Return the name of each failure, and where it is with what it costs."""
         found = []
         for row in map(self._row, self.gate.failures):
             grown = f", {row.before} before" if row.before != _NONE else ""
@@ -90,7 +86,6 @@ class GateText(NamedTuple):
         return iter(()) if self.baseline is None else describe_reports(self.baseline, self.report)
 
     def markdown(self) -> str:
-        """Return the outcome and what else has changed, with labels that can do nothing."""
         parts = ["## Tallystick\n", f"**{_plain(self.sentence())}**\n"]
         if self.baseline is not None:
             before, now = (span_of(each).spend_usd for each in (self.baseline, self.report))
@@ -113,11 +108,6 @@ class GateText(NamedTuple):
         hidden = len(changes) - _MOST_ROWS
         more = f"\n{counted(hidden, 'more finding')}.\n" if hidden > 0 else ""
         return "\n".join(lines) + f"\n{more}"
-
-
-def _without_baseline(row: Sequence[str]) -> tuple[str, ...]:
-    full = Row._make(row)
-    return (full.name, full.route, full.model, full.severity, full.now)
 
 
 def _line(cells: Iterable[str]) -> str:

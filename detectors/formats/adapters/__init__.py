@@ -25,7 +25,6 @@ def adapters() -> dict[str, Adapter]:
 
 
 def find_adapters(row: Row) -> Iterator[Adapter]:
-    """Yield the adapters that recognize the row, whatever the order of its members."""
     by_sign = _by_sign()
     signed = {rank: adapter for name in row.names() for rank, adapter in by_sign.get(name, ())}
     return (signed[rank] for rank in sorted(signed) if signed[rank].recognizes(row))
@@ -43,14 +42,10 @@ def read_row(row: Row, states: dict[str, State]) -> tuple[Adapter | None, list[S
         for seen in found:
             if isinstance(seen, Sighting):
                 seen.way = adapter.title
-        if any(map(_says_something, found)):
+        if any(seen != NO_USAGE if isinstance(seen, str) else seen.readings for seen in found):
             return adapter, found
         first = (adapter, found) if first[0] is None else first
     return first
-
-
-def _says_something(seen: Sighting | str) -> bool:
-    return seen != NO_USAGE if isinstance(seen, str) else bool(seen.readings)
 
 
 def export_signs() -> list[str]:
@@ -59,12 +54,10 @@ def export_signs() -> list[str]:
 
 
 def all_sums() -> list[Sums]:
-    """Return what the totals of each source that has them look like."""
     return [*(adapter.sums for adapter in adapters().values() if adapter.sums), *OTHER_SUMS]
 
 
 def find_sums(row: Row) -> Sums | None:
-    """Return what the row is if it is a total of many calls."""
     return next((sums for sums in all_sums() if sums.recognizes(row)), None)
 
 

@@ -150,7 +150,6 @@ def _is_label(value: Any) -> bool:
 
 
 def _are_counts(value: Any) -> bool:
-    """Check for numbers and names of programs, at any depth."""
     if isinstance(value, dict):
         return all(map(_are_counts, value.values()))
     if isinstance(value, list):

@@ -27,7 +27,6 @@ _INCOMPLETE: Final = (
 def read_export_file(
     container: str, blocks: Iterator[bytes], chunk_bytes: int, delimiter: str
 ) -> Iterator[Chunk]:
-    """Yield the chunks of a file of an export."""
     if container == "csv":
         pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
         return read_exports(read_table(pieces, delimiter), "line")
@@ -38,9 +37,13 @@ def read_export_file(
 def objects_of(
     container: str, blocks: Iterator[bytes], chunk_bytes: int
 ) -> Iterator[list[Numbered]]:
-    """Yield the numbered objects of JSON in any container."""
     if container == "document":
-        return _number(iter([_objects_of(blocks)]))
+        text = join_document(blocks)
+        try:
+            page = page_of(Row.decode(text))
+        except UNREADABLE:
+            raise UnreadableLogError(_INCOMPLETE) from None
+        return _number(iter([[text] if page is None else page]))
     if container == "array":
         return _number(split_array(blocks))
     return _number(map(lines_of, split_lines(blocks, chunk_bytes)))
@@ -50,16 +53,6 @@ def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[Numbered]]:
     numbers = count(1)
     for texts in batches:
         yield [Numbered(next(numbers), text) for text in texts]
-
-
-def _objects_of(blocks: Iterator[bytes]) -> list[bytes]:
-    """Return the object of a whole file, or those of the page that it is."""
-    text = join_document(blocks)
-    try:
-        page = page_of(Row.decode(text))
-    except UNREADABLE:
-        raise UnreadableLogError(_INCOMPLETE) from None
-    return [text] if page is None else page
 
 
 def page_of(row: Row) -> list[bytes] | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -116,8 +117,6 @@ Split = tuple[list[Seen], bool]
 
 
 class Taken(NamedTuple):
-    """A call, and the line that it is written as."""
-
     call: Call
     line: bytes
 
@@ -155,15 +154,13 @@ class Once:
             self._dropped[DUPLICATE_ROW] += 1
 
     def close(self) -> Iterator[Taken]:
-        """Yield the calls whose copies had to be compared, in the order in which they came."""
         self._flush()
         if self._database is None:
             return
         with closing(self._database) as database:
             database.execute(_FIND_SUMS, (_DEEPEST,))
-            for _, group in groupby(
-                map(Seen._make, database.execute(_BY_ID)), lambda seen: seen.id
-            ):
+            copies = map(Seen._make, database.execute(_BY_ID))
+            for _, group in groupby(copies, attrgetter("id")):
                 database.executemany("INSERT INTO once VALUES (?, ?)", self._resolve(list(group)))
             for (body,) in database.execute("SELECT body FROM once ORDER BY number"):
                 call = _decode(body)
@@ -310,7 +307,10 @@ class Once:
         copies: list[tuple[list[str], Seen]] = []
         for seen in group:
             ancestors = self._ancestors(seen.session)
-            if self._is_copied(seen, ancestors, group):
+            begun = self._sessions[seen.session].begun
+            before = [other.at for other in group if other.session in ancestors]
+            is_soon = begun is not None and seen.at <= _microseconds(begun) + _COPIED_SOON_US
+            if self._is_copy(seen) or seen.at in before or (before and is_soon):
                 copies.append((ancestors, seen))
             else:
                 calls.setdefault(seen.session, []).append(seen)
@@ -320,14 +320,6 @@ class Once:
                 found = next(iter(calls), None)  # a session between them is not among the logs
             calls.setdefault(found or ancestors[-1], []).append(seen)
         yield from ((same, True) for same in calls.values())
-
-    def _is_copied(self, seen: Seen, ancestors: list[str], group: list[Seen]) -> bool:
-        if self._is_copy(seen):
-            return True
-        begun = self._sessions[seen.session].begun
-        before = [other.at for other in group if other.session in ancestors]
-        is_soon = begun is not None and seen.at <= _microseconds(begun) + _COPIED_SOON_US
-        return seen.at in before or (bool(before) and is_soon)
 
     def _ancestors(self, session: str) -> list[str]:
         """Return the sessions that this one was forked from, the nearest first."""
@@ -356,7 +348,9 @@ def _split_ways(group: list[Seen]) -> list[Split]:
         ways.setdefault(seen.way, []).append(seen)
     splits = [list(_split(ways[way])) for way in sorted(ways)]
     found = [each for split in splits for each in split]
-    if len(splits) == 1 or not _has_response_id(group):
+    if len(splits) == 1 or not any(
+        is_response_id(_decode(seen.body).provider, seen.id) for seen in group
+    ):
         return found
     is_one = len(splits) == len(found)
     joined: list[Split] = []
@@ -375,10 +369,6 @@ def _split_ways(group: list[Seen]) -> list[Split]:
         else:
             joined[index] = [*joined[index][0], *copies], is_named or joined[index][1]
     return joined
-
-
-def _has_response_id(group: list[Seen]) -> bool:
-    return any(is_response_id(_decode(seen.body).provider, seen.id) for seen in group)
 
 
 def _are_near(some: list[Seen], others: list[Seen]) -> bool:
@@ -406,19 +396,15 @@ def _split(group: list[Seen]) -> Iterator[Split]:
         (near[0] if len(near) == 1 else by_asked.setdefault("", [])).append(seen)
     for asked in sorted(by_asked):
         same = sorted(by_asked[asked], key=lambda seen: seen.at)
-        if _is_message(same):
+        # Copies of one message, whose prompt may become known late, or several calls.
+        prompts = len({seen.prompt for seen in same if seen.prompt})
+        is_short = same[-1].at - same[0].at <= _LONGEST_MESSAGE_US
+        if (prompts <= 1 and (is_short or asked)) or (
+            is_short and asked and prompts <= _LATE_PROMPTS
+        ):
             yield same, True
         else:
             yield from ((each, False) for each in _split_by_prompt(same))
-
-
-def _is_message(same: list[Seen]) -> bool:
-    """Check whether these can be copies of one message, whose prompt may become known late."""
-    prompts = list(dict.fromkeys(seen.prompt for seen in same if seen.prompt))
-    is_short = same[-1].at - same[0].at <= _LONGEST_MESSAGE_US
-    if same[0].asked:
-        return len(prompts) <= 1 or (is_short and len(prompts) <= _LATE_PROMPTS)
-    return len(prompts) <= 1 and is_short
 
 
 def _is_near_message(seen: Seen, same: list[Seen]) -> bool:

@@ -5,6 +5,7 @@ decoder skips other members without decoding them, which makes these logs the fa
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -25,8 +26,6 @@ _NO_ITEMS: Final = msgspec.Raw(b"null")
 
 
 class Exchange(Struct, gc=False):
-    """An object of a raw log: a request, a response, or one around both."""
-
     request: Inner = None
     response: Inner = None
     body: Inner = None
@@ -79,7 +78,16 @@ def read_exchange(text: bytes) -> Sighting:
     answered = outer.response
     response = answered if isinstance(answered, Exchange | str) else None
     if isinstance(answered, list):
-        response = _merged(answered)
+        # The events of a stream: what later ones say of the answer counts.
+        found: dict[str, Any] = {}
+        usage: dict[str, Any] = {}
+        for event in answered:
+            for holder in _holders(event):
+                found |= {
+                    name: holder[name] for name in _OF_STREAMS if holder.get(name) is not None
+                }
+                usage |= {name: n for name, n in found.pop("usage", {}).items() if n is not None}
+        response = msgspec.convert({**found, "usage": usage}, Exchange) if usage else None
     if response is not None or outer.request is not None:
         return exchange(outer, _exchange_of(outer.request), _exchange_of(response))
     return exchange(outer, outer, outer)
@@ -95,17 +103,6 @@ def _exchange_of(value: Any) -> Exchange:
         except UNREADABLE:
             pass
     return _NOTHING
-
-
-def _merged(events: list[Any]) -> Exchange | None:
-    """Return the answer that a stream's events make: what later ones say of it counts."""
-    found: dict[str, Any] = {}
-    usage: dict[str, Any] = {}
-    for event in events:
-        for holder in _holders(event):
-            found |= {name: holder[name] for name in _OF_STREAMS if holder.get(name) is not None}
-            usage |= {name: n for name, n in found.pop("usage", {}).items() if n is not None}
-    return msgspec.convert({**found, "usage": usage}, Exchange) if usage else None
 
 
 _OF_STREAMS: Final = ("id", "model", "type", "object", "service_tier", "tool_usage", "usage")
@@ -153,22 +150,30 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
 
 
 def _readings_of(outer: Exchange, asked: Exchange, response: Exchange) -> Usages:
+    # What stands beside a usage and may cost something of its own: most often nothing.
+    found: dict[str, Any] = {}
+    if response.tool_usage is not None:
+        found["tool_usage"] = response.tool_usage
+    if response.svg_usage is not None:
+        found["svg_usage"] = response.svg_usage
+    for name in ("output", "tools"):
+        text = getattr(response, name)
+        if text is not _NO_ITEMS:
+            try:
+                found[name] = msgspec.to_builtins(_ITEMS.decode(text))
+            except UNREADABLE:  # an answer's text, in other APIs
+                continue
+    of_choices = []
+    if response.usage is None and b'"usage"' in bytes(response.choices):
+        with suppress(*UNREADABLE):
+            of_choices = [choice.usage for choice in _CHOICES.decode(response.choices)]
     return read_usages(
-        *(response.usage, response.usage_info, response.meta, *_usage_of_choices(response)),
+        *(response.usage, response.usage_info, response.meta, *of_choices),
         provider=find_provider(outer.provider) or "",
         model=response.model or asked.model or outer.model,
-        beside=_beside(response),
+        beside=found or None,
         may_lack_output=response.object == "list",
     )
-
-
-def _usage_of_choices(response: Exchange) -> list[Any]:
-    if response.usage is not None or b'"usage"' not in bytes(response.choices):
-        return []
-    try:
-        return [choice.usage for choice in _CHOICES.decode(response.choices)]
-    except UNREADABLE:
-        return []
 
 
 class _Choice(Struct, gc=False):
@@ -193,23 +198,6 @@ class _Item(Struct, gc=False):
 
 
 _ITEMS: Final = msgspec.json.Decoder(list[_Item])
-
-
-def _beside(response: Exchange) -> dict[str, Any] | None:
-    """Return what stands beside a usage and may cost something of its own; most often nothing."""
-    found: dict[str, Any] = {}
-    if response.tool_usage is not None:
-        found["tool_usage"] = response.tool_usage
-    if response.svg_usage is not None:
-        found["svg_usage"] = response.svg_usage
-    for name in ("output", "tools"):
-        text = getattr(response, name)
-        if text is not _NO_ITEMS:
-            try:
-                found[name] = msgspec.to_builtins(_ITEMS.decode(text))
-            except UNREADABLE:  # an answer's text, in other APIs
-                continue
-    return found or None
 
 
 def _inner(value: Any, name: str) -> Any:

@@ -48,7 +48,6 @@ def find_hash(value: Any) -> str | None:
 
 
 def lower_name(value: Any) -> str | None:
-    """Return a name in lower case; None for anything else."""
     return value.lower() if isinstance(value, str) else None
 
 

@@ -43,12 +43,8 @@ class Numbered(NamedTuple):
 def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[Chunk]:
     """Yield the chunks of a file of one or more sources' rows.
 
-    Raises
-    ------
-    ContractError
-        A row has text, or a member that may hold text.
-    UnreadableLogError
-        A row is of no source that we know, a sum of many calls, or no row is a call.
+    A row with text, or a member that may hold text, raises `ContractError`; one of no source that
+    we know or a sum of many calls, or a file without calls, `UnreadableLogError`.
     """
     reader = _Reader(unit)
     for batch in batches:
@@ -117,19 +113,6 @@ class _Reader:
     def _records_of(
         self, document: dict[str, Any], number: int, invalid: list[InvalidRow]
     ) -> Iterator[UsageRecordV2]:
-        for seen in self._read(document, number):
-            calls = seen if isinstance(seen, str) else calls_of(seen)
-            if isinstance(calls, list) and isinstance(seen, Sighting):
-                for call in calls:
-                    for taken in self._once.add(call, seen):
-                        yield record_of(taken.call)
-            elif calls in _INVALID:
-                invalid.append(InvalidRow(number, str(calls)))
-            else:
-                self._dropped[str(calls)] += 1
-
-    def _read(self, document: dict[str, Any], number: int) -> list[Sighting | str]:
-        """Return the row's calls, once the row is known to hold no text."""
         row = Row(document)
         adapter, found = read_row(row, self._states)
         where = f"{self._unit} {number}"
@@ -144,7 +127,16 @@ class _Reader:
         self._check_no_text(adapter, document, where)
         self._once.note(found)
         self._title = self._title or adapter.title
-        return found
+        for seen in found:
+            calls = seen if isinstance(seen, str) else calls_of(seen)
+            if isinstance(calls, list) and isinstance(seen, Sighting):
+                for call in calls:
+                    for taken in self._once.add(call, seen):
+                        yield record_of(taken.call)
+            elif calls in _INVALID:
+                invalid.append(InvalidRow(number, str(calls)))
+            else:
+                self._dropped[str(calls)] += 1
 
     def _check_no_text(self, adapter: Adapter, document: dict[str, Any], where: str) -> None:
         names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))

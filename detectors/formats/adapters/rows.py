@@ -31,12 +31,10 @@ class Row:
         return name in self._members
 
     def has(self, name: str) -> bool:
-        """Check for a member that is not null."""
         value = self._members.get(name)
         return value is not None and (type(value) is not msgspec.Raw or _start(value) != b"null")
 
     def get(self, name: str) -> Any:
-        """Return the member's value in full; None if it is absent or cannot be decoded."""
         value = self._members.get(name)
         if isinstance(value, msgspec.Raw):
             try:
@@ -46,14 +44,12 @@ class Row:
         return value.plain() if isinstance(value, Row) else value
 
     def plain(self, names: Container[str] | None = None) -> dict[str, Any]:
-        """Return the members, all or those of these names, in full."""
         return {name: self.get(name) for name in self._members if names is None or name in names}
 
     def names(self) -> Iterable[str]:
         return self._members.keys()
 
     def first(self, *names: str) -> Any:
-        """Return the first of these members that is not null."""
         for name in names:
             if name in self._members and (value := self.get(name)) is not None:
                 return value

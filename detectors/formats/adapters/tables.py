@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, Final
 
 from detectors.formats.adapters import find_adapters, find_sums
 from detectors.formats.adapters.reading import Numbered
 from detectors.formats.adapters.rows import Row
-from detectors.formats.csv_logs.rows import Batch, CsvText
+from detectors.formats.csv_logs.rows import CsvText
 
 # Not with a leading zero, which only names have.
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
@@ -16,7 +16,6 @@ _FLOAT: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,12}")
 
 
 def is_export_header(names: Sequence[str]) -> bool:
-    """Check whether a header is of a source that has an adapter."""
     row = Row(row_of(names, ()))
     return any(find_adapters(row)) or find_sums(row) is not None
 
@@ -46,13 +45,7 @@ def value_of(cell: str) -> Any:
 
 
 def read_table(pieces: Iterator[bytes], delimiter: str) -> Iterator[list[Numbered]]:
-    """Yield the rows of CSV text that comes in pieces of whole lines."""
     text = CsvText(pieces, delimiter)
     names = [name.strip() for name in text.first()]
-    yield from (_number(batch, names) for batch in text.rest())
-    for piece in text.pieces():
-        yield from (_number(batch, names) for batch in text.read(piece))
-
-
-def _number(batch: Batch, names: Sequence[str]) -> list[Numbered]:
-    return [Numbered(line, row_of(names, cells)) for line, cells in zip(*batch, strict=True)]
+    for batch in chain(text.rest(), chain.from_iterable(map(text.read, text.pieces()))):
+        yield [Numbered(line, row_of(names, cells)) for line, cells in zip(*batch, strict=True)]

@@ -21,7 +21,6 @@ Usages = list[Reading]
 
 
 def plain_counts(prompt: Any, completion: Any) -> Usages:
-    """Return the call of a row that says no more than these two counts."""
     return read_usage({"prompt_tokens": prompt, "completion_tokens": completion})
 
 
@@ -31,6 +30,5 @@ def read_usages(*usages: Any, **context: Any) -> Usages:
 
 
 def token_members(row: Row, prefix: str = "", *, others: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the members of a row that count tokens, without the prefix of their names."""
     kept = {*others, *(name for name in row.names() if "token" in name and name.startswith(prefix))}
     return {name.removeprefix(prefix): value for name, value in row.plain(kept).items()}

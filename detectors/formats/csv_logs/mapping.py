@@ -16,13 +16,7 @@ from detectors.errors import ColumnMappingError, ContractError, UnreadableLogErr
 from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.names import MAX_COLUMNS, TARGETS, UNCACHED, is_text_column
 from detectors.formats.fields import LABEL, PROVIDER_TEXT, RECORD_V2
-from detectors.formats.problems import (
-    MAX_NAMES,
-    Offenders,
-    Problem,
-    contract_error,
-    shown_name,
-)
+from detectors.formats.problems import MAX_NAMES, Offenders, Problem, contract_error, shown_name
 
 _FREE_LABELS: Final = frozenset(
     name for name, known in RECORD_V2.items() if known.expected == LABEL.expected
@@ -75,7 +69,6 @@ class ColumnMapping:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return `theirs=ours` and `theirs=`, sorted, and the provider."""
         pairs = {_normal(theirs): ours for theirs, ours in self.columns.items()}
         pairs |= dict.fromkeys(map(_normal, self.dropped), "")
         return (*(f"{theirs}={ours}" for theirs, ours in sorted(pairs.items())), self.provider)
@@ -158,7 +151,6 @@ Mapped = ColumnMapping | Mapping[str, str | None]
 
 
 def as_mapping(given: Mapped | None) -> ColumnMapping | None:
-    """Return the mapping of a dict, in which None drops a column."""
     if given is None or isinstance(given, ColumnMapping):
         return given
     columns = {theirs: ours for theirs, ours in given.items() if ours is not None}
@@ -166,7 +158,6 @@ def as_mapping(given: Mapped | None) -> ColumnMapping | None:
 
 
 def read_pairs(pairs: Iterable[str], provider: str = "") -> ColumnMapping | None:
-    """Read `theirs=ours`, and `theirs=` for a dropped column; None if nothing is given."""
     columns, dropped = dict[str, str](), list[str]()
     for pair in filter(None, pairs):
         theirs, sign, ours = (part.strip() for part in pair.rpartition("="))
@@ -184,7 +175,6 @@ def read_pairs(pairs: Iterable[str], provider: str = "") -> ColumnMapping | None
 
 
 def check_header(cells: Sequence[str]) -> Header:
-    """Return where the fields are; raise an error for unknown, missing or repeated columns."""
     offenders = Offenders()
     for number, cell in enumerate(cells, 1):
         if cell not in TABLE_FIELDS:
@@ -198,7 +188,6 @@ def check_header(cells: Sequence[str]) -> Header:
 
 
 def check_required(names: Collection[str]) -> None:
-    """Raise an error that names the required fields that no column has."""
     absent = [name for name in REQUIRED_FIELDS if name not in names]
     if absent:
         raise UnreadableLogError(
@@ -208,7 +197,6 @@ def check_required(names: Collection[str]) -> None:
 
 
 def _objects_around(path: str) -> Iterator[str]:
-    """Yield what a path leads through: `a.b` and `a` for `a.b.c`."""
     while "." in path:
         path = path.rpartition(".")[0]
         yield path
@@ -221,7 +209,6 @@ def _normal(name: str) -> str:
 def _find_columns(
     named: Iterable[str], indexes: Mapping[str, Sequence[int]], width: int
 ) -> dict[int, str]:
-    """Return the given names by the index of their column."""
     found = dict[int, str]()
     for name in named:
         index = _find_column(name, indexes, width)

@@ -130,8 +130,6 @@ _NOT_A_WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
 class ProposedColumn(NamedTuple):
-    """A column of a foreign CSV, and the field that its name suggests; empty if none does."""
-
     name: str
     field: str
     is_text: bool = False
@@ -143,12 +141,10 @@ def plain(name: str) -> str:
 
 
 def is_text_column(name: str) -> bool:
-    """Check for a name that exports give to columns of text."""
     return plain(name) in TEXT_COLUMNS
 
 
 def propose(cells: Sequence[str]) -> list[ProposedColumn]:
-    """Propose a field for each column of a header, each field at most once."""
     names = [plain(cell) for cell in cells]
     fields = [""] * len(cells)
     first = {name: index for index, name in reversed(list(enumerate(names)))}
@@ -181,7 +177,11 @@ def find_foreign_header(line: str) -> list[str]:
             continue
         found = {column.field for column in propose(cells)} - {""}
         has_counts = len(found) > _LEAST_FIELDS and found & {*REQUIRED_FIELDS[2:], UNCACHED}
-        if has_counts or has_usage(cells) or _has_paths(cells):
+        # A model and counts under longer names, such as those of spans.
+        names = list(map(plain, cells))
+        counts = sum("token" in name for name in names)
+        has_paths = counts >= _LEAST_FIELDS and any("model" in name for name in names)
+        if has_counts or has_usage(cells) or has_paths:
             return cells
     return []
 
@@ -190,13 +190,6 @@ def has_usage(cells: Sequence[str]) -> bool:
     """Check a header for a column of usage objects, as JSON, beside the models."""
     names = set(map(plain, cells))
     return "model" in names and not USAGE_COLUMNS.isdisjoint(names)
-
-
-def _has_paths(cells: Sequence[str]) -> bool:
-    """Check a header for a model and counts under longer names, such as those of spans."""
-    names = list(map(plain, cells))
-    counts = sum("token" in name for name in names)
-    return counts >= _LEAST_FIELDS and any("model" in name for name in names)
 
 
 def delimiter_of(line: str) -> str:

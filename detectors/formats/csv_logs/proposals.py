@@ -7,7 +7,7 @@ calls were read with it.
 import csv
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
@@ -87,14 +87,10 @@ def explain_objects(texts: Sequence[bytes]) -> tuple[str, str]:
     unread = [text for text in texts if is_unread(_reason_of(text))]
     if not unread or any(_is_read(text) for text in texts):
         return "", ""
-    if sums := next(filter(None, map(find_sums, _rows_of_objects(texts))), None):
+    if sums := next(filter(None, map(find_sums, map(Row, _documents_of(texts)))), None):
         return f"{sums.what}, which has totals instead of calls: {sums.instead}", ""
     named = next(filter(None, map(source_of, _documents_of(unread))), "")
     return named, propose_for_objects(unread)
-
-
-def _rows_of_objects(texts: Iterable[bytes]) -> Iterator[Row]:
-    return map(Row, _documents_of(texts))
 
 
 def _reason_of(text: bytes) -> str:
@@ -105,7 +101,6 @@ def _reason_of(text: bytes) -> str:
 
 
 def _is_read(text: bytes) -> bool:
-    """Check whether an adapter reads the object, or it is a request with its response."""
     try:
         _, found = read_row(Row.decode(text), {})
         row = Row.decode(text)
@@ -122,7 +117,11 @@ def propose_for_table(head: bytes, delimiter: str) -> str:
 
     # Only a long file has more than its beginning, whose last line may be cut.
     whole = head[: head.rfind(b"\n") + 1] if len(head) > _LONG_BYTES else head
-    rows = list(_rows_of(whole, delimiter))
+    lines, rows = whole.decode("utf-8", "replace").splitlines(keepends=True), list[list[str]]()
+    with suppress(csv.Error):
+        for row in islice(csv.reader(lines, delimiter=delimiter), _SAMPLE_ROWS):
+            if row:
+                rows.append([cell.strip() for cell in row])
     if len(rows) < 2:
         return ""
     names = [name.strip() for name in rows[0]]
@@ -144,38 +143,21 @@ def propose_for_table(head: bytes, delimiter: str) -> str:
     values = {key: list(map(value_of, cells)) for key, (_, cells) in columns.items()}
     titles = {key: name for key, (name, _) in columns.items()}
     for key, cells in list(values.items()):
-        values |= _members_of_cells(key, cells)
+        objects = [parsed(cell) for cell in cells]
+        if any(isinstance(each, dict) for each in objects):
+            values |= _aligned([dict(members_of({key: each})) for each in objects], beside=key)
     source = source_of(dict.fromkeys(names))
     return _propose(values, source, try_out, others=list(columns), titles=titles)
-
-
-def _members_of_cells(key: str, cells: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the members of the objects that are a column's cells, by their paths."""
-    objects = [parsed(cell) for cell in cells]
-    if not any(isinstance(each, dict) for each in objects):
-        return {}
-    return _aligned([dict(members_of({key: each})) for each in objects], beside=key)
 
 
 def _aligned(rows: Sequence[Mapping[str, Any]], beside: str = "") -> dict[str, list[Any]]:
     """Return the columns of some rows, without those whose names may be somebody's text."""
     paths = dict.fromkeys(path for row in rows for path in row if path != beside)
-    return {path: [_plain_of(row.get(path)) for row in rows] for path in paths if is_path(path)}
-
-
-def _plain_of(value: Any) -> Any:
-    """Return a value, or the number that a text is."""
-    return value_of(value) if isinstance(value, str) else value
-
-
-def _rows_of(text: bytes, delimiter: str) -> Iterator[list[str]]:
-    lines = text.decode("utf-8", "replace").splitlines(keepends=True)
-    with suppress(csv.Error):
-        for row, _ in zip(
-            csv.reader(lines, delimiter=delimiter), range(_SAMPLE_ROWS), strict=False
-        ):
-            if row:
-                yield [cell.strip() for cell in row]
+    columns = {path: [row.get(path) for row in rows] for path in paths if is_path(path)}
+    return {
+        path: [value_of(value) if isinstance(value, str) else value for value in values]
+        for path, values in columns.items()
+    }
 
 
 def _documents_of(texts: Iterable[bytes]) -> Iterator[dict[str, Any]]:
@@ -207,7 +189,7 @@ def _propose(
     if missing:
         return _lacking(missing)
     provider = "" if "provider" in found.values() else _provider_of(columns, found, source)
-    needed = {key: name for key, name in found.items() if _is_needed(name)}
+    needed = {key: name for key, name in found.items() if name in (*_NEEDED, UNCACHED)}
     # A member with a field's name may mean something else, such as the status "success".
     own = [key for key in columns if key.lower() in TABLE_FIELDS]
     for fields, left_out in ((found, others), (needed, others), (needed, [*others, *own])):
@@ -215,35 +197,30 @@ def _propose(
         with suppress(DetectorError):
             mapping = ColumnMapping(fields, dropped, provider)
             if sum(len(chunk.columns["ts"]) for chunk in try_out(mapping)) >= least:
-                return _options(columns, fields, dropped, provider)
+                options = []
+                for key in columns:
+                    if key in fields and key != fields[key]:
+                        options.append(f"--map {shlex.quote(f'{key}={fields[key]}')}")
+                    elif key in dropped:
+                        options.append(f"--drop {shlex.quote(key)}")
+                if provider:
+                    options.append(f"--provider {provider}")
+                return " ".join(options)
     return _lacking(["ts", "model", "prompt_tokens", "completion_tokens"])
-
-
-def _is_needed(name: str) -> bool:
-    return name in (*_NEEDED, UNCACHED)
 
 
 def _lacking(missing: Sequence[str]) -> str:
     return f"no name that we know is for {', '.join(missing)}: map those yourself"
 
 
-def _options(
-    columns: Values, fields: Mapping[str, str], dropped: Sequence[str], provider: str
-) -> str:
-    options = []
-    for key in columns:
-        if key in fields and key != fields[key]:
-            options.append(f"--map {shlex.quote(f'{key}={fields[key]}')}")
-        elif key in dropped:
-            options.append(f"--drop {shlex.quote(key)}")
-    if provider:
-        options.append(f"--provider {provider}")
-    return " ".join(options)
-
-
 def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
     """Return the fields by the column whose name and values fit them best."""
-    names = {key: _tails(titles.get(key, key)) for key in columns}
+    # A path and its ends, each as one word: `usage_input` and `input`.
+    parts = {key: titles.get(key, key).split(".") for key in columns}
+    names = {
+        key: {plain("_".join(path[start:])) for start in range(len(path))}
+        for key, path in parts.items()
+    }
     found: dict[str, str] = {}
     for field in _FIELDS:
         words = (field, *SYNONYMS.get(field, ()), *_SHORT.get(field, ()))
@@ -268,12 +245,6 @@ def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _tails(path: str) -> set[str]:
-    """Return a path and its ends, each as one word: `usage_input` and `input`."""
-    parts = path.split(".")
-    return {plain("_".join(parts[start:])) for start in range(len(parts))}
-
-
 def _can_be(field: str, values: Sequence[Any]) -> bool:
     """Check whether the values can be the field's, most of them."""
     given = [value for value in values if value not in (None, "")]
@@ -282,7 +253,6 @@ def _can_be(field: str, values: Sequence[Any]) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    """Check for a time of day: a day has totals of calls."""
     is_day = isinstance(value, str) and len(value) <= len("2026-09-01")
     return not is_day and find_moment(value) is not None
 
@@ -291,22 +261,14 @@ def _is_count(value: Any) -> bool:
     return not isinstance(value, bool) and count_of(value) is not None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _is_provider(value: Any) -> bool:
-    return isinstance(value, str) and PROVIDER_TEXT.match(value.lower()) is not None
-
-
 def _is_label(value: Any) -> bool:
     return find_model(value) is not None
 
 
-_CHECKS: Final = {
+_CHECKS: Final[Mapping[str, Callable[[Any], object]]] = {
     "ts": _is_time,
-    "provider": _is_provider,
-    "latency_ms": _is_number,
+    "provider": lambda value: isinstance(value, str) and PROVIDER_TEXT.match(value.lower()),
+    "latency_ms": lambda value: type(value) in (int, float) and value >= 0,
     **dict.fromkeys((*_COUNTS, "reasoning_tokens", "declared_max_tokens"), _is_count),
 }
 

@@ -47,7 +47,7 @@ class CsvText:
 
     def skip(self, piece: bytes) -> None:
         """Count the lines of a piece that was read in another way."""
-        self._skipped += _count_lines(piece)
+        self._skipped += piece.count(b"\n") + (not piece.endswith(b"\n"))
 
     def read(self, piece: bytes) -> Iterator[Batch]:
         """Yield the piece's rows; a quoted cell may continue into the next piece."""
@@ -61,15 +61,14 @@ class CsvText:
                 yield batch
 
     def first(self) -> list[str]:
-        """Return the first row that is not blank; no cells if there is none or it is not CSV."""
-        batches = (batch for piece in self._pieces for batch in self._begin(piece))
-        return next((batch.rows[0] for batch in batches if batch.rows), [])
-
-    def _begin(self, piece: bytes) -> Iterator[Batch]:
-        text = piece.lstrip(b"\r\n")
-        self._skipped += piece.count(b"\n", 0, len(piece) - len(text))
-        self._open(text)
-        return iter(lambda: self._take(1), None)
+        for piece in self._pieces:
+            text = piece.lstrip(b"\r\n")
+            self._skipped += piece.count(b"\n", 0, len(piece) - len(text))
+            self._open(text)
+            while batch := self._take(1):
+                if batch.rows:
+                    return batch.rows[0]
+        return []
 
     def _feed(self) -> Iterator[str]:
         """Yield the lines of the piece, and of later pieces within a quoted cell."""
@@ -77,20 +76,16 @@ class CsvText:
             lines = self._lines
             yield from lines
             if self._lines is lines:
-                piece = self._continue()
+                # A quoted cell continues into the next piece.
+                if len(self._rows) > self._rows_before:
+                    self._rows_before, self._row_bytes = len(self._rows), 0
+                if self._row_bytes > MAX_ROW_BYTES:
+                    raise too_long("longest row", MAX_ROW_BYTES)
+                piece = next(self._pieces, None)
                 if piece is None:
                     return
+                self._row_bytes += len(piece)
                 self._open(piece, is_within_quotes=True)
-
-    def _continue(self) -> bytes | None:
-        """Return the next piece, into which a quoted cell continues."""
-        if len(self._rows) > self._rows_before:
-            self._rows_before, self._row_bytes = len(self._rows), 0
-        if self._row_bytes > MAX_ROW_BYTES:
-            raise too_long("longest row", MAX_ROW_BYTES)
-        piece = next(self._pieces, None)
-        self._row_bytes += len(piece or b"")
-        return piece
 
     def _open(self, piece: bytes, *, is_within_quotes: bool = False) -> None:
         # Bytes that are not UTF-8 become lone surrogates, which are invalid in labels.
@@ -104,7 +99,6 @@ class CsvText:
         self._given += len(lines)
 
     def _take(self, count: int) -> Batch | None:
-        """Read up to `count` rows of the current piece; None at its end."""
         # A row has at least one line, so this many rows never read past the end of the piece,
         # except for a quoted cell that continues.
         count = min(count, self._given - self._reader.line_num)
@@ -121,9 +115,6 @@ class CsvText:
                 raise UnreadableLogError(NEVER_CLOSED) from None
             is_broken = True
             rows.append([])
-        return self._number(rows, first, is_broken=is_broken)
-
-    def _number(self, rows: list[list[str]], first: int, *, is_broken: bool) -> Batch:
         lines: Sequence[int] = range(first, first + len(rows))
         if is_broken or self._skipped + self._reader.line_num != first + len(rows) - 1:
             # A quoted cell may span several lines.
@@ -140,9 +131,4 @@ def _strip(row: list[str]) -> list[str]:
 
 
 def _span(row: list[str]) -> int:
-    """Return how many lines the row has."""
     return 1 + sum(cell.count("\n") for cell in row)
-
-
-def _count_lines(piece: bytes) -> int:
-    return piece.count(b"\n") + (not piece.endswith(b"\n"))

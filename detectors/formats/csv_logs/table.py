@@ -5,7 +5,7 @@ Cells have no types: `100.0`, as spreadsheets and dataframes write whole numbers
 """
 
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -75,7 +75,6 @@ C = TypeVar("C", str, Sequence[str])
 def read_csv(
     pieces: Iterator[bytes], delimiter: str = ",", mapping: ColumnMapping | None = None
 ) -> Iterator[Chunk]:
-    """Yield the chunks of CSV text that comes in pieces of whole lines."""
     text = CsvText(pieces, delimiter)
     cells = [cell.strip().lower() for cell in text.first()]
     table = _Table(_find_fields(cells, mapping), delimiter)
@@ -98,14 +97,11 @@ def _find_fields(cells: list[str], mapping: ColumnMapping | None) -> Header:
 
 
 def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    """Join several chunks at a time."""
     while some := list(islice(chunks, _CHUNK_BATCHES)):
         yield join_chunks(some)
 
 
 class _Table:
-    """Parses the rows below a header."""
-
     def __init__(self, header: Header, delimiter: str) -> None:
         self._header = header.fields
         self._kept, self._width = header.kept, header.width
@@ -121,12 +117,16 @@ class _Table:
         self._columns = {name: types.GenericAlias(list, (_TYPES[name],)) for name in self._header}
 
     def parse_piece(self, piece: bytes) -> Chunk | None:
-        """Return the chunk of whole lines without errors, or None."""
         lines = piece.replace(b"\r\n", b"\n") if b"\r" in piece else piece
         cells = _split(lines, self._width, self._delimiter)
-        if cells is None or _has_long_cells(lines, cells):
+        # Cells that are longer than any valid value need the row-by-row reader.
+        if cells is None or (
+            has_longer_line(lines, _LONGEST_CELL)  # false of most logs, and quickly seen
+            and any(max(map(len, column)) > _LONGEST_CELL for column in cells)
+        ):
             return None
-        may_hold = _can_hold_control_characters(lines)
+        # C1 characters need the byte 0xC2.
+        may_hold = b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
         return self._parse_cells(cells, may_hold_control_characters=may_hold)
 
     def parse(self, batch: Batch) -> Chunk:
@@ -135,12 +135,24 @@ class _Table:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
                 return chunk
-        return self._parse_rows(batch)
+        parts, whole = Parts(), list[Row]()
+        for line, cells in zip(*batch, strict=True):
+            if len(cells) == self._width:
+                whole.append((line, list(self._keep(cells))))
+            else:
+                parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
+        lines, rows, rejected = self._convert(whole)
+        columns = self._finish({name: self._column(name, rows) for name in self._names})
+        unclean = find_unclean_rows(columns, may_hold_control_characters=True)
+        parts.add(*take_clean(lines, columns, unclean))
+        unclean_lines = {lines[row] for row in unclean}
+        rejected += [row for row in whole if row[0] in unclean_lines]
+        self._examine(sorted(rejected), parts)
+        return Chunk(parts.columns(), parts.ordered_invalid(), parts.untimed)
 
     def _parse_cells(
         self, columns_of_cells: Sequence[Sequence[str]], *, may_hold_control_characters: bool = True
     ) -> Chunk | None:
-        """Return the chunk of columns of cells without errors, or None."""
         given = dict(zip(self._header, self._keep(columns_of_cells), strict=True))
         rows = len(columns_of_cells[0])
         try:
@@ -153,7 +165,6 @@ class _Table:
         return Chunk(columns, [])
 
     def _keep(self, cells: Sequence[C]) -> Sequence[C]:
-        """Return the cells, or columns of cells, without those that are dropped."""
         return cells if self._kept is None else [cells[index] for index in self._kept]
 
     def _read_column(self, name: str, cells: Sequence[str] | None, rows: int) -> list[Any]:
@@ -169,26 +180,6 @@ class _Table:
         if given is cells or empty is None:
             return column
         return [value or empty for value in column]
-
-    def _parse_rows(self, batch: Batch) -> Chunk:
-        """Return the chunk of rows that are converted together, or one by one if that fails."""
-        parts = Parts()
-        whole = list(self._take_whole(zip(*batch, strict=True), parts))
-        lines, rows, rejected = self._convert(whole)
-        columns = self._columns_of(rows)
-        unclean = find_unclean_rows(columns, may_hold_control_characters=True)
-        parts.add(*take_clean(lines, columns, unclean))
-        unclean_lines = {lines[row] for row in unclean}
-        rejected += [row for row in whole if row[0] in unclean_lines]
-        self._examine(sorted(rejected), parts)
-        return Chunk(parts.columns(), parts.ordered_invalid(), parts.untimed)
-
-    def _take_whole(self, batch: Iterable[Row], parts: Parts) -> Iterator[Row]:
-        for line, cells in batch:
-            if len(cells) == self._width:
-                yield line, list(self._keep(cells))
-            else:
-                parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
 
     def _convert(self, whole: list[Row]) -> tuple[list[int], list[Any], list[Row]]:
         """Return the lines and values of rows that convert, and the rows that do not."""
@@ -206,9 +197,6 @@ class _Table:
             else:
                 lines.append(row[0])
         return lines, rows, rejected
-
-    def _columns_of(self, rows: list[Any]) -> Columns:
-        return self._finish({name: self._column(name, rows) for name in self._names})
 
     def _finish(self, columns: Columns) -> Columns:
         columns["provider"] = lowered(columns["provider"])
@@ -322,18 +310,6 @@ def _stripped(cells: list[str]) -> list[str]:
     if " " not in text and "\t" not in text:
         return cells
     return [cell.strip(PADDING) for cell in cells]
-
-
-def _has_long_cells(lines: bytes, columns: list[list[str]]) -> bool:
-    """Check for cells longer than any valid value, which need the row-by-row reader."""
-    if not has_longer_line(lines, _LONGEST_CELL):  # true of most logs, and quickly seen
-        return False
-    return any(max(map(len, cells)) > _LONGEST_CELL for cells in columns)
-
-
-def _can_hold_control_characters(lines: bytes) -> bool:
-    """Check whether a text may hold any besides its line breaks; C1 needs the byte 0xC2."""
-    return b"\xc2" in lines or len(lines.translate(None, _CONTROL)) < len(lines)
 
 
 def sum_counts(values: Mapping[str, object]) -> object:

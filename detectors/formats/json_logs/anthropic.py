@@ -124,6 +124,9 @@ def _instants(rows: Sequence[Labels]) -> list[int | None]:
 
 def _usage_columns(usages: Sequence[_Usage]) -> Columns:
     written = [_cache_writes(usage) for usage in usages]
+    named = [usage.inference_geo or "" for usage in usages]
+    # Where calls were processed, if that was restricted to a region.
+    regions = ["" if name in _ANYWHERE else name for name in named]
     read = [usage.cache_read_input_tokens or 0 for usage in usages]
     columns: Columns = {
         "prompt_tokens": [
@@ -142,18 +145,10 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
                 [usage.output_tokens_details for usage in usages], "thinking_tokens"
             ),
             web_searches=column([usage.server_tool_use for usage in usages], "web_search_requests"),
-            region=_regions(usages),
+            region=regions if any(regions) else None,
         ),
     }
     return cut_parts(columns)
-
-
-def _regions(usages: Sequence[_Usage]) -> list[str] | None:
-    """Return where calls were processed, if that was restricted to a region."""
-    named = [usage.inference_geo or "" for usage in usages]
-    if _ANYWHERE.issuperset(named):
-        return None
-    return ["" if name in _ANYWHERE else name for name in named]
 
 
 def _tier(usage: _Usage) -> str | None:

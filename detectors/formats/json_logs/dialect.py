@@ -112,7 +112,6 @@ def layout(
     to_columns: Callable[[Sequence[Any]], Columns],
     find_odd: Callable[[Sequence[Any], Columns], set[int]] = _find_none,
 ) -> Layout:
-    """Return a layout; `find_odd` finds the rows that the one reader of usage has to read."""
     return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns, find_odd)
 
 
@@ -135,35 +134,27 @@ class Dialect(msgspec.Struct, frozen=True):
     plain_usage: dict[str, int] = {}
 
     def layout_of(self, document: dict[str, Any]) -> Layout:
-        """Return the layout for a line's keys."""
         is_wrapped = "response" in document or "request" in document
         return self.wrapped if is_wrapped else self.flat
 
 
 def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
     """Return the columns that depend on labels only; the caller adds `ts` and `request_id`."""
-    return {
+    columns: Columns = {
         "provider": lowered([row.provider or provider for row in rows]),
         "endpoint": [row.endpoint or "" for row in rows],
         "tag": [row.tag or "" for row in rows],
         "prefix_hash": [row.prefix_hash or "" for row in rows],
         "latency_ms": [row.latency_ms for row in rows],
         "declared_max_tokens": [row.declared_max_tokens or 0 for row in rows],
-        **_optional_labels(rows),
     }
+    if rows and hasattr(rows[0], _MORE[0].name):
+        for name, get in _OPTIONAL.items():
+            columns |= optional_columns(name, list(map(get, rows)))
+    return columns
 
 
 _OPTIONAL: Final = {field.name: attrgetter(field.name) for field in _MORE}
-_FIRST_OPTIONAL: Final = next(iter(_OPTIONAL))
-
-
-def _optional_labels(rows: Sequence[Labels]) -> Columns:
-    columns: Columns = {}
-    if not rows or not hasattr(rows[0], _FIRST_OPTIONAL):
-        return columns
-    for name, get in _OPTIONAL.items():
-        columns |= optional_columns(name, list(map(get, rows)))
-    return columns
 
 
 def join_columns(usage: Columns, labels: Columns) -> Columns:
@@ -198,7 +189,8 @@ def first_given(first: list[Any], *others: Iterable[Any]) -> list[Any]:
 def to_microseconds(moments: list[Any]) -> list[int | None]:
     """Convert each `Moment` to microseconds since 1970 in UTC, without checking its range."""
     kinds = set(map(type, moments))
-    if kinds == {int} and _are_seconds(moments):
+    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
+    if kinds == {int} and first <= min(moments) and max(moments) < last:
         return [moment * SECOND_US for moment in moments]
     if kinds == {datetime}:
         return datetimes_to_microseconds(moments)
@@ -228,11 +220,6 @@ def _whole_seconds(moments: list[datetime]) -> list[int | None] | None:
     for index in range(4):
         seconds[index::4] = packed[2 + index :: _MOMENT_BYTES]
     return [second * SECOND_US for second in struct.unpack(f">{count}I", seconds)]
-
-
-def _are_seconds(moments: list[Any]) -> bool:
-    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
-    return bool(first <= min(moments) and max(moments) < last)
 
 
 def _microseconds_of(moment: Moment) -> int | None:

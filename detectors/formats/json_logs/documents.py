@@ -50,8 +50,15 @@ def decode_document(text: bytes | memoryview) -> object:
         raise TooComplexError(MAX_VALUES)
     try:
         return _DECODER.decode(text)
-    except msgspec.ValidationError:
-        return _decode_with_huge_numbers(text)
+    except msgspec.ValidationError:  # an integer of more digits than the fast decoder accepts
+        try:
+            return json.loads(
+                bytes(text).decode(), parse_int=_parse_integer, parse_constant=_refuse
+            )
+        except ValueError:
+            raise MalformedJSONError(_NOT_JSON) from None
+        except RecursionError:
+            raise NestedTooDeeplyError from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise MalformedJSONError(_NOT_JSON) from None
     except RecursionError:
@@ -134,16 +141,6 @@ def reason_of(text: bytes) -> str:
     if _COMMA_TOO_MANY.search(bare):
         return "not JSON: an extra comma"
     return "not JSON"
-
-
-def _decode_with_huge_numbers(text: bytes | memoryview) -> object:
-    """Decode a text with integers of more digits than the fast decoder accepts."""
-    try:
-        return json.loads(bytes(text).decode(), parse_int=_parse_integer, parse_constant=_refuse)
-    except ValueError:
-        raise MalformedJSONError(_NOT_JSON) from None
-    except RecursionError:
-        raise NestedTooDeeplyError from None
 
 
 def _parse_integer(digits: str) -> int:

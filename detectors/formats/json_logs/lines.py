@@ -21,12 +21,7 @@ from detectors.formats.checks import find_problems, find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, take_clean
 from detectors.formats.columns import COLUMNS, Columns
 from detectors.formats.json_logs.dialect import Dialect, Layout
-from detectors.formats.json_logs.documents import (
-    LONG_BYTES,
-    MAX_VALUES,
-    decode_document,
-    reason_of,
-)
+from detectors.formats.json_logs.documents import LONG_BYTES, MAX_VALUES, decode_document, reason_of
 from detectors.formats.json_logs.rereading import Reread, reread
 from detectors.formats.json_logs.shapes import examine
 from detectors.formats.problems import ContractCheck, Problem
@@ -51,8 +46,6 @@ class Parsed(msgspec.Struct):
 
 
 class Rows(NamedTuple):
-    """Decoded objects of one layout, and their numbers."""
-
     layout: Layout
     numbers: list[int]
     values: list[Any]
@@ -101,8 +94,10 @@ def parse_objects(
     decoded = _decode_together(texts, first, dialect)
     is_fast = decoded is not None
     if decoded is None:
-        lines = _number(texts, first, may_be_blank=may_be_blank)
-        decoded = _decode_apart(lines, dialect)
+        lines: Iterable[Line] = enumerate(texts, first)
+        if may_be_blank:  # a file of blank lines takes neither time nor memory
+            lines = (line for line in lines if line[1].strip(_WHITESPACE))
+        decoded = _decode_apart(list(lines), dialect)
     parts = Parts()
     odd: list[int] = []
     for rows in decoded.rows:
@@ -114,24 +109,16 @@ def parse_objects(
         unusual = rows.find_odd(columns) - unclean
         odd += [rows.numbers[row] for row in unusual]
         parts.add(*take_clean(rows.numbers, columns, unclean | unusual))
-    for again in _reread_all(odd, texts, first, dialect):
-        parts.add(again.numbers, again.columns)
+    for number in odd:  # their counts need the reader of usage
+        document = decode_document(texts[number - first])
+        if isinstance(document, dict):
+            again = reread(document, number, dialect, dialect.layout_of(document))
+            if isinstance(again, Reread):
+                parts.add(again.numbers, again.columns)
     for number, problems in decoded.problems:
         parts.reject(number, problems)
     invalid = parts.ordered_invalid()
     return Parsed(parts.columns(), invalid, decoded.unknown_fields, parts.untimed)
-
-
-def _reread_all(
-    numbers: Iterable[int], texts: Sequence[bytes], first: int, dialect: Dialect
-) -> Iterator[Reread]:
-    """Yield the calls of lines that were decoded, but whose counts need the reader of usage."""
-    for number in numbers:
-        document = decode_document(texts[number - first])
-        if isinstance(document, dict):
-            read = reread(document, number, dialect, dialect.layout_of(document))
-            if isinstance(read, Reread):
-                yield read
 
 
 def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _Decoded | None:
@@ -150,14 +137,6 @@ def _decode_together(texts: Sequence[bytes], first: int, dialect: Dialect) -> _D
             continue
         return _Decoded([Rows(layout, list(range(first, first + len(values))), values)])
     return None
-
-
-def _number(texts: Sequence[bytes], first: int, *, may_be_blank: bool) -> list[Line]:
-    """Return the texts with their numbers; a file of blank lines takes neither time nor memory."""
-    lines = enumerate(texts, first)
-    if not may_be_blank:
-        return list(lines)
-    return [line for line in lines if line[1].strip(_WHITESPACE)]
 
 
 def _decode_each(lines: list[Line], layout: Layout) -> tuple[Rows, list[Line]]:
@@ -198,7 +177,6 @@ def _decode_apart(lines: list[Line], dialect: Dialect) -> _Decoded:
 
 
 def _examine(number: int, text: bytes, dialect: Dialect, decoded: _Decoded) -> None:
-    """Add the object's row, the names of its unknown fields, or its problems."""
     try:
         document = decode_document(text)
     except NestedTooDeeplyError:

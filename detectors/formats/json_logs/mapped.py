@@ -4,7 +4,7 @@
 as text, such as a cell of a CSV. Paths are found in any case, as the columns of a CSV are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from detectors.formats.chunks import Chunk, Parts
 from detectors.formats.columns import TABLE_FIELDS, columns_of
 from detectors.formats.csv_logs.mapping import POSITION, ColumnMapping
 from detectors.formats.csv_logs.names import UNCACHED
-from detectors.formats.csv_logs.rows import Batch, CsvText
+from detectors.formats.csv_logs.rows import CsvText
 from detectors.formats.csv_logs.table import sum_counts, typed
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.documents import decode_document, reason_of
@@ -40,12 +40,8 @@ def read_mapped(
 ) -> Iterator[Chunk]:
     """Yield the chunks of objects whose members are mapped.
 
-    Raises
-    ------
-    ContractError
-        A member that may hold text is neither mapped nor dropped, unless others are ignored.
-    ColumnMappingError
-        A mapped member is in no object.
+    A member that may hold text and is neither mapped nor dropped raises `ContractError`, unless
+    others are ignored; a mapped member that is in no object, `ColumnMappingError`.
     """
     reader = _Reader(mapping, ignores_others=ignores_others)
     for batch in batches:
@@ -62,23 +58,19 @@ def read_mapped_cells(
     """
     text = CsvText(pieces, delimiter)
     cells = [cell.strip().lower() for cell in text.first()]
-    keys = mapping.keys(cells)
+    keys, width = mapping.keys(cells), len(cells)
     reader = _Reader(mapping, ignores_others=ignores_others, delimiter=delimiter)
     try:
         for batch in chain(text.rest(), chain.from_iterable(map(text.read, text.pieces()))):
-            yield reader.read(_numbered(batch, keys))
+            # A row with too many or too few cells is no object.
+            yield reader.read(
+                Numbered(line, dict(zip(keys, row, strict=True)) if len(row) == width else b"null")
+                for line, row in zip(*batch, strict=True)
+            )
         reader.check_found()
     except DetectorError as error:
         error.columns = tuple(cells)
         raise
-
-
-def _numbered(batch: Batch, keys: Sequence[str]) -> list[Numbered]:
-    """Return the rows as objects; a row with too many or too few cells is no object."""
-    return [
-        Numbered(line, dict(zip(keys, cells, strict=True)) if len(cells) == len(keys) else b"null")
-        for line, cells in zip(*batch, strict=True)
-    ]
 
 
 def members_of(

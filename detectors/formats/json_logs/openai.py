@@ -130,8 +130,23 @@ def _moments(
 
 def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     usages = [body.usage for body in bodies]
-    completions = _completion_tokens(bodies, usages)
-    details = _input_details(usages)
+    completions: list[int | None] = first_given(
+        [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
+    )
+    if None in completions:
+        # Embeddings have no output and report no completion tokens.
+        pairs = zip(completions, bodies, strict=True)
+        completions = [0 if n is None and _is_embedding(body) else n for n, body in pairs]
+    details = first_given(
+        [usage.prompt_tokens_details for usage in usages],
+        (usage.input_tokens_details for usage in usages),
+    )
+    if None in details:
+        details = [detail or _NO_DETAILS for detail in details]
+    answers = first_given(
+        [usage.completion_tokens_details for usage in usages],
+        (usage.output_tokens_details for usage in usages),
+    )
     columns: Columns = {
         "prompt_tokens": first_given(
             [usage.prompt_tokens for usage in usages], (usage.input_tokens for usage in usages)
@@ -140,7 +155,13 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
         "cached_tokens": [detail.cached_tokens or 0 for detail in details],
         "cache_write_tokens": [detail.cache_write_tokens or 0 for detail in details],
         **tier_columns([body.service_tier for body in bodies]),
-        **_part_columns(details, usages),
+        **given(
+            audio_prompt_tokens=filled([detail.audio_tokens for detail in details]),
+            image_prompt_tokens=filled([detail.image_tokens for detail in details]),
+            reasoning_tokens=column(answers, "reasoning_tokens"),
+            audio_completion_tokens=column(answers, "audio_tokens"),
+            image_completion_tokens=column(answers, "image_tokens"),
+        ),
     }
     return cut_parts(columns)
 
@@ -175,42 +196,6 @@ def _find_odd_flat(rows: Sequence[_Flat], columns: Columns) -> set[int]:
 
 def _find_odd_wrapped(rows: Sequence[_Wrapped], columns: Columns) -> set[int]:
     return _find_odd([row.response.usage for row in rows], columns)
-
-
-def _input_details(usages: Sequence[_Usage]) -> list[_InputDetails]:
-    details = first_given(
-        [usage.prompt_tokens_details for usage in usages],
-        (usage.input_tokens_details for usage in usages),
-    )
-    return [detail or _NO_DETAILS for detail in details] if None in details else details
-
-
-def _part_columns(details: Sequence[_InputDetails], usages: Sequence[_Usage]) -> Columns:
-    answers = first_given(
-        [usage.completion_tokens_details for usage in usages],
-        (usage.output_tokens_details for usage in usages),
-    )
-    return given(
-        audio_prompt_tokens=filled([detail.audio_tokens for detail in details]),
-        image_prompt_tokens=filled([detail.image_tokens for detail in details]),
-        reasoning_tokens=column(answers, "reasoning_tokens"),
-        audio_completion_tokens=column(answers, "audio_tokens"),
-        image_completion_tokens=column(answers, "image_tokens"),
-    )
-
-
-def _completion_tokens(
-    bodies: Sequence[_Flat | _Response], usages: Sequence[_Usage]
-) -> list[int | None]:
-    counts = first_given(
-        [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
-    )
-    if None not in counts:
-        return counts
-    return [
-        0 if count is None and _is_embedding(body) else count
-        for count, body in zip(counts, bodies, strict=True)
-    ]
 
 
 def _is_embedding(body: _Flat | _Response) -> bool:

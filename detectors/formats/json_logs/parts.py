@@ -26,12 +26,10 @@ def filled(counts: list[int | None]) -> list[int] | None:
 
 
 def given(**columns: list[Any] | None) -> Columns:
-    """Return the columns that exist."""
     return {name: values for name, values in columns.items() if values is not None}
 
 
 def cut_parts(columns: Columns) -> Columns:
-    """Cut each part to what its total leaves for it."""
     for part in PARTS:
         if part.name in columns:
             own, totals = columns[part.name], columns[part.total]

@@ -54,7 +54,13 @@ def reread(
     document: dict[str, Any], number: int, dialect: Dialect, layout: Layout
 ) -> Reread | Examination | None:
     """Read a line with an unusual usage; return what else is wrong, or None without counts."""
-    plain, body, beside = _split(document, dialect)
+    response = document.get("response")
+    body = response if isinstance(response, dict) else document
+    beside = {name: body[name] for name in _BESIDE if name in body}
+    kept = {k: v for k, v in body.items() if k not in beside and k not in _USAGES}
+    plain = {**kept, "usage": dict(dialect.plain_usage)}
+    if body is not document:
+        plain = {**document, "response": plain}
     usage = next((body[name] for name in _USAGES if isinstance(body.get(name), dict)), None)
     if usage is None:
         return None
@@ -77,29 +83,14 @@ def reread(
     )
     if not readings:
         return None
-    said = _tier_in(beside)
+    said = beside.get("serviceTier")
+    said = said.get("type") if isinstance(said, dict) else said
     tier, odd = tier_of(said), unknown_tier(said)
     for name in filter(None, (odd, *columns.pop(UNKNOWN, ()))):
         readings[0].unknown[name] = 0
     rows = [_columns_of(columns, each, place, tier) for place, each in enumerate(readings)]
-    return Reread([number] * len(rows), _join(rows))
-
-
-def _split(
-    document: dict[str, Any], dialect: Dialect
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return the line with a plain usage, the object that has its own, and what is beside that."""
-    response = document.get("response")
-    body = response if isinstance(response, dict) else document
-    beside = {name: body[name] for name in _BESIDE if name in body}
-    kept = {k: v for k, v in body.items() if k not in beside and k not in _USAGES}
-    plain = {**kept, "usage": dict(dialect.plain_usage)}
-    return plain if body is document else {**document, "response": plain}, body, beside
-
-
-def _tier_in(beside: dict[str, Any]) -> Any:
-    tier = beside.get("serviceTier")
-    return tier.get("type") if isinstance(tier, dict) else tier
+    joined = rows[0] if len(rows) == 1 else join_chunks([Chunk(row, []) for row in rows]).columns
+    return Reread([number] * len(rows), joined)
 
 
 def _texts_within(value: Any, path: str, *, is_word: bool = False) -> Iterator[str]:
@@ -120,7 +111,6 @@ def _texts_within(value: Any, path: str, *, is_word: bool = False) -> Iterator[s
 
 
 def _columns_of(line: Columns, reading: Reading, place: int, tier: str | None) -> Columns:
-    """Return the columns of one call, those of the line with the counts of the reading."""
     columns = dict(line)
     tier = reading.service_tier if reading.service_tier == "fast" else tier or reading.service_tier
     columns |= {
@@ -158,9 +148,3 @@ def _label(value: Any) -> str | None:
         return msgspec.convert(value, Label)
     except msgspec.ValidationError:
         return None
-
-
-def _join(rows: list[Columns]) -> Columns:
-    if len(rows) == 1:
-        return rows[0]
-    return join_chunks([Chunk(row, []) for row in rows]).columns

@@ -46,8 +46,6 @@ class Null(msgspec.Struct, frozen=True):
 
 
 class Examination(Struct):
-    """The unknown keys, wrong values and valid values of an object."""
-
     unknown_fields: list[str] = []
     problems: list[Problem] = []
     values: dict[str, Any] = {}
@@ -57,7 +55,6 @@ Member = Field | Shape | Listed | Null
 
 
 def shape_of(struct: type[Struct]) -> Shape:
-    """Return the allowlist of the struct's fields."""
     members = msgspec.structs.fields(struct)
     return Shape(
         members={member.name: _member_of(member.name, member.type) for member in members},
@@ -70,14 +67,12 @@ def outline(shape: Shape) -> str:
 
     An array of objects is written as one object, and a member that must be null as an empty one.
     """
-    return " ".join(f"{name}{_outline_within(member)}" for name, member in shape.members.items())
-
-
-def _outline_within(member: Member) -> str:
-    if isinstance(member, Null):
-        return "()"
-    inner = member.shape if isinstance(member, Listed) else member
-    return f"({outline(inner)})" if isinstance(inner, Shape) else ""
+    parts = []
+    for name, member in shape.members.items():
+        inner = member.shape if isinstance(member, Listed) else member
+        within = f"({outline(inner)})" if isinstance(inner, Shape) else ""
+        parts.append(name + ("()" if isinstance(member, Null) else within))
+    return " ".join(parts)
 
 
 def _member_of(name: str, annotation: Any) -> Member:
@@ -85,7 +80,9 @@ def _member_of(name: str, annotation: Any) -> Member:
         return Null()
     if name == "units":
         return Shape({str(unit): field for unit, field in UNIT_FIELDS.items()}, (), MAX_UNITS)
-    kinds = _alternatives(annotation)
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    kinds = get_args(annotation) if is_union else (annotation,)
+    kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
     first = kinds[0]
     if get_origin(first) is list:
         return Listed(shape_of(get_args(first)[0]))
@@ -100,14 +97,7 @@ def _member_of(name: str, annotation: Any) -> Member:
     return COUNT if get_args(first)[0] is int else LABEL
 
 
-def _alternatives(annotation: Any) -> list[Any]:
-    if get_origin(annotation) in (Union, types.UnionType):
-        return [kind for kind in get_args(annotation) if kind is not types.NoneType]
-    return [annotation]
-
-
 def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examination:
-    """Examine an object; `path` is the prefix of every name, as in `usage.`."""
     found = Examination()
     for key, value in document.items():
         member = shape.members.get(key)

@@ -24,11 +24,7 @@ from detectors.contract import (
     UsageRecord,
     UsageRecordV2,
 )
-from detectors.errors import (
-    ContractError,
-    TooComplexError,
-    TooManyRecordsError,
-)
+from detectors.errors import ContractError, TooComplexError, TooManyRecordsError
 from detectors.formats.checks import (
     are_prefix_hashes,
     has_control_characters,
@@ -99,16 +95,9 @@ _SHAPE: Final = (
 def decode_batch(body: bytes | memoryview, version: Version = V1) -> Sequence[UsageRecord]:
     """Return the batch's records of this version, with times in UTC.
 
-    Of a body longer than `_TYPED_BYTES`, nothing is copied but one record at a time.
-
-    Raises
-    ------
-    MalformedJSONError
-        The body is not JSON.
-    TooManyRecordsError
-        More records than a batch may have; their content is not checked.
-    ContractError
-        JSON that breaks the contract; names the records and fields.
+    Of a body longer than `_TYPED_BYTES`, nothing is copied but one record at a time. Raises
+    `MalformedJSONError`, `TooManyRecordsError` without checking their content, or `ContractError`,
+    which names the records and fields.
     """
     if len(body) > _TYPED_BYTES:
         return _decode_untyped(memoryview(body), version)
@@ -135,7 +124,15 @@ def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
     hashes = [record.prefix_hash for record in records if record.prefix_hash is not None]
     if not are_prefix_hashes(hashes):
         return False
-    if can_hold_control_characters(body) and _have_control_characters(records):
+    if can_hold_control_characters(body) and has_control_characters(
+        text
+        for record in records
+        for text in (
+            *(record.model, record.endpoint, record.request_id, record.tag),
+            *(getattr(record, name, None) for name in OPTIONAL_LABELS),
+        )
+        if text is not None
+    ):
         return False
     # A faster test than `isinstance`, of records that a decoder of their own type has made.
     return _are_clean_v2([record for record in records if type(record) is UsageRecordV2])
@@ -165,24 +162,17 @@ def bring_to_utc(records: Sequence[UsageRecord]) -> None:
         msgspec.structs.force_setattr(record, "ts", to_utc(instant))
 
 
-def _have_control_characters(records: Sequence[UsageRecord]) -> bool:
-    return has_control_characters(
-        text
-        for record in records
-        for text in (
-            *(record.model, record.endpoint, record.request_id, record.tag),
-            *(getattr(record, name, None) for name in OPTIONAL_LABELS),
-        )
-        if text is not None
-    )
-
-
 def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
     """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
     offenders = Offenders()
     for index, text in enumerate(_split_records(body)):
-        record = _read_text(text, version.fields)
+        decode = decode_long_object if len(text) > LONG_BYTES else decode_document
+        record: UsageRecord | list[Problem]
+        try:
+            record = _read_batch_record(decode(text), version.fields)
+        except TooComplexError:
+            record = [_TOO_COMPLEX]
         if isinstance(record, UsageRecord):
             records.append(record)
             continue
@@ -195,7 +185,12 @@ def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
 
 def _split_records(body: memoryview) -> Iterator[memoryview]:
     """Return the texts of the records of a well-formed body, which has some but not too many."""
-    raw = _find_records(body)
+    check_syntax(body)
+    try:
+        found = _DOCUMENT.decode(body).records
+    except msgspec.ValidationError:
+        raise ContractError(_SHAPE) from None
+    raw = memoryview(b"" if found is msgspec.UNSET else found)
     count = 0
     if bytes(raw[:1]) == b"[":
         count = sum(1 for _ in islice(find_elements(raw), _MAX_COUNTED))
@@ -207,18 +202,7 @@ def _split_records(body: memoryview) -> Iterator[memoryview]:
     return (raw[start:end] for start, end in find_elements(raw))
 
 
-def _find_records(body: memoryview) -> memoryview:
-    """Return the text of the value of `records`; empty if the body has no such key."""
-    check_syntax(body)
-    try:
-        found = _DOCUMENT.decode(body).records
-    except msgspec.ValidationError:
-        raise ContractError(_SHAPE) from None
-    return memoryview(b"" if found is msgspec.UNSET else found)
-
-
 def _check_keys(body: memoryview, raw: memoryview) -> None:
-    """Raise an error that names the keys of the body besides `records`."""
     # The decoder would repeat a long key in its error, in four times its bytes.
     is_long = len(body) - len(raw) > LONG_BYTES and has_long_key(body)
     with suppress(msgspec.ValidationError):
@@ -234,15 +218,6 @@ def _check_keys(body: memoryview, raw: memoryview) -> None:
                 offenders.add("body", Problem("unknown", shown_name(key)))
     error = contract_error(offenders)
     raise ContractError(f"{error} {_SHAPE}", error.offenders)
-
-
-def _read_text(text: memoryview, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:
-    try:
-        if len(text) > LONG_BYTES:
-            return _read_batch_record(decode_long_object(text), fields)
-        return _read_batch_record(decode_document(text), fields)
-    except TooComplexError:
-        return [_TOO_COMPLEX]
 
 
 def _read_batch_record(values: object, fields: Mapping[str, Field]) -> UsageRecord | list[Problem]:

@@ -17,13 +17,7 @@ from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import columns_of, lowered
 from detectors.formats.fields import LOG_RECORD, read_record
-from detectors.formats.problems import (
-    Offenders,
-    Problem,
-    contract_error,
-    describe,
-    shown_name,
-)
+from detectors.formats.problems import Offenders, Problem, contract_error, describe, shown_name
 from detectors.formats.records.batches import bring_to_utc
 
 _CHUNK_ITEMS: Final = 50_000
@@ -32,12 +26,7 @@ _CHUNK_ITEMS: Final = 50_000
 def read_items(items: Iterable[UsageRecord | Mapping[str, Any]]) -> Iterator[Chunk]:
     """Yield the items' chunks; rows count from 1.
 
-    Raises
-    ------
-    ContractError
-        A dict has a key that is not a field of a record.
-    UnreadableLogError
-        An item is neither a record nor a dict.
+    A key that is no field raises `ContractError`, an item of another type `UnreadableLogError`.
     """
     source = iter(items)
     first = 1
@@ -47,7 +36,6 @@ def read_items(items: Iterable[UsageRecord | Mapping[str, Any]]) -> Iterator[Chu
 
 
 def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
-    """Return the chunk of a batch without errors, or None."""
     try:
         values = [asdict(item) if isinstance(item, UsageRecord) else item for item in batch]
         records = msgspec.convert(values, list[UsageRecordV2])

@@ -78,14 +78,9 @@ def read_blocks(
 
     All blocks except the last have at least `block_bytes`, however small the pieces of the file
     are, because every later step has a cost per block. `advance` receives how many bytes of the
-    file itself were read so far, again for each block that is unpacked.
-
-    Raises
-    ------
-    LogTooLargeError
-        More than `max_bytes`, packed or unpacked; raised before the excess is yielded.
-    UnreadableLogError
-        The file is an archive that is damaged, incomplete or of an unsupported kind.
+    file itself were read so far, again for each block that is unpacked. More than `max_bytes`,
+    packed or unpacked, raise `LogTooLargeError` before the excess is yielded, and an archive that
+    is damaged, incomplete or of an unsupported kind `UnreadableLogError`.
     """
     progress = _Progress(advance)
     raw = _read_raw(file, block_bytes, max_bytes, progress.advance)
@@ -185,7 +180,6 @@ def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
 
 
 def is_packed(start: bytes) -> bool:
-    """Check whether the first bytes are those of gzip, ZIP or Zstandard."""
     return start.startswith((GZIP, ZIP, ZSTD))
 
 
@@ -222,7 +216,6 @@ def gunzip(blocks: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
 
 
 def unpack_zstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of one or more Zstandard frames, a few mebibytes at a time at most."""
     from zstandard import ZstdDecompressor, ZstdError  # which most logs don't need
 
     unpacker = ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
@@ -291,7 +284,6 @@ def _find_log(archive: ZipFile) -> ZipInfo:
 
 
 def _is_clutter(entry: ZipInfo) -> bool:
-    """Check for a folder, or a file that macOS adds next to each file."""
     return entry.is_dir() or entry.filename.startswith("__MACOSX/")
 
 

@@ -34,7 +34,6 @@ def find_utf16(start: bytes) -> str | None:
 
 
 def read_start(blocks: Iterator[bytes], size: int) -> bytes:
-    """Read blocks until there are `size` bytes."""
     start = b""
     while len(start) < size and (block := next(blocks, b"")):
         start += block

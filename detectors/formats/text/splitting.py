@@ -95,13 +95,16 @@ def split_lines(
     If the text becomes unreadable, the whole lines before that point are still yielded first.
     """
     kept: list[bytes] = []
-    size = 0
+    size = unbroken = 0
     error: UnreadableLogError | None = None
     try:
-        for block in _check_lines(blocks, max_line_bytes):
+        for block in blocks:
+            end = block.rfind(b"\n") + 1
+            if unbroken + (block.find(b"\n") if end else len(block)) > max_line_bytes:
+                raise too_long("longest line", max_line_bytes)
+            unbroken = len(block) - end + (0 if end else unbroken)
             size += len(block)
             kept.append(block)
-            end = block.rfind(b"\n") + 1
             if end and size >= chunk_bytes:
                 kept[-1] = block[:end]
                 yield b"".join(kept)
@@ -129,7 +132,6 @@ def join_document(blocks: Iterable[bytes]) -> bytes:
 
 
 def lines_of(text: bytes) -> list[bytes]:
-    """Return the lines of a text, without an empty last line."""
     lines = text.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -145,16 +147,6 @@ def has_longer_line(text: bytes, max_bytes: int) -> bool:
             return True
         start = found
     return False
-
-
-def _check_lines(blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
-    unbroken = 0
-    for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if unbroken + (block.find(b"\n") if end else len(block)) > max_bytes:
-            raise too_long("longest line", max_bytes)
-        unbroken = len(block) - end + (0 if end else unbroken)
-        yield block
 
 
 def find_line_start(blocks: Iterator[bytes]) -> int | None:
@@ -277,7 +269,6 @@ class _ArraySplitter:
         self._is_followed = False
 
     def feed(self, block: bytes) -> Iterator[bytes]:
-        """Yield the elements that are complete with this block."""
         if not self._is_open:
             block = block.lstrip(_WHITESPACE)
             self._is_open = bool(block)
@@ -305,7 +296,6 @@ class _ArraySplitter:
         return element.end() - 1 if element else self._scanner.find_end(block, start)
 
     def _take(self, text: bytes) -> bytes:
-        """Return the element that ends with this text."""
         if self._kept:
             text = b"".join([*self._kept, text])
             self._kept, self._size = [], 0

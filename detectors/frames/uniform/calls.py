@@ -65,11 +65,7 @@ def make_calls(
     """Return the calls of these lines, as `CALLS` and columns of `OPTIONAL_CALLS`.
 
     With `has_categories`, labels that no line has are categories, which are written faster.
-
-    Raises
-    ------
-    NoFormError
-        A call may be invalid, or needs a rule that is not here.
+    `NoFormError` if a call may be invalid, or needs a rule that is not here.
     """
     given = {key.path for key in keys}
     for pair in (_INPUT_DETAILS, _OUTPUT_DETAILS):
@@ -79,7 +75,12 @@ def make_calls(
         if key.kind == "text":
             _check_texts(values[key.path], key.path)
     calls = values.select(*_columns(given))
-    _check_calls(calls)
+    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
+    required = ("ts", "prompt_tokens", "completion_tokens")
+    _require(not any(calls[name].null_count() for name in required))
+    _require(calls["ts"].is_between(first, last, closed="left").all())
+    latencies = calls["latency_ms"]
+    _require((latencies.max() or 0.0) <= MAX_LATENCY_MS)  # type: ignore[operator]
     if has_categories:
         constant = {name: text for name, text in _ABSENT.items() if name not in given}
         calls = calls.with_columns(
@@ -89,7 +90,18 @@ def make_calls(
     cached = calls["cached_tokens"] + calls["cache_write_tokens"]
     _require((cached <= calls["prompt_tokens"]).all())
     instants = (pl.col("ts") * SECOND_US).cast(CALLS["ts"])
-    optional = _find_optional(values, calls, given)
+    paths = {"reasoning_tokens": _count(_REASONING, given)}
+    paths |= {name: _text((name,), given) for name in _OPTIONAL_LABELS if name in given}
+    found = [values.select(value.alias(name)).to_series() for name, value in paths.items()]
+    if (found[0] > 0).any():
+        total = pl.col(_TOTAL) if _TOTAL in given else pl.lit(None, pl.Int64)
+        totals, reasoning = values.select(total.alias("total")).to_series(), found[0]
+        # Part of the answers, as nearly all providers count them.
+        counted = calls["prompt_tokens"] + calls["completion_tokens"]
+        is_apart = (totals == counted + reasoning).fill_null(value=False)
+        is_part = (reasoning <= calls["completion_tokens"]) & ~is_apart
+        _require(((reasoning == 0) | is_part).all())
+    optional = [each for each in found if (each != empty_value(each.name)).any()]
     return calls.with_columns(instants, *optional)
 
 
@@ -108,24 +120,6 @@ def _columns(given: set[str]) -> Iterator[pl.Expr]:
     yield _count(("declared_max_tokens",), given).alias("declared_max_tokens")
     yield _latency(given).alias("latency_ms")
     yield _tier(given).alias("service_tier")
-
-
-def _find_optional(values: pl.DataFrame, calls: pl.DataFrame, given: set[str]) -> list[pl.Series]:
-    """Return the optional columns that some call has a value of."""
-    paths = {"reasoning_tokens": _count(_REASONING, given)}
-    paths |= {name: _text((name,), given) for name in _OPTIONAL_LABELS if name in given}
-    found = [values.select(value.alias(name)).to_series() for name, value in paths.items()]
-    if (found[0] > 0).any():
-        total = pl.col(_TOTAL) if _TOTAL in given else pl.lit(None, pl.Int64)
-        _check_reasoning(calls, found[0], values.select(total.alias("total")).to_series())
-    return [each for each in found if (each != empty_value(each.name)).any()]
-
-
-def _check_reasoning(calls: pl.DataFrame, reasoning: pl.Series, totals: pl.Series) -> None:
-    """Check that reasoning tokens are part of the answers, as nearly all providers count them."""
-    counted = calls["prompt_tokens"] + calls["completion_tokens"]
-    is_apart = (totals == counted + reasoning).fill_null(value=False)
-    _require(((reasoning == 0) | ((reasoning <= calls["completion_tokens"]) & ~is_apart)).all())
 
 
 def _require(condition: object) -> None:
@@ -164,15 +158,6 @@ def _check_texts(texts: pl.Series, path: str) -> None:
         _require(few.null_count() == 0 and (few != "").all())
 
 
-def _check_calls(calls: pl.DataFrame) -> None:
-    first, last = FIRST_MICROSECOND // SECOND_US, LAST_MICROSECOND // SECOND_US
-    required = ("ts", "prompt_tokens", "completion_tokens")
-    _require(not any(calls[name].null_count() for name in required))
-    _require(calls["ts"].is_between(first, last, closed="left").all())
-    latencies = calls["latency_ms"]
-    _require((latencies.max() or 0.0) <= MAX_LATENCY_MS)  # type: ignore[operator]
-
-
 def _first(paths: Sequence[str], given: set[str]) -> pl.Expr:
     """Return the first value that is not null."""
     columns = [pl.col(path) for path in paths if path in given]
@@ -180,7 +165,6 @@ def _first(paths: Sequence[str], given: set[str]) -> pl.Expr:
 
 
 def _count(paths: Sequence[str], given: set[str]) -> pl.Expr:
-    """Return the first count that is not null, or 0."""
     columns = [pl.col(path) for path in paths if path in given]
     return pl.coalesce(*columns, pl.lit(0, pl.Int64))
 

@@ -38,7 +38,7 @@ def take(text: bytes, keys: Sequence[Key], separators: Separators) -> Taken:
     """Return the value of each path, and whether each object is there; null where it is absent."""
     # One query, so that neither the lines nor what is written again is ever there as a whole.
     both = [_split(text, keys, separators), pl.scan_lines(text, name=_LINE)]
-    is_equal = (_write(keys, separators) == pl.col(_LINE)).fill_null(value=False)
+    is_equal = (_join(_write_object(keys, separators)) == pl.col(_LINE)).fill_null(value=False)
     compared = pl.concat(both, how="horizontal").with_columns(
         is_equal.alias(_IS_EQUAL), pl.col(_LINE).str.len_bytes()
     )
@@ -126,11 +126,6 @@ def _read_number(field: pl.Expr, key: Key, around: tuple[str, str | None]) -> pl
         return digits.cast(pl.Int64, strict=False)
     # As text, because a float can be written in several ways.
     return pl.when(digits.str.contains(_NUMBER)).then(digits)
-
-
-def _write(keys: Sequence[Key], separators: Separators) -> pl.Expr:
-    """Return the expression of the line with the values of a row; null if one is missing."""
-    return _join(_write_object(keys, separators))
 
 
 Pieces = list[str | pl.Expr]

@@ -42,18 +42,8 @@ class Key(msgspec.Struct, frozen=True):
 def find_form(documents: Sequence[Document], shape: Shape, before: str = "") -> tuple[Key, ...]:
     """Return the keys of these objects, which must be in one order; the first is in all of them.
 
-    Raises
-    ------
-    NoFormError
-        The objects have no such form, or a key or a type that the shape does not allow.
+    `NoFormError` if they have no such form, or what the shape does not allow.
     """
-    keys = tuple(_find_key(name, documents, shape, before) for name in _order(documents))
-    if not keys or keys[0].may_be_absent:
-        raise NoFormError
-    return keys
-
-
-def _order(documents: Sequence[Document]) -> list[str]:
     order = TopologicalSorter[str]()
     for document in documents:
         for name in document:
@@ -61,9 +51,13 @@ def _order(documents: Sequence[Document]) -> list[str]:
         for earlier, later in pairwise(document):
             order.add(later, earlier)
     try:
-        return list(order.static_order())
+        names = list(order.static_order())
     except CycleError:
         raise NoFormError from None
+    keys = tuple(_find_key(name, documents, shape, before) for name in names)
+    if not keys or keys[0].may_be_absent:
+        raise NoFormError
+    return keys
 
 
 def _find_key(name: str, documents: Sequence[Document], shape: Shape, before: str) -> Key:

@@ -57,31 +57,29 @@ class UniformReader:
         if dialect is not OPENAI or b"\\" in text:
             return None
         try:
-            calls = self._read(text, has_categories=has_categories)
+            known = self._form
+            form = known or _find_form(text)
+            values, is_of_form = form.take(text)
+            if known and is_of_form.sum() < len(is_of_form) // 2:
+                # Another program wrote these lines.
+                form = _find_form(text)
+                values, is_of_form = form.take(text)
+            if not is_of_form.all():
+                # Lines with rare keys show the others; a line of another form ends this.
+                form = form.with_samples(_decode(_find_unlike(text, is_of_form)))
+                values, is_of_form = form.take(text)
+                if not is_of_form.all():
+                    raise NoFormError
+            self._form = form
+            calls = make_calls(values, list(values_of(form.keys)), has_categories=has_categories)
         except (NoFormError, pl.exceptions.PolarsError):
             return None
         return categorize(calls) if has_categories else calls
 
-    def _read(self, text: bytes, *, has_categories: bool) -> pl.DataFrame:
-        known = self._form
-        form = known or _find_form(text)
-        values, is_of_form = form.take(text)
-        if known and is_of_form.sum() < len(is_of_form) // 2:
-            # Another program wrote these lines.
-            form = _find_form(text)
-            values, is_of_form = form.take(text)
-        if not is_of_form.all():
-            # Lines with rare keys show the others; a line of another form ends this.
-            form = form.with_samples(_decode(_find_unlike(text, is_of_form)))
-            values, is_of_form = form.take(text)
-            if not is_of_form.all():
-                raise NoFormError
-        self._form = form
-        return make_calls(values, list(values_of(form.keys)), has_categories=has_categories)
-
 
 def _find_form(text: bytes) -> _Form:
-    separators = _separators_of(next(_sample(text), b""))
+    compact, spaced = SEPARATORS
+    separators = spaced if b'": ' in next(_sample(text), b"") else compact
     return _Form(separators).with_samples(_decode(_sample(text)))
 
 
@@ -93,7 +91,6 @@ def _find_unlike(text: bytes, is_of_form: pl.Series) -> Iterator[bytes]:
 
 
 def _sample(text: bytes) -> Iterator[bytes]:
-    """Yield the first lines, and others from all of the text."""
     start, step = 0, len(text) // (_SAMPLES - _FIRST_SAMPLES)
     for number in range(_SAMPLES):
         if number >= _FIRST_SAMPLES:
@@ -114,8 +111,3 @@ def _decode(lines: Iterable[bytes]) -> list[Document]:
     if not all(isinstance(document, dict) for document in documents):
         raise NoFormError
     return documents
-
-
-def _separators_of(line: bytes) -> Separators:
-    compact, spaced = SEPARATORS
-    return spaced if b'": ' in line else compact

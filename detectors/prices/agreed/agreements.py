@@ -65,7 +65,6 @@ def read_overrides(
 
 
 def wrong(where: Where, expected: str) -> PriceTermsError:
-    """Return the error of a term, whose message names the term and what was expected."""
     table, *keys = where
     named = "".join(
         f"[{key}]" if isinstance(key, int) else f".{shortened(key, 60)}" for key in keys
@@ -74,7 +73,6 @@ def wrong(where: Where, expected: str) -> PriceTermsError:
 
 
 def read_names(key: object, where: Where) -> tuple[str, str]:
-    """Return the provider and the model of a key, in lower case."""
     if not isinstance(key, tuple) or len(key) != 2:
         raise wrong(where, "expected a (provider, model) as key")
     return read_name(key[0], where), read_name(key[1], where)

@@ -80,7 +80,6 @@ def _body(wildcards: str) -> str:
 def read_aliases(
     given: Mapping[tuple[str, str], Any], refuse: Refuse = raise_error
 ) -> tuple[Alias, ...]:
-    """Read the aliases by provider and model; those without wildcards come first."""
     found: list[Alias] = []
     for key, value in given.items():
         where: Where = ("aliases", *(map(str, key) if isinstance(key, tuple) else [str(key)]))
@@ -97,13 +96,13 @@ def _read(key: object, value: object, where: Where) -> Alias:
         if set(value) != set(_TARGET):
             raise wrong(where, "expected provider and model")
         value = tuple(value[name] for name in _TARGET)
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_is_name, value)):
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) != 2
+        or not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME for name in value)
+    ):
         raise wrong(
             where,
             f"expected the provider and model that it is priced as, of 1 to {MAX_NAME} characters",
         )
     return Alias(provider, model, *map(str, value))
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_NAME

@@ -57,8 +57,6 @@ def check_text(text: str) -> None:
 
 
 def blank(text: str) -> str:
-    """Return the text without comments and without what is quoted, on the same lines."""
-
     def shorten(found: re.Match[str]) -> str:
         if found[0] in ('"""', "'''"):
             raise _at(text, found, "expected a text on one line, in single quotation marks")

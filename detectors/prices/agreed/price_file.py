@@ -106,7 +106,6 @@ def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
 
 
 def _parse(text: str) -> tuple[dict[str, Any], _ByModel, _ByModel]:
-    """Return the discounts, overrides and aliases of a file as `PriceTerms.read` takes them."""
     check_text(text)
     try:
         tables = tomllib.loads(text, parse_float=Decimal)
@@ -142,7 +141,6 @@ class Locator:
         self._text = text.replace("\r\n", "\n")
 
     def wrap(self, refuse: Refuse) -> Refuse:
-        """Return a function that refuses an error with its line."""
         return lambda error: refuse(self._locate(error))
 
     def _locate(self, error: PriceTermsError) -> PriceTermsError:
@@ -218,14 +216,12 @@ def _section(name: str, lines: Iterable[str]) -> list[str]:
 def _discounts(discounts: Iterable[Discount]) -> Iterator[str]:
     by_provider = groupby(sorted(discounts, key=lambda each: each.provider), lambda e: e.provider)
     for provider, some in by_provider:
-        entries = [_discount(each) for each in some]
+        entries = []
+        for each in some:
+            share, dates = _number(each.share), _dates(each.period)
+            entries.append(_inline({"share": share, **dates}) if dates else share)
         value = entries[0] if len(entries) == 1 else f"[{', '.join(entries)}]"
         yield f"{_key(provider)} = {value}"
-
-
-def _discount(discount: Discount) -> str:
-    share, dates = _number(discount.share), _dates(discount.period)
-    return _inline({"share": share, **dates}) if dates else share
 
 
 def _overrides(overrides: Iterable[Override]) -> Iterator[str]:

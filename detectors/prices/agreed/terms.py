@@ -21,8 +21,6 @@ RATES: Final = units.priced_units()
 
 
 class Period(msgspec.Struct, frozen=True):
-    """Days in UTC, first and last included; None means no limit."""
-
     first: date | None
     last: date | None
 
@@ -37,7 +35,6 @@ class Period(msgspec.Struct, frozen=True):
 
     @property
     def moments(self) -> frozenset[datetime]:
-        """Return the start, and the end of the last day."""
         days = [self.first, self.last and self.last + timedelta(days=1)]
         return frozenset(datetime.combine(day, time(), UTC) for day in days if day)
 
@@ -47,8 +44,6 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Discount(msgspec.Struct, frozen=True):
-    """A share off every rate of a provider."""
-
     provider: str
     share: Decimal
     period: Period
@@ -64,8 +59,6 @@ class Discount(msgspec.Struct, frozen=True):
 
 
 class Override(msgspec.Struct, frozen=True):
-    """Negotiated rates of a model, by the names of the price book."""
-
     provider: str
     model: str
     rates: Mapping[str, Decimal]
@@ -82,7 +75,6 @@ class Override(msgspec.Struct, frozen=True):
 
     @property
     def usd(self) -> dict[str, float]:
-        """Return the rates per unit, by usage of the price book."""
         return {
             RATES[key].usage_key: float(rate / RATES[key].per) for key, rate in self.rates.items()
         }
@@ -93,8 +85,6 @@ class Override(msgspec.Struct, frozen=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The negotiated terms of one model."""
-
     discounts: tuple[Discount, ...] = ()
     overrides: tuple[Override, ...] = ()
 

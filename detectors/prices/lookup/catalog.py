@@ -1,33 +1,121 @@
 """The models of the price book: which entry the labels of a call mean.
 
-Uses genai-prices' own matching first, then the names of module `names`, then a name that differs
+Uses genai-prices' own matching first, then the names of `rewrite`, then a name that differs
 in its snapshot only. An unknown model is never guessed.
 """
 
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from detectors.prices import model_data
 from detectors.prices.listing import Listing
-from detectors.prices.lookup.index import REGIONAL, index_of
-from detectors.prices.lookup.names import Attempt, is_guessed, rewrite
 from detectors.prices.lookup.published import find_follows
 from detectors.prices.lookup.records import find_provider_by_id
 from detectors.prices.lookup.targets import NO_TARGET, find_target, is_same_model, names_at_host
 
 if TYPE_CHECKING:
-    from detectors.prices.lookup.records import AnyProvider, AnySnapshot
+    from detectors.prices.lookup.records import AnyModel, AnyProvider, AnySnapshot
+
+
+# None is the provider that a model's name implies.
+Attempt = tuple[str | None, str]
+HostOf = Callable[[str], str | None]
+
+_MOST_PREFIXES: Final = 8
+# Bedrock's names: us.anthropic.claude-…, meta.llama3-…, arn:aws:bedrock:….
+_BEDROCK = re.compile(
+    r"\A(?:arn:aws[a-z-]*:bedrock:|(?:[a-z-]+\.)?"
+    r"(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen|writer)\.[a-z])"
+)
+
+
+def rewrite(own: str | None, model: str, host_of: HostOf) -> Iterator[Attempt]:
+    """Yield other names of a model that the provider `own` does not list under this name."""
+    if _BEDROCK.match(model.lower()) and own != "aws":
+        yield "aws", model
+    host, name = own, model
+    for _ in range(_MOST_PREFIXES):
+        prefix, slash, rest = name.partition("/")
+        if not slash or not rest:
+            break
+        named = host_of(prefix)
+        if is_guessed(host) and named != host:
+            # OpenRouter answers in OpenAI's form, and its names have the model provider in front.
+            yield "openrouter", name
+        host, name = named or host, rest
+        yield host, name
+    if name != model and own != host:
+        yield own, name
+    if is_guessed(own) or own is None:
+        yield None, model
+
+
+def is_guessed(provider: str | None) -> bool:
+    """Check whether readers of logs guess this provider from the form of a response."""
+    return provider in model_data.guessed_providers()
+
+
+# The book's mark of Bedrock's prices within a region, which no call has in its name.
+REGIONAL: Final = "regional."
+
+
+class Index:
+    def __init__(self, snapshot: "AnySnapshot") -> None:
+        self._snapshot = snapshot
+
+    @cached_property
+    def ids_by_base(self) -> dict[tuple[str, str], list[str]]:
+        """Return the IDs of a provider's models that differ in prefix and snapshot only."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for provider in self._snapshot.providers:
+            for info in self.models(provider):
+                found[provider.id, model_data.base_name(info.id)].append(info.id)
+        for names in found.values():
+            # A bare name on Bedrock is priced within its region; undated names come first.
+            names.sort(key=lambda name: (not name.startswith(REGIONAL), len(name)))
+        return found
+
+    @cached_property
+    def sellers(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for provider in self._snapshot.providers:
+            for info in provider.models:
+                found[info.id.lower()].append(provider.id)
+        return found
+
+    def models(self, provider: "AnyProvider") -> Iterable["AnyModel"]:
+        """Yield the models that a provider sells, its own first."""
+        yield from provider.models
+        for other in self._snapshot.providers:
+            if other.id in (provider.fallback_model_providers or ()):
+                yield from other.models
+
+
+# The index of the last price book; it keeps its snapshot alive, so the ID stays unique.
+_LAST: Final[dict[int, Index]] = {}
+
+
+def index_of(snapshot: "AnySnapshot") -> Index:
+    """Return the index of a price book; making it takes longer than a small audit."""
+    index = _LAST.get(id(snapshot))
+    if index is None:
+        index = Index(snapshot)
+        _LAST.clear()
+        _LAST[id(snapshot)] = index
+    return index
+
 
 _MOST_SUGGESTIONS: Final = 3
 _LEAST_LIKENESS: Final = 0.6
 
 
 class Catalog:
-    """Listings of the price book at list prices."""
-
     def __init__(self, snapshot: "AnySnapshot") -> None:
         self._snapshot = snapshot
         self._index = index_of(snapshot)
@@ -40,7 +128,6 @@ class Catalog:
         return None if provider is None else provider.id
 
     def find(self, label: str, model: str) -> Listing | None:
-        """Return the listing for a call's provider and model; None if it is not in the book."""
         key = (label, model)
         if key not in self._found:
             self._found[key] = self._find(label, model)
@@ -66,30 +153,30 @@ class Catalog:
             yield ("litellm" if label == "litellm" else None), model
         if own is not None:
             yield own, model
-        yield from self._same_but_for_snapshot(own, model)
-        yield from rewrite(own, model, self.host)
-        if own is None or is_guessed(own):
-            yield from self._sold_by_one(model)
-
-    def _same_but_for_snapshot(self, own: str | None, model: str) -> Iterator[Attempt]:
-        """Yield the provider's names that differ from this one in prefix and snapshot only."""
         prefix = model_data.prefix(model)
         for name in self._index.ids_by_base.get((own or "", model_data.base_name(model)), ()):
             if not prefix or prefix == model_data.prefix(name):
                 yield own, name.removeprefix(REGIONAL)
-
-    def _sold_by_one(self, model: str) -> Iterator[Attempt]:
-        """Yield the only provider that sells a model of this name."""
-        sellers = self._index.sellers.get(model.lower(), [])
-        if len(sellers) == 1:
-            yield sellers[0], model
+        yield from rewrite(own, model, self.host)
+        if own is None or is_guessed(own):
+            sellers = self._index.sellers.get(model.lower(), [])
+            if len(sellers) == 1:
+                yield sellers[0], model
 
     def _look_up(self, provider: str | None, model: str) -> Listing | None:
         listing = self._look_up_alone(provider, model)
         if listing is None:
             return None
-        kind, name = find_target(listing.provider, model) or (NO_TARGET, "")
-        target = self._look_up_target(listing, name) if name else None
+        kind, wanted = find_target(listing.provider, model) or (NO_TARGET, "")
+        target, host = None, None
+        if wanted:
+            host = find_provider_by_id(self._snapshot.providers, listing.provider)
+        listed = host.models if host else ()
+        for name in names_at_host(listing.model, wanted, listed) if wanted else ():
+            found = self._look_up_alone(listing.provider, name)
+            if found is not None and is_same_model(found.info, wanted):
+                target = replace(found, original=self._find_original(found.provider, name))
+                break
         return replace(
             listing,
             target_kind=NO_TARGET if target is None else kind,
@@ -104,14 +191,6 @@ class Catalog:
         original = self._look_up_alone(None, model.removeprefix(model_data.prefix(model)))
         return original if original is not None and original.provider != provider else None
 
-    def _look_up_target(self, listing: Listing, target: str) -> Listing | None:
-        host = find_provider_by_id(self._snapshot.providers, listing.provider)
-        for name in names_at_host(listing.model, target, host.models if host else ()):
-            found = self._look_up_alone(listing.provider, name)
-            if found is not None and is_same_model(found.info, target):
-                return replace(found, original=self._find_original(found.provider, name))
-        return None
-
     def _look_up_alone(self, provider: str | None, model: str) -> Listing | None:
         try:
             found, info = self._snapshot.find_provider_model(model, None, provider, None)
@@ -121,7 +200,6 @@ class Catalog:
         return Listing(found.id, model, info, is_equivalent=False, is_own=is_own)
 
     def suggest(self, label: str, model: str) -> list[tuple[str, str]]:
-        """Return the provider and name of the models with the closest names."""
         own = self.host(label)
         # Of equal names, that of the provider whose models have such names comes first.
         providers: list[AnyProvider] = sorted(
@@ -140,6 +218,5 @@ class Catalog:
         return known[:_MOST_SUGGESTIONS]
 
     def suggest_provider(self, label: str) -> str | None:
-        """Return the provider with the closest name."""
         near = get_close_matches(label, [known.id for known in self._snapshot.providers], n=1)
         return near[0] if near else None

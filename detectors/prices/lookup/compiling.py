@@ -5,7 +5,7 @@ python -m detectors.prices.lookup.compiling > detectors/prices/data/installed.js
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from detectors.prices.lookup.installed import digest_sources
 
 
 def compile_prices() -> str:
-    """Return the document: a line for each model, so that versions can be compared."""
     head = {
         "version": genai_prices.__version__,
         "sources": digest_sources(Path(genai_prices.__file__).parent),
@@ -83,16 +82,12 @@ def _time(constraint: StartDateConstraint | TimeOfDateConstraint | None) -> Any:
 
 
 def _prices(prices: ModelPrice) -> Mapping[str, Any]:
-    return {key: _price(price) for key, price in vars(prices).items() if price is not None}
+    given = {key: price for key, price in vars(prices).items() if price is not None}
+    return {key: str(p) if isinstance(p, Decimal) else _tiered(p) for key, p in given.items()}
 
 
-def _price(price: Decimal | TieredPrices) -> Any:
-    return str(price) if isinstance(price, Decimal) else list(_tiered(price))
-
-
-def _tiered(price: TieredPrices) -> Iterator[Any]:
-    yield str(price.base)
-    yield from ([tier.start, str(tier.price)] for tier in price.tiers)
+def _tiered(price: TieredPrices) -> list[Any]:
+    return [str(price.base), *([tier.start, str(tier.price)] for tier in price.tiers)]
 
 
 def _json(value: Any) -> str:

@@ -42,7 +42,6 @@ def installed() -> "AnySnapshot":
 
 
 def installed_version() -> str:
-    """Return the version of the installed genai-prices."""
     found = compiled()
     if found is not None:
         return found.version
@@ -63,7 +62,6 @@ def raw_units() -> RawUnits:
 
 @cache
 def compiled() -> Snapshot | None:
-    """Return the prices of the data file; None if they are not those of the installed version."""
     file = files("detectors.prices").joinpath("data", DATA_FILE)
     snapshot = msgspec.json.decode(file.read_bytes(), type=Snapshot)
     return snapshot if is_installed(snapshot) else None
@@ -80,7 +78,6 @@ def is_installed(snapshot: Snapshot) -> bool:
 
 
 def digest_sources(folder: Path) -> dict[str, str]:
-    """Return the digests of the modules of genai-prices that have prices and units."""
     return {
         name: sha256((folder / name).read_bytes()).hexdigest()
         for name in SOURCES

@@ -45,7 +45,6 @@ def tier_context(tier: str) -> dict[str, str]:
 
 
 def find_tier_rule(provider: str, model: str, tier: str, at: datetime) -> TierRule | None:
-    """Return the rule for a tier at that time, first those that name the model."""
     known = [each for each in _rules(provider, model) if each["tier"] == tier and _holds(each, at)]
     known.sort(key=lambda each: "models" not in each)
     return TierRule(known[0]["times"], "models" in known[0]) if known else None
@@ -66,13 +65,11 @@ def find_region(provider: str, model: str, region: str) -> Multiples | None:
 
 
 def priced_regions() -> list[str]:
-    """Return the regions in which some calls cost more."""
     regions = (rule["regions"] for rule in read(_TIERS)["region"] if rule["times"])
     return sorted({name for names in regions for name in names})
 
 
 def find_follows(provider: str) -> Follows | None:
-    """Return what a host's prices have in common with the model provider's."""
     for each in read(_RATES)["follows"]:
         if provider in each["providers"]:
             tiers = frozenset(each["tiers"])
@@ -104,7 +101,6 @@ def complete(
 
 
 def find_boundaries(provider: str, model: str, tier: str) -> Boundaries:
-    """Return where our own rates of a model change."""
     dated = [*entries("rate", provider, model), *entries("long", provider, model)]
     if tier:
         dated += _rules(provider, model)
@@ -115,7 +111,6 @@ def find_boundaries(provider: str, model: str, tier: str) -> Boundaries:
 
 @lru_cache(maxsize=_MOST_NAMES)
 def entries(table: str, provider: str, model: str) -> tuple[dict[str, Any], ...]:
-    """Return the entries of `rates.toml` that concern a model."""
     return tuple(_find(read(_RATES)[table], provider, model))
 
 

@@ -99,8 +99,6 @@ class TieredPrices(msgspec.Struct, frozen=True):
 
 
 class Prices:
-    """The prices by price key, as attributes."""
-
     def __init__(self, prices: Mapping[str, Decimal | TieredPrices]) -> None:
         vars(self).update(prices)
 
@@ -121,8 +119,6 @@ class PriceVariant(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, array_like=True, dict=True, eq=False):
-    """A model of the price book."""
-
     id: str
     terms: list[Any]
     context_window: int | None
@@ -131,7 +127,6 @@ class Model(msgspec.Struct, array_like=True, dict=True, eq=False):
 
     @cached_property
     def prices(self) -> Prices | list[ConditionalPrice]:
-        """Return the prices; of several that apply, the last."""
         if isinstance(self.listed, dict):
             return _read_prices(self.listed)
         return [ConditionalPrice(_read_time(when), _read_prices(raw)) for when, raw in self.listed]
@@ -186,8 +181,6 @@ def _read_price(raw: Any) -> Decimal | TieredPrices:
 
 
 class Provider(msgspec.Struct, array_like=True, eq=False):
-    """A provider of the price book."""
-
     id: str
     by_model: list[Any] | None
     by_name: list[Any] | None
@@ -201,10 +194,6 @@ class Provider(msgspec.Struct, array_like=True, eq=False):
     @property
     def provider_match(self) -> Clause | None:
         return None if self.by_name is None else Clause(self.by_name)
-
-    def find_own(self, name: str) -> Model | None:
-        """Return the provider's first model that matches a name in lower case."""
-        return next((each for each in self.models if _is_match(each.terms, name)), None)
 
 
 class Snapshot(msgspec.Struct, eq=False):
@@ -225,7 +214,9 @@ class Snapshot(msgspec.Struct, eq=False):
             if slash and prefix and find_provider_by_id(self.providers, prefix):
                 provider_id, name = prefix, rest
         provider = self._find_provider(name, provider_id)
-        found = self._find_model(provider, name) or self._find_dated(provider, name)
+        # Some names are known by a date with dashes only.
+        dashed = _COMPACT_DATE.sub(_with_dashes, name)
+        found = self._find_model(provider, name) or self._find_model(provider, dashed)
         if found is None:
             raise LookupError(name)
         return provider, found
@@ -246,9 +237,9 @@ class Snapshot(msgspec.Struct, eq=False):
         by_id = {each.id: each for each in self.providers}
         others = (by_id.get(other) for other in provider.fallback_model_providers or ())
         for seller in (provider, *filter(None, others)):
-            found = seller.find_own(name)
-            if found is not None:
-                return found
+            for each in seller.models:
+                if _is_match(each.terms, name):
+                    return each
         return None
 
     def _find_dated(self, provider: Provider, name: str) -> Model | None:

@@ -81,7 +81,6 @@ _TABLES: Final = {
 
 
 def add_counts(counted: Iterable[Counts]) -> Counts:
-    """Add up the tables of some parts."""
     tables: dict[str, list[pl.DataFrame]] = {}
     for counts in counted:
         for name, table in counts.items():

@@ -180,6 +180,5 @@ def _divide(part: int, whole: Fraction) -> Decimal:
 
 
 def iso_time(microseconds: int) -> str:
-    """Format as ISO 8601 in UTC, with as many decimals of a second as needed."""
     moment = EPOCH + timedelta(microseconds=microseconds)
     return moment.isoformat().replace("+00:00", "Z")

@@ -86,7 +86,6 @@ def sum_reported(calls: Calls, groups: Mapping[int, Group]) -> dict[int, list[Re
 
 
 def _add_reported(reported: Sequence[ReportedModel]) -> ReportedCosts:
-    """Add up routes, and list the models that differ most first."""
     models = [
         ReportedModel(
             provider=provider,

@@ -82,7 +82,6 @@ class Records(msgspec.Struct, kw_only=True):
 
 
 def _unknown(rows: list[Row]) -> list[tuple[str, int, int]]:
-    """Return the names of unknown numbers, with their calls and the largest number in these."""
     calls, largest = Counter[str](), dict[str, int]()
     for row in rows:
         for name in str(row[UNKNOWN]).split():

@@ -48,7 +48,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[SpendChange, ...]
 
     def of(self, status: str) -> tuple[Change, ...]:
-        """Return the changes of one status."""
         return tuple(change for change in self.changes if change.status == status)
 
     @property

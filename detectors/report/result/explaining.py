@@ -93,7 +93,6 @@ def explain(report: Report, finding_id: str) -> Explanation:
 
 
 def find(report: Report, finding_id: str) -> Finding:
-    """Return the finding with this ID; the message of its `KeyError` lists similar IDs."""
     findings = {finding.id: finding for finding in report.findings}
     if finding_id in findings:
         return findings[finding_id]

@@ -3,10 +3,9 @@
 import polars as pl
 import pytest
 
-from detectors.engine import lookup, sorting
+from detectors.engine import lookup, numbering
 from detectors.engine.neighbors import filter_near
-from detectors.engine.numbering import number_rows
-from detectors.engine.sorting import argsort
+from detectors.engine.numbering import argsort, number_rows
 from detectors.report.counting.counts import collect_tables, count_calls, days_of
 
 # The columns have different numbers of labels, and every pair of them has a row.
@@ -72,8 +71,8 @@ def test_calls_of_one_time_are_sorted_by_request(request_id: pl.Expr, falls: ran
     group, at = (row % 5 % 3).alias("group"), (row // 8).alias("at_us")
     calls = rows.select(group, at, request_id.alias("request_id"))
     in_parts = pl.concat([calls[:7_001], calls[7_001:]], rechunk=False)
-    assert len(sorting._find_falls(in_parts, "at_us", "request_id")) in falls
-    are_few = sorting._find_few_falls(in_parts, "at_us", "request_id") is not None
+    assert len(numbering._find_falls(in_parts, "at_us", "request_id")) in falls
+    are_few = numbering._find_few_falls(in_parts, "at_us", "request_id") is not None
     assert are_few == (falls.stop < 20)
     assert in_parts[argsort(in_parts, order)].equals(calls.sort(order))
 

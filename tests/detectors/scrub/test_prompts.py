@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from detectors.formats.adapters.calls import hash_texts
 from detectors.formats.adapters.exchanges import Exchange
-from detectors.formats.adapters.prompts import hash_texts
 from tallystick.reading.prompts import hash_prompt
 from tests.detectors.scrub import raw_logs
 from tests.exploration import explored

@@ -30,22 +30,21 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     changed = row.inner("$set")  # a checkpoint, which may have all messages so far
     holder = changed if changed.has("messages") else row
     messages = holder.items("messages") if holder.has("messages") else [row]
+    session = state.get("session")
     for message in messages:
-        yield _call(message, state) if message.has("tokens") else NO_USAGE
-
-
-def _call(message: Row, state: State) -> Sighting:
-    tokens, session = message.get("tokens"), state.get("session")
-    return Sighting(
-        readings=read_usage(tokens, dialect="gemini-cli"),
-        moments=(message.get("timestamp"),),
-        models=(message.get("model"),),
-        providers=("google",),
-        ids=(message.get("id"),),
-        tags=(session,),
-        session=session,
-        origin=MESSAGE,
-    )
+        if not message.has("tokens"):
+            yield NO_USAGE
+            continue
+        yield Sighting(
+            readings=read_usage(message.get("tokens"), dialect="gemini-cli"),
+            moments=(message.get("timestamp"),),
+            models=(message.get("model"),),
+            providers=("google",),
+            ids=(message.get("id"),),
+            tags=(session,),
+            session=session,
+            origin=MESSAGE,
+        )
 
 
 _MESSAGE: Final = "id timestamp type model tokens*"

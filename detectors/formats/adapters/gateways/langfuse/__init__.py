@@ -38,6 +38,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     options = row.inner("modelParameters")
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
+    costs = parsed(row.first("costDetails", "cost_details"))
     yield Sighting(
         readings=read_usage(usage, dialect=dialect_of_details(usage), may_lack_output=True)
         or plain_counts(row.get("promptTokens"), row.get("completionTokens") or 0),
@@ -49,7 +50,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         tags=(row.get("tag"), row.get("name")),
         environment=row.get("environment"),
         session=row.first("sessionId", "session_id"),
-        reported_usd=_cost_of(row),
+        reported_usd=costs.get("total") if isinstance(costs, dict) else row.get("totalPrice"),
         latency_ms=milliseconds_between(begun, ended),
         caps=caps_of(options),
         prompts=_prompts(row.get("input")),
@@ -68,11 +69,6 @@ def _span(row: Row) -> Span | None:
     if name is None:
         return None
     return Span(f"{trace}:{name}", f"{trace}:{parent}", row.get("type") in _CALLS)
-
-
-def _cost_of(row: Row) -> Any:
-    costs = parsed(row.first("costDetails", "cost_details"))
-    return costs.get("total") if isinstance(costs, dict) else row.get("totalPrice")
 
 
 def dialect_of_details(usage: Any) -> str:

@@ -40,37 +40,34 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     elif row.get("call_type") in _BATCHES:
         yield TOTALS
     else:
-        yield _call(row)
-
-
-def _call(row: Row) -> Sighting:
-    response, request = row.inner("response"), row.inner("proxy_server_request")
-    metadata, options = row.inner("metadata"), row.inner("model_parameters")
-    noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
-    model, provider = _model(row), row.get("custom_llm_provider")
-    named = response.get("id"), metadata.get("response_id")
-    names = (row.get("id"), row.get("request_id"), *named)
-    found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
-    return Sighting(
-        readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
-        moments=(row.get("startTime"), row.get("start_time")),
-        models=(model, response.get("model")),
-        providers=(provider,),
-        origin=_RESPONSE if row.get("call_type") in _RESPONSES else ROW,
-        ids=(*map(answer_id, names), *names),
-        tags=(*_tags(row), row.get("team_id")),
-        session=row.get("session_id"),
-        reported_usd=row.first("response_cost", "spend"),
-        endpoint=row.get("call_type"),
-        latency_ms=_latency(row),
-        caps=caps_of(options),
-        prompts=(request.get("system"), request.get("instructions"), _messages(row, request)),
-        service_tier=response.get("service_tier") or options.get("service_tier"),
-    )
+        response, request = row.inner("response"), row.inner("proxy_server_request")
+        metadata, options = row.inner("metadata"), row.inner("model_parameters")
+        noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
+        model, provider = _model(row), row.get("custom_llm_provider")
+        named = response.get("id"), metadata.get("response_id")
+        names = (row.get("id"), row.get("request_id"), *named)
+        found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
+        tags = parsed(row.get("request_tags"))
+        between = milliseconds_between(row.get("startTime"), row.get("endTime"))
+        yield Sighting(
+            readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
+            moments=(row.get("startTime"), row.get("start_time")),
+            models=(model, response.get("model")),
+            providers=(provider,),
+            origin=_RESPONSE if row.get("call_type") in _RESPONSES else ROW,
+            ids=(*map(answer_id, names), *names),
+            tags=(*(tags if isinstance(tags, list) else ()), row.get("team_id")),
+            session=row.get("session_id"),
+            reported_usd=row.first("response_cost", "spend"),
+            endpoint=row.get("call_type"),
+            latency_ms=row.get("request_duration_ms") if between is None else between,
+            caps=caps_of(options),
+            prompts=(request.get("system"), request.get("instructions"), _messages(row, request)),
+            service_tier=response.get("service_tier") or options.get("service_tier"),
+        )
 
 
 def _provider(name: Any) -> str:
-    """Return the name that the reader of usage has for a provider of LiteLLM's."""
     return {"xai": "x-ai"}.get(name, name) if isinstance(name, str) else ""
 
 
@@ -84,16 +81,6 @@ def _model(row: Row) -> Any:
 def _messages(row: Row, request: Row) -> Any:
     found = (row.get("messages"), row.get("input"), request.get("messages"), request.get("input"))
     return next((parsed(value) for value in found if value and value != "{}"), None)
-
-
-def _tags(row: Row) -> list[Any]:
-    tags = parsed(row.get("request_tags"))
-    return tags if isinstance(tags, list) else []
-
-
-def _latency(row: Row) -> Any:
-    between = milliseconds_between(row.get("startTime"), row.get("endTime"))
-    return row.get("request_duration_ms") if between is None else between
 
 
 ADAPTER: Final = Adapter(

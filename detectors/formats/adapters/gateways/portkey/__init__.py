@@ -31,28 +31,24 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     elif row.has("is_success") and row.get("is_success") in _FALSE:
         yield FAILED
     else:
-        yield _call(row)
-
-
-def _call(row: Row) -> Sighting:
-    asked, answered = _body(row, "request"), _body(row, "response")
-    notes, model = _notes(row), row.get("ai_model")
-    found = read_usage(answered.get("usage"), model=model)
-    return Sighting(
-        readings=found or plain_counts(row.get("req_units"), row.get("res_units")),
-        moments=(row.get("created_at"),),
-        models=(model, answered.get("model")),
-        providers=(lower_name(row.get("ai_org")),),
-        origin=ROW,
-        ids=(answered.first("id", "responseId"), row.get("id")),
-        tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
-        environment=notes.get("environment") or row.get("_environment"),
-        session=row.get("trace_id"),
-        latency_ms=row.get("response_time"),
-        caps=caps_of(asked),
-        prompts=tuple(map(asked.get, PROMPTS)),
-        service_tier=answered.get("service_tier"),
-    )
+        asked, answered = _body(row, "request"), _body(row, "response")
+        notes, model = _notes(row), row.get("ai_model")
+        found = read_usage(answered.get("usage"), model=model)
+        yield Sighting(
+            readings=found or plain_counts(row.get("req_units"), row.get("res_units")),
+            moments=(row.get("created_at"),),
+            models=(model, answered.get("model")),
+            providers=(lower_name(row.get("ai_org")),),
+            origin=ROW,
+            ids=(answered.first("id", "responseId"), row.get("id")),
+            tags=(notes.get("tag"), row.get("prompt_slug"), notes.get("app")),
+            environment=notes.get("environment") or row.get("_environment"),
+            session=row.get("trace_id"),
+            latency_ms=row.get("response_time"),
+            caps=caps_of(asked),
+            prompts=tuple(map(asked.get, PROMPTS)),
+            service_tier=answered.get("service_tier"),
+        )
 
 
 def _body(row: Row, name: str) -> Row:

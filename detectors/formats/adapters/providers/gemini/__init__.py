@@ -48,6 +48,9 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     )
     is_google = not isinstance(usage, dict) or dialect_of(usage) == "gemini"
     models = tuple(map(last_name, filter(None, named_models))) or (None,)
+    system = asked.first("systemInstruction", "system_instruction")
+    contents = asked.get("contents")
+    turns = contents if isinstance(contents, list) else []
     yield Sighting(
         readings=read_usage(usage, model=models[0], beside={"candidates": _candidates(answer)}),
         moments=(row.get("ts"), answer.first("createTime", "create_time"), row.get("createTime"),
@@ -63,7 +66,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         latency_ms=row.get("latency_ms"),
         caps=(row.get("declared_max_tokens"),
               asked.inner("generationConfig").get("maxOutputTokens")),
-        prompts=_prompts(asked),
+        prompts=tuple(turn.get("parts") for turn in (system, *turns) if isinstance(turn, dict)),
         prefix_hash=row.get("prefix_hash"),
         service_tier="batch" if is_batch else None,
         origin=MESSAGE if isinstance(name, str) and name else None,
@@ -73,13 +76,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 def _candidates(answer: Row) -> list[dict[str, Any]]:
     """Return the parts of an answer that say what was searched, without its text."""
     return [item.plain(_GROUNDING) for item in answer.items("candidates")]
-
-
-def _prompts(request: Row) -> tuple[Any, ...]:
-    system = request.first("systemInstruction", "system_instruction")
-    contents = request.get("contents")
-    turns = contents if isinstance(contents, list) else []
-    return tuple(turn.get("parts") for turn in (system, *turns) if isinstance(turn, dict))
 
 
 _USAGE: Final = "usageMetadata* usage_metadata*"
