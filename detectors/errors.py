@@ -1,9 +1,11 @@
 """The errors that `detectors` raises. Messages describe valid input and never repeat input."""
 
+import re
 from copyreg import __newobj__  # type: ignore[attr-defined]  # as pickle itself makes objects
-from typing import Any
+from typing import Any, Final
 
 _NO_ROWS = "No rows could be read"
+_RUST_ERROR: Final = re.compile(r"\(os error (\d+)\)")  # how Polars words the system's errors
 
 
 class DetectorError(Exception):
@@ -129,6 +131,14 @@ class CallsUnavailableError(DetectorError):
             "This report has no calls: it was read from a document, or its audit kept none. Audit "
             "the log again, and ask the report that `detectors.audit` returns."
         )
+
+
+def find_errno(error: BaseException) -> int | None:
+    """Return the number of the system's error, which errors of Polars have in their message."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    found = _RUST_ERROR.search(str(error))
+    return int(found[1]) if found else None
 
 
 class ScratchFullError(DetectorError):

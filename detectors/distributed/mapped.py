@@ -21,7 +21,7 @@ from detectors.prices.calls import read_labels
 from detectors.prices.table import Cells
 from detectors.report import can_be_read_again, check_validity, reread
 from detectors.report.part import Facts, Job, PartResult
-from detectors.report.pipeline import audit_logs, open_again
+from detectors.report.pipeline import Reread, audit_logs, open_again
 from detectors.report.result.calls import Reopen
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
@@ -93,12 +93,12 @@ def audit(
         valid = log.rows - log.invalid.count
         count = parts or count_parts(valid, PART_CALLS)
         tasks = list(_list_tasks(log.calls, count, job))
-        find_reopen = partial(_find_reopen, source, engine, job)
         with _mapper(map) as run:
             results = _Results(run, tasks, progress)
             counted = results.count()
-            again = find_reopen if can_be_read_again(source) else None
-            return merge(log, job, book, counted, results.find, again).reports[0]
+            again = partial(_find_reopen, partial(reread, source, engine), job, count)
+            find_reopen = again if can_be_read_again(source) else None
+            return merge(log, job, book, counted, results.find, find_reopen).reports[0]
     finally:
         log.calls.close()
 
@@ -159,7 +159,5 @@ def _mapper(given: Map | None) -> Iterator[Map]:
             raise
 
 
-def _find_reopen(
-    source: Any, engine: str | None, job: Job, facts: Facts, rows: Sequence[int]
-) -> Reopen:
-    return partial(open_again, partial(reread, source, engine), job, facts, rows)
+def _find_reopen(reread: Reread, job: Job, parts: int, facts: Facts) -> Reopen:
+    return partial(open_again, reread, job, facts, parts)

@@ -12,8 +12,8 @@ from detectors.report.result.calls import Reopen
 
 # Audits all parts with these facts, and returns their results in order of part.
 AuditParts = Callable[[Facts], Sequence[PartResult]]
-# Returns what reads the calls of a part again, from the facts and the calls of each part.
-FindReopen = Callable[[Facts, Sequence[int]], Reopen]
+# Returns what reads the calls of a part again.
+FindReopen = Callable[[Facts], Reopen]
 
 
 def merge(
@@ -28,8 +28,5 @@ def merge(
     added = counts.add_counts(counted)
     records, facts = find_facts([log], added, job.thresholds)
     results = audit_parts(facts)
-    reopen: Reopen | None = None
-    if find_reopen is not None:
-        rows = [sum(group.calls for group in each.groups) for each in results]
-        reopen = find_reopen(facts, rows)
+    reopen = None if find_reopen is None else find_reopen(facts)
     return Whole(records, added, results, book, job.thresholds).report(reopen)

@@ -51,8 +51,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
             (scan_file(path, self.names).slice(first, rows), rows)
             for path, first, rows in self.rows
         ]
-        calls = take_part(slices) if slices else with_columns(pl.DataFrame(), self.names).lazy()
-        return [calls], load(self.job, Job)
+        whole = with_columns(pl.DataFrame(), self.names).lazy()
+        return [take_part(slices, whole)], load(self.job, Job)
 
 
 def check_forked() -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ import polars as pl
 from detectors.contract import InvalidRows
 from detectors.engine import Calls, categorize, with_equal_types, with_texts
 from detectors.engine.lookup import row_finder
-from detectors.errors import GroupTooLargeError, ScratchFullError
+from detectors.errors import GroupTooLargeError, ScratchFullError, find_errno
 from detectors.formats.columns import REPORTED, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, Counted, ReadRows
 
@@ -116,7 +116,10 @@ class InMemory:
     def take(self, number: int) -> list[Calls]:
         self._left -= 1
         if self.count == 1:
-            return [self._free().lazy()]
+            # Not rechunked, because that would take twice the memory.
+            calls = pl.concat(self._frames)
+            self.close()
+            return [calls.lazy()]
         if not self._buckets:
             self._buckets = list(map(number_buckets, self._frames))
         part = PartNumber(number, self.count)
@@ -125,12 +128,6 @@ class InMemory:
         if not self._left:
             self.close()
         return [own.lazy()]
-
-    def _free(self) -> pl.DataFrame:
-        # Not rechunked, because that would take twice the memory.
-        calls = pl.concat(self._frames)
-        self._frames.clear()
-        return calls
 
     def close(self) -> None:
         """Free the calls."""
@@ -144,13 +141,10 @@ def number_buckets(calls: pl.DataFrame) -> pl.Series:
     """
     labels = calls.lazy().select(_ROUTE, *_GROUP[1:]).collect()
     groups = labels.unique()
-    sums = [crc32("\0".join(each).encode()) >> _SHIFT for each in _texts(groups)]
+    texts = groups.cast(pl.String).iter_rows()
+    sums = [crc32("\0".join(each).encode()) >> _SHIFT for each in texts]
     rows = row_finder(groups)(labels.to_struct())
     return pl.Series(_BUCKET, sums, pl.UInt16).gather(rows)
-
-
-def _texts(groups: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    return groups.cast(pl.String).iter_rows()
 
 
 def sort_by_bucket(calls: pl.DataFrame) -> tuple[pl.DataFrame, list[int]]:
@@ -207,7 +201,7 @@ class Scratch:
             with_texts(in_order).write_parquet(
                 file, compression="lz4", row_group_size=ROW_GROUP, statistics=False
             )
-        except OSError as error:
+        except (OSError, pl.exceptions.PolarsError) as error:
             raise self._explain(error) from error
         self.files.append(SortedFile(file, starts))
         if len(self.files) == 1 and self._rows_expected is not None:
@@ -224,8 +218,8 @@ class Scratch:
         if needed > free:
             raise ScratchFullError(str(self._folder.parent), needed, free)
 
-    def _explain(self, error: OSError) -> Exception:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    def _explain(self, error: Exception) -> Exception:
+        if find_errno(error) not in (errno.ENOSPC, errno.EDQUOT):
             return error
         free = shutil.disk_usage(self._folder).free
         return ScratchFullError(str(self._folder.parent), None, free)
@@ -237,7 +231,7 @@ class Scratch:
         return [self._read(file) for file in self.files]
 
     def take(self, number: int) -> list[Calls]:
-        return [take_part(self.slice_files(PartNumber(number, self.count)))]
+        return [take_part(self.slice_files(PartNumber(number, self.count)), self.scan())]
 
     def slice_files(self, part: PartNumber) -> list[tuple[Calls, int]]:
         """Return the calls of a part in each file, and how many they are."""
@@ -285,8 +279,10 @@ def count_parts(rows: int, calls: int | None = None) -> int:
     return min(max(-(-rows // (calls or PART_CALLS)), 1), BUCKETS)
 
 
-def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:
+def take_part(slices: Sequence[tuple[Calls, int]], whole: Calls) -> Calls:
     """Return the calls of a part, which are in some files, with categories for repeated labels.
+
+    A part without calls has the columns of the `whole`.
 
     Raises
     ------
@@ -294,6 +290,7 @@ def take_part(slices: Sequence[tuple[Calls, int]]) -> Calls:
         They don't fit into memory.
     """
     _check_memory([calls for calls, _ in slices], sum(rows for _, rows in slices))
+    slices = slices or [(whole.head(0), 0)]
     frames = [categorize(calls.collect()) for calls, _ in slices]
     return pl.concat(alike(frames)).lazy()
 
@@ -316,7 +313,7 @@ def _check_memory(part: Sequence[Calls], rows: int) -> None:
         return
     counted = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each in part]).group_by(_GROUP).len()
     route, provider, model, calls = counted.sort("len").last().collect().row(0)
-    raise GroupTooLargeError(route, provider, model, calls, calls * BYTES_PER_CALL, free)
+    raise GroupTooLargeError(route, provider, model, calls, needed, free)
 
 
 def _free_memory() -> int:

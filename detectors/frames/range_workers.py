@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -31,6 +31,7 @@ from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 WORKER_TIMEOUT_SECONDS: Final = 30.0
 _TICKET: Final = struct.Struct("=I")
 _MOST_LOST: Final = 2  # ranges, until others are not even tried
+RANGES_AT_ONCE: Final = 128  # whose calls are in memory together
 _LENGTHS: Final = struct.Struct("=QQ")
 BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
@@ -47,7 +48,19 @@ def read_ranges(
     `first` is the result of the first range, if its lines have one form and were read already.
     """
     done = _Done(ranges, advance)
-    others, results, lost = iter(range(ranges.count)), dict[int, RangeResult](), 0
+    for begin in range(0, ranges.count, RANGES_AT_ONCE):
+        indexes = range(begin, min(begin + RANGES_AT_ONCE, ranges.count))
+        yield from _read_some(ranges, indexes, processes, done, None if begin else first)
+
+
+def _read_some(
+    ranges: Ranges,
+    indexes: Sequence[int],
+    processes: int,
+    done: "_Done",
+    first: RangeResult | None,
+) -> Iterator[RangeResult]:
+    others, results, lost = iter(indexes), dict[int, RangeResult](), 0
     if first:
         results[next(others)] = first
         done.add(0)
@@ -66,14 +79,14 @@ def read_ranges(
             lost += not result
             if lost <= _MOST_LOST + len(results) // 2:
                 started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
-    missing = [index for index in range(ranges.count) if index not in results]
+    missing = [index for index in indexes if index not in results]
     if processes > 1 and len(missing) > 1:
         with RangeWorkers(ranges, processes - 1, missing) as workers:
             for result in _take_and_read(ranges, workers.tickets):
                 results[result.notes.index] = result
                 done.add(result.notes.index)
             results |= workers.results()
-    for index in range(ranges.count):
+    for index in indexes:
         # Missing if a worker lost it, or if an earlier range ended the reading.
         yield results.pop(index) if index in results else ranges.read(index)
 

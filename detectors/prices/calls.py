@@ -218,10 +218,6 @@ class PricedCalls(msgspec.Struct):
     def calls(self) -> Calls:
         return self._calls[0].lazy()
 
-    @property
-    def count(self) -> int:
-        return self._calls[0].height
-
     def arrange(self, windows: Sequence[tuple[int, int]]) -> "ArrangedCalls":
         """Sort and number the calls for the rules; they are taken, so that they can be freed.
 

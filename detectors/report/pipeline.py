@@ -14,7 +14,6 @@ from msgspec import UNSET
 
 from detectors.contract import AuditSummary, PlanUsage, SavingsByDetector
 from detectors.engine import Row, planned_for
-from detectors.errors import SourceChangedError
 from detectors.frames.parts import PartNumber, Parts
 from detectors.frames.usage_log import ReadRows
 from detectors.prices import model_data
@@ -91,10 +90,9 @@ def audit_logs(
         results, frames = _audit_parts(parts, kept, job, facts, steps)
         reopen: Reopen | None = None
         if keep_calls and frames:
-            reopen = partial(_still_open, frames)
+            reopen = frames.__getitem__
         elif keep_calls and reread is not None:
-            rows = [sum(group.calls for group in each.groups) for each in results]
-            reopen = partial(open_again, reread, job, facts, rows)
+            reopen = partial(open_again, reread, job, facts, parts.count)
         return Whole(records, counted, results, book, thresholds).report(reopen)
 
 
@@ -139,18 +137,10 @@ class _Steps:
             self._progress(self._done, self._total)
 
 
-def _still_open(frames: Sequence[FlaggedFrames], number: int) -> FlaggedFrames:
-    return frames[number]
-
-
-def open_again(
-    reread: Reread, job: Job, facts: Facts, rows: Sequence[int], number: int
-) -> FlaggedFrames:
+def open_again(reread: Reread, job: Job, facts: Facts, parts: int, number: int) -> FlaggedFrames:
     """Read the calls of a part again, and find in them what the audit has found."""
-    part = reread(PartNumber(number, len(rows)))
+    part = reread(PartNumber(number, parts))
     priced = open_part(part.take(0), job, count=False).priced
-    if priced.count != rows[number]:
-        raise SourceChangedError
     return find(priced.arrange(facts.windows), facts.rules)
 
 

@@ -13,7 +13,7 @@ from rq.timeouts import BaseTimeoutException
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from detectors.errors import ScratchFullError
+from detectors.errors import ScratchFullError, find_errno
 from service.core.blobs import (
     BlobError,
     BlobNotFoundError,
@@ -38,7 +38,6 @@ _NETWORK_ERRORS: Final = frozenset(
 _SERVER_STATES: Final = re.compile(r"08...|53...|57P0.|58...|25006|40001|40P01|55P03|42501")
 _STATEMENT_TIMEOUT: Final = "57014"
 _LOST_IN_TRANSACTION: Final = "8s2b"  # SQLAlchemy's code
-_RUST_ERROR: Final = re.compile(r"\(os error (\d+)\)")  # how Polars words the system's errors
 _SPARK_IS_AWAY: Final = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 # What may also be an audit's own error counts as one after so many outages in a row: 6 minutes.
 _MOST_IN_DOUBT: Final = 10
@@ -117,9 +116,7 @@ def _find_in_database(error: DBAPIError) -> Outage | None:
 
 
 def _find_in_system(error: BaseException) -> Outage | None:
-    number = error.errno if isinstance(error, OSError) else None
-    if number is None and (found := _RUST_ERROR.search(str(error))):
-        number = int(found[1])
+    number = find_errno(error)
     if isinstance(error, ConnectionError | TimeoutError) or number in _NETWORK_ERRORS:
         # Of Spark: of the storage, the database and Redis there are other errors.
         return Outage(NETWORK, type(error).__name__, is_certain=False)

@@ -35,9 +35,8 @@ class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a stored file that are in a window.
 
     The file has `rows`; `optional` are the optional columns that all files get. There are `calls`
-    from the `first` to
-    the `last`, after the moment `after`, beside `future_calls`, which are later than `until`.
-    `counts` are those of the file's metadata, if they are those of the window.
+    from the `first` to the `last`, after the moment `after`, beside `future_calls`, which are later
+    than `until`. `counts` are those of the file's metadata, if they are those of the window.
     """
 
     path: Path
@@ -145,7 +144,7 @@ def parts_of(files: Sequence[FileInWindow]) -> Parts:
 
 
 def read_part(files: Sequence[FileInWindow], part: PartNumber) -> InMemory:
-    """Return the calls of one part, for who has none of the parts any more."""
+    """Read the calls of one part again, after the audit has freed its parts."""
     frames = []
     for file in files:
         starts = read_starts(file.path)
@@ -170,12 +169,19 @@ class StoredParts:
         self.count = count_parts(rows)
         self._in_order: list[tuple[FileInWindow, SortedFile]] = []
         self._scratch = Scratch(None, rows)
-        for file, own in zip(files, starts, strict=True):
-            if own:
-                self._in_order.append((file, SortedFile(file.path, own)))
-                continue
-            for begin in range(0, file.rows, PART_CALLS):
-                self._scratch.write(_check(file.read((begin, PART_CALLS))).collect())
+        try:
+            for file, own in zip(files, starts, strict=True):
+                if own:
+                    self._in_order.append((file, SortedFile(file.path, own)))
+                else:
+                    self._sort(file)
+        except BaseException:
+            self.close()
+            raise
+
+    def _sort(self, file: FileInWindow) -> None:
+        for begin in range(0, file.rows, PART_CALLS):
+            self._scratch.write(_check(file.read((begin, PART_CALLS))).collect())
 
     def scan(self) -> Calls:
         stored = [_check(file.read()) for file, _ in self._in_order]
@@ -188,7 +194,7 @@ class StoredParts:
             for file, in_order in self._in_order
             if (rows := in_order.rows_of(part))[1]
         ]
-        return [take_part([*slices, *self._scratch.slice_files(part)])]
+        return [take_part([*slices, *self._scratch.slice_files(part)], self.scan())]
 
     def close(self) -> None:
         self._scratch.close()

@@ -1,12 +1,14 @@
 """The calls behind a finding: every one of them, with the numbers that its saving came from."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isclose
 from typing import Final
 
 import msgspec
 import polars as pl
 
 from detectors.engine import Calls
+from detectors.errors import SourceChangedError
 from detectors.formats.columns import OPTIONAL_COUNTS
 from detectors.prices.calls import COUNTS, ArrangedCalls
 from detectors.prices.rates import TOKENS_PER_MTOK
@@ -74,15 +76,31 @@ class CallSource(msgspec.Struct, frozen=True):
     reopen: Reopen
 
     def collect(self, finding_ids: Sequence[str]) -> list[pl.DataFrame]:
-        """Return the calls behind these findings."""
+        """Return the calls behind these findings.
+
+        Raises
+        ------
+        SourceChangedError
+            The calls were read again, and don't add up to what the audit has found.
+        """
         found: dict[str, pl.DataFrame] = {}
         by_part: dict[int, list[str]] = {}
         for name in finding_ids:
             by_part.setdefault(self.impacts[name][0], []).append(name)
         for part, names in by_part.items():
             frames = self.reopen(part)
-            found |= {name: frames.collect(self.impacts[name][1]) for name in names}
+            for name in names:
+                impact = self.impacts[name][1]
+                found[name] = frames.collect(impact)
+                if not _adds_up(found[name], impact):
+                    raise SourceChangedError
         return [found[name] for name in finding_ids]
+
+
+def _adds_up(calls: pl.DataFrame, impact: Impact) -> bool:
+    saving = calls["saving_usd"].sum()
+    is_close = isclose(saving, impact.observed_usd, rel_tol=1e-6, abs_tol=1e-6)
+    return is_close and calls.height == impact.calls
 
 
 def write_calls(calls: pl.DataFrame) -> str:

@@ -198,6 +198,24 @@ def test_progress_ends_at_the_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("is_uniform", [True, False])
+def test_few_ranges_are_in_memory_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_uniform: bool
+) -> None:
+    path = write(tmp_path / "log.jsonl", [LINE] * 1_000 if is_uniform else numbered(1_000))
+    whole = read(path, processes=1)
+    monkeypatch.setattr(range_workers, "RANGES_AT_ONCE", 3)
+    assert same(read(path, processes=2), whole)
+    heard: list[int] = []
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        cut = ranges.Ranges(file.fileno(), 0, size, OPENAI, RANGE_BYTES)
+        assert cut.count > 6
+        assert next(range_workers.read_ranges(cut, 1, heard.append)).notes.index == 0
+    assert max(heard, default=0) <= 3 * RANGE_BYTES
+
+
+@pytest.mark.usefixtures("small_ranges")
 def test_a_forked_process_reads_in_parallel_too(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", numbered(1_000))
     script = (

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import detectors
+from detectors.contract import UsageRecord
 from detectors.errors import GroupTooLargeError, ScratchFullError, SourceChangedError
 from detectors.frames import parts, tables
 from detectors.frames.sources import place
@@ -127,6 +129,50 @@ def test_too_little_space_is_seen_before_it_is_used_up(
         detectors.audit(as_polars(draw_log(9)), scratch=tmp_path)
     assert "name another folder as `scratch`" in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_becomes_full_is_named(tmp_path: Path) -> None:
+    scratch = parts.Scratch(tmp_path, 2)
+    (folder,) = tmp_path.iterdir()
+    (folder / "00000.parquet").symlink_to("/dev/full")
+    calls = detectors.frames.sources.place(as_polars(draw_log(9))).calls.scan().collect()
+    with pytest.raises(ScratchFullError, match="The audit needs more space for scratch files in"):
+        scratch.write(calls)
+    scratch.close()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_source_with_other_numbers_of_as_many_calls_has_changed(
+    on_disk: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, calls = tmp_path / "calls.csv", draw_log(9)
+    log.write_bytes(as_csv(calls))
+    _split(monkeypatch, 200, on_disk=on_disk)
+    report = detectors.audit(log, scratch=tmp_path / "scratch")
+    log.write_bytes(as_csv([_grow(each) for each in calls]))
+    with pytest.raises(SourceChangedError, match="changed since the audit"):
+        report.collect_calls([report.findings[0].id])
+
+
+def _grow(call: UsageRecord) -> UsageRecord:
+    return replace(
+        call, prompt_tokens=call.prompt_tokens + 1, completion_tokens=call.completion_tokens + 1
+    )
+
+
+def test_a_part_without_calls_has_the_columns_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = as_polars([replace(each, tag="one", model="gpt-5.4") for each in draw_log(9)])
+    whole = detectors.audit(frame)
+    _split(monkeypatch, 100, on_disk=True)
+    log = place(frame, scratch=tmp_path)
+    calls = log.calls.scan().collect()
+    heights = [log.calls.take(n)[0].collect().height for n in range(log.calls.count)]
+    assert 0 in heights
+    assert sum(heights) == calls.height
+    assert detectors.audit(frame, scratch=tmp_path).to_json() == whole.to_json()
 
 
 def test_the_gap_of_outliers_is_at_least_a_day() -> None:
