@@ -36,7 +36,7 @@ def at_times(microseconds: np.ndarray) -> pl.Series:
 
 def hashes(numbers: np.ndarray, salt: int) -> pl.Series:
     """A prefix hash for each number."""
-    texts = [f"{salt:08x}{number:056x}" for number in numbers.tolist()]
+    texts = [f"{salt:04x}{number:012x}{0:048x}" for number in numbers.tolist()]
     return pl.Series("prefix_hash", texts, pl.String)
 
 
