@@ -18,6 +18,7 @@ from detectors.contract import (
     InvalidRow,
 )
 from detectors.engine import Calls, compose_labels, fetch
+from detectors.engine.categories import REPEATED
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
@@ -173,7 +174,8 @@ def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
     if name == UNKNOWN:
         return CheckedColumn(_unknown_tier(), pl.lit(value=False), pl.lit(value=False))
     if kind is None:
-        return CheckedColumn(_absent(name), pl.lit(value=False), pl.lit(value=False))
+        absent = _absent(name).cast(pl.Categorical()) if name in REPEATED else _absent(name)
+        return CheckedColumn(absent, pl.lit(value=False), pl.lit(value=False))
     column, is_absent = pl.col(name), pl.col(name).is_null()
     if kind.is_float():
         is_absent = is_absent | column.is_nan().fill_null(value=False)
