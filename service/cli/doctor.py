@@ -55,7 +55,7 @@ def _look(data_dir: Path | None) -> Iterator[Finding]:
         environment = read_secrets(os.environ)
         config = reach(data_dir)
     except (CommandError, ConfigError) as error:
-        yield Area("settings").fail(str(error), "see Settings in docs/operations.md")
+        yield Area("settings").fail(str(error), "see docs/settings.md")
         return
     # `reach` takes the settings from the folder unless the environment names a database.
     uses_folder = data_dir is not None or not environment.get("DATABASE_URL")

@@ -21,7 +21,7 @@ _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings of every process of the service; `docs/operations.md` describes each.
+    """The settings of every process of the service; `docs/settings.md` describes each.
 
     `_seconds`, `_bytes` and `_days` are units; requests above a `_per_minute` limit get a 429.
     """

@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[2]
 def test_every_setting_is_documented_with_its_default() -> None:
     rows = {
         cells[0].strip("` "): cells[1].strip("` ")
-        for line in (ROOT / "docs" / "operations.md").read_text().splitlines()
+        for line in (ROOT / "docs" / "settings.md").read_text().splitlines()
         if line.startswith("| `") and len(cells := line.strip("|").split("|")) >= 3
     }
     for setting in fields(Config):
         name = setting.name.upper()
-        assert name in rows, f"{name} is not in docs/operations.md"
+        assert name in rows, f"{name} is not in docs/settings.md"
         if setting.default is not MISSING:
             assert _as_number(rows[name]) == _as_number(str(setting.default) or "empty"), name
 

@@ -32,7 +32,7 @@ VALUES = {
     "TRACES_HEADERS": "authorization=Bearer key",
     "SPARK_REMOTE": "sc://spark.example.com/;token=t",
 }
-DOC = Path(__file__).parents[3] / "docs" / "operations.md"
+DOC = Path(__file__).parents[3] / "docs" / "settings.md"
 
 
 def test_every_secret_setting_is_tried_here() -> None:

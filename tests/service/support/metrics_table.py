@@ -1,10 +1,10 @@
-"""The table of metrics in docs/operations.md, and what a scrape shows."""
+"""The table of metrics in docs/monitoring.md, and what a scrape shows."""
 
 import re
 from pathlib import Path
 from typing import Final
 
-GUIDE: Final = Path(__file__).parents[3] / "docs" / "operations.md"
+GUIDE: Final = Path(__file__).parents[3] / "docs" / "monitoring.md"
 _ROW: Final = re.compile(r"^\| `(tallystick_\w+)` \| (\w+) \| ([^|]+) \|", re.MULTILINE)
 _FAMILY: Final = re.compile(r"^# TYPE (\w+) (\w+)$", re.MULTILINE)
 _SAMPLE: Final = re.compile(
