@@ -60,10 +60,8 @@ if TYPE_CHECKING:
     from detectors.frames import UsageLog
     from detectors.report.account import Import, Terms
 
-# How Polars frees memory, which is read when it is imported. By default, each step of a large audit
-# returns its memory to the system and the next asks for it again: a fifth of the processor time.
-# And what one thread has freed is for threads of the same arena only, so there is one arena.
-os.environ.setdefault("_RJEM_MALLOC_CONF", "narenas:1,dirty_decay_ms:10000,muzzy_decay_ms:10000")
+# How Polars frees memory, which it reads when it is imported.
+os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
 # Imports of an audit that start no threads; importing genai-prices takes longer than an audit.
 _SAFE_TO_INHERIT: Final = (
     "detectors.prices.book",

@@ -7,6 +7,7 @@
 below are imported on first use, because the dataframe library and the prices take time to load.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ __all__ = [
     "read",
 ]
 
+MEMORY = "narenas:1,dirty_decay_ms:10000,muzzy_decay_ms:10000"
 _HOMES = {
     "CallsUnavailableError": "errors",
     "ColumnMapping": "formats",
@@ -82,6 +84,9 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Polars reads this when it is imported: freed memory stays with the process for ten seconds, and
+    # is for all threads. That saves a fifth of the time of a large audit.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", MEMORY)
     value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
