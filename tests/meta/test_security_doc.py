@@ -45,7 +45,9 @@ def test_every_file_and_test_that_it_names_exists(doc: str) -> None:
             assert re.search(rf"^def {test}\(", file.read_text(), re.MULTILINE), f"{path}::{test}"
 
 
-@pytest.mark.parametrize("doc", ["docs/security.md", "SECURITY.md", "docs/operations.md", "docs/settings.md"])
+@pytest.mark.parametrize(
+    "doc", ["docs/security.md", "SECURITY.md", "docs/operations.md", "docs/settings.md"]
+)
 def test_every_link_leads_to_a_heading_or_a_file(doc: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / doc).read_text()):
         if target.startswith("https://"):
