@@ -11,13 +11,14 @@ from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from service.config import Config
+from service.jobs.sending import FinalError
 
 # For each SMTP command; the job has its own time limit.
 _STEP_SECONDS: Final = 10.0
 _PORTS: Final = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 
 
-class RefusedError(Exception):
+class RefusedError(FinalError):
     """The server permanently rejected the mail's address or content."""
 
 

@@ -21,7 +21,7 @@ from service.mail.security_notice import SECURITY_NOTICE, write_notice
 from service.mail.spend_notice import write_spend_notice
 from service.mail.target_disabled import write_target_disabled
 from service.mail.weekly_digest import write_weekly_digest
-from service.models.mail.outbox import Dispatch
+from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
 from service.models.mail.weekly import WEEKLY_DIGEST
 from service.models.notices.targets import TARGET_DISABLED
@@ -37,18 +37,18 @@ _POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can re
 Words = tuple[str, dict[str, Any]]
 
 
-def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
+def compose(config: Config, mail: Mail) -> EmailMessage:
     """Compose the mail, identical at each attempt, so that mailboxes can detect duplicates."""
-    subject, words = KINDS[dispatch.kind](config, dispatch.parameters)
-    message = EmailMessage(_POLICY.clone(utf8=not dispatch.recipient.isascii()))
+    subject, words = KINDS[mail.kind](config, mail.parameters)
+    message = EmailMessage(_POLICY.clone(utf8=not mail.recipient.isascii()))
     message["From"] = _sender(config)
-    message["To"] = _recipient(dispatch.recipient)
+    message["To"] = _recipient(mail.recipient)
     message["Subject"] = _in_header(subject)
-    message["Date"] = format_datetime(dispatch.created_at)
-    message["Message-ID"] = f"<{dispatch.mail_id}@{_sender(config).domain}>"
+    message["Date"] = format_datetime(mail.created_at)
+    message["Message-ID"] = f"<{mail.id}@{_sender(config).domain}>"
     # Suppress automatic replies.
     message["Auto-Submitted"] = "auto-generated"
-    text, html = (_render(f"{dispatch.kind}.{kind}", words) for kind in ("txt", "html"))
+    text, html = (_render(f"{mail.kind}.{kind}", words) for kind in ("txt", "html"))
     message.set_content(text, cte=_encoding(text))
     message.add_alternative(html, subtype="html", cte=_encoding(html))
     return message

@@ -15,9 +15,7 @@ from service.models.audits.audits import DONE, FAILED, Audit
 from service.models.identity.passkeys import PendingSignIn
 from service.models.identity.security_events import SecurityEvent
 from service.models.identity.sign_in import MagicLink, WebSession
-from service.models.mail.outbox import FAILED as MAIL_FAILED
-from service.models.mail.outbox import SENT, Mail
-from service.models.notices.deliveries import IS_UNSENT, NoticeDelivery
+from service.models.sending import Outgoing
 
 BATCH: Final = 500
 _SHOWN_EXPIRED_DAYS: Final = 30
@@ -66,17 +64,9 @@ def delete_expired_secrets(connection: Connection) -> int:
     )
 
 
-def delete_old_mails(connection: Connection, days: int) -> int:
-    """Delete old mails that were sent or failed."""
-    is_over = Mail.status.in_((SENT, MAIL_FAILED))
-    return _delete(connection, Mail, and_(is_over, Mail.created_at < before(days)))
-
-
-def delete_old_deliveries(connection: Connection, days: int) -> int:
-    """Delete old notices that were delivered or failed."""
-    return _delete(
-        connection, NoticeDelivery, and_(~IS_UNSENT, NoticeDelivery.queued_at < before(days))
-    )
+def delete_sent(connection: Connection, table: type[Outgoing], days: int) -> int:
+    """Delete old mails or notices that were sent or failed."""
+    return _delete(connection, table, and_(~table.is_unsent(), table.queued_at < before(days)))
 
 
 def delete_old_events(connection: Connection, days: int) -> int:

@@ -5,17 +5,16 @@ Unfinished items are read from partial indexes; totals count whole tables.
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select
 
 from service.models.audits.audits import PROCESSING, QUEUED, Audit
 from service.models.billing.payments import Credit, PaymentEvent
 from service.models.imports.span_batches import SpanBatch
-from service.models.mail.outbox import QUEUED as MAIL_QUEUED
-from service.models.mail.outbox import SENDING, Mail
-from service.models.notices.deliveries import IS_UNSENT, NoticeDelivery
+from service.models.mail.outbox import Mail
+from service.models.notices.deliveries import NoticeDelivery
+from service.models.sending import Outgoing
 
 
 class Waiting(NamedTuple):
@@ -38,47 +37,27 @@ class Credits(NamedTuple):
 
 
 def list_waiting_audits(connection: Connection) -> Sequence[Waiting]:
-    return [Waiting(*row) for row in connection.execute(_waiting_audits())]
-
-
-@cache
-def _waiting_audits() -> Select[*tuple[Any, ...]]:
-    """Return a query that is built once, because that takes longer than running it."""
-    return (
-        select(Audit.source, Audit.status, func.count(), func.min(Audit.created_at))
-        .where(Audit.status.in_((QUEUED, PROCESSING)))
-        .group_by(Audit.source, Audit.status)
-        .order_by(Audit.source, Audit.status)
-    )
+    kinds = (Audit.source, Audit.status)
+    query = select(*kinds, func.count(), func.min(Audit.created_at))
+    unfinished = query.where(Audit.status.in_((QUEUED, PROCESSING)))
+    return [
+        Waiting(*row) for row in connection.execute(unfinished.group_by(*kinds).order_by(*kinds))
+    ]
 
 
 def list_waiting_mails(connection: Connection) -> Sequence[Waiting]:
-    return [Waiting(*row) for row in connection.execute(_waiting_mails())]
-
-
-@cache
-def _waiting_mails() -> Select[*tuple[Any, ...]]:
-    return (
-        select(Mail.kind, Mail.status, func.count(), func.min(Mail.created_at))
-        .where(Mail.status.in_((MAIL_QUEUED, SENDING)))
-        .group_by(Mail.kind, Mail.status)
-        .order_by(Mail.kind, Mail.status)
-    )
+    return _list_unsent(connection, Mail)
 
 
 def list_waiting_notices(connection: Connection) -> Sequence[Waiting]:
-    query = (
-        select(
-            NoticeDelivery.event_type,
-            NoticeDelivery.status,
-            func.count(),
-            func.min(NoticeDelivery.queued_at),
-        )
-        .where(IS_UNSENT)
-        .group_by(NoticeDelivery.event_type, NoticeDelivery.status)
-        .order_by(NoticeDelivery.event_type, NoticeDelivery.status)
-    )
-    return [Waiting(*row) for row in connection.execute(query)]
+    return _list_unsent(connection, NoticeDelivery)
+
+
+def _list_unsent(connection: Connection, table: type[Outgoing]) -> Sequence[Waiting]:
+    kinds = (table.kind, table.status)
+    query = select(*kinds, func.count(), func.min(table.queued_at)).where(table.is_unsent())
+    rows = connection.execute(query.group_by(*kinds).order_by(*kinds))
+    return [Waiting(*row) for row in rows]
 
 
 def find_waiting_spans(connection: Connection) -> tuple[int, datetime | None]:

@@ -63,11 +63,11 @@ blueprint.after_request(keep_private)
 @require_visitor
 def home() -> str:
     session, account_id = get_session(), current_caller().account_id
-    rows = list_deliveries(session, account_id)
+    deliveries = list_deliveries(session, account_id)
     return render_template(
         "pages/notices/home.html",
         targets=list_targets(session, account_id),
-        rows=[(delivery, target, _describe(delivery)) for delivery, target in rows],
+        rows=[(each, each.target, _describe(each)) for each in deliveries],
         kinds=KIND_WORDS,
         max_targets=MAX_TARGETS,
         is_sent="sent" in request.args,
