@@ -136,7 +136,7 @@ def postpone(connection: Connection, row: Outgoing, error: str, **values: Any) -
     """Schedule another attempt, after a pause that grows with each attempt."""
     pause = _FIRST_PAUSE_SECONDS * row.PAUSE_FACTOR ** (row.attempts - 1)
     next_at = _in(min(pause, row.LONGEST_PAUSE_SECONDS))
-    again = {"status": QUEUED, "next_attempt_at": next_at, "error": error}
+    again: dict[str, Any] = {"status": QUEUED, "next_attempt_at": next_at, "error": error}
     again |= {**NO_LEASE, **row.NO_RESPONSE, **values}
     if connection.execute(_held(row).values(again)).rowcount:
         row.after_pause(connection)

@@ -63,8 +63,7 @@ def test_it_has_what_a_mailbox_expects(config: Config, mail: Mail) -> None:
 
 
 def test_each_attempt_is_the_same_mail(config: Config, mail: Mail) -> None:
-    again = copied(mail, attempts=2)
-    first, again = compose(config, mail), compose(config, again)
+    first, again = compose(config, mail), compose(config, copied(mail, attempts=2))
     assert dict(first.items()) | {"Content-Type": ""} == dict(again.items()) | {"Content-Type": ""}
     assert _part(first, "plain") == _part(again, "plain")
 
