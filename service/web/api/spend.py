@@ -6,7 +6,7 @@ from flask import Response
 
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.spend import KEYS, Line, Selection, page_of_spend
+from service.models.calls.spend import KEYS, Line, Selection, sum_spend
 from service.models.usage.plan_usage import sum_plan_usage
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
@@ -44,13 +44,14 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
         return answer_focus_csv(account_id, wanted)
     after = cursor.values if cursor else None
     # One extra row shows whether there is another page.
-    lines, totals = page_of_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
+    spend = sum_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
+    lines = spend.groups
     answer = {
         "first": wanted.first,
         "last": wanted.last,
         "group_by": wanted.keys,
         "spend": [_describe(wanted, line) for line in lines[:limit]],
-        "totals": totals,
+        "totals": spend.totals,
         "plan_usage": sum_plan_usage(get_session(), account_id, (wanted.first, wanted.last)),
         "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }

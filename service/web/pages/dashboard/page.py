@@ -16,12 +16,12 @@ from service.models.calls.account_audits import (
     find_account_audits,
     queue_account_audit,
 )
-from service.models.calls.finding_list import count_by_state
+from service.models.calls.daily_spend import PlanRow
+from service.models.calls.finding_list import count_by_state, list_first_findings
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.ranked_spend import find_last_day
-from service.models.calls.route_spend import list_first_findings
+from service.models.calls.spend import find_last_day
 from service.models.identity.accounts import Account
-from service.models.usage.plan_usage import find_last_plan_day, sum_plan_usage
+from service.models.usage.plan_usage import sum_plan_usage
 from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
@@ -57,7 +57,7 @@ def dashboard() -> Any:
     today = utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
     last_day = find_last_day(session, account_id, today)
-    last_day = last_day or find_last_plan_day(session, account_id, today)
+    last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
     audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
     shared = {
         "account": session.get_one(Account, account_id),

@@ -12,7 +12,7 @@ from detectors.wording.headline import savings_range
 from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly, per_month
 from service.models.audits.audits import Audit
 from service.models.calls.account_audits import AccountAudits
-from service.models.calls.route_spend import FINDING_LABELS, sum_confidences
+from service.models.calls.finding_list import FINDING_LABELS, sum_confidences
 
 _NONE: Final = Decimal(0)
 # As the words of a change read within a sentence.

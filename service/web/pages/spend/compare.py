@@ -16,8 +16,7 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.base import utc_now
-from service.models.calls.ranked_spend import find_last_day
-from service.models.usage.periods import Periods
+from service.models.calls.spend import Periods, find_last_day
 from service.operations.comparing import Compared, compare_audits, compare_periods
 from service.reports.documents import find_published
 from service.reports.html import minute

@@ -12,10 +12,10 @@ from typing import Any, Final
 from flask import Blueprint, render_template, request
 
 from service.models.base import utc_now
+from service.models.calls.daily_spend import PlanRow
 from service.models.calls.finding_list import list_findings_of
-from service.models.calls.ranked_spend import find_last_day, rank_spend
-from service.models.calls.spend import MAX_DAYS, Selection
-from service.models.usage.plan_usage import find_last_plan_day, sum_plan_usage
+from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_day, sum_spend
+from service.models.usage.plan_usage import sum_plan_usage
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -69,13 +69,13 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     query = read_query(request.args, today, path=f"/{kind.name}", groups=kind.groups)
     if kind.name not in query.only:
         return _suggest(kind, query)
-    ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
+    ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     has_calls = ranking.totals.calls > 0
     last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
     plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
     if last_day is None and not (has_calls or plan.calls):
-        last_day = find_last_plan_day(session, account_id, today, query.only)
+        last_day = find_last_day(session, account_id, today, query.only, PlanRow)
     found = list_findings_of(session, account_id, own, _FINDINGS)
     if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
@@ -119,6 +119,7 @@ def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
 def _list_names(kind: Kind) -> Sequence[str]:
     """Return the account's names, most expensive first."""
     today = utc_now().date()
-    lately = Selection(first=today - timedelta(days=MAX_DAYS), last=today, keys=(kind.name,))
-    ranking = rank_spend(get_session(), current_caller().account_id, lately, limit=_KNOWN)
-    return [group.value for group in ranking.groups]
+    session, account_id = get_session(), current_caller().account_id
+    lately = Selection(today - timedelta(days=MAX_DAYS), today, keys=(kind.name,), is_brief=True)
+    known = sum_spend(session, account_id, lately, order=BY_COST, limit=_KNOWN)
+    return [group.value for group in known.groups]
