@@ -25,7 +25,7 @@ from service.web.schemas.audits import (
     AuditListQuerySchema,
     AuditStatusSchema,
 )
-from service.web.schemas.cursors import make_cursor
+from service.web.schemas.cursors import make_cursor, page
 from service.web.schemas.results import AuditListSchema, AuditSummarySchema, FindingListSchema
 
 _AUDIT_ERRORS: Final = {**READ_ERRORS, 404: NO_AUDIT}
@@ -47,7 +47,6 @@ blueprint = ReadBlueprint("audits", __name__, description="Read audits, findings
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List your audits."""
     limit = query["limit"]
-    # One extra row shows whether there is another page.
     wanted = Selection(
         limit + 1,
         query.get("status"),
@@ -56,13 +55,7 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
         query.get("source"),
     )
     audits = list_audits(get_session(), current_caller().account_id, wanted)
-    if len(audits) <= limit:
-        return {"audits": audits}
-    last = audits[limit - 1]
-    return {
-        "audits": audits[:limit],
-        "next_cursor": make_cursor(Cursor(last.created_at, last.id)),
-    }
+    return page("audits", audits, limit, lambda last: make_cursor(Cursor(last.created_at, last.id)))
 
 
 @blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])

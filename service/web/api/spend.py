@@ -1,5 +1,7 @@
 """Read spend: sums by day, route, model, provider and environment."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from flask import Response
@@ -13,7 +15,7 @@ from service.web.auth.scopes import READ_AUDITS
 from service.web.http.current import get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv
 from service.web.openapi.reading import ReadBlueprint
-from service.web.schemas.cursors import SpendCursor, make_spend_cursor
+from service.web.schemas.cursors import SpendCursor, make_spend_cursor, page
 from service.web.schemas.spend import CSV, FOCUS, SpendQuerySchema, SpendSchema
 
 _CSV_EXAMPLE: Final = (
@@ -43,22 +45,22 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
     if query["format"] == FOCUS:
         return answer_focus_csv(account_id, wanted)
     after = cursor.values if cursor else None
-    # One extra row shows whether there is another page.
     spend = sum_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
-    lines = spend.groups
-    answer = {
+    found = [_describe(wanted, line) for line in spend.groups]
+    return {
+        **page("spend", found, limit, partial(_cursor_after, wanted)),
         "first": wanted.first,
         "last": wanted.last,
         "group_by": wanted.keys,
-        "spend": [_describe(wanted, line) for line in lines[:limit]],
         "totals": spend.totals,
         "plan_usage": sum_plan_usage(get_session(), account_id, (wanted.first, wanted.last)),
         "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }
-    if len(lines) <= limit:
-        return answer
-    position = SpendCursor(wanted.first, wanted.last, wanted.keys, lines[limit - 1].key)
-    return {**answer, "next_cursor": make_spend_cursor(position)}
+
+
+def _cursor_after(wanted: Selection, last: Mapping[str, Any]) -> str:
+    values = tuple(last[key] for key in wanted.keys)
+    return make_spend_cursor(SpendCursor(wanted.first, wanted.last, tuple(wanted.keys), values))
 
 
 def _describe(wanted: Selection, line: Line) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from marshmallow.validate import OneOf, Range
 
 from service.models.audits.audits import SOURCES, STATUSES
 from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS
-from service.web.schemas.cursors import find_cursor
+from service.web.schemas.cursors import CursorField, find_cursor
 from service.web.schemas.ingest import audit_id_field, described
 
 MAX_LIMIT: Final = 200
@@ -76,16 +76,6 @@ class Since(fields.String):
             raise ValidationError(_SINCE_EXPECTED) from error
 
 
-class Cursor(fields.String):
-    """A list cursor, loaded as the position it encodes."""
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        position = find_cursor(super()._deserialize(value, attr, data, **kwargs))
-        if position is None:
-            raise ValidationError("must be the next_cursor of an earlier response")
-        return position
-
-
 def limit_field(text: str) -> PlainInteger:
     return PlainInteger(
         load_default=DEFAULT_LIMIT,
@@ -108,7 +98,8 @@ class AuditListQuerySchema(Schema):
             "example": "2026-03-01T00:00:00Z",
         },
     )
-    cursor = Cursor(
+    cursor = CursorField(
+        find_cursor,
         metadata=described("The `next_cursor` of the previous page, with the same filters."),
     )
     source = fields.String(
