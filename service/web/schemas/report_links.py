@@ -5,6 +5,7 @@ from marshmallow.validate import OneOf, Range
 
 from service.models.audits.report_links import STATES
 from service.web.schemas.audits import Moment, limit_field
+from service.web.schemas.cursors import CursorField, find_cursor
 from service.web.schemas.ingest import audit_id_field, described
 
 
