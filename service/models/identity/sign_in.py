@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from sqlalchemy import Index, Select, bindparam, delete, false, func, select, update
+from sqlalchemy import Index, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -162,35 +161,22 @@ class KnownSession(NamedTuple):
     has_active_subscription: bool
 
 
-@cache
-def _find_live_session() -> Select[*tuple[Any, ...]]:
-    """Return the query of every signed-in request; building it takes as long as running it."""
-    columns = (
-        WebSession.id,
-        WebSession.account_id,
-        WebSession.secret_hash,
-        WebSession.last_seen_at,
-        WebSession.created_at,
-        Account.email,
-        has_active_subscription(WebSession.account_id),
-    )
-    live = (
-        WebSession.expires_at > bindparam("now"),
-        WebSession.last_seen_at > bindparam("idle_since"),
-    )
-    query = select(*columns).join(Account, Account.id == WebSession.account_id)
-    return query.where(WebSession.secret_hash == bindparam("secret_hash"), *live)
-
-
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
     """Return the session with its account, unless it has expired or was idle too long."""
     now = utc_now()
-    given = {
-        "secret_hash": secret_hash,
-        "now": now,
-        "idle_since": now - timedelta(days=idle_days),
-    }
-    row = session.execute(_find_live_session(), given).one_or_none()
+    columns = (
+        *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
+        *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
+    )
+    row = session.execute(
+        select(*columns)
+        .join(Account, Account.id == WebSession.account_id)
+        .where(
+            WebSession.secret_hash == secret_hash,
+            WebSession.expires_at > now,
+            WebSession.last_seen_at > now - timedelta(days=idle_days),
+        )
+    ).one_or_none()
     return None if row is None else KnownSession(*row)
 
 
