@@ -124,22 +124,18 @@ def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | N
     ).one_or_none()
     if link is None:
         return None
-    _end_earlier_links(session, link.email, link.created_at, now)
-    return ConsumedLink(link.email, link.next_path)
-
-
-def _end_earlier_links(session: Session, email: str, before: datetime, now: datetime) -> None:
     # Rows are locked from newest to oldest, here and above, so that using two links of an address
     # at the same time can't deadlock.
     earlier = (
         select(MagicLink.id)
-        .where(MagicLink.email == email, MagicLink.ended_at.is_(None))
-        .where(MagicLink.created_at <= before, MagicLink.expires_at > now)
+        .where(MagicLink.email == link.email, MagicLink.ended_at.is_(None))
+        .where(MagicLink.created_at <= link.created_at, MagicLink.expires_at > now)
         .order_by(MagicLink.created_at.desc(), MagicLink.id.desc())
         .with_for_update()
     )
     ids = session.scalars(earlier).all()
     session.execute(update(MagicLink).where(MagicLink.id.in_(ids)).values(ended_at=now))
+    return ConsumedLink(link.email, link.next_path)
 
 
 def open_account(session: Session, email: str) -> Account:

@@ -55,7 +55,9 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
     if row.source == UPLOAD:
         return ReportReader(row.id, row.email, is_uploader=True, is_last=False)
     take_lock(connection, Lock.REPORT_MAILS, row.id)
-    earlier = _count_recent(connection, row.id)
+    recent = (Mail.kind == REPORT_READY, Mail.created_at > func.now() - timedelta(days=1))
+    query = select(func.count()).where(Mail.account_id == row.id, *recent)
+    earlier = connection.scalar(query) or 0
     if earlier >= MAILS_A_DAY:
         return None
     is_last = earlier == MAILS_A_DAY - 1
@@ -70,12 +72,6 @@ def link_parameters(
     if link.is_revoked:
         return None
     return {"generation": link.generation, "issued_at": link.issued_at.isoformat()}
-
-
-def _count_recent(connection: Connection, account_id: str) -> int:
-    recent = (Mail.kind == REPORT_READY, Mail.created_at > func.now() - timedelta(days=1))
-    query = select(func.count()).where(Mail.account_id == account_id, *recent)
-    return connection.scalar(query) or 0
 
 
 def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:

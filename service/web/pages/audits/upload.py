@@ -62,7 +62,12 @@ def send() -> Response:
     except KeyTakenError as taken:
         return _show_audit(taken.earlier.audit_id)
     except (ServiceError, DetectorError, HTTPException) as error:
-        return _show_again(error)
+        described = describe_error(error)
+        if described is None or described.status not in _SHOWN_IN_FORM:
+            raise error
+        columns = error.columns if isinstance(error, DetectorError) else ()
+        page = _page(problem=described.message, status=described.status, columns=columns)
+        return make_response(page, described.status, dict(described.headers))
     current_queues().enqueue_audit(audit.id, audit.source)
     return _show_audit(audit.id)
 
@@ -94,13 +99,3 @@ def _page(**context: Any) -> str:
 
 def _show_audit(audit_id: str) -> Response:
     return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
-
-
-def _show_again(error: Exception) -> Response:
-    """Return the form with the problem above it; raise what the form cannot help with."""
-    described = describe_error(error)
-    if described is None or described.status not in _SHOWN_IN_FORM:
-        raise error
-    columns = error.columns if isinstance(error, DetectorError) else ()
-    page = _page(problem=described.message, status=described.status, columns=columns)
-    return make_response(page, described.status, dict(described.headers))

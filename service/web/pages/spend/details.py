@@ -101,7 +101,11 @@ def _show(kind: Kind) -> str | tuple[str, int]:
 def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
     """List names to choose from; for an unknown name, the closest and a status of 404."""
     wanted: str | None = request.args.get(kind.name)
-    names = _list_names(kind)
+    today = utc_now().date()
+    session, account_id = get_session(), current_caller().account_id
+    lately = Selection(today - timedelta(days=MAX_DAYS), today, keys=(kind.name,), is_brief=True)
+    known = sum_spend(session, account_id, lately, order=BY_COST, limit=_KNOWN)
+    names = [group.value for group in known.groups]
     near = [] if wanted is None else get_close_matches(wanted, names, _SUGGESTED, cutoff=0.5)
     context: Mapping[str, Any] = {
         "kind": kind,
@@ -114,12 +118,3 @@ def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
     }
     page = render_template("pages/spend/no_details.html", **context)
     return page if wanted is None else (page, 404)
-
-
-def _list_names(kind: Kind) -> Sequence[str]:
-    """Return the account's names, most expensive first."""
-    today = utc_now().date()
-    session, account_id = get_session(), current_caller().account_id
-    lately = Selection(today - timedelta(days=MAX_DAYS), today, keys=(kind.name,), is_brief=True)
-    known = sum_spend(session, account_id, lately, order=BY_COST, limit=_KNOWN)
-    return [group.value for group in known.groups]
