@@ -3,15 +3,24 @@
 They read only what is shown: with whole rows, a page takes longer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import select, tuple_, union_all
+from sqlalchemy import Row, Select, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.models.audits.audits import ACCOUNT, DONE, Audit, Cursor, FindingRow, of_source
+from service.models.audits.audits import (
+    ACCOUNT,
+    DONE,
+    Audit,
+    Cursor,
+    FindingRow,
+    ReportRow,
+    of_source,
+)
+from service.models.audits.dashboard import find_position
 
 _AUDIT: Final = Audit.__table__.c
 _FINDING: Final = FindingRow.__table__.c
@@ -28,53 +37,11 @@ class Selection(NamedTuple):
     source: str | None = None
 
 
-class ListedAudit(NamedTuple):
-    """What lists show of an audit; `Audit` describes the fields."""
-
-    id: str
-    status: str
-    created_at: datetime
-    source: str
-    window_days: int | None
-    records: int
-    observed_days: int
-    total_spend_usd: Decimal
-    projected_spend_usd: Decimal
-    savings_pct: float
-    equiv_spend: bool
-    findings_count: int
-    projection: str | None
-    span_days: float | None
-    window_start: datetime | None
-    monthly_factor: float | None
-    verified_savings_usd: Decimal | None
-    estimated_savings_usd: Decimal | None
-    estimated_savings_low_usd: Decimal | None
-    estimated_savings_high_usd: Decimal | None
-    conditional_savings_usd: Decimal | None
-    conditional_savings_low_usd: Decimal | None
-    conditional_savings_high_usd: Decimal | None
-
-
-class ListedFinding(NamedTuple):
-    """What the list of an audit's findings shows; `FindingRow` describes the fields."""
-
-    id: str
-    detector: str
-    route: str
-    severity: str
-    confidence: str
-    monthly_cost_impact_usd: Decimal
-    fix: str
-    impact_low: Decimal | None
-    impact_high: Decimal | None
-    first_seen: datetime | None
-    last_seen: datetime | None
-
-
-def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequence[ListedAudit]:
-    """Return the account's audits, newest first; ties are sorted by ID, descending."""
-    query = select(*(_AUDIT[name] for name in ListedAudit._fields)).where(
+def list_audits(
+    session: Session, account_id: str, wanted: Selection, columns: Iterable[str]
+) -> Sequence[Row[Any]]:
+    """Return columns of the account's audits, newest first; ties are sorted by ID, descending."""
+    query = select(*(_AUDIT[name] for name in columns)).where(
         _AUDIT.account_id == account_id, of_source(wanted.source)
     )
     if wanted.status is not None:
@@ -83,8 +50,7 @@ def list_audits(session: Session, account_id: str, wanted: Selection) -> Sequenc
         query = query.where(_AUDIT.created_at >= wanted.since)
     if wanted.after is not None:
         query = query.where(tuple_(*_NEWEST) < wanted.after)
-    rows = session.execute(query.order_by(*(at.desc() for at in _NEWEST)).limit(wanted.limit))
-    return list(map(ListedAudit._make, rows.all()))
+    return session.execute(query.order_by(*(at.desc() for at in _NEWEST)).limit(wanted.limit)).all()
 
 
 class Reported(NamedTuple):
@@ -103,31 +69,57 @@ def list_reported(session: Session, account_id: str, limit: int) -> Sequence[Rep
     Of each kind, the latest `limit` are read, and those that still have a report are returned.
     """
     columns = [getattr(Audit, name) for name in (*Reported._fields, "report_deleted_at")]
-    kinds = (
-        select(*columns)
-        .where(Audit.account_id == account_id, Audit.status == DONE, of_source(source))
-        .order_by(Audit.created_at.desc(), Audit.id.desc())
-        .limit(limit)
-        .subquery()
+    done = select(*columns).where(Audit.account_id == account_id, Audit.status == DONE)
+    newest = done.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(limit)
+    rows = [
+        row
         for source in (ACCOUNT, None)
-    )
-    both = union_all(*map(select, kinds)).subquery()
-    is_account = (both.c.source == ACCOUNT).desc()
-    query = select(both).order_by(is_account, both.c.created_at.desc(), both.c.id.desc())
-    rows = session.execute(query)
+        for row in session.execute(newest.where(of_source(source)))
+    ]
     return [Reported(*row[:-1]) for row in rows if row.report_deleted_at is None]
 
 
 def find_findings(
-    session: Session, account_id: str, audit_id: str
-) -> Sequence[ListedFinding] | None:
-    """Return the findings of the account's audit by rank; None if it has no such audit."""
+    session: Session, account_id: str, audit_id: str, columns: Iterable[str]
+) -> Sequence[Row[Any]] | None:
+    """Return columns of the audit's findings by rank; None if the account has no such audit."""
     rows = session.execute(
-        select(*(_FINDING[name] for name in ListedFinding._fields))
+        select(*(_FINDING[name] for name in columns))
         .select_from(Audit.__table__.outerjoin(FindingRow.__table__))
         .where(_AUDIT.account_id == account_id, _AUDIT.id == audit_id)
         .order_by(_FINDING.rank)
     ).all()
     if not rows:
         return None
-    return [ListedFinding._make(row) for row in rows if row.id is not None]
+    return [row for row in rows if row.id is not None]
+
+
+Published = tuple[Audit, datetime]
+
+
+def list_page(session: Session, account_id: str, after: str, limit: int) -> Sequence[Published]:
+    """Return audits and the times of their reports, newest first, after the given audit, if any."""
+    query = _recalculable(account_id)
+    position = find_position(session, account_id, after)
+    if position is not None:
+        query = query.where(tuple_(Audit.created_at, Audit.id) < position)
+    newest = (Audit.created_at.desc(), Audit.id.desc())
+    return _read(session, query.order_by(*newest).limit(limit))
+
+
+def lock_each(session: Session, account_id: str, audit_ids: Sequence[str]) -> Sequence[Published]:
+    """Return those of the audits that can be recalculated now, with their rows locked."""
+    query = _recalculable(account_id).where(Audit.id.in_(audit_ids))
+    locked = query.order_by(Audit.id).with_for_update(of=Audit)
+    return _read(session, locked.execution_options(populate_existing=True))
+
+
+def _recalculable(account_id: str) -> Select[*tuple[Any, ...]]:
+    has_records = or_(Audit.raw_purged_at.is_(None), Audit.frame_key.is_not(None))
+    query = select(Audit, ReportRow.created_at).join(ReportRow, ReportRow.audit_id == Audit.id)
+    own = (Audit.account_id == account_id, Audit.status == DONE, of_source(None))
+    return query.where(*own, has_records)
+
+
+def _read(session: Session, query: Select[*tuple[Any, ...]]) -> Sequence[Published]:
+    return [(audit, published_at) for audit, published_at in session.execute(query)]

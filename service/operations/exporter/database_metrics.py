@@ -30,7 +30,7 @@ from service.models.billing.payments import PROVIDERS
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.models.operations import totals
-from service.models.operations.load import read_database_load, read_tenant_load
+from service.models.operations.totals import read_database_load, read_tenant_load
 from service.operations.price_book import find_fetched_at
 
 _FRESH_SECONDS: Final = 30.0

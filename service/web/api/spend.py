@@ -8,8 +8,8 @@ from flask import Response
 
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
+from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import KEYS, Line, Selection, sum_spend
-from service.models.usage.plan_usage import sum_plan_usage
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
 from service.web.http.current import get_session

@@ -116,7 +116,7 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
     wanted = Selection(limit=_LISTED, status=DONE, source=after.source)
     earlier = (
         audit.id
-        for audit in list_audits(session, account_id, wanted)
+        for audit in list_audits(session, account_id, wanted, ("id", "created_at", "window_days"))
         if (audit.created_at, audit.window_days) < (after.created_at, after.window_days)
         and find_published(session, audit.id)  # reports of batches are deleted after a while
     )

@@ -7,8 +7,8 @@ from flask import Blueprint, Response, render_template, request
 from service.models.base import utc_now
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.future_calls import sum_future_calls
+from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
 from service.models.calls.spend import BY_COST, DAY, Selection, find_last_day, sum_spend
-from service.models.usage.plan_usage import list_plan_models, sum_plan_usage
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
