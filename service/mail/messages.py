@@ -43,12 +43,13 @@ def compose(config: Config, mail: Mail) -> EmailMessage:
     message = EmailMessage(_POLICY.clone(utf8=not mail.recipient.isascii()))
     message["From"] = _sender(config)
     message["To"] = _recipient(mail.recipient)
-    message["Subject"] = _in_header(subject)
+    message["Subject"] = one_line(subject).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
     message["Date"] = format_datetime(mail.created_at)
     message["Message-ID"] = f"<{mail.id}@{_sender(config).domain}>"
     # Suppress automatic replies.
     message["Auto-Submitted"] = "auto-generated"
-    text, html = (_render(f"{mail.kind}.{kind}", words) for kind in ("txt", "html"))
+    templates = (_environment.get_template(f"{mail.kind}.{kind}") for kind in ("txt", "html"))
+    text, html = (template.render(words) for template in templates)
     message.set_content(text, cte=_encoding(text))
     message.add_alternative(html, subtype="html", cte=_encoding(html))
     return message
@@ -64,11 +65,6 @@ def one_line(text: str) -> str:
     """Remove line breaks and control characters; joiners belong to words and emoji."""
     shown = (char if char.isprintable() or char in JOINERS else " " for char in text)
     return " ".join("".join(shown).split())
-
-
-def _in_header(text: str) -> str:
-    # An encoded word would be decoded in the header, including line breaks.
-    return one_line(text).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
 
 
 def magic_link_url(config: Config, link_id: str, key_id: str | None = None) -> str:
@@ -115,10 +111,6 @@ def _recipient(text: str) -> Address:
 def _sender(config: Config) -> Address:
     name, address = parseaddr(config.mail_from)
     return Address(name, addr_spec=address)
-
-
-def _render(template: str, words: Mapping[str, Any]) -> str:
-    return _environment.get_template(template).render(words)
 
 
 def _on_one_line(value: Any) -> Any:

@@ -182,8 +182,9 @@ def list_findings(report: Report) -> Iterator[Flowable]:
     if listed:
         yield CondPageBreak(120)
         yield heading(counted(len(listed), "smaller finding"), "smaller-findings")
+        savings = "Savings/month" if is_monthly(report.audit) else "Savings"
         yield lines(
-            ("Finding", "Severity", "Confidence", "Detector", "Route", "Model", _heading(report)),
+            ("Finding", "Severity", "Confidence", "Detector", "Route", "Model", savings),
             [_row(finding, report.methods) for finding in listed],
             (8, 8, 12, 21, 21, 15, 15),
         )
@@ -198,10 +199,6 @@ def list_findings(report: Report) -> Iterator[Flowable]:
     if report.no_longer_happening:
         yield heading("No longer happening", "past")
         yield from (words(line) for line in past_findings(report))
-
-
-def _heading(report: Report) -> str:
-    return "Savings/month" if is_monthly(report.audit) else "Savings"
 
 
 def _finding(finding: Finding, report: Report) -> Flowable:
