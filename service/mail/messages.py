@@ -22,8 +22,7 @@ from service.mail.spend_notice import write_spend_notice
 from service.mail.target_disabled import write_target_disabled
 from service.mail.weekly_digest import write_weekly_digest
 from service.models.mail.outbox import Mail
-from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
-from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY, WEEKLY_DIGEST
 from service.models.notices.targets import TARGET_DISABLED
 from service.models.watching.news import SPEND_NOTICE
 

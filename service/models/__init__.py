@@ -17,9 +17,8 @@ from service.models.calls.account_findings import (
     FindingRecord,
     FindingSaving,
 )
-from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
+from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
-from service.models.calls.deleted_calls import DeletedCalls
 from service.models.calls.traffic import TrafficRow
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess

@@ -24,7 +24,7 @@ def check_signature(
     `signed_at` is the time in the signature. Any exception of the verifier counts as invalid,
     because the payment providers' verifiers raise various errors while parsing.
     """
-    if signed_at is None or not (abs(time.time() - int(signed_at)) <= TOLERANCE_SECONDS):
+    if signed_at is None or abs(time.time() - int(signed_at)) > TOLERANCE_SECONDS:
         raise _refused(provider, "time")
     reason = "signature"
     for secret in secrets:

@@ -9,8 +9,7 @@ import pytest
 from service.config import Config
 from service.mail.messages import compose
 from service.models.mail.outbox import Mail
-from service.models.mail.report_mails import REPORT_DIGEST
-from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.mail.report_mails import REPORT_DIGEST, WEEKLY_DIGEST
 from service.models.watching.budgets import FORECAST
 from service.models.watching.news import SPEND_NOTICE
 from service.operations.watching.budgets import BudgetState

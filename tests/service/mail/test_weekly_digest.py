@@ -13,7 +13,7 @@ from service.mail.messages import compose
 from service.models import Account, CallFile, Mail, SpendRow
 from service.models.base import new_id
 from service.models.calls.account_findings import AccountFinding, FindingChange, FindingRecord
-from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.mail.report_mails import WEEKLY_DIGEST
 from service.models.watching.budgets import Budget
 from service.operations.watching.weekly_digest import post_weekly_digests
 from tests.service.support.spend import add_plan_usage, spend_line

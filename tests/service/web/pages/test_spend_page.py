@@ -239,5 +239,5 @@ def test_the_page_reads_the_lines_of_spend_once(
     """The chart reads the summaries, which are smaller."""
     add_month(db_session, account_id, TODAY, days=3)
     ada.get("/spend?days=7")
-    for table, number in (("daily_spend", 1), ("spend_groups", 1), ("spend_days", 1)):
-        assert len([text for text in statements if f"FROM {table}" in text]) == number
+    for table in ("daily_spend", "spend_groups"):
+        assert len([text for text in statements if f"FROM {table}" in text]) == 1
