@@ -39,12 +39,10 @@ DEJAVU := 2.37.3
 WAREE := 1:0.7.3-1
 MICROHEI := 0.2.0-beta-3.1
 VENDORED := service/web/static/vendor
-COMPACT := service/web/static/upload/prices.json
-INSTALLED := detectors/prices/data/installed.json
 USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench stress spans lock vendor compact-prices sample sources usage usage-drift usage-doors \
+.PHONY: help install demo test test-fast check format bench stress spans lock vendor sample sources usage usage-drift usage-doors \
 	usage-libraries price-drift \
 	clean
 
@@ -148,17 +146,6 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	  $(BIN)/uv pip compile --quiet $$one --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
 	done
-
-# The price book reads the first file, so a damaged one is replaced before the second is written.
-compact-prices: $(DEV) ## Write the prices that audits and the upload page read, from genai-prices
-	$(BIN)/python -m detectors.prices.lookup.compiling > $(INSTALLED).new || \
-	  { rm -f $(INSTALLED).new; exit 1; }
-	mv $(INSTALLED).new $(INSTALLED)
-	$(BIN)/python -m detectors.prices.lookup.compact > $(COMPACT).new || { rm -f $(COMPACT).new; exit 1; }
-	mv $(COMPACT).new $(COMPACT)
-	for folder in $(dir $(COMPACT)) $(dir $(INSTALLED)); do \
-	  cp $(VENV)/lib/python*/site-packages/genai_prices-*.dist-info/licenses/LICENSE \
-	    $${folder}genai-prices-LICENSE || exit 1; done
 
 vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor

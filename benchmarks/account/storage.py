@@ -20,9 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from benchmarks.intake.ingest import SETTINGS, Client, make_batch, new_key
 from benchmarks.load.drain import wait_drained
 from benchmarks.running import running_service
-from service.models.audits.report_packing import pack_reports
-from service.models.operations.call_retention import delete_replaced
-from service.models.operations.report_retention import delete_batch_reports
+from service.models.operations.retention import delete_batch_reports, delete_replaced, pack_reports
 
 RECORDS: Final = (50, 500)
 _MERGING_SECONDS: Final = 120.0

@@ -7,8 +7,17 @@ Uses genai-prices' own data and matching, so that costs agree with `genai_prices
 from collections.abc import Mapping, Sequence
 from copy import copy
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from genai_prices import __version__
+from genai_prices.data_snapshot import DataSnapshot, get_snapshot
+from genai_prices.types import (
+    ClauseEquals,
+    ConditionalPrice,
+    ModelInfo,
+    ModelPrice,
+    StartDateConstraint,
+)
 from msgspec.structs import replace
 
 from detectors.contract import LAST_INSTANT
@@ -20,26 +29,18 @@ from detectors.prices.agreed.price_file import Locator, PriceTerms, read_toml, w
 from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.catalog import Catalog
-from detectors.prices.lookup.installed import installed, installed_version
-from detectors.prices.lookup.records import Model
-
-if TYPE_CHECKING:
-    from genai_prices.data_snapshot import DataSnapshot
-
-    from detectors.prices.lookup.records import AnyModel
 
 
-def private_model(model: str, overrides: Sequence[Override]) -> Model:
-    # The days from which prices apply, and the prices, as the data file has them.
-    listed: list[list[Any]] = [[None, {}]]
+def private_model(model: str, overrides: Sequence[Override]) -> ModelInfo:
+    prices = [ConditionalPrice(prices=ModelPrice())]
     for override in sorted(overrides, key=lambda each: each.period.first or date.min):
         first, last = override.period.first, override.period.last
-        rates = {key: str(rate) for key, rate in override.rates.items()}
-        listed.append([first and first.isoformat(), rates])
+        start = StartDateConstraint(first) if first else None
+        prices.append(ConditionalPrice(start, prices=ModelPrice(**override.rates)))
         if last:
-            listed.append([(last + timedelta(days=1)).isoformat(), {}])
-    terms = ["equals", model.lower()]
-    return Model(id=model, terms=terms, context_window=None, listed=listed, variants=None)
+            end = StartDateConstraint(last + timedelta(days=1))
+            prices.append(ConditionalPrice(end, prices=ModelPrice()))
+    return ModelInfo(id=model, match=ClauseEquals(model.lower()), prices=prices)
 
 
 class PriceBook:
@@ -98,7 +99,7 @@ class PriceBook:
 
     def __init__(
         self,
-        snapshot: "DataSnapshot | None" = None,
+        snapshot: DataSnapshot | None = None,
         *,
         version: str | None = None,
         as_of: str = "",
@@ -106,10 +107,10 @@ class PriceBook:
         overrides: Mapping[tuple[str, str], Any] | None = None,
         aliases: Mapping[tuple[str, str], Any] | None = None,
     ) -> None:
-        self.version = version or installed_version()
+        self.version = version or __version__
         self.as_of = as_of
         self.excluded: tuple[str, ...] = ()
-        self._catalog = Catalog(snapshot or installed())
+        self._catalog = Catalog(snapshot or get_snapshot())
         self._apply(PriceTerms.read(discounts, overrides, aliases), raise_error)
 
     @classmethod
@@ -173,7 +174,7 @@ class PriceBook:
         """Use these terms, without those of models that the book doesn't have."""
         self._listings: dict[tuple[str, str], Listing | None] = {}
         self._discounts: dict[str, list[Discount]] = {}
-        self._overrides: dict[str, list[tuple[AnyModel, Override]]] = {}  # by the model's ID
+        self._overrides: dict[str, list[tuple[ModelInfo, Override]]] = {}  # by the model's ID
         self._private: dict[tuple[str, ...], list[Override]] = {}
         self._aliases = Aliases(())
         discounts, overrides, aliases = [], [], []

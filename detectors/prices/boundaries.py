@@ -2,18 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+from genai_prices.types import ModelInfo, ModelPrice, StartDateConstraint, TimeOfDateConstraint
 
 from detectors.prices.rates import tier_starts
 
-if TYPE_CHECKING:
-    from genai_prices.types import StartDateConstraint, TimeOfDateConstraint
-
-    from detectors.prices.lookup.records import AnyModel, AnyPrices, Daytime, StartDate
-
-    _Constraint = StartDateConstraint | TimeOfDateConstraint | StartDate | Daytime | None
+_Constraint = StartDateConstraint | TimeOfDateConstraint | None
 
 
 class Boundaries(msgspec.Struct, frozen=True):
@@ -42,18 +38,18 @@ class Boundaries(msgspec.Struct, frozen=True):
         )
 
     @classmethod
-    def of(cls, info: "AnyModel") -> "Boundaries":
+    def of(cls, info: ModelInfo) -> "Boundaries":
         if isinstance(info.prices, list):
             return cls._between([(price.constraint, price.prices) for price in info.prices])
         return cls._between([(None, info.prices)])
 
     @classmethod
-    def of_variants(cls, info: "AnyModel") -> "Boundaries":
+    def of_variants(cls, info: ModelInfo) -> "Boundaries":
         variants = info.price_variants or ()
         return cls._between([(variant.constraint, variant.prices) for variant in variants])
 
     @classmethod
-    def _between(cls, prices: Iterable[tuple["_Constraint", "AnyPrices"]]) -> "Boundaries":
+    def _between(cls, prices: Iterable[tuple[_Constraint, ModelPrice]]) -> "Boundaries":
         moments: set[datetime] = set()
         day_seconds: set[int] = set()
         lengths: set[int] = set()
@@ -67,7 +63,7 @@ class Boundaries(msgspec.Struct, frozen=True):
         return cls(frozenset(moments), frozenset(day_seconds), frozenset(lengths))
 
 
-def _read(constraint: "_Constraint", *names: str) -> list[Any]:
+def _read(constraint: _Constraint, *names: str) -> list[Any]:
     """Return what the constraint has of these: a start date, or times of day."""
     return [getattr(constraint, name) for name in names if hasattr(constraint, name)]
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from genai_prices.types import ModelInfo
 
 from detectors.prices import units
 from detectors.prices.agreed.terms import Terms
@@ -12,9 +13,6 @@ from detectors.prices.boundaries import Boundaries
 from detectors.prices.lookup import published
 from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import Rates, find_rates, tier_starts
-
-if TYPE_CHECKING:
-    from detectors.prices.lookup.records import AnyModel
 
 # A host that sells by the model provider's list may add a surcharge, the same to all rates.
 _FACTORS: Final = (0.9, 1.3)
@@ -33,7 +31,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
 
     provider: str
     model: str
-    info: "AnyModel"
+    info: ModelInfo
     is_equivalent: bool
     is_own: bool = True
     target_kind: int = NO_TARGET

@@ -69,10 +69,6 @@ def find_host(label: str) -> str | None:
     return _hosts().get(label)
 
 
-def host_labels() -> dict[str, str]:
-    return dict(_hosts())
-
-
 def guessed_providers() -> list[str]:
     """Return the providers that readers of logs guess from the form of a response."""
     return list(read("hosts")["guessed"]["providers"])

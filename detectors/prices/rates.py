@@ -5,16 +5,12 @@ Lookup by name is in `book`, pricing of frames in `table`.
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
+from genai_prices.types import ModelPrice, TieredPrices
 
 from detectors.prices import units
-
-if TYPE_CHECKING:
-    from genai_prices.types import TieredPrices as BookTieredPrices
-
-    from detectors.prices.lookup.records import AnyPrices, TieredPrices
 
 TOKENS_PER_MTOK = 1_000_000
 
@@ -103,7 +99,7 @@ def _multiple(key: str, other: Rates, base: Rates) -> float:
 NO_RATES: Final = Rates({units.INPUT: 0.0})
 
 
-def find_rates(price: "AnyPrices", prompt_tokens: int) -> Rates | None:
+def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     """Return the rates for a prompt of this length; None for a model listed without a price.
 
     A model with only an input rate (embeddings) bills no output, as in the price book's own
@@ -117,11 +113,11 @@ def find_rates(price: "AnyPrices", prompt_tokens: int) -> Rates | None:
     return Rates(own) if own else None
 
 
-def tier_starts(price: "AnyPrices") -> set[int]:
+def tier_starts(price: ModelPrice) -> set[int]:
     return {tier.start for rate in vars(price).values() for tier in getattr(rate, "tiers", ())}
 
 
-def _tier(rate: "Decimal | TieredPrices | BookTieredPrices", prompt_tokens: int) -> Decimal:
+def _tier(rate: Decimal | TieredPrices, prompt_tokens: int) -> Decimal:
     """Return the rate: a long prompt pays the higher rate on all tokens, not only on the excess."""
     if isinstance(rate, Decimal):
         return rate

@@ -141,7 +141,10 @@ class Cells(msgspec.Struct, frozen=True):
         """Add the number of each call's cell, and remove calls with unknown rates."""
         known = calls.collect_schema().names()
         numbered = self.grid.number(_with_labels(calls))
-        numbers = _as_in(numbered, self.table.select(*self.keys, CELL))
+        table = self.table.select(*self.keys, CELL)
+        kinds = numbered.collect_schema()
+        labels = [n for n in table.columns if kinds.get(n) == pl.Categorical]
+        numbers = table.with_columns(pl.col(labels).cast(pl.Categorical())) if labels else table
         return join_small(numbered, numbers, self.keys).select(*known, CELL)
 
     def add_cost(self, numbered: Calls) -> Calls:
@@ -155,13 +158,6 @@ class Cells(msgspec.Struct, frozen=True):
         known = spent.collect_schema().names()
         rated = _show(attach(spent, self.table.drop(self.keys), CELL), self.optional)
         return rated.select(*known, *_SHOWN)
-
-
-def _as_in(calls: Calls, table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with categories for labels that are categories in the calls."""
-    kinds = calls.collect_schema()
-    labels = [n for n in table.columns if kinds.get(n) == pl.Categorical]
-    return table.with_columns(pl.col(labels).cast(pl.Categorical())) if labels else table
 
 
 def _with_labels(calls: Calls) -> Calls:

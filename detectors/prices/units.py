@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
+from genai_prices.data_units import unit_data
 
 from detectors.contract import FIELDS_OF_UNITS, UNITS
-from detectors.prices.lookup.installed import raw_units
 
 
 class Unit(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 _UNITS: Final = {
     key: Unit(key, raw.get("price_key", key), raw["per"], raw.get("dimensions", {}))
-    for key, raw in raw_units().items()
+    for key, raw in unit_data.items()
 }
 _BY_PRICE_KEY: Final = {unit.price_key: unit for unit in _UNITS.values()}
 

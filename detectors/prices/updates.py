@@ -13,19 +13,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import httpx2
 import msgspec
+from genai_prices import __version__
+from genai_prices.data_snapshot import DataSnapshot, get_snapshot
+from genai_prices.types import _providers_from_raw
+from genai_prices.update_prices import DEFAULT_UPDATE_URL
 
 from detectors.contract import UNITS, PriceSource, Report, SpendByModel, UnpricedModel
 from detectors.errors import PriceUpdateError
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
-from detectors.prices.lookup.installed import installed, installed_version
-
-# genai-prices and HTTPX load slowly. Functions import them, because an audit needs neither.
-if TYPE_CHECKING:
-    from genai_prices.data_snapshot import DataSnapshot
 
 MAX_BYTES: Final = 64 << 20
 TIMEOUT_SECONDS: Final = 10.0  # without a byte
@@ -72,20 +72,18 @@ def fetch(url: str | None = None) -> bytes:
 
     Anything that goes wrong raises `PriceUpdateError`.
     """
-    from genai_prices.update_prices import DEFAULT_UPDATE_URL
-
     providers = _fetch(url or DEFAULT_UPDATE_URL)
     _read(providers)
     stored = {
         "as_of": datetime.now(UTC).date().isoformat(),
-        "version": installed_version(),
+        "version": __version__,
         "providers": providers,
     }
     return json.dumps(stored).encode()
 
 
 class Update(msgspec.Struct, frozen=True):
-    snapshot: "DataSnapshot"
+    snapshot: DataSnapshot
     version: str
     as_of: str
 
@@ -97,7 +95,7 @@ def read(content: bytes) -> Update | None:
     """Read a stored update; return None if it is damaged or of another version."""
     with suppress(ValueError, TypeError, KeyError, PriceUpdateError):
         stored = json.loads(content)
-        if stored["version"] == installed_version():
+        if stored["version"] == __version__:
             as_of = datetime.fromisoformat(stored["as_of"]).date().isoformat()
             return Update(_read(stored["providers"]), f"{stored['version']}+{as_of}", as_of)
     return None
@@ -113,8 +111,6 @@ def load(file: Path | None = None) -> PriceBook:
 
 
 def _fetch(url: str) -> Any:
-    import httpx2
-
     payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
     try:
         with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
@@ -134,16 +130,13 @@ def _fetch(url: str) -> Any:
         raise PriceUpdateError(f"the prices at {url} are not JSON") from error
 
 
-def _read(providers: Any) -> "DataSnapshot":
-    from genai_prices.data_snapshot import DataSnapshot
-    from genai_prices.types import _providers_from_raw
-
+def _read(providers: Any) -> DataSnapshot:
     try:
         read = _providers_from_raw(providers)
     except (ValueError, TypeError) as error:
         raise PriceUpdateError(f"the published prices have another form: {error}") from error
     models = sum(len(provider.models) for provider in read)
-    known = sum(len(provider.models) for provider in installed().providers)
+    known = sum(len(provider.models) for provider in get_snapshot().providers)
     if models < known * _LEAST_SHARE:
         raise PriceUpdateError(f"the published prices have only {models:,} models")
     return DataSnapshot(providers=read, from_auto_update=True)

@@ -40,10 +40,10 @@ from service.models.calls.future_calls import (
     list_future_calls,
     sum_future_calls,
 )
+from service.models.calls.spend import Periods
 from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.imports.span_batches import request_import
-from service.models.usage.periods import Periods
 from service.operations.comparing import compare_periods
 from service.web.auth.scopes import SCOPES
 from service.web.schemas.comparison import ComparisonSchema, ImpossibleError, choose, describe

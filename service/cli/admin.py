@@ -45,8 +45,8 @@ from service.web.schemas.admin import (
     AccountLineSchema,
     AuditLineSchema,
     EarlyAccessLineSchema,
+    MarkPaidSchema,
 )
-from service.web.schemas.manual_payments import MarkPaidSchema
 
 page_option = click.option(
     "--page", type=click.IntRange(1), default=1, show_default=True, help="Newest first."

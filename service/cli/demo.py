@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from detectors.cli.terminal import print_report, report_console
 from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
+from detectors.formats import read_chunks, records_of
 from detectors.html.page import print_page
 from service.cli.account import (
     create_account,
@@ -22,9 +23,9 @@ from service.cli.account import (
 )
 from service.cli.local_calls import LocalService, call_json
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
-from service.cli.sample.log import SAMPLE, read_sample
 from service.cli.up import INTERRUPTED, port_option, running
 from service.config import Config
+from service.config.resources import RESOURCES
 from service.core.tokens import sign_report
 from service.models import Audit, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import DONE, FAILED
@@ -138,3 +139,12 @@ def _share(config: Config, audit_id: str) -> str:
         session.commit()
     token = sign_report(config.secret_key, audit_id, link.generation, link.issued_at)
     return f"{config.base_url.rstrip('/')}/r/{token}"
+
+
+SAMPLE = RESOURCES / "examples" / "sample-usage.jsonl"
+
+
+def read_sample() -> list[UsageRecord]:
+    """Return the records of the sample log."""
+    with SAMPLE.open("rb") as file:
+        return [record for chunk in read_chunks(file) for record in records_of(chunk.columns)]

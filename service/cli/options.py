@@ -92,7 +92,13 @@ def reach(data_dir: Path | None) -> Config:
     """
     environment = read_secrets(os.environ)
     if data_dir is None and environment.get("DATABASE_URL"):
-        return _read_environment(environment)
+        try:
+            return Config.from_environment(environment)
+        except ConfigError as error:
+            raise CommandError(
+                f"{error} (DATABASE_URL is set, so all settings come from the environment; "
+                "use --data DIR to reach a running tallystick up instead)"
+            ) from error
     folder = data_dir or USUAL_DATA_DIR
     state = find_state(folder)
     if state is None:
@@ -105,13 +111,3 @@ def reach(data_dir: Path | None) -> Config:
         del os.environ[name]
     os.environ.update(overlaid)
     return Config.from_environment({**environment, **state})
-
-
-def _read_environment(environment: dict[str, str]) -> Config:
-    try:
-        return Config.from_environment(environment)
-    except ConfigError as error:
-        raise CommandError(
-            f"{error} (DATABASE_URL is set, so all settings come from the environment; "
-            "use --data DIR to reach a running tallystick up instead)"
-        ) from error

@@ -8,16 +8,17 @@ from contextlib import suppress
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from service.config import Config
+from service.jobs.sending import FinalError
 
 # For each SMTP command; the job has its own time limit.
 _STEP_SECONDS: Final = 10.0
 _PORTS: Final = {"smtp": 25, "smtps": 465, "smtp+starttls": 587}
 
 
-class RefusedError(Exception):
+class RefusedError(FinalError):
     """The server permanently rejected the mail's address or content."""
 
 
@@ -89,16 +90,12 @@ def _connect(config: Config) -> smtplib.SMTP:
     try:
         if url.scheme == "smtp+starttls":
             server.starttls(context=tls)
-        _log_in(server, url)
+        if url.username:
+            server.login(unquote(url.username), unquote(url.password or ""))
     except BaseException:
         server.close()
         raise
     return server
-
-
-def _log_in(server: smtplib.SMTP, url: SplitResult) -> None:
-    if url.username:
-        server.login(unquote(url.username), unquote(url.password or ""))
 
 
 def _is_final(code: int) -> bool:

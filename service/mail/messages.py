@@ -21,9 +21,8 @@ from service.mail.security_notice import SECURITY_NOTICE, write_notice
 from service.mail.spend_notice import write_spend_notice
 from service.mail.target_disabled import write_target_disabled
 from service.mail.weekly_digest import write_weekly_digest
-from service.models.mail.outbox import Dispatch
-from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY
-from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.mail.outbox import Mail
+from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY, WEEKLY_DIGEST
 from service.models.notices.targets import TARGET_DISABLED
 from service.models.watching.news import SPEND_NOTICE
 
@@ -37,18 +36,19 @@ _POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can re
 Words = tuple[str, dict[str, Any]]
 
 
-def compose(config: Config, dispatch: Dispatch) -> EmailMessage:
+def compose(config: Config, mail: Mail) -> EmailMessage:
     """Compose the mail, identical at each attempt, so that mailboxes can detect duplicates."""
-    subject, words = KINDS[dispatch.kind](config, dispatch.parameters)
-    message = EmailMessage(_POLICY.clone(utf8=not dispatch.recipient.isascii()))
+    subject, words = KINDS[mail.kind](config, mail.parameters)
+    message = EmailMessage(_POLICY.clone(utf8=not mail.recipient.isascii()))
     message["From"] = _sender(config)
-    message["To"] = _recipient(dispatch.recipient)
-    message["Subject"] = _in_header(subject)
-    message["Date"] = format_datetime(dispatch.created_at)
-    message["Message-ID"] = f"<{dispatch.mail_id}@{_sender(config).domain}>"
+    message["To"] = _recipient(mail.recipient)
+    message["Subject"] = one_line(subject).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
+    message["Date"] = format_datetime(mail.created_at)
+    message["Message-ID"] = f"<{mail.id}@{_sender(config).domain}>"
     # Suppress automatic replies.
     message["Auto-Submitted"] = "auto-generated"
-    text, html = (_render(f"{dispatch.kind}.{kind}", words) for kind in ("txt", "html"))
+    templates = (_environment.get_template(f"{mail.kind}.{kind}") for kind in ("txt", "html"))
+    text, html = (template.render(words) for template in templates)
     message.set_content(text, cte=_encoding(text))
     message.add_alternative(html, subtype="html", cte=_encoding(html))
     return message
@@ -64,11 +64,6 @@ def one_line(text: str) -> str:
     """Remove line breaks and control characters; joiners belong to words and emoji."""
     shown = (char if char.isprintable() or char in JOINERS else " " for char in text)
     return " ".join("".join(shown).split())
-
-
-def _in_header(text: str) -> str:
-    # An encoded word would be decoded in the header, including line breaks.
-    return one_line(text).replace("=?", "= ?")[:_MAX_SUBJECT_LENGTH]
 
 
 def magic_link_url(config: Config, link_id: str, key_id: str | None = None) -> str:
@@ -115,10 +110,6 @@ def _recipient(text: str) -> Address:
 def _sender(config: Config) -> Address:
     name, address = parseaddr(config.mail_from)
     return Address(name, addr_spec=address)
-
-
-def _render(template: str, words: Mapping[str, Any]) -> str:
-    return _environment.get_template(template).render(words)
 
 
 def _on_one_line(value: Any) -> Any:

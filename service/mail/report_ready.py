@@ -148,12 +148,9 @@ def describe_finding(
     """
     where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
     names_model = has_labels and not may_be_link(finding.model)
+    saving = f"{impact_alone(finding)}, {finding.confidence.lower()}"
     return {
         "what": action(finding, methods, has_labels=names_model),
         "where": where if has_labels else "",
-        "saving": _saving(finding) if is_priced(finding) else "",
+        "saving": saving if is_priced(finding) else "",
     }
-
-
-def _saving(finding: Finding) -> str:
-    return f"{impact_alone(finding)}, {finding.confidence.lower()}"

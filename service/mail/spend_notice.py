@@ -37,21 +37,17 @@ def _range(days: list[dict[str, Any]]) -> str:
 
 def _headline(days: list[dict[str, Any]], budgets: list[dict[str, Any]]) -> str:
     if not days:
-        return _name_budgets(budgets)
+        if len(budgets) > 1:
+            return f"{len(budgets)} budgets to check"
+        [only] = budgets
+        when = month(date.fromisoformat(only["month"]))
+        if _is_forecast_over(only) and _percent(only) < 80:
+            return f"Your spend is forecast to exceed your budget for {when}"
+        return f"You've spent {percent(_percent(only))} of your budget for {when}"
     unusual = f"on {day(days[0]['day'])}" if len(days) == 1 else f"on {len(days)} days"
     if not budgets:
         return f"Unusual spend {unusual}"
     return f"Unusual spend {unusual}, and {counted(len(budgets), 'budget')} to check"
-
-
-def _name_budgets(budgets: list[dict[str, Any]]) -> str:
-    if len(budgets) > 1:
-        return f"{len(budgets)} budgets to check"
-    [only] = budgets
-    when = month(date.fromisoformat(only["month"]))
-    if _is_forecast_over(only) and _percent(only) < 80:
-        return f"Your spend is forecast to exceed your budget for {when}"
-    return f"You've spent {percent(_percent(only))} of your budget for {when}"
 
 
 def _describe_day(found: Mapping[str, Any]) -> str:

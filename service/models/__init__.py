@@ -17,9 +17,9 @@ from service.models.calls.account_findings import (
     FindingRecord,
     FindingSaving,
 )
-from service.models.calls.call_files import CallFile, CallImport, ReplacedImport
+from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
-from service.models.calls.deleted_calls import DeletedCalls
+from service.models.calls.traffic import TrafficRow
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -33,7 +33,6 @@ from service.models.notices.targets import NoticeTarget
 from service.models.operations.admin_actions import AdminAction
 from service.models.operations.price_updates import PriceUpdate
 from service.models.operations.stored_data import StoredData
-from service.models.usage.traffic import TrafficRow
 from service.models.watching.budgets import Budget, BudgetNotice
 from service.models.watching.watches import AccountWatch, UnusualDay
 

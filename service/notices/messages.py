@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from detectors.wording.labels import may_be_link
-from service.models.notices.attempts import Dispatch
+from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.events import heading_of
 from service.models.notices.targets import SLACK
 
@@ -15,28 +15,30 @@ _PATH, _URL = "path", "url"
 _MAX_TEXT: Final = 2_900  # Slack accepts 3,000 characters in a section
 
 
-def write_message(dispatch: Dispatch, base_url: str, now: datetime) -> tuple[dict[str, str], bytes]:
+def write_message(
+    delivery: NoticeDelivery, base_url: str, now: datetime
+) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body; the body is the same at each attempt."""
-    data = _add_url(dispatch.payload, base_url)
-    if dispatch.kind == SLACK:
-        return _headers(), _encode(_write_slack(dispatch.event_type, data))
+    data = _add_url(delivery.payload, base_url)
+    if delivery.target.kind == SLACK:
+        return _headers(), _encode(_write_slack(delivery.event_type, data))
     body = _encode(
         {
-            "type": dispatch.event_type,
-            "timestamp": dispatch.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "type": delivery.event_type,
+            "timestamp": delivery.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "data": data,
         }
     )
-    return _headers() | _sign(dispatch, body, now), body
+    return _headers() | _sign(delivery, body, now), body
 
 
-def _sign(dispatch: Dispatch, body: bytes, now: datetime) -> dict[str, str]:
+def _sign(delivery: NoticeDelivery, body: bytes, now: datetime) -> dict[str, str]:
     # Only the job that sends needs the library.
     from standardwebhooks.webhooks import Webhook
 
-    signature = Webhook(dispatch.secret).sign(dispatch.event_id, now, body.decode())
+    signature = Webhook(delivery.target.secret).sign(delivery.event_id, now, body.decode())
     return {
-        "webhook-id": dispatch.event_id,
+        "webhook-id": delivery.event_id,
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": signature,
     }

@@ -1,9 +1,9 @@
 """Compare two audits or two periods of an account, for pages, the API and the command line."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
@@ -26,18 +26,9 @@ from detectors.wording.imports import as_import, has_own_dollars
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import INGEST, find_audit
 from service.models.base import utc_now
-from service.models.usage.periods import (
-    MODEL,
-    ROUTE,
-    ComparedSavings,
-    ComparedSpend,
-    Periods,
-    compare_findings,
-    compare_spend_by,
-    find_first_day,
-    find_used,
-    measure_periods,
-)
+from service.models.calls.account_findings import AccountFinding
+from service.models.calls.finding_list import ComparedSavings, compare_findings, find_first_day
+from service.models.calls.spend import BY_CHANGE, Line, Period, Periods, Selection, sum_spend
 from service.reports.documents import ListedReport, find_published, read_listed
 
 AUDITS, PERIODS = KINDS = ("audits", "periods")
@@ -150,9 +141,18 @@ def _describe(change: Change) -> ComparedFinding:
 
 def compare_periods(session: Session, account_id: str, periods: Periods, *, limit: int) -> Compared:
     """Compare the spend of two periods by day of call, and what findings could have saved."""
-    spans = measure_periods(session, account_id, periods)
+    before, after = periods
+    every = Selection(after.first, after.last, keys=(), before=before, is_brief=True)
+    total = sum_spend(session, account_id, every)
+    spans = (
+        _span(before, total.previous_calls, total.previous_usd),
+        _span(after, total.totals.calls, total.totals.cost_usd),
+    )
     routes, models = (
-        compare_spend_by(session, account_id, periods, keys, limit) for keys in (ROUTE, MODEL)
+        sum_spend(
+            session, account_id, replace(every, keys=keys), order=BY_CHANGE, limit=limit
+        ).groups
+        for keys in (("route",), ("provider", "model"))
     )
     return Compared(
         kind=PERIODS,
@@ -174,19 +174,40 @@ def _describe_days(session: Session, account_id: str, periods: Periods) -> Itera
         yield f"Findings are known by day since {day(known)}; earlier days count as without any."
 
 
-def _changes(rows: Sequence[ComparedSpend], spans: tuple[Span, Span]) -> Sequence[SpendChange]:
-    before = {row.labels: row.before_usd for row in rows}
-    return compare_spend(before, {row.labels: row.after_usd for row in rows}, spans)
+def _span(period: Period, calls: int, usd: Decimal) -> Span:
+    return Span(first=period.first, last=period.last, days=period.days, calls=calls, spend_usd=usd)
+
+
+def _changes(lines: Sequence[Line], spans: tuple[Span, Span]) -> Sequence[SpendChange]:
+    before: dict[Any, Decimal] = {line.key: line.previous_usd for line in lines}
+    after: dict[Any, Decimal] = {line.key: line.sums.cost_usd for line in lines}
+    return compare_spend(before, after, spans)
 
 
 def _compare_findings(
     session: Session, account_id: str, periods: Periods, spans: tuple[Span, Span], limit: int
 ) -> Sequence[ComparedFinding]:
     rows = compare_findings(session, account_id, periods, limit)
-    used = find_used(session, account_id, periods[1], [row.finding for row in rows])
+    used = _find_used(session, account_id, periods[1], [row.finding for row in rows])
     days = [span.days if is_per_day(*spans) else 1 for span in spans]
     found = [_measure(row, days, has_traffic=row.finding.id in used) for row in rows]
     return sorted(found, key=_rank)
+
+
+def _find_used(
+    session: Session, account_id: str, period: Period, findings: Sequence[AccountFinding]
+) -> set[str]:
+    """Return the IDs of the findings whose routes have calls in the period.
+
+    Without tag and endpoint, a finding's route is its model.
+    """
+    routes = {each.route for each in findings} | {""}
+    wanted = Selection(
+        period.first, period.last, keys=("route", "model"), among=routes, is_brief=True
+    )
+    lines = sum_spend(session, account_id, wanted).groups if findings else ()
+    used = {route or model for route, model in (line.key for line in lines)}
+    return {each.id for each in findings if each.route in used}
 
 
 def _measure(row: ComparedSavings, days: Sequence[int], *, has_traffic: bool) -> ComparedFinding:

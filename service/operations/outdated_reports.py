@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from msgspec import DecodeError
 from sqlalchemy.orm import Session
 
+from service.models.audits.audit_lists import Published, list_page, lock_each
 from service.models.audits.audit_settings import find_settings
 from service.models.audits.audits import Audit
-from service.models.audits.recalculable import Published, list_page, lock_each
 from service.operations.price_book import find_fetched_at
 from service.operations.price_terms import find_changes, find_own_prices
 from service.operations.recalculation import queue_ended

@@ -19,8 +19,8 @@ from service.models.audits.leases import Claim, is_finished, postpone_audit
 from service.models.audits.publishing import Result, publish_reports
 from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
 from service.models.calls.call_files import NewImport, add_imports
+from service.models.calls.traffic import replace_traffic
 from service.models.imports.copies import drop_copies
-from service.models.usage.traffic import replace_traffic
 from service.operations.findings.tracking import AuditedFindings, track_findings
 
 _log = get_logger(__name__)

@@ -47,19 +47,15 @@ def mark_paid(session: Session, manual: ManualPayment) -> tuple[Payment, bool]:
     payment.amount, payment.currency = manual.amount, manual.currency
     payment.paid_at = utc_now()
     if manual.kind == SUBSCRIPTION:
-        _activate(session, manual)
+        # Activate the subscription with this reference, as of now.
+        subscription = find_subscription(session, manual.provider, manual.reference)
+        if subscription is None:
+            subscription = Subscription(provider=manual.provider, reference=manual.reference)
+            session.add(subscription)
+        subscription.plan, subscription.status = manual.plan, "active"
+        subscription.event_at, subscription.event_rank, subscription.event_id = utc_now(), 0, ""
     update_credits(session, payment)
     account = find_account(session, payment.email)
     if account is not None:
         adopt_waiting(session, account)
     return payment, True
-
-
-def _activate(session: Session, manual: ManualPayment) -> None:
-    """Activate the subscription with this reference, as of now."""
-    subscription = find_subscription(session, manual.provider, manual.reference)
-    if subscription is None:
-        subscription = Subscription(provider=manual.provider, reference=manual.reference)
-        session.add(subscription)
-    subscription.plan, subscription.status = manual.plan, "active"
-    subscription.event_at, subscription.event_rank, subscription.event_id = utc_now(), 0, ""

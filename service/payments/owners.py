@@ -9,11 +9,9 @@ from service.models.billing.payments import (
     CREDIT,
     Payment,
     get_or_add_customer,
-    lock_payments,
-)
-from service.models.billing.waiting import (
     list_waiting_payments,
     list_waiting_subscriptions,
+    lock_payments,
     may_know_address,
 )
 from service.models.identity.accounts import Account, find_account

@@ -24,7 +24,7 @@ def check_signature(
     `signed_at` is the time in the signature. Any exception of the verifier counts as invalid,
     because the payment providers' verifiers raise various errors while parsing.
     """
-    if signed_at is None or not _is_about_now(int(signed_at)):
+    if signed_at is None or abs(time.time() - int(signed_at)) > TOLERANCE_SECONDS:
         raise _refused(provider, "time")
     reason = "signature"
     for secret in secrets:
@@ -41,10 +41,6 @@ def find_timestamp(header: str, *, separator: str, name: str) -> str | None:
     parts = (part.partition("=") for part in header.split(separator))
     times = [value for key, _, value in parts if key == name]
     return times[0] if len(times) == 1 and _TIMESTAMP.fullmatch(times[0]) else None
-
-
-def _is_about_now(signed_at: int) -> bool:
-    return abs(time.time() - signed_at) <= TOLERANCE_SECONDS
 
 
 def _refused(provider: str, reason: str) -> BadRequestError:

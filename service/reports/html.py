@@ -103,15 +103,8 @@ def _read(document: Document, *, is_batch: bool) -> ListedReport:
 
 
 def _print(document: Document, terms: Terms) -> Printed:
-    variables = _variables(_read(document, is_batch=terms.is_batch), terms)
-    return Printed(
-        Markup(render_template("reports/opening.html", **variables)),  # noqa: S704 - our markup
-        Markup(render_template("reports/body.html", **variables)),  # noqa: S704 - our markup
-    )
-
-
-def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
-    return {
+    report = _read(document, is_batch=terms.is_batch)
+    variables = {
         "report": report,
         "terms": terms,
         "calls_url": terms.calls_url,
@@ -127,6 +120,10 @@ def _variables(report: ListedReport, terms: Terms) -> dict[str, Any]:
         "detectors": _present(report),
         "reasons": _rank(report.invalid_rows.reasons),
     }
+    return Printed(
+        Markup(render_template("reports/opening.html", **variables)),  # noqa: S704 - our markup
+        Markup(render_template("reports/body.html", **variables)),  # noqa: S704 - our markup
+    )
 
 
 def print_finding(

@@ -36,30 +36,25 @@ def spool_workbook(
     file = SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115  # the response closes it
     try:
         with Workbook(file, _OPTIONS) as workbook:
-            _fill(workbook, name, header, rows, most)
+            sheet, bold = workbook.add_worksheet(name), workbook.add_format({"bold": True})
+            styles = {
+                kind: workbook.add_format({"num_format": number})
+                for kind, number in _FORMATS.items()
+            }
+            sheet.freeze_panes(1, 0)
+            for at, title in enumerate(header):
+                sheet.set_column(at, at, _WIDTHS.get(title, _OTHER_WIDTH))
+                sheet.write_string(0, at, f"{title} (UTC)" if title in _TIMES else title, bold)
+            for number, row in enumerate(rows, start=1):
+                if number > most:
+                    raise InvalidRequestError(FULL)
+                for at, value in enumerate(row):
+                    _write(sheet, number, at, value, styles.get(type(value)))
         file.seek(0)
     except BaseException:
         file.close()
         raise
     return file
-
-
-def _fill(
-    workbook: Any, name: str, header: Sequence[str], rows: Iterable[Sequence[Any]], most: int
-) -> None:
-    sheet, bold = workbook.add_worksheet(name), workbook.add_format({"bold": True})
-    styles = {
-        kind: workbook.add_format({"num_format": number}) for kind, number in _FORMATS.items()
-    }
-    sheet.freeze_panes(1, 0)
-    for at, title in enumerate(header):
-        sheet.set_column(at, at, _WIDTHS.get(title, _OTHER_WIDTH))
-        sheet.write_string(0, at, f"{title} (UTC)" if title in _TIMES else title, bold)
-    for number, row in enumerate(rows, start=1):
-        if number > most:
-            raise InvalidRequestError(FULL)
-        for at, value in enumerate(row):
-            _write(sheet, number, at, value, styles.get(type(value)))
 
 
 def _write(sheet: Any, row: int, at: int, value: Any, style: Any) -> None:

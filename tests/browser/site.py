@@ -45,13 +45,13 @@ from service.models.calls.account_findings import (
     STATES,
     AccountFinding,
 )
+from service.models.calls.traffic import replace_traffic
 from service.models.identity.passkeys import add_pending_sign_in, replace_recovery_codes
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.identity.sign_in import add_magic_link, open_account
 from service.models.imports.span_batches import SpanBatch
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import SLACK, WEBHOOK, NewTarget, add_target
-from service.models.usage.traffic import replace_traffic
 from service.models.watching.budgets import save_budget
 from service.models.watching.watches import UnusualDay
 from service.reports.sample import get_sample_report

@@ -297,7 +297,6 @@ def test_it_refuses_real_files_in_one_line(tmp_path: Path, content: str, expecte
 
 # An audit needs none of these, and they take long to load.
 SLOW_MODULES: Final = {
-    *("genai_prices", "pydantic", "httpx2", "asyncio"),
     *("detectors.charts", "detectors.html", "detectors.scrub", "detectors.cli.gate.request"),
 }
 

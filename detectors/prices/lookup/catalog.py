@@ -9,19 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from genai_prices.data_snapshot import DataSnapshot, find_provider_by_id
+from genai_prices.types import ModelInfo, Provider
 from msgspec.structs import replace
 
 from detectors.prices import model_data
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.published import find_follows
-from detectors.prices.lookup.records import find_provider_by_id
 from detectors.prices.lookup.targets import NO_TARGET, find_target, is_same_model, names_at_host
-
-if TYPE_CHECKING:
-    from detectors.prices.lookup.records import AnyModel, AnyProvider, AnySnapshot
-
 
 # None is the provider that a model's name implies.
 Attempt = tuple[str | None, str]
@@ -66,14 +63,14 @@ REGIONAL: Final = "regional."
 
 
 class Index:
-    def __init__(self, snapshot: "AnySnapshot") -> None:
-        self._snapshot = snapshot
+    def __init__(self, providers: list[Provider]) -> None:
+        self.providers = providers
 
     @cached_property
     def ids_by_base(self) -> dict[tuple[str, str], list[str]]:
         """Return the IDs of a provider's models that differ in prefix and snapshot only."""
         found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for provider in self._snapshot.providers:
+        for provider in self.providers:
             for info in self.models(provider):
                 found[provider.id, model_data.base_name(info.id)].append(info.id)
         for names in found.values():
@@ -84,31 +81,28 @@ class Index:
     @cached_property
     def sellers(self) -> dict[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)
-        for provider in self._snapshot.providers:
+        for provider in self.providers:
             for info in provider.models:
                 found[info.id.lower()].append(provider.id)
         return found
 
-    def models(self, provider: "AnyProvider") -> Iterable["AnyModel"]:
+    def models(self, provider: Provider) -> Iterable[ModelInfo]:
         """Yield the models that a provider sells, its own first."""
         yield from provider.models
-        for other in self._snapshot.providers:
+        for other in self.providers:
             if other.id in (provider.fallback_model_providers or ()):
                 yield from other.models
 
 
-# The index of the last price book; it keeps its snapshot alive, so the ID stays unique.
-_LAST: Final[dict[int, Index]] = {}
+# The index of the last price book.
+_LAST: Final[list[Index]] = []
 
 
-def index_of(snapshot: "AnySnapshot") -> Index:
+def index_of(providers: list[Provider]) -> Index:
     """Return the index of a price book; making it takes longer than a small audit."""
-    index = _LAST.get(id(snapshot))
-    if index is None:
-        index = Index(snapshot)
-        _LAST.clear()
-        _LAST[id(snapshot)] = index
-    return index
+    if not _LAST or _LAST[0].providers is not providers:
+        _LAST[:] = [Index(providers)]
+    return _LAST[0]
 
 
 _MOST_SUGGESTIONS: Final = 3
@@ -116,9 +110,10 @@ _LEAST_LIKENESS: Final = 0.6
 
 
 class Catalog:
-    def __init__(self, snapshot: "AnySnapshot") -> None:
-        self._snapshot = snapshot
-        self._index = index_of(snapshot)
+    def __init__(self, snapshot: DataSnapshot) -> None:
+        # A snapshot remembers all names that it was asked for; these are forgotten with the book.
+        self._snapshot = DataSnapshot(snapshot.providers, snapshot.from_auto_update)
+        self._index = index_of(snapshot.providers)
         self._found: dict[tuple[str, str], Listing | None] = {}
 
     def host(self, label: str) -> str | None:
@@ -202,7 +197,7 @@ class Catalog:
     def suggest(self, label: str, model: str) -> list[tuple[str, str]]:
         own = self.host(label)
         # Of equal names, that of the provider whose models have such names comes first.
-        providers: list[AnyProvider] = sorted(
+        providers: list[Provider] = sorted(
             self._snapshot.providers, key=lambda each: each.model_match is None
         )
         by_name: dict[str, tuple[str, str]] = {}

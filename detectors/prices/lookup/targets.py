@@ -5,12 +5,11 @@ The target is sold by the same host, at the host's own name and rates.
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from genai_prices.types import ModelInfo
 
 from detectors.prices import model_data
-
-if TYPE_CHECKING:
-    from detectors.prices.lookup.records import AnyModel
 
 NO_TARGET: Final = 0
 LADDER: Final = 1
@@ -29,7 +28,7 @@ def find_target(provider: str, model: str) -> tuple[int, str] | None:
     return None if cheaper is None else (LADDER, cheaper)
 
 
-def names_at_host(model: str, target: str, listed: Iterable["AnyModel"]) -> Iterator[str]:
+def names_at_host(model: str, target: str, listed: Iterable[ModelInfo]) -> Iterator[str]:
     """Yield the target's possible names, written as the host writes the model's.
 
     `listed` are the host's models: some hosts know a model by its dated name only.
@@ -45,6 +44,6 @@ def names_at_host(model: str, target: str, listed: Iterable["AnyModel"]) -> Iter
         yield from (start + ending for ending in endings)
 
 
-def is_same_model(info: "AnyModel", target: str) -> bool:
+def is_same_model(info: ModelInfo, target: str) -> bool:
     """Check that the book's entry is for this very model, which a loose match does not ensure."""
     return model_data.base_name(info.id) == model_data.base_name(target)

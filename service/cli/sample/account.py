@@ -28,7 +28,7 @@ from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken,
 from service.models.audits.audits import ACCOUNT, DONE, FAILED
 from service.models.audits.idempotency import hash_key
 from service.models.base import utc_now
-from service.models.calls.spend_by_day import sum_routes
+from service.models.calls.spend import sum_days
 from service.models.identity.accounts import COMP, NEVER, find_account
 from service.models.watching.budgets import list_budgets, save_budget
 from service.operations.watching.daily_watch import check_budgets, watch_days
@@ -105,10 +105,8 @@ def _add_budgets(session: Session, account: Account) -> None:
     if list_budgets(session, account.id):
         return
     today = utc_now().date()
-    spent = sum(
-        (day.usd for day in sum_routes(session, account.id, today.replace(day=1), today)),
-        Decimal(0),
-    )
+    month = sum_days(session, account.id, (today.replace(day=1), today))
+    spent = sum(month.values(), Decimal(0))
     amount = max(spent / _SPENT_SHARE, _LEAST_BUDGET).quantize(Decimal(1))
     save_budget(session, account.id, None, amount)
     save_budget(session, account.id, UNUSUAL_ROUTE, _ROUTE_BUDGET)

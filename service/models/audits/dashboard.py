@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, bindparam, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, Audit, FindingRow, of_source
@@ -111,17 +110,9 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
 
     Periods of audits may overlap, so the amounts of several audits are never summed.
     """
-    return [
-        TopFinding(*row) for row in session.execute(_top_findings(), {"account_id": account_id})
-    ]
-
-
-@cache
-def _top_findings() -> Select[*tuple[Any, ...]]:
-    """Return the query of an account's top findings; building it takes longer than running it."""
     recent = (
         select(Audit.id)
-        .where(Audit.account_id == bindparam("account_id"), _HAS_REPORT, of_source(None))
+        .where(Audit.account_id == account_id, _HAS_REPORT, of_source(None))
         .order_by(Audit.created_at.desc(), Audit.id.desc())
         .limit(RECENT_AUDITS)
         .subquery()
@@ -142,27 +133,22 @@ def _top_findings() -> Select[*tuple[Any, ...]]:
     )
     columns = [column for column in ranked.c if column.name != "position"]
     query = select(*columns).where(ranked.c.position == 1)
-    ordered = query.order_by(ranked.c.observed_usd.desc(), ranked.c.id)
-    return ordered.limit(_TOP_FINDINGS)
+    ordered = query.order_by(ranked.c.observed_usd.desc(), ranked.c.id).limit(_TOP_FINDINGS)
+    return [TopFinding(*row) for row in session.execute(ordered)]
 
 
 def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
-    query = _lines().where(Audit.account_id == account_id)
-    if filters.status:
-        query = query.where(Audit.status == filters.status)
-    if filters.client_day:
-        query = query.where(*of_client(*filters.client_day))
-    return query.where(of_source(filters.source))
-
-
-@cache
-def _lines() -> Select[*tuple[Any, ...]]:
     columns = (
         *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
         *(Audit.total_spend_usd, _AVOIDABLE_USD, _CONDITIONAL_USD, Audit.savings_pct),
         *(Audit.findings_count, Audit.error),
     )
-    return select(*columns)
+    query = select(*columns).where(Audit.account_id == account_id)
+    if filters.status:
+        query = query.where(Audit.status == filters.status)
+    if filters.client_day:
+        query = query.where(*of_client(*filters.client_day))
+    return query.where(of_source(filters.source))
 
 
 def find_position(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     BigInteger,
     Connection,
     ForeignKey,
+    Identity,
     Index,
     LargeBinary,
     Row,
@@ -33,7 +34,6 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from detectors.contract import DailySpend
 from service.models.base import Base, Owned, new_id
 from service.models.calls.daily_spend import add_spend, drop_spend
-from service.models.calls.deleted_calls import DeletedCalls
 
 # So many files of one level of an open day become one of the next.
 FAN_IN: Final = 6
@@ -295,3 +295,23 @@ def list_due(connection: Connection, today: date, limit: int) -> Sequence[str]:
     deleted = select(DeletedCalls.account_id).where(DeletedCalls.applied_at.is_(None))
     either = unmerged.union(select(ReplacedImport.account_id), deleted).limit(limit)
     return connection.scalars(either).all()
+
+
+class DeletedCalls(Base):
+    """The deletion of what one import has brought on some days."""
+
+    __tablename__ = "deleted_calls"
+    __table_args__ = (
+        Index(
+            "ix_deleted_calls_pending", "account_id", postgresql_where=text("applied_at IS NULL")
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    account_id: Mapped[str] = mapped_column(
+        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
+    )
+    audit_id: Mapped[str] = mapped_column(index=True)
+    first_day: Mapped[date]
+    last_day: Mapped[date]
+    applied_at: Mapped[datetime | None]  # null while a file may still have the calls

@@ -1,14 +1,25 @@
-"""The list of an account's findings, by state and labels."""
+"""An account's findings by state and labels: lists of them, and their potential savings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.models.calls.account_findings import STATES, UNRESOLVED, AccountFinding
+from service.models.audits.audits import ACCOUNT, DONE, Audit
+from service.models.calls.account_audits import DEFAULT_WINDOW
+from service.models.calls.account_findings import (
+    STATES,
+    UNRESOLVED,
+    AccountFinding,
+    FindingChange,
+    FindingRecord,
+    FindingSaving,
+)
+from service.models.calls.spend import Periods
 
 UNRESOLVED_NAME: Final = "unresolved"
 # What a filter of the list may name, and the states that it shows.
@@ -21,6 +32,12 @@ FILTERS: Final = {
 KEYS: Final[Sequence[str]] = ("detector", "route", "model", "assignee")
 _COLUMNS: Final = AccountFinding.__table__.columns
 _MOST_VALUES: Final = 200
+# The labels of calls that findings have, too.
+FINDING_LABELS: Final = ("route", "provider", "model")
+# Without a route, the route of a finding is its model.
+OWN_ROUTE: Final = case(
+    (AccountFinding.route == AccountFinding.model, ""), else_=AccountFinding.route
+)
 _BATCH: Final = 500
 
 
@@ -135,3 +152,155 @@ def list_values(session: Session, account_id: str, key: str) -> Sequence[str]:
     query = select(column).where(AccountFinding.account_id == account_id, column != "")
     order = (func.sum(AccountFinding.monthly_usd).desc(), column)
     return session.scalars(query.group_by(column).order_by(*order).limit(_MOST_VALUES)).all()
+
+
+def matches_findings(only: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    """Match the findings of calls with these labels; findings have no environment."""
+    columns = {"route": OWN_ROUTE, "provider": AccountFinding.provider}
+    columns["model"] = AccountFinding.model
+    return [columns[name] == value for name, value in only.items() if name in FINDING_LABELS]
+
+
+def list_first_findings(
+    session: Session, account_id: str, only: Mapping[str, str], limit: int
+) -> Sequence[AccountFinding]:
+    """Return the findings to fix first: unresolved, most savings first."""
+    query = select(AccountFinding).where(
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        AccountFinding.monthly_usd > 0,
+        *matches_findings(only),
+    )
+    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
+    return session.scalars(query.order_by(*order).limit(limit)).all()
+
+
+def sum_confidences(
+    session: Session, account_id: str, only: Mapping[str, str]
+) -> Mapping[str, Decimal]:
+    """Return the savings per month of unresolved findings, by confidence; they may overlap."""
+    query = select(AccountFinding.confidence, func.sum(AccountFinding.monthly_usd)).where(
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        *matches_findings(only),
+    )
+    rows = session.execute(query.group_by(AccountFinding.confidence))
+    return {row[0]: row[1] for row in rows}
+
+
+class Potential(NamedTuple):
+    """The unresolved findings of a route, and the sum of their savings per month.
+
+    They may share calls, so the sum of several is an upper limit.
+    """
+
+    findings: int
+    usd: Decimal
+
+
+def sum_potential(
+    session: Session, account_id: str, only: Mapping[str, str], routes: Collection[str]
+) -> Mapping[str, Potential]:
+    """Return the potential savings of those routes that have any."""
+    query = select(OWN_ROUTE, func.count(), func.sum(AccountFinding.monthly_usd)).where(
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        AccountFinding.monthly_usd > 0,
+        OWN_ROUTE.in_(routes),
+        *matches_findings(only),
+    )
+    return {row[0]: Potential(row[1], row[2]) for row in session.execute(query.group_by(OWN_ROUTE))}
+
+
+class ComparedSavings(NamedTuple):
+    """What a finding could have saved in two periods; 0 where it had no flagged calls."""
+
+    finding: AccountFinding
+    before_usd: Decimal
+    after_usd: Decimal
+
+
+def compare_findings(
+    session: Session, account_id: str, periods: Periods, limit: int
+) -> list[ComparedSavings]:
+    """Return the findings with savings in either period whose savings per day differ most."""
+    days = [FindingSaving.day.between(each.first, each.last) for each in periods]
+    before, after = (
+        func.coalesce(func.sum(FindingSaving.saving_usd).filter(each), 0) for each in days
+    )
+    change = func.abs(before / periods[0].days - after / periods[1].days)
+    query = (
+        select(AccountFinding, before, after)
+        .join(FindingSaving, FindingSaving.account_finding_id == AccountFinding.id)
+        .where(AccountFinding.account_id == account_id, or_(*days))
+        .group_by(AccountFinding.id)
+        .having(before + after > 0)
+        .order_by(change.desc(), AccountFinding.id)
+    )
+    return [ComparedSavings(*row) for row in session.execute(query.limit(limit))]
+
+
+def find_first_day(session: Session, account_id: str) -> date | None:
+    """Return the first day whose savings are known: the audits of the account see 30 days."""
+    query = select(func.min(FindingSaving.day)).join(
+        AccountFinding, AccountFinding.id == FindingSaving.account_finding_id
+    )
+    return session.scalar(query.where(AccountFinding.account_id == account_id))
+
+
+_MOST_POINTS: Final = 60
+_MOST_CHANGES: Final = 100
+
+
+class Point(NamedTuple):
+    """The potential savings of a finding in one audit of the account; 0 if the audit lacks it."""
+
+    audited_at: datetime
+    calls: int
+    monthly_usd: Decimal
+    observed_usd: Decimal
+    projection: str | None
+
+
+def find_account_finding(
+    session: Session, account_id: str, finding_id: str
+) -> AccountFinding | None:
+    """Return a finding of the account."""
+    own = (AccountFinding.account_id == account_id, AccountFinding.id == finding_id)
+    return session.scalars(select(AccountFinding).where(*own)).one_or_none()
+
+
+def list_points(session: Session, finding: AccountFinding) -> Sequence[Point]:
+    """Return the latest audits since the finding was first found, oldest first."""
+    is_found = (FindingRecord.audit_id == Audit.id) & (
+        FindingRecord.account_finding_id == finding.id
+    )
+    audited_at = func.coalesce(Audit.finished_at, Audit.created_at)
+    query = (
+        select(
+            audited_at.label("audited_at"),
+            func.coalesce(FindingRecord.calls, 0),
+            func.coalesce(FindingRecord.monthly_usd, 0),
+            func.coalesce(FindingRecord.observed_usd, 0),
+            Audit.projection,
+        )
+        .join_from(Audit, FindingRecord, is_found, isouter=True)
+        .where(
+            Audit.account_id == finding.account_id,
+            Audit.source == ACCOUNT,
+            Audit.status == DONE,
+            Audit.window_days == DEFAULT_WINDOW,
+        )
+        .order_by(audited_at.desc(), Audit.id)
+        .limit(_MOST_POINTS)
+    )
+    points = [Point(*row) for row in session.execute(query)][::-1]
+    first = next((at for at, point in enumerate(points) if point.calls), len(points))
+    return points[first:]
+
+
+def list_changes(session: Session, finding: AccountFinding) -> Sequence[FindingChange]:
+    """Return the latest changes of the finding, newest first."""
+    own = FindingChange.account_finding_id == finding.id
+    query = select(FindingChange).where(own).order_by(FindingChange.id.desc())
+    return session.scalars(query.limit(_MOST_CHANGES)).all()

@@ -13,9 +13,8 @@ from sqlalchemy import Connection, Numeric, Row, exists, func, insert, literal, 
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_audits import note_imports
-from service.models.calls.call_files import IMPORT, CallFile, CallImport
+from service.models.calls.call_files import IMPORT, CallFile, CallImport, DeletedCalls
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendRow
-from service.models.calls.deleted_calls import DeletedCalls
 
 MOST_LINES: Final = 200
 _DAY: Final = timedelta(days=1)

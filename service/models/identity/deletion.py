@@ -74,13 +74,7 @@ def _close_payments(session: Session, account_id: str, email: str) -> None:
         Payment.account_id == account_id,
         and_(Payment.account_id.is_(None), Payment.email == email),
     )
-    _forget_customers(session, account_id, email)
-    session.execute(update(Payment).where(mine).values(email=None, closed_at=func.now()))
-    session.execute(update(Payment).where(Payment.email == email).values(email=None))
-
-
-def _forget_customers(session: Session, account_id: str, email: str) -> None:
-    """Remove the addresses of customers that belong to this account alone."""
+    # Remove the addresses of customers that belong to this account alone.
     theirs = (
         Payment.provider == Customer.provider,
         Payment.customer_reference == Customer.reference,
@@ -92,3 +86,5 @@ def _forget_customers(session: Session, account_id: str, email: str) -> None:
     own = and_(exists().where(*theirs, Payment.account_id == account_id), ~others)
     forgotten = update(Customer).where(or_(Customer.email == email, own))
     session.execute(forgotten.values(email=None, forgotten_at=func.now()))
+    session.execute(update(Payment).where(mine).values(email=None, closed_at=func.now()))
+    session.execute(update(Payment).where(Payment.email == email).values(email=None))

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
-from sqlalchemy import Index, Select, bindparam, delete, false, func, select, update
+from sqlalchemy import Index, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -125,22 +124,18 @@ def consume_magic_link(session: Session, secret_hash: bytes) -> ConsumedLink | N
     ).one_or_none()
     if link is None:
         return None
-    _end_earlier_links(session, link.email, link.created_at, now)
-    return ConsumedLink(link.email, link.next_path)
-
-
-def _end_earlier_links(session: Session, email: str, before: datetime, now: datetime) -> None:
     # Rows are locked from newest to oldest, here and above, so that using two links of an address
     # at the same time can't deadlock.
     earlier = (
         select(MagicLink.id)
-        .where(MagicLink.email == email, MagicLink.ended_at.is_(None))
-        .where(MagicLink.created_at <= before, MagicLink.expires_at > now)
+        .where(MagicLink.email == link.email, MagicLink.ended_at.is_(None))
+        .where(MagicLink.created_at <= link.created_at, MagicLink.expires_at > now)
         .order_by(MagicLink.created_at.desc(), MagicLink.id.desc())
         .with_for_update()
     )
     ids = session.scalars(earlier).all()
     session.execute(update(MagicLink).where(MagicLink.id.in_(ids)).values(ended_at=now))
+    return ConsumedLink(link.email, link.next_path)
 
 
 def open_account(session: Session, email: str) -> Account:
@@ -162,35 +157,22 @@ class KnownSession(NamedTuple):
     has_active_subscription: bool
 
 
-@cache
-def _find_live_session() -> Select[*tuple[Any, ...]]:
-    """Return the query of every signed-in request; building it takes as long as running it."""
-    columns = (
-        WebSession.id,
-        WebSession.account_id,
-        WebSession.secret_hash,
-        WebSession.last_seen_at,
-        WebSession.created_at,
-        Account.email,
-        has_active_subscription(WebSession.account_id),
-    )
-    live = (
-        WebSession.expires_at > bindparam("now"),
-        WebSession.last_seen_at > bindparam("idle_since"),
-    )
-    query = select(*columns).join(Account, Account.id == WebSession.account_id)
-    return query.where(WebSession.secret_hash == bindparam("secret_hash"), *live)
-
-
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
     """Return the session with its account, unless it has expired or was idle too long."""
     now = utc_now()
-    given = {
-        "secret_hash": secret_hash,
-        "now": now,
-        "idle_since": now - timedelta(days=idle_days),
-    }
-    row = session.execute(_find_live_session(), given).one_or_none()
+    columns = (
+        *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
+        *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
+    )
+    row = session.execute(
+        select(*columns)
+        .join(Account, Account.id == WebSession.account_id)
+        .where(
+            WebSession.secret_hash == secret_hash,
+            WebSession.expires_at > now,
+            WebSession.last_seen_at > now - timedelta(days=idle_days),
+        )
+    ).one_or_none()
     return None if row is None else KnownSession(*row)
 
 

@@ -3,17 +3,15 @@
 Every query reads the audits of some days, whatever the number of days before them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Date,
     Select,
-    bindparam,
     cast,
     func,
     or_,
@@ -126,42 +124,24 @@ def find_days(
     session: Session, account_id: str, chosen: Chosen, until: date | None = None
 ) -> Days | None:
     """Return the days that end with the newest import until a day; None if there is none."""
-    values, names = _parameters(account_id, chosen)
-    found = _find_time(session, _newest(names, is_bounded=until is not None), values, until)
+    at, matches = Audit.created_at, _matching(account_id, chosen)
+    newest = select(at).where(*matches).order_by(at.desc()).limit(1)
+    found = session.scalar(newest if until is None else newest.where(at < _end_of(until)))
     if found is None:
         return None
     last = found.astimezone(UTC).date()
     first = last - timedelta(days=DAYS_SHOWN - 1)
-    before = first - timedelta(days=1)
-    older = _find_time(session, _newest(names, is_bounded=True), values, before)
-    newer = None if until is None else _find_time(session, _oldest(names), values, last)
+    older = session.scalar(newest.where(at < _begin_of(first)))
+    newer = None
+    if until is not None:
+        oldest = select(at).where(*matches, at >= _end_of(last)).order_by(at)
+        newer = session.scalar(oldest.limit(1))
     return Days(
         first,
         last,
         newer=newer and newer.astimezone(UTC).date() + timedelta(days=DAYS_SHOWN - 1),
         older=older and older.astimezone(UTC).date(),
     )
-
-
-def _find_time(
-    session: Session, query: Select[datetime], values: Mapping[str, Any], until: date | None
-) -> datetime | None:
-    return session.scalar(query, {**values, "end": until and _end_of(until)})
-
-
-@cache
-def _newest(names: tuple[str, ...], *, is_bounded: bool) -> Select[datetime]:
-    """Return the query of the newest audit that matches, or of the newest before an end."""
-    at = Audit.created_at
-    before = [at < bindparam("end")] if is_bounded else []
-    return select(at).where(*_matching(names), *before).order_by(at.desc()).limit(1)
-
-
-@cache
-def _oldest(names: tuple[str, ...]) -> Select[datetime]:
-    """Return the query of the oldest audit that matches, from an end on."""
-    at = Audit.created_at
-    return select(at).where(*_matching(names), at >= bindparam("end")).order_by(at).limit(1)
 
 
 def list_clients(session: Session, account_id: str) -> Sequence[Client]:
@@ -181,13 +161,6 @@ def list_batches(
 
     One line more than `BATCH_LINES_SHOWN` says that there are others.
     """
-    query, values = _of_days(account_id, days, chosen, INGEST)
-    return [Batches(*row) for row in session.execute(query.limit(BATCH_LINES_SHOWN + 1), values)]
-
-
-@cache
-def _batches() -> Select[*tuple[Any, ...]]:
-    """Return the query of all batches; building it takes longer than running it."""
     columns = (
         *(_DAY, Audit.client, Audit.environment, func.count()),
         func.coalesce(func.sum(Audit.records), 0),
@@ -196,9 +169,10 @@ def _batches() -> Select[*tuple[Any, ...]]:
         func.count().filter(Audit.status.in_((QUEUED, PROCESSING))),
         func.max(Audit.created_at),
     )
-    query = select(*columns).group_by(_DAY, Audit.client, Audit.environment)
-    newest = (_DAY.desc(), func.max(Audit.created_at).desc())
-    return query.order_by(*newest)
+    query = select(*columns).where(*_of_days(account_id, days, chosen, INGEST))
+    query = query.group_by(_DAY, Audit.client, Audit.environment)
+    query = query.order_by(_DAY.desc(), func.max(Audit.created_at).desc())
+    return [Batches(*row) for row in session.execute(query.limit(BATCH_LINES_SHOWN + 1))]
 
 
 def list_uploads(
@@ -212,42 +186,28 @@ def list_uploads(
 
     `after` is the position of the upload after which the list continues.
     """
-    query, values = _of_days(account_id, days, chosen, UPLOAD)
+    query = _lines().where(*_of_days(account_id, days, chosen, UPLOAD))
     if after is not None:
         query = query.where(tuple_(Audit.created_at, Audit.id) < after)
-    return [OneAudit(*row) for row in session.execute(query.limit(UPLOADS_SHOWN + 1), values)]
+    return [OneAudit(*row) for row in session.execute(query.limit(UPLOADS_SHOWN + 1))]
 
 
 def list_account_audits(
     session: Session, account_id: str, days: Days, chosen: Chosen
 ) -> Sequence[OneAudit]:
     """Return the audits of the account on some days, newest first."""
-    query, values = _of_days(account_id, days, chosen, ACCOUNT)
-    return [OneAudit(*row) for row in session.execute(query.limit(ACCOUNT_AUDITS_SHOWN), values)]
+    query = _lines().where(*_of_days(account_id, days, chosen, ACCOUNT))
+    return [OneAudit(*row) for row in session.execute(query.limit(ACCOUNT_AUDITS_SHOWN))]
 
 
-def _of_days(
-    account_id: str, days: Days, chosen: Chosen, source: str
-) -> tuple[Select[*tuple[Any, ...]], Mapping[str, Any]]:
-    """Return the query of a source's lines, and its parameters."""
-    values, names = _parameters(account_id, chosen)
-    return _of_source(source, names), {
-        **values,
-        "begin": _begin_of(days.first),
-        "end": _end_of(days.last),
-    }
+def _of_days(account_id: str, days: Days, chosen: Chosen, source: str) -> list[ColumnElement[bool]]:
+    """Match the audits of a source on some days."""
+    within = (Audit.created_at >= _begin_of(days.first), Audit.created_at < _end_of(days.last))
+    return [*_matching(account_id, chosen), Audit.source == source, *within]
 
 
-@cache
-def _of_source(source: str, names: tuple[str, ...]) -> Select[*tuple[Any, ...]]:
-    lines = _batches() if source == INGEST else _lines()
-    within = (Audit.created_at >= bindparam("begin"), Audit.created_at < bindparam("end"))
-    return lines.where(*_matching(names), Audit.source == source, *within)
-
-
-@cache
 def _lines() -> Select[*tuple[Any, ...]]:
-    """Return the query of all lines of one audit; building it takes longer than running it."""
+    """Return the lines of one audit each, newest first."""
     earlier = aliased(Audit)
     first = select(func.min(earlier.created_at)).where(
         earlier.account_id == Audit.account_id,
@@ -262,15 +222,10 @@ def _lines() -> Select[*tuple[Any, ...]]:
     return select(*columns).order_by(Audit.created_at.desc(), Audit.id.desc())
 
 
-def _parameters(account_id: str, chosen: Chosen) -> tuple[Mapping[str, str], tuple[str, ...]]:
-    """Return the parameters that `_matching` needs, and the names of the filters among them."""
+def _matching(account_id: str, chosen: Chosen) -> list[ColumnElement[bool]]:
     filters = {name: value for name, value in chosen._asdict().items() if value}
-    return {"account_id": account_id, **filters}, tuple(filters)
-
-
-def _matching(names: Iterable[str]) -> list[ColumnElement[bool]]:
-    """Match the audits of an account with some filters, by parameters of these names."""
-    return [getattr(Audit, name) == bindparam(name) for name in ("account_id", *names)]
+    own = {"account_id": account_id, **filters}
+    return [getattr(Audit, name) == value for name, value in own.items()]
 
 
 def of_client(day: date, client: str, environment: str) -> list[Any]:

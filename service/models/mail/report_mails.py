@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, INGEST, UPLOAD, Audit
 from service.models.audits.report_links import issue_link
 from service.models.base import Lock, take_lock, utc_now
-from service.models.identity.accounts import DAILY, EACH, Account
+from service.models.calls.account_findings import AccountFinding, FindingChange
+from service.models.calls.daily_spend import PlanRow, SpendDay
+from service.models.identity.accounts import DAILY, EACH, WEEKLY, Account
 from service.models.mail.outbox import Mail
 
 REPORT_READY: Final = "report_ready"
@@ -55,7 +57,9 @@ def find_report_reader(connection: Connection, audit_id: str) -> ReportReader | 
     if row.source == UPLOAD:
         return ReportReader(row.id, row.email, is_uploader=True, is_last=False)
     take_lock(connection, Lock.REPORT_MAILS, row.id)
-    earlier = _count_recent(connection, row.id)
+    recent = (Mail.kind == REPORT_READY, Mail.created_at > func.now() - timedelta(days=1))
+    query = select(func.count()).where(Mail.account_id == row.id, *recent)
+    earlier = connection.scalar(query) or 0
     if earlier >= MAILS_A_DAY:
         return None
     is_last = earlier == MAILS_A_DAY - 1
@@ -70,12 +74,6 @@ def link_parameters(
     if link.is_revoked:
         return None
     return {"generation": link.generation, "issued_at": link.issued_at.isoformat()}
-
-
-def _count_recent(connection: Connection, account_id: str) -> int:
-    recent = (Mail.kind == REPORT_READY, Mail.created_at > func.now() - timedelta(days=1))
-    query = select(func.count()).where(Mail.account_id == account_id, *recent)
-    return connection.scalar(query) or 0
 
 
 def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:
@@ -193,3 +191,44 @@ def _as_parameters(row: Any) -> dict[str, Any]:
         "monthly_factor": row.monthly_factor,
         "findings": row.findings_count,
     }
+
+
+WEEKLY_DIGEST: Final = "weekly_digest"
+_WEEK: Final = timedelta(days=7)
+# A new account has had none; its first digest is of its first week.
+_SENT_UNTIL: Final = func.coalesce(Account.digest_sent_until, Account.created_at)
+
+
+def list_due_weekly(
+    connection: Connection, ended_at: datetime, limit: int
+) -> Sequence[Row[str, str]]:
+    """Return accounts that want a digest of the week that has ended and have not had it.
+
+    They had calls in it, or findings that changed.
+    """
+    began_at = ended_at - _WEEK
+    has_calls = [
+        exists().where(
+            table.account_id == Account.id,
+            table.day >= began_at.date(),
+            table.day < ended_at.date(),
+        )
+        for table in (SpendDay, PlanRow)
+    ]
+    has_changes = exists().where(
+        AccountFinding.account_id == Account.id,
+        FindingChange.account_finding_id == AccountFinding.id,
+        FindingChange.changed_at >= began_at,
+        FindingChange.changed_at < ended_at,
+    )
+    query = select(Account.id, Account.email).where(
+        Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL, or_(*has_calls, has_changes)
+    )
+    return connection.execute(query.order_by(Account.id).limit(limit)).all()
+
+
+def claim_week(connection: Connection, account: Row[str, str], ended_at: datetime) -> bool:
+    """Note that the account's digest is posted; False if another process has posted it."""
+    due = (Account.id == account.id, Account.report_mails == WEEKLY, ended_at > _SENT_UNTIL)
+    moved = update(Account).where(*due).values(digest_sent_until=ended_at)
+    return connection.execute(moved).rowcount == 1

@@ -1,74 +1,103 @@
-"""Deliveries: one row per event and target, posted in the transaction of the event.
-
-`attempts.py` has what the worker and the sweeper do with them.
-"""
+"""Deliveries: one row per event and target, posted in the transaction of the event."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 from sqlalchemy import (
-    CheckConstraint,
+    ColumnElement,
     Connection,
     ForeignKey,
     Index,
-    Row,
     UniqueConstraint,
     and_,
     exists,
     func,
     select,
-    text,
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column, relationship, synonym
 
-from service.models.base import Base, new_id, utc_now
+from service.models.base import new_id
 from service.models.notices.events import EVENTS, TEST, event_id_of, new_event_id
-from service.models.notices.targets import NoticeTarget, resume_target
-
-QUEUED, SENDING, DELIVERED, FAILED = DELIVERY_STATUSES = (
-    "queued",
-    "sending",
-    "delivered",
-    "failed",
+from service.models.notices.targets import (
+    FAILING,
+    GONE,
+    NoticeTarget,
+    disable_target,
+    pause_target,
+    resume_target,
 )
+from service.models.sending import (
+    FAILED,
+    NO_LEASE,
+    QUEUED,
+    SENDING,
+    Outgoing,
+    is_waiting,
+    table_args,
+)
+
 SHOWN_DELIVERIES: Final = 50
+_DISABLED: Final = "target disabled"  # an error, beside the types of exceptions
 
 
-class NoticeDelivery(Base):
+class NoticeDelivery(Outgoing):
+    NAME, ID_NAME, SENT = "notice", "delivery_id", "delivered"
+    PAUSE_FACTOR, LONGEST_PAUSE_SECONDS = 4, 4 * 3600.0
+    NO_RESPONSE = MappingProxyType({"status_code": None})
+
     __tablename__ = "notice_deliveries"
     __table_args__ = (
-        CheckConstraint(f"status IN {DELIVERY_STATUSES}", name="status"),
+        *table_args(__tablename__, SENT),
         UniqueConstraint("target_id", "event_id"),
         Index("ix_notice_deliveries_target", "target_id", "created_at"),
-        Index(
-            "ix_notice_deliveries_unsent",
-            "next_attempt_at",
-            "id",
-            postgresql_where=text("status IN ('queued', 'sending')"),
-        ),
     )
 
-    id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
     target_id: Mapped[str] = mapped_column(ForeignKey("notice_targets.id", ondelete="CASCADE"))
     event_id: Mapped[str]  # the same over all attempts, so that receivers can drop repeats
     event_type: Mapped[str]
+    kind: Mapped[str] = synonym("event_type")
     payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    status: Mapped[str] = mapped_column(default=QUEUED)
-    created_at: Mapped[datetime] = mapped_column(default=utc_now)
-    queued_at: Mapped[datetime] = mapped_column(default=func.now())  # or sent again by a person
-    attempts: Mapped[int] = mapped_column(default=0)
-    next_attempt_at: Mapped[datetime] = mapped_column(default=func.now())
-    lease_token: Mapped[str | None]
-    lease_expires_at: Mapped[datetime | None]
     status_code: Mapped[int | None]  # of the last response
-    error: Mapped[str | None]  # the type of the last failure, never its text
     delivered_at: Mapped[datetime | None]
+    sent_at: Mapped[datetime | None] = synonym("delivered_at")
+    target: Mapped[NoticeTarget] = relationship(lazy="immediate")
 
+    @classmethod
+    def is_ready(cls) -> ColumnElement[bool]:
+        ready = (NoticeTarget.disabled_at.is_(None), NoticeTarget.resume_at <= func.now())
+        return cls.target_id.in_(select(NoticeTarget.id).where(*ready))
 
-IS_UNSENT: Final = NoticeDelivery.status.in_((QUEUED, SENDING))
+    def after_success(self, connection: Connection) -> None:
+        resume_target(connection, self.target_id)
+
+    def after_pause(self, connection: Connection) -> None:
+        pause_target(connection, self.target_id)
+
+    def after_failure(self, connection: Connection) -> None:
+        """Disable a target that says it is gone; the sweeper sends the mail about it."""
+        self._disable(connection, GONE)
+
+    def after_giving_up(self, connection: Connection) -> None:
+        """Disable a target that took nothing since."""
+        took_one = exists().where(
+            NoticeDelivery.target_id == self.target_id,
+            NoticeDelivery.delivered_at >= self.queued_at,
+        )
+        if self.attempts:  # without an attempt, the failure was ours
+            self._disable(connection, FAILING, ~took_one)
+
+    def _disable(
+        self, connection: Connection, reason: str, *conditions: ColumnElement[bool]
+    ) -> None:
+        """Fail what the target would have got, too; a person can resend it."""
+        if disable_target(connection, self.target_id, reason, *conditions):
+            theirs = (NoticeDelivery.target_id == self.target_id, is_waiting(NoticeDelivery))
+            failed = {"status": FAILED, "error": _DISABLED, **NO_LEASE}
+            connection.execute(update(NoticeDelivery).where(*theirs).values(failed))
 
 
 def post_notice(
@@ -99,7 +128,7 @@ def post_test(session: Session, target: NoticeTarget, payload: Mapping[str, Any]
     """Post a test to one target, unless one is still waiting there."""
     session.execute(select(NoticeTarget.id).where(NoticeTarget.id == target.id).with_for_update())
     theirs = (NoticeDelivery.target_id == target.id, NoticeDelivery.event_type == TEST)
-    if session.scalar(select(exists().where(*theirs, IS_UNSENT))):
+    if session.scalar(select(exists().where(*theirs, NoticeDelivery.is_unsent()))):
         return []
     resume_target(session, target.id)
     return _post(session, [target.id], TEST, payload, None)
@@ -124,16 +153,11 @@ def _post(
     return session.scalars(once.returning(NoticeDelivery.id)).all()
 
 
-def list_deliveries(
-    session: Session, account_id: str
-) -> Sequence[Row[NoticeDelivery, NoticeTarget]]:
-    """Return the account's latest deliveries, newest first, each with its target."""
-    query = select(NoticeDelivery, NoticeTarget).join(
-        NoticeTarget, NoticeTarget.id == NoticeDelivery.target_id
-    )
+def list_deliveries(session: Session, account_id: str) -> Sequence[NoticeDelivery]:
+    """Return the account's latest deliveries, newest first."""
+    owned = select(NoticeDelivery).join(NoticeTarget).where(NoticeTarget.account_id == account_id)
     order = (NoticeDelivery.created_at.desc(), NoticeDelivery.id)
-    owned = query.where(NoticeTarget.account_id == account_id).order_by(*order)
-    return session.execute(owned.limit(SHOWN_DELIVERIES)).all()
+    return session.scalars(owned.order_by(*order).limit(SHOWN_DELIVERIES)).all()
 
 
 def resend_delivery(session: Session, account_id: str, delivery_id: str) -> bool:

@@ -146,19 +146,6 @@ def disable_target(
     )
 
 
-class Address(NamedTuple):
-    """Where a delivery goes, and what it is signed with."""
-
-    kind: str
-    url: str
-    secret: str
-
-
-def get_address(connection: Connection, target_id: str) -> Address:
-    columns = (NoticeTarget.kind, NoticeTarget.url, NoticeTarget.secret)
-    return Address(*connection.execute(select(*columns).where(NoticeTarget.id == target_id)).one())
-
-
 def pause_target(connection: Connection, target_id: str) -> None:
     """Wait longer after each failure in a row, so that a target that hangs costs little."""
     pause = func.least(

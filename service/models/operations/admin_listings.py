@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import Select, func, select
@@ -38,19 +37,14 @@ class AccountLine:
 
 
 def page_of_audits(session: Session, number: int) -> Page:
-    return _page(session, _audits(), number)
-
-
-@cache
-def _audits() -> Select[*tuple[Any, ...]]:
-    """Return a query; like others here, it is built once, which takes longer than running it."""
     columns = (
         *(Audit.id, Audit.status, Audit.source, Audit.attempts, Audit.created_at),
         *(Audit.finished_at, Audit.records, Audit.size_bytes, Audit.raw_purged_at, Audit.error),
         Account.email,
     )
     query = select(*columns).join(Account, Account.id == Audit.account_id)
-    return query.order_by(Audit.created_at.desc(), Audit.id.desc())
+    newest = (Audit.created_at.desc(), Audit.id.desc())
+    return _page(session, query.order_by(*newest), number)
 
 
 def with_age(audits: Page, now: datetime) -> Page:
@@ -66,20 +60,16 @@ def age_seconds(since: datetime, now: datetime) -> int:
 
 
 def page_of_accounts(session: Session, number: int) -> Page:
-    page = _page(session, _accounts(), number)
+    plan = best_plan(Account.__table__.c.id)
+    free = select(func.count()).where(Credit.account_id == Account.id, IS_FREE)
+    columns = (Account.id, Account.email, Account.created_at, plan, free.scalar_subquery())
+    newest = (Account.created_at.desc(), Account.id.desc())
+    page = _page(session, select(*columns).order_by(*newest), number)
     lines = [
         AccountLine(account_id, email, created_at, plan or FREE, free_credits)
         for account_id, email, created_at, plan, free_credits in page.rows
     ]
     return replace(page, rows=lines)
-
-
-@cache
-def _accounts() -> Select[*tuple[Any, ...]]:
-    plan = best_plan(Account.__table__.c.id)
-    free = select(func.count()).where(Credit.account_id == Account.id, IS_FREE)
-    columns = (Account.id, Account.email, Account.created_at, plan, free.scalar_subquery())
-    return select(*columns).order_by(Account.created_at.desc(), Account.id.desc())
 
 
 def page_of_events(session: Session, number: int) -> Page:

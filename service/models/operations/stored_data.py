@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -10,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     ForeignKey,
-    Select,
     case,
     func,
     literal,
@@ -78,17 +76,12 @@ def find_stored_data(session: Session, account_id: str) -> StoredData | None:
 
 def list_largest(session: Session) -> Sequence[StoredLine]:
     """Return the accounts that store most, largest first."""
-    return [StoredLine(*row) for row in session.execute(_largest())]
-
-
-@cache
-def _largest() -> Select[*tuple[Any, ...]]:
-    """Return a query that is built once, because that takes longer than running it."""
     sizes = [getattr(StoredData, name) for name in StoredLine._fields[2:6]]
     total = (sizes[0] + sizes[1] + sizes[2] + sizes[3]).label("total_bytes")
     query = select(Account.id, Account.email, *sizes, total, StoredData.measured_at)
     ranked = query.join(Account, Account.id == StoredData.account_id)
-    return ranked.order_by(total.desc(), Account.id).limit(_TOP)
+    largest = ranked.order_by(total.desc(), Account.id).limit(_TOP)
+    return [StoredLine(*row) for row in session.execute(largest)]
 
 
 def _measure(connection: Connection, account_id: str) -> None:

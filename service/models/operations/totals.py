@@ -4,18 +4,17 @@ Unfinished items are read from partial indexes; totals count whole tables.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, func, select, text
 
-from service.models.audits.audits import PROCESSING, QUEUED, Audit
+from service.models.audits.audits import ACCOUNT, PROCESSING, QUEUED, Audit
 from service.models.billing.payments import Credit, PaymentEvent
 from service.models.imports.span_batches import SpanBatch
-from service.models.mail.outbox import QUEUED as MAIL_QUEUED
-from service.models.mail.outbox import SENDING, Mail
-from service.models.notices.deliveries import IS_UNSENT, NoticeDelivery
+from service.models.mail.outbox import Mail
+from service.models.notices.deliveries import NoticeDelivery
+from service.models.sending import Outgoing
 
 
 class Waiting(NamedTuple):
@@ -38,47 +37,27 @@ class Credits(NamedTuple):
 
 
 def list_waiting_audits(connection: Connection) -> Sequence[Waiting]:
-    return [Waiting(*row) for row in connection.execute(_waiting_audits())]
-
-
-@cache
-def _waiting_audits() -> Select[*tuple[Any, ...]]:
-    """Return a query that is built once, because that takes longer than running it."""
-    return (
-        select(Audit.source, Audit.status, func.count(), func.min(Audit.created_at))
-        .where(Audit.status.in_((QUEUED, PROCESSING)))
-        .group_by(Audit.source, Audit.status)
-        .order_by(Audit.source, Audit.status)
-    )
+    kinds = (Audit.source, Audit.status)
+    query = select(*kinds, func.count(), func.min(Audit.created_at))
+    unfinished = query.where(Audit.status.in_((QUEUED, PROCESSING)))
+    return [
+        Waiting(*row) for row in connection.execute(unfinished.group_by(*kinds).order_by(*kinds))
+    ]
 
 
 def list_waiting_mails(connection: Connection) -> Sequence[Waiting]:
-    return [Waiting(*row) for row in connection.execute(_waiting_mails())]
-
-
-@cache
-def _waiting_mails() -> Select[*tuple[Any, ...]]:
-    return (
-        select(Mail.kind, Mail.status, func.count(), func.min(Mail.created_at))
-        .where(Mail.status.in_((MAIL_QUEUED, SENDING)))
-        .group_by(Mail.kind, Mail.status)
-        .order_by(Mail.kind, Mail.status)
-    )
+    return _list_unsent(connection, Mail)
 
 
 def list_waiting_notices(connection: Connection) -> Sequence[Waiting]:
-    query = (
-        select(
-            NoticeDelivery.event_type,
-            NoticeDelivery.status,
-            func.count(),
-            func.min(NoticeDelivery.queued_at),
-        )
-        .where(IS_UNSENT)
-        .group_by(NoticeDelivery.event_type, NoticeDelivery.status)
-        .order_by(NoticeDelivery.event_type, NoticeDelivery.status)
-    )
-    return [Waiting(*row) for row in connection.execute(query)]
+    return _list_unsent(connection, NoticeDelivery)
+
+
+def _list_unsent(connection: Connection, table: type[Outgoing]) -> Sequence[Waiting]:
+    kinds = (table.kind, table.status)
+    query = select(*kinds, func.count(), func.min(table.queued_at)).where(table.is_unsent())
+    rows = connection.execute(query.group_by(*kinds).order_by(*kinds))
+    return [Waiting(*row) for row in rows]
 
 
 def find_waiting_spans(connection: Connection) -> tuple[int, datetime | None]:
@@ -119,3 +98,57 @@ def count_credits(connection: Connection) -> Credits:
 def _counts(connection: Connection, column: object) -> dict[str, int]:
     rows = connection.execute(select(column, func.count()).group_by(column))  # type: ignore[call-overload]
     return {name: count for name, count in rows}
+
+
+# Accounts appear by their rank alone, so the number of series stays small.
+RANKS: Final = 5
+_HOUR: Final = timedelta(hours=1)
+_CONNECTIONS: Final = text(
+    "SELECT coalesce(state, 'other'), count(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() GROUP BY 1"
+)
+_DATABASE: Final = text(
+    "SELECT pg_database_size(current_database()), current_setting('max_connections')::int,"
+    " (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8"
+    " FROM pg_stat_activity WHERE datname = current_database())"
+)
+
+
+class DatabaseLoad(NamedTuple):
+    """The size of the database, its connections by state, and the age of the oldest transaction."""
+
+    size_bytes: int
+    max_connections: int
+    oldest_transaction_seconds: float
+    connections: dict[str, int]
+
+
+class TenantLoad(NamedTuple):
+    """The accounts that sent records within an hour, and what the largest sent and have queued."""
+
+    active: int
+    records: Sequence[int]
+    queued_audits: Sequence[int]
+
+
+def read_database_load(connection: Connection) -> DatabaseLoad:
+    states = {state: number for state, number in connection.execute(_CONNECTIONS)}
+    size, most, oldest = connection.execute(_DATABASE).one()
+    return DatabaseLoad(size, most, oldest, states)
+
+
+def read_tenant_load(connection: Connection) -> TenantLoad:
+    """Return the largest first, as many as there are ranks; absent accounts count as 0."""
+    recent = (Audit.source != ACCOUNT, Audit.created_at > func.now() - _HOUR)
+    records = func.coalesce(func.sum(Audit.records), 0).label("number")
+    sent = select(records).where(*recent).group_by(Audit.account_id).subquery()
+    active = connection.scalar(select(func.count()).select_from(sent))
+    largest = connection.scalars(select(sent.c.number).order_by(sent.c.number.desc()).limit(RANKS))
+    number = func.count().label("number")
+    waiting = select(number).where(Audit.status == QUEUED).group_by(Audit.account_id)
+    queued = connection.scalars(waiting.order_by(number.desc()).limit(RANKS))
+    return TenantLoad(active or 0, _padded(largest.all()), _padded(queued.all()))
+
+
+def _padded(numbers: Sequence[int]) -> list[int]:
+    return [*map(int, numbers), *[0] * (RANKS - len(numbers))]

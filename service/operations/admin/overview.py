@@ -11,11 +11,11 @@ from detectors.wording.findings_csv import write_csv
 from service.jobs.queues import AuditQueues
 from service.models.base import utc_now
 from service.models.identity.early_access import EarlyAccess
-from service.models.mail.outbox import FAILED
 from service.models.operations import admin_listings as listings
 from service.models.operations import totals
 from service.models.operations.admin_listings import Page, age_seconds, with_age
 from service.models.operations.stored_data import list_largest
+from service.models.sending import FAILED
 
 _LISTS: Final[Mapping[str, tuple[str, Callable[[Session, int], Page]]]] = {
     "audits": ("audits_page", listings.page_of_audits),

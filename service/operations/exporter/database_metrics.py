@@ -27,10 +27,10 @@ from service.jobs.queues import AuditQueues
 from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
 from service.models.base import utc_now
 from service.models.billing.payments import PROVIDERS
-from service.models.mail.outbox import MAIL_STATUSES
-from service.models.notices.deliveries import DELIVERY_STATUSES
+from service.models.mail.outbox import Mail
+from service.models.notices.deliveries import NoticeDelivery
 from service.models.operations import totals
-from service.models.operations.load import read_database_load, read_tenant_load
+from service.models.operations.totals import read_database_load, read_tenant_load
 from service.operations.price_book import find_fetched_at
 
 _FRESH_SECONDS: Final = 30.0
@@ -180,8 +180,8 @@ def _waiting(
 def _read_totals(connection: Connection) -> list[Metric]:
     credits = totals.count_credits(connection)._asdict()
     audits = dict.fromkeys(STATUSES, 0) | totals.count_audits(connection)
-    mails = dict.fromkeys(MAIL_STATUSES, 0) | totals.count_mails(connection)
-    notices = dict.fromkeys(DELIVERY_STATUSES, 0) | totals.count_notices(connection)
+    mails = dict.fromkeys(Mail.statuses(), 0) | totals.count_mails(connection)
+    notices = dict.fromkeys(NoticeDelivery.statuses(), 0) | totals.count_notices(connection)
     events = dict.fromkeys(PROVIDERS, 0) | totals.count_events(connection)
     return [
         _gauge("tallystick_audits", "Audits by status.", "status", audits),

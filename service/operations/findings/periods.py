@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
 from service.models.calls.daily_spend import SpendGroup, SpendRow
-from service.models.calls.route_spend import matches_findings
+from service.models.calls.finding_list import matches_findings
 from service.operations.findings.realized import DAYS_BEFORE, FIXED_ON, IS_ROUTE
 
 _BEFORE: Final = FIXED_ON - (DAYS_BEFORE - 1)

@@ -25,7 +25,7 @@ from sqlalchemy import (
 from service.models.base import utc_now
 from service.models.calls.account_findings import AccountFinding, FindingSaving
 from service.models.calls.daily_spend import SpendRow
-from service.models.calls.ranked_spend import find_last_day
+from service.models.calls.spend import find_last_day
 
 # So long before a fix, what the finding cost is measured.
 DAYS_BEFORE: Final = 14

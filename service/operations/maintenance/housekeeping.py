@@ -16,31 +16,29 @@ from service.core.logs import get_logger
 from service.core.telemetry.counters import HOUSEKEEPING
 from service.models.audits.capacity import delete_old_days
 from service.models.audits.idempotency import hash_old_keys
-from service.models.audits.report_packing import BATCH as PACKED
-from service.models.audits.report_packing import PACKED_AFTER, pack_reports
 from service.models.base import utc_now
+from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import post_digests
-from service.models.operations.call_retention import (
-    delete_old_spend,
-    delete_replaced,
-    purge_old,
-)
-from service.models.operations.report_retention import (
-    delete_account_audits,
-    delete_batch_reports,
-    delete_finding_history,
-)
+from service.models.notices.deliveries import NoticeDelivery
 from service.models.operations.retention import (
     BATCH,
+    PACKED_AFTER,
+    delete_account_audits,
+    delete_batch_reports,
     delete_ended_codes,
     delete_ended_sessions,
     delete_expired_links,
     delete_expired_secrets,
-    delete_old_deliveries,
+    delete_finding_history,
     delete_old_events,
-    delete_old_mails,
+    delete_old_spend,
+    delete_replaced,
+    delete_sent,
+    pack_reports,
+    purge_old,
     purge_old_raws,
 )
+from service.models.operations.retention import BATCH as PACKED
 from service.models.operations.stored_data import BATCH as MEASURED
 from service.models.operations.stored_data import measure_accounts
 from service.operations.maintenance.orphan_blobs import storage_failure_logged
@@ -113,10 +111,12 @@ class Housekeeping:
                 lambda connection: delete_ended_sessions(connection, config.session_idle_days)
             ),
             "mails": _committed(
-                lambda connection: delete_old_mails(connection, config.mail_retention_days)
+                lambda connection: delete_sent(connection, Mail, config.mail_retention_days)
             ),
             "notice_deliveries": _committed(
-                lambda connection: delete_old_deliveries(connection, config.mail_retention_days)
+                lambda connection: delete_sent(
+                    connection, NoticeDelivery, config.mail_retention_days
+                )
             ),
             "failed_work": _committed(delete_old_days),
             "idempotency_keys": _committed(lambda connection: hash_old_keys(connection, BATCH)),

@@ -19,7 +19,7 @@ from service.core.telemetry.counters import SWEEPER_ACTIONS, timed_task
 from service.core.telemetry.processes import begin_process
 from service.jobs.outages import find_outage
 from service.jobs.queues import AuditQueues, WakeUp
-from service.mail.sweep import sweep_mails
+from service.jobs.sending import sweep_unsent
 from service.models.audits.audits import ACCOUNT, INGEST
 from service.models.audits.capacity import add_failed_seconds
 from service.models.audits.leases import (
@@ -34,7 +34,8 @@ from service.models.calls.account_audits import (
     list_due_accounts,
     queue_account_audit,
 )
-from service.notices.sweep import sweep_notices
+from service.models.mail.outbox import Mail
+from service.models.notices.deliveries import NoticeDelivery
 from service.operations.call_store.due import DueAccounts
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
@@ -72,8 +73,8 @@ class Sweeper:
         self._was_away = False
         self._tasks: Mapping[str, Callable[[Connection], None]] = {
             "audits": self._sweep_audits,
-            "mails": partial(sweep_mails, queues=queues),
-            "notices": partial(sweep_notices, queues=queues),
+            "mails": partial(sweep_unsent, table=Mail, queues=queues),
+            "notices": partial(sweep_unsent, table=NoticeDelivery, queues=queues),
             "imports": self._close_imports,
             "calls": self._tend_calls,
             "orphan_blobs": self._orphan_blobs.clear_page,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from service.models.calls.spend_by_day import sum_days, sum_days_of_routes
+from service.models.calls.spend import Selection, sum_days, sum_days_of
 from service.models.watching.budgets import FORECAST, THRESHOLDS, list_budgets
 from service.operations.watching.forecast import HISTORY_DAYS, forecast_month
 
@@ -59,7 +59,8 @@ def list_states(
     routes = [each.route for each in budgets if each.route is not None]
     days_of: dict[str | None, Mapping[date, Decimal]] = {}
     if routes:
-        days_of.update(sum_days_of_routes(session, account_id, routes, days))
+        by_route = Selection(*days, keys=("route",))
+        days_of.update(sum_days_of(session, account_id, by_route, routes))
     if len(routes) < len(budgets):
         known = account_days or sum_days(session, account_id, days)
         days_of[None] = {day: usd for day, usd in known.items() if day >= days[0]}

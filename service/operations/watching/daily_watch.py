@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
-from typing import Final
+from typing import Final, cast
 
 from sqlalchemy import Connection
 
-from service.models.calls.spend_by_day import sum_routes
+from service.models.calls.spend import DAY, Selection, sum_spend
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import BUDGET_REACHED, UNUSUAL_SPEND
 from service.models.watching.budgets import FORECAST, add_budget_notice
@@ -84,9 +84,11 @@ def _list_series(
     connection: Connection, account_id: str, first: date, last: date
 ) -> Sequence[Series]:
     sums: dict[tuple[str, str], dict[date, Decimal]] = defaultdict(dict)
-    for each in sum_routes(connection, account_id, first, last):
-        for key in ((ACCOUNT, ""), (ROUTE, each.route), (MODEL, each.model)):
-            sums[key][each.day] = sums[key].get(each.day, Decimal(0)) + each.usd
+    wanted = Selection(first, last, keys=(DAY, "route", "model"), is_brief=True)
+    for line in sum_spend(connection, account_id, wanted).groups:
+        day, route, model = cast("tuple[date, str, str]", line.key)
+        for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
+            sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
     return [Series(*key, days) for key, days in sums.items()]
 
 

@@ -19,11 +19,10 @@ from service.models.calls.account_findings import (
     FindingChange,
     FindingRecord,
 )
-from service.models.calls.ranked_spend import find_last_day
-from service.models.calls.spend_by_day import sum_days
+from service.models.calls.plan_usage import sum_plan_usage
+from service.models.calls.spend import find_last_day, sum_days
 from service.models.mail.outbox import post_mail
-from service.models.mail.weekly import WEEKLY_DIGEST, claim_week, list_due_weekly
-from service.models.usage.plan_usage import sum_plan_usage
+from service.models.mail.report_mails import WEEKLY_DIGEST, claim_week, list_due_weekly
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 

@@ -33,7 +33,8 @@ def print_pdf(
     report = as_import(report) if is_batch else report
     dated_at = published_at or _last_call(report)
     file = BytesIO()
-    template = _Document(file, subject=_subject(report), dated_at=dated_at, on_page=_footer(report))
+    subject, footer = title(report.audit), _footer(report)
+    template = _Document(file, subject=subject, dated_at=dated_at, on_page=footer)
     template.build(story(report), canvasmaker=_NumberedCanvas)
     return file.getvalue()
 
@@ -131,7 +132,3 @@ def _period(report: Report) -> str:
     if not audit.first_call:
         return ""
     return f"{period(audit.first_call, audit.last_call or audit.first_call)} (UTC)"
-
-
-def _subject(report: Report) -> str:
-    return title(report.audit)

@@ -1,22 +1,40 @@
 """The sections of the PDF, in order."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeVar
 
-from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer
+from msgspec import Struct
+from msgspec.structs import replace
+from reportlab.lib.styles import ParagraphStyle
+from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak, Spacer, Table
 
 from detectors import charts
-from detectors.contract import Report
+from detectors.contract import Finding, Method, Report
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
-from detectors.wording.figures import number
-from detectors.wording.names import detector_name
+from detectors.wording.figures import counted, number
+from detectors.wording.impact import amount, impact, impact_range, seen
+from detectors.wording.names import (
+    CONFIDENCE_NAMES,
+    CONFIDENCE_WORDS,
+    SEVERITY_WORDS,
+    detector_name,
+)
+from detectors.wording.projection import is_monthly
 from detectors.wording.quality import measures, warnings
-from detectors.wording.tail import PLAN_HEADING, plan_notes, plan_tables
+from detectors.wording.tail import PLAN_HEADING, footnotes, past_findings, plan_notes, plan_tables
 from service.reports.pdf.cover import cover
-from service.reports.pdf.findings import list_findings
-from service.reports.pdf.labels import with_named_labels
-from service.reports.pdf.looks import FINDING, TEXT_WIDTH
-from service.reports.pdf.parts import drawing, heading, led, lines, name_values, side_by_side, words
+from service.reports.pdf.fonts import named
+from service.reports.pdf.looks import FINDING, IMPACT, QUIET, SEVERITIES, TEXT_WIDTH
+from service.reports.pdf.parts import (
+    PLAIN_CELLS,
+    drawing,
+    heading,
+    led,
+    lines,
+    name_values,
+    side_by_side,
+    words,
+)
 
 _LISTED_REASONS: Final = 12
 _LISTED_UNPRICED: Final = 20
@@ -122,3 +140,118 @@ def _negotiated(report: Report) -> str:
     if not report.prices.negotiated:
         return f"Your negotiated discounts are not included.{named}"
     return f"These negotiated rates replace them: {'; '.join(report.prices.negotiated)}.{named}"
+
+
+_Spend = TypeVar("_Spend", bound=Struct)
+
+
+def with_named_labels(report: Report) -> Report:
+    """Replace the characters of labels that the fonts lack."""
+    return replace(
+        report,
+        spend_by_model=_each(report.spend_by_model, "model"),
+        spend_by_route=_each(report.spend_by_route, "route"),
+        spend_by_day_and_model=_each(report.spend_by_day_and_model, "model"),
+    )
+
+
+def _each(entries: tuple[_Spend, ...], field: str) -> tuple[_Spend, ...]:
+    return tuple(_with_named(entry, field) for entry in entries)
+
+
+def _with_named(entry: _Spend, field: str) -> _Spend:
+    label = getattr(entry, field)
+    return entry if label.isascii() else replace(entry, **{field: named(label)})
+
+
+_FULL_FINDINGS: Final = 8
+_LISTED_FINDINGS: Final = 400
+_ENDS: Final = (*PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "BOTTOM"))
+
+
+def list_findings(report: Report) -> Iterator[Flowable]:
+    findings = report.findings
+    if findings:
+        yield PageBreak()
+    yield heading("Findings", "findings")
+    if not findings:
+        yield words("We found nothing to fix in these calls.")
+    for finding in findings[:_FULL_FINDINGS]:
+        yield _finding(finding, report)
+    listed = findings[_FULL_FINDINGS:_LISTED_FINDINGS]
+    if listed:
+        yield CondPageBreak(120)
+        yield heading(counted(len(listed), "smaller finding"), "smaller-findings")
+        savings = "Savings/month" if is_monthly(report.audit) else "Savings"
+        yield lines(
+            ("Finding", "Severity", "Confidence", "Detector", "Route", "Model", savings),
+            [_row(finding, report.methods) for finding in listed],
+            (8, 8, 12, 21, 21, 15, 15),
+        )
+    if len(findings) > _LISTED_FINDINGS:
+        yield words(
+            f"These are the {_LISTED_FINDINGS} largest of {number(len(findings))} findings. "
+            "The CSV and JSON files on the report page list all of them.",
+            QUIET,
+        )
+    yield Spacer(1, 6)
+    yield from (words(line, QUIET) for line in footnotes(report))
+    if report.no_longer_happening:
+        yield heading("No longer happening", "past")
+        yield from (words(line) for line in past_findings(report))
+
+
+def _finding(finding: Finding, report: Report) -> Flowable:
+    title = detector_name(finding.detector, report.methods)
+    name = words(title, FINDING)
+    name.outline = (finding.id, f"{finding.id}: {title}", 1)
+    head = Table(
+        [[name, words(impact(finding, report.audit), IMPACT)]],
+        colWidths=[TEXT_WIDTH * 0.7, TEXT_WIDTH * 0.3],
+        style=_ENDS,
+    )
+    head.outline = name.outline
+    severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
+    confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
+    color = SEVERITIES.get(finding.severity, SEVERITIES["low"])
+    parts: list[Flowable] = [
+        head,
+        words(_where(finding)),
+        words(
+            f"{finding.id} · {finding.detector} · {severity} · "
+            f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}"
+            f"{_range_and_times(finding)}",
+            ParagraphStyle("marks", QUIET, textColor=color),
+        ),
+        words(finding.fix),
+    ]
+    if finding.code:
+        # Indented by spaces that a paragraph keeps.
+        code = str(finding.code).replace("    ", "\u00a0" * 4)
+        parts += [words(each, QUIET) for each in code.splitlines()]
+    if finding.formula:
+        parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
+    return KeepTogether([*parts, Spacer(1, 6)])
+
+
+def _range_and_times(finding: Finding) -> str:
+    between = impact_range(finding)
+    known = [f"range {between}" if between else "", seen(finding)]
+    return "".join(f" · {each}" for each in known if each)
+
+
+def _where(finding: Finding) -> str:
+    model = "" if finding.route == finding.model else f" · {finding.model}"
+    return f"{finding.route}{model} ({finding.provider})"
+
+
+def _row(finding: Finding, methods: tuple[Method, ...]) -> tuple[str, ...]:
+    return (
+        finding.id,
+        SEVERITY_WORDS.get(finding.severity, finding.severity),
+        CONFIDENCE_NAMES.get(finding.confidence, finding.confidence),
+        detector_name(finding.detector, methods),
+        finding.route,
+        finding.model,
+        amount(finding),
+    )

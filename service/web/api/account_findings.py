@@ -13,7 +13,7 @@ from service.web.http.current import get_session
 from service.web.http.finding_tables import HEADER, answer_findings_csv
 from service.web.openapi.reading import ReadBlueprint
 from service.web.schemas.account_findings import AccountFindingListSchema, AccountFindingQuerySchema
-from service.web.schemas.cursors import make_finding_cursor
+from service.web.schemas.cursors import make_finding_cursor, page
 from service.web.schemas.spend import CSV
 
 _CSV_EXAMPLE: Final = ",".join(HEADER) + "\r\n"
@@ -38,16 +38,15 @@ def list_all(query: dict[str, Any]) -> dict[str, Any] | Response:
     wanted = query["filter"]
     if query["format"] == CSV:
         return answer_findings_csv(account_id, wanted)
-    # One extra row shows whether there is another page.
     rows = list_finding_columns(session, account_id, wanted, limit + 1, query.get("cursor"))
     ids = [row["id"] for row in rows[:limit] if row["fixed_at"] is not None]
     realized = measure_realized(session.connection(), account_id, ids)
-    page = {"findings": [_describe(row, realized.get(row["id"])) for row in rows[:limit]]}
-    if len(rows) <= limit:
-        return page
-    last = rows[limit - 1]
-    cursor = FindingCursor(last["monthly_usd"], last["id"])
-    return {**page, "next_cursor": make_finding_cursor(cursor)}
+    found = [_describe(row, realized.get(row["id"])) for row in rows]
+    return page("findings", found, limit, _cursor_after)
+
+
+def _cursor_after(last: Mapping[str, Any]) -> str:
+    return make_finding_cursor(FindingCursor(last["monthly_usd"], last["id"]))
 
 
 def _describe(row: Mapping[str, Any], saved: Realized | None) -> dict[str, Any]:

@@ -23,16 +23,22 @@ from service.web.openapi.reading import NO_AUDIT, READ_ERRORS, SESSION_ERRORS, R
 from service.web.openapi.report_schema import REPORT_REFERENCE
 from service.web.schemas.audits import (
     AuditListQuerySchema,
+    AuditListSchema,
     AuditStatusSchema,
+    AuditSummarySchema,
+    FindingListSchema,
+    FindingSchema,
+    columns_of,
 )
-from service.web.schemas.cursors import make_cursor
-from service.web.schemas.results import AuditListSchema, AuditSummarySchema, FindingListSchema
+from service.web.schemas.cursors import make_cursor, page
 
 _AUDIT_ERRORS: Final = {**READ_ERRORS, 404: NO_AUDIT}
 _REPORT_ERRORS: Final = {
     **READ_ERRORS,
     404: "Your account has no audit with this ID, or its report isn't ready or was deleted.",
 }
+_AUDIT_COLUMNS: Final = columns_of(AuditSummarySchema)
+_FINDING_COLUMNS: Final = columns_of(FindingSchema)
 blueprint = ReadBlueprint("audits", __name__, description="Read audits, findings and reports.")
 
 
@@ -47,7 +53,6 @@ blueprint = ReadBlueprint("audits", __name__, description="Read audits, findings
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List your audits."""
     limit = query["limit"]
-    # One extra row shows whether there is another page.
     wanted = Selection(
         limit + 1,
         query.get("status"),
@@ -55,14 +60,8 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
         query.get("cursor"),
         query.get("source"),
     )
-    audits = list_audits(get_session(), current_caller().account_id, wanted)
-    if len(audits) <= limit:
-        return {"audits": audits}
-    last = audits[limit - 1]
-    return {
-        "audits": audits[:limit],
-        "next_cursor": make_cursor(Cursor(last.created_at, last.id)),
-    }
+    audits = list_audits(get_session(), current_caller().account_id, wanted, _AUDIT_COLUMNS)
+    return page("audits", audits, limit, lambda last: make_cursor(Cursor(last.created_at, last.id)))
 
 
 @blueprint.route("/audits/<audit_id>", methods=["GET"], parameters=[AUDIT_ID_DOCUMENT])
@@ -89,7 +88,7 @@ def show(audit_id: str) -> Audit:
 def findings(audit_id: str) -> dict[str, Any]:
     """List an audit's findings."""
     account_id = current_caller().account_id
-    found = find_findings(get_session(), account_id, audit_id)
+    found = find_findings(get_session(), account_id, audit_id, _FINDING_COLUMNS)
     if found is None:
         raise NotFoundError(NO_AUDIT)
     return {"audit_id": audit_id, "findings": found}

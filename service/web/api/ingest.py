@@ -11,7 +11,7 @@ from service.web.auth.callers import credential_id, require_key, require_subscri
 from service.web.auth.caps import capped
 from service.web.http.bodies import bounded_body
 from service.web.http.current import current_queues
-from service.web.http.limits import SharedLimit, client_address, limit_at_once
+from service.web.http.limits import client_address, limiter, per_minute
 from service.web.intake.gates import HEADER_DOCUMENT, idempotency_key, replayable
 from service.web.intake.storing import stored_batch
 from service.web.openapi.blueprint import Blueprint
@@ -83,9 +83,11 @@ def _ingest_route(rule: str, operation: str, max_bytes: int, **arguments: Any) -
     decorators = (
         blueprint.route(rule, methods=["POST"]),
         require_key,
-        limit_at_once(
-            SharedLimit("ingest_key_limit_per_minute", "ingest key", credential_id),
-            SharedLimit("ingest_ip_limit_per_minute", "ingest address", client_address),
+        limiter.shared_limit(
+            per_minute("ingest_key_limit_per_minute"), "ingest key", key_func=credential_id
+        ),
+        limiter.shared_limit(
+            per_minute("ingest_ip_limit_per_minute"), "ingest address", key_func=client_address
         ),
         require_subscription,
         bounded_body(max_bytes),

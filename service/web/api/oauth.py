@@ -1,19 +1,24 @@
 """OAuth endpoints for programs: token, revocation and server metadata."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 
-from flask import Response
+from flask import Response, request
 
+from service.errors import BadRequestError
 from service.web.auth.scopes import SCOPES
+from service.web.http.bodies import read_body
 from service.web.http.current import get_session
 from service.web.http.limits import client_address, limiter, per_minute
 from service.web.oauth import current_server
-from service.web.oauth.bodies import FORM_TYPE, form_body
 from service.web.oauth.clients import CODE_GRANT
 from service.web.oauth.pkce import METHOD
 from service.web.openapi.blueprint import OAUTH_ERROR, Blueprint
 from service.web.schemas.oauth import RevokedSchema, ServerMetadataSchema, TokenSchema
 
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_MAX_BYTES: Final = 16 * 1024
 _ERRORS: Final = {
     400: "The request is malformed, or the code can't be redeemed. See `error`.",
     401: "The client ID or secret is invalid.",
@@ -43,7 +48,26 @@ _TOKEN_FORM: Final = _form(
 )
 _REVOCATION_FORM: Final = _form(**{"token": "The access token to revoke."})
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 blueprint = Blueprint("oauth", __name__, description="OAuth 2.0 with read-only scopes.")
+
+
+def form_body(view: Callable[P, R]) -> Callable[P, R]:
+    """Read the form; reject other content types and repeated parameters (RFC 6749, 3.2)."""
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        if request.mimetype != FORM_TYPE:
+            raise BadRequestError(f"Send the parameters as {FORM_TYPE}.")
+        read_body(_MAX_BYTES)
+        for _name, values in request.form.lists():
+            if len(values) > 1:
+                raise BadRequestError("Send each parameter only once.")
+        return view(*args, **kwargs)
+
+    return checked
 
 
 @blueprint.route("/oauth/token", methods=["POST"])

@@ -20,7 +20,7 @@ from service.web.auth.callers import (
 from service.web.auth.caps import capped, count_stored
 from service.web.http.bodies import bounded_body, plain_body
 from service.web.http.current import get_session
-from service.web.http.limits import SharedLimit, client_address, limit_at_once
+from service.web.http.limits import client_address, limiter, per_minute
 from service.web.http.otlp_status import accepted_response
 from service.web.openapi.blueprint import OTLP_STATUS, REQUEST_ID, Blueprint
 from service.web.openapi.otlp_documents import (
@@ -77,9 +77,11 @@ def _limited(view: F) -> F:
     """Require an ingest key, limit its requests, and read the body within its limit."""
     decorators = (
         require_key,
-        limit_at_once(
-            SharedLimit("otlp_key_limit_per_minute", "OTLP key", credential_id),
-            SharedLimit("otlp_ip_limit_per_minute", "OTLP address", client_address),
+        limiter.shared_limit(
+            per_minute("otlp_key_limit_per_minute"), "OTLP key", key_func=credential_id
+        ),
+        limiter.shared_limit(
+            per_minute("otlp_ip_limit_per_minute"), "OTLP address", key_func=client_address
         ),
         require_subscription,
         bounded_body(_MAX_BYTES),

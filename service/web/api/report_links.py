@@ -1,5 +1,6 @@
 """Report links: list them with a token, revoke them with a session. Tokens stay read-only."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from service.web.http.current import current_config, get_session
 from service.web.http.limits import limiter, per_minute
 from service.web.http.paths import AUDIT_ID_DOCUMENT
 from service.web.openapi.reading import NO_AUDIT, SESSION_ERRORS, ReadBlueprint
-from service.web.schemas.cursors import make_cursor
+from service.web.schemas.cursors import make_cursor, page
 from service.web.schemas.report_links import (
     ReportLinkListSchema,
     ReportLinkQuerySchema,
@@ -49,13 +50,13 @@ blueprint = ReadBlueprint("report_links", __name__, description="List and revoke
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List your report links."""
     account_id, limit = current_caller().account_id, query["limit"]
-    # One extra row shows whether there is another page.
     rows = list_links(get_session(), account_id, query.get("cursor"), limit + 1)
-    page = {"report_links": [_describe(row.link) for row in rows[:limit]]}
-    if len(rows) <= limit:
-        return page
-    last = rows[limit - 1].link
-    return {**page, "next_cursor": make_cursor(Cursor(last.issued_at, last.audit_id))}
+    found = [_describe(row.link) for row in rows]
+    return page("report_links", found, limit, _cursor_after)
+
+
+def _cursor_after(last: Mapping[str, Any]) -> str:
+    return make_cursor(Cursor(last["issued_at"], last["audit_id"]))
 
 
 @blueprint.route("/report-links/<audit_id>", methods=["DELETE"], parameters=[AUDIT_ID_DOCUMENT])

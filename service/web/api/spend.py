@@ -1,19 +1,21 @@
 """Read spend: sums by day, route, model, provider and environment."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from flask import Response
 
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.spend import KEYS, Line, Selection, page_of_spend
-from service.models.usage.plan_usage import sum_plan_usage
+from service.models.calls.plan_usage import sum_plan_usage
+from service.models.calls.spend import KEYS, Line, Selection, sum_spend
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
 from service.web.http.current import get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv
 from service.web.openapi.reading import ReadBlueprint
-from service.web.schemas.cursors import SpendCursor, make_spend_cursor
+from service.web.schemas.cursors import SpendCursor, make_spend_cursor, page
 from service.web.schemas.spend import CSV, FOCUS, SpendQuerySchema, SpendSchema
 
 _CSV_EXAMPLE: Final = (
@@ -43,21 +45,22 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
     if query["format"] == FOCUS:
         return answer_focus_csv(account_id, wanted)
     after = cursor.values if cursor else None
-    # One extra row shows whether there is another page.
-    lines, totals = page_of_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
-    answer = {
+    spend = sum_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
+    found = [_describe(wanted, line) for line in spend.groups]
+    return {
+        **page("spend", found, limit, partial(_cursor_after, wanted)),
         "first": wanted.first,
         "last": wanted.last,
         "group_by": wanted.keys,
-        "spend": [_describe(wanted, line) for line in lines[:limit]],
-        "totals": totals,
+        "totals": spend.totals,
         "plan_usage": sum_plan_usage(get_session(), account_id, (wanted.first, wanted.last)),
         "after_today": sum_future_calls(get_session(), account_id, utc_now().date())._asdict(),
     }
-    if len(lines) <= limit:
-        return answer
-    position = SpendCursor(wanted.first, wanted.last, wanted.keys, lines[limit - 1].key)
-    return {**answer, "next_cursor": make_spend_cursor(position)}
+
+
+def _cursor_after(wanted: Selection, last: Mapping[str, Any]) -> str:
+    values = tuple(last[key] for key in wanted.keys)
+    return make_spend_cursor(SpendCursor(wanted.first, wanted.last, tuple(wanted.keys), values))
 
 
 def _describe(wanted: Selection, line: Line) -> dict[str, Any]:

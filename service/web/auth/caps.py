@@ -61,7 +61,14 @@ def check_capacity(account_id: str, plan: str | None = None) -> None:
     plan = plan or get_account(get_session(), account_id).plan
     queued = QueuedAudits.of_app().find(account_id, plan)
     _check_queue(config, plan, queued)
-    _check_storage(config, plan, StoredBytes.of_app().find(account_id, plan))
+    stored = StoredBytes.of_app().find(account_id, plan)
+    most = config.stored_bytes(plan)
+    if stored >= most:
+        raise PaymentRequiredError(
+            f"Your storage is full: your plan includes {most / _GIB:,.0f} GiB. Upgrade your plan to"
+            " store more.",
+            details={"payment_links": purchase_links(config, current_caller().account_id)},
+        )
     if queued + _WEB_PROCESSES > config.queued_audits(plan):
         g.almost_full_queue = plan
 
@@ -108,16 +115,6 @@ def _check_queue(config: Config, plan: str, queued: int) -> None:
             f"{most:,} of your audits are queued, the most that your plan allows. Try again when"
             " some of them are done.",
             _QUEUE_RETRY_SECONDS,
-        )
-
-
-def _check_storage(config: Config, plan: str, stored: int) -> None:
-    most = config.stored_bytes(plan)
-    if stored >= most:
-        raise PaymentRequiredError(
-            f"Your storage is full: your plan includes {most / _GIB:,.0f} GiB. Upgrade your plan to"
-            " store more.",
-            details={"payment_links": purchase_links(config, current_caller().account_id)},
         )
 
 

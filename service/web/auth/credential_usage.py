@@ -54,7 +54,10 @@ class CredentialUsage:
         taken = self._take(limit)
         # Updating rows in a fixed order prevents deadlocks between processes.
         for (table, row_id), counted in sorted(taken, key=lambda item: item[0][1]):
-            _add_to_row(session, table, row_id, counted.last, counted.count)
+            # Add uses to a credential's row; do nothing if it was deleted in the meantime.
+            latest = func.greatest(table.last_used_at, counted.last)  # ignores NULL
+            values = {"last_used_at": latest, "uses": table.uses + counted.count}
+            session.execute(update(table).where(table.id == row_id).values(values))
 
     def _take(self, limit: int) -> Iterable[tuple[tuple[CredentialTable, str], _Counted]]:
         with self._lock:
@@ -79,12 +82,3 @@ def write_remaining_usage(app: Flask) -> None:
         usage: CredentialUsage = app.extensions["credential_usage"]
         usage.write(session, limit=1_000)
         session.commit()
-
-
-def _add_to_row(
-    session: Session, table: CredentialTable, row_id: str, last_used_at: datetime, count: int
-) -> None:
-    """Add uses to a credential's row; do nothing if it was deleted in the meantime."""
-    latest = func.greatest(table.last_used_at, last_used_at)  # ignores NULL
-    values = {"last_used_at": latest, "uses": table.uses + count}
-    session.execute(update(table).where(table.id == row_id).values(values))

@@ -45,16 +45,12 @@ def require_recent_sign_in(
             if known is not None and is_recent(known):
                 return view(*args, **kwargs)
             record_refusal(EventKind.CONFIRMATION_REQUIRED)
-            onward = _form_page(page, anchor, kept) if page else _this_page()
+            onward = _form_page(page, anchor, kept) if page else request.full_path.rstrip("?")
             return redirect(url_for("confirmation.ask", next=onward), 303)
 
         return checked
 
     return decorate
-
-
-def _this_page() -> str:
-    return request.full_path.rstrip("?")
 
 
 def _form_page(page: str, anchor: str, kept: tuple[str, ...]) -> str:

@@ -43,10 +43,6 @@ def find_problem(uri: str) -> str | None:
         return "must not contain a fragment (#)"
     if _CHARACTERS.fullmatch(uri) is None:
         return "contains a wildcard or characters that aren't allowed in a URL"
-    return _find_problem_of_parts(uri)
-
-
-def _find_problem_of_parts(uri: str) -> str | None:
     try:
         parts = urlsplit(uri)
     except ValueError:

@@ -5,7 +5,6 @@ from typing import Any, Final, TypeVar, cast
 
 from flask import Request
 from flask_smorest import Blueprint as SmorestBlueprint
-from marshmallow import Schema
 from webargs.flaskparser import FlaskParser
 
 from detectors.formats import V1, V2
@@ -19,7 +18,6 @@ from service.web.http.bodies import FORM_TYPES, decode_body
 from service.web.http.json_fields import decode_fields
 from service.web.openapi.examples import find_example
 from service.web.openapi.otlp_documents import status_content
-from service.web.openapi.response_writer import ResponseWriter
 from service.web.schemas.oauth import OAuthErrorSchema
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -117,14 +115,7 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
 
     def response(self, status: int, schema: Any, **options: Any) -> Callable[[F], F]:
         options = _completed(status, schema, options)
-        if isinstance(schema, type) and issubclass(schema, Schema):
-            schema = ResponseWriter(schema())
         return cast("Callable[[F], F]", super().response(status, schema, **options))
-
-    @staticmethod
-    def _make_doc_response_schema(schema: Any) -> Any:
-        """Describe what is written."""
-        return schema.schema if isinstance(schema, ResponseWriter) else schema
 
     def alt_response(self, status: int, **options: Any) -> Callable[[F], F]:
         options = _completed(status, options.get("schema"), options)

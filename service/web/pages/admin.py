@@ -31,13 +31,13 @@ from service.web.http.paths import (
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint, BodyParser
 from service.web.schemas.admin import (
     MarkedPaidSchema,
+    MarkPaidSchema,
     OverviewSchema,
     PagesSchema,
     PurgedSchema,
     RerunSchema,
     SignedOutSchema,
 )
-from service.web.schemas.manual_payments import MarkPaidSchema
 
 _ERRORS: Final = {
     403: "In a browser: you haven't signed in with an administrator's passkey.",

@@ -9,7 +9,7 @@ from marshmallow.validate import OneOf
 from service.models.calls.account_findings import STATES
 from service.models.calls.finding_list import FILTERS, KEYS, UNRESOLVED_NAME, FindingFilter
 from service.web.schemas.audits import Moment, limit_field
-from service.web.schemas.cursors import find_finding_cursor
+from service.web.schemas.cursors import CursorField, find_finding_cursor
 from service.web.schemas.ingest import described
 from service.web.schemas.spend import CSV, JSON
 
@@ -43,16 +43,6 @@ def _only(what: str) -> _Value:
     return _Value(metadata={**described(f"Only findings {what}."), **limits})
 
 
-class FindingPosition(fields.String):
-    """A cursor of the list of findings, loaded as the position it encodes."""
-
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        position = find_finding_cursor(super()._deserialize(value, attr, data, **kwargs))
-        if position is None:
-            raise ValidationError("must be the next_cursor of an earlier response")
-        return position
-
-
 class AccountFindingQuerySchema(Schema):
     limit = limit_field("Maximum number of findings to return.")
     state = fields.String(
@@ -73,7 +63,8 @@ class AccountFindingQuerySchema(Schema):
             "`csv` returns all findings as a table; `limit` and `cursor` don't apply."
         ),
     )
-    cursor = FindingPosition(
+    cursor = CursorField(
+        find_finding_cursor,
         metadata=described("The `next_cursor` of the previous page, with the same filters."),
     )
 

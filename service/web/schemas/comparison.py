@@ -10,8 +10,7 @@ from marshmallow.validate import Length, OneOf, Range
 
 from detectors.contract import CHANGE_STATUSES, Span, SpendChange
 from service.models.base import utc_now
-from service.models.calls.spend import MAX_DAYS
-from service.models.usage.periods import Period, Periods
+from service.models.calls.spend import MAX_DAYS, Period, Periods
 from service.operations.comparing import KINDS, Compared
 from service.web.schemas.audits import limit_field
 from service.web.schemas.ingest import described

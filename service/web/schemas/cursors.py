@@ -1,12 +1,14 @@
-"""Cursors: opaque strings that encode where the next page of a list begins."""
+"""Pages of lists, and cursors: opaque strings that encode where the next page begins."""
 
 import base64
 import re
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from marshmallow import ValidationError, fields
 
 from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
 from service.models.audits.audits import Cursor
@@ -14,11 +16,37 @@ from service.models.calls.finding_list import FindingCursor
 from service.models.calls.spend import DAY, KEYS, MAX_KEYS, Key
 
 MAX_LENGTH: Final = 200
+EXPECTED: Final = "must be the next_cursor of an earlier response"
 # Three labels of four-byte characters, and their range; a URL has room for 4,094 bytes.
 _MAX_SPEND_LENGTH: Final = 3_600
 # Microseconds since 1970, and an ID.
 _SHAPE: Final = re.compile(r"([0-9]{1,16})\.([A-Za-z0-9._-]{1,64})", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Row = TypeVar("Row")
+
+
+class CursorField(fields.String):
+    """A cursor, loaded as the position that it encodes."""
+
+    def __init__(self, find: Callable[[str], Any], **options: Any) -> None:
+        super().__init__(**options)
+        self._find = find
+
+    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
+        position = self._find(super()._deserialize(value, attr, data, **kwargs))
+        if position is None:
+            raise ValidationError(EXPECTED)
+        return position
+
+
+def page(name: str, rows: Sequence[Row], limit: int, make: Callable[[Row], str]) -> dict[str, Any]:
+    """Return a page of a list; one row more than its limit shows that there is another page.
+
+    `make` returns the cursor after a row.
+    """
+    found: dict[str, Any] = {name: rows[:limit]}
+    return found if len(rows) <= limit else {**found, "next_cursor": make(rows[limit - 1])}
 
 
 def make_cursor(position: Cursor) -> str:

@@ -4,13 +4,14 @@ from marshmallow import Schema, fields
 from marshmallow.validate import OneOf, Range
 
 from service.models.audits.report_links import STATES
-from service.web.schemas.audits import Cursor, Moment, limit_field
+from service.web.schemas.audits import Moment, limit_field
+from service.web.schemas.cursors import CursorField, find_cursor
 from service.web.schemas.ingest import audit_id_field, described
 
 
 class ReportLinkQuerySchema(Schema):
     limit = limit_field("Maximum number of report links to return.")
-    cursor = Cursor(metadata=described("The `next_cursor` of the previous page."))
+    cursor = CursorField(find_cursor, metadata=described("The `next_cursor` of the previous page."))
 
 
 class ReportLinkSchema(Schema):

@@ -10,7 +10,7 @@ from marshmallow.validate import OneOf, Range
 from service.models.base import utc_now
 from service.models.calls.spend import DAY, KEYS, MAX_DAYS, MAX_KEYS, Selection
 from service.web.schemas.audits import limit_field
-from service.web.schemas.cursors import SpendCursor, find_spend_cursor
+from service.web.schemas.cursors import EXPECTED, CursorField, SpendCursor, find_spend_cursor
 from service.web.schemas.ingest import described
 
 JSON, CSV, FOCUS = FORMATS = ("json", "csv", "focus")
@@ -18,7 +18,6 @@ DEFAULT_DAYS: Final = 30
 _FIRST_DAY, _LAST_DAY = date(2000, 1, 1), date(2100, 12, 31)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DAY_EXPECTED: Final = f"must be a day from {_FIRST_DAY} to {_LAST_DAY}, such as 2026-03-01"
-_CURSOR_EXPECTED: Final = "must be the next_cursor of an earlier response"
 
 
 def find_day(text: str) -> date | None:
@@ -58,14 +57,6 @@ class GroupBy(fields.String):
         return ",".join(value)
 
 
-class _Cursor(fields.String):
-    def _deserialize(self, value: Any, attr: Any, data: Any, **kwargs: Any) -> Any:
-        cursor = find_spend_cursor(super()._deserialize(value, attr, data, **kwargs))
-        if cursor is None:
-            raise ValidationError(_CURSOR_EXPECTED)
-        return cursor
-
-
 def day_field(name: str, text: str, example: str) -> Day:
     metadata = {"description": text, "example": example, "format": "date"}
     return Day(data_key=name, metadata=metadata)
@@ -96,8 +87,9 @@ class SpendQuerySchema(Schema):
         ),
     )
     limit = limit_field("Maximum number of rows to return.")
-    cursor = _Cursor(
-        metadata=described("The `next_cursor` of the previous page, with the same parameters.")
+    cursor = CursorField(
+        find_spend_cursor,
+        metadata=described("The `next_cursor` of the previous page, with the same parameters."),
     )
 
     @post_load
@@ -105,7 +97,7 @@ class SpendQuerySchema(Schema):
         """Add the selection, with the range of the cursor or else the default range."""
         cursor: SpendCursor | None = query.get("cursor")
         if cursor is not None and cursor.keys != query["keys"]:
-            raise ValidationError(f"{_CURSOR_EXPECTED} with the same group_by", "cursor")
+            raise ValidationError(f"{EXPECTED} with the same group_by", "cursor")
         known = {} if cursor is None else {"first": cursor.first, "last": cursor.last}
         known |= {name: query[name] for name in ("first", "last") if name in query}
         last = known.get("last", utc_now().date())

@@ -13,7 +13,7 @@ import requests
 
 from detectors.contract import MAX_BATCH_RECORDS
 from service.cli import demo
-from service.cli.sample.log import read_sample
+from service.cli.demo import read_sample
 from tests.running import Up
 
 

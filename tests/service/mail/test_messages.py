@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from service.config import Config
 from service.mail import messages
 from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
 from service.mail.report_ready import describe_finding
-from service.models.mail.outbox import Dispatch
+from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import REPORT_READY
 from tests.service.support.scaled_reports import HOSTILE_LABELS, make_scaled_report
 
@@ -28,12 +29,15 @@ HOSTILE = [
 ]
 
 
+def copied(mail: Mail, **changed: Any) -> Mail:
+    names = ("id", "kind", "recipient", "parameters", "created_at")
+    return Mail(**{name: getattr(mail, name) for name in names} | changed)
+
+
 @pytest.fixture
-def dispatch() -> Dispatch:
-    return Dispatch(
-        mail_id="0123456789abcdef",
-        token="t",
-        attempt=1,
+def mail() -> Mail:
+    return Mail(
+        id="0123456789abcdef",
         kind=SIGN_IN,
         recipient="ada@example.org",
         parameters={"link_id": "abc"},
@@ -47,8 +51,8 @@ def _part(message: EmailMessage, kind: str) -> str:
     return str(part.get_content())
 
 
-def test_it_has_what_a_mailbox_expects(config: Config, dispatch: Dispatch) -> None:
-    message = compose(replace(config, mail_from="Tallystick <hello@tallystick.example>"), dispatch)
+def test_it_has_what_a_mailbox_expects(config: Config, mail: Mail) -> None:
+    message = compose(replace(config, mail_from="Tallystick <hello@tallystick.example>"), mail)
     assert message["From"] == "Tallystick <hello@tallystick.example>"
     assert message["To"] == "ada@example.org"
     assert message["Subject"] == "Your sign-in link for Tallystick"
@@ -58,30 +62,26 @@ def test_it_has_what_a_mailbox_expects(config: Config, dispatch: Dispatch) -> No
     assert [part.get_content_type() for part in message.iter_parts()] == ["text/plain", "text/html"]
 
 
-def test_each_attempt_is_the_same_mail(config: Config, dispatch: Dispatch) -> None:
-    first, again = compose(config, dispatch), compose(config, replace(dispatch, attempt=2))
+def test_each_attempt_is_the_same_mail(config: Config, mail: Mail) -> None:
+    first, again = compose(config, mail), compose(config, copied(mail, attempts=2))
     assert dict(first.items()) | {"Content-Type": ""} == dict(again.items()) | {"Content-Type": ""}
     assert _part(first, "plain") == _part(again, "plain")
 
 
-def test_both_parts_hold_the_link_to_the_configured_address(
-    config: Config, dispatch: Dispatch
-) -> None:
+def test_both_parts_hold_the_link_to_the_configured_address(config: Config, mail: Mail) -> None:
     own = replace(config, base_url="https://audit.example/")
     url = magic_link_url(own, "abc")
     assert url.startswith("https://audit.example/auth/verify?token=ml_")
-    message = compose(own, dispatch)
+    message = compose(own, mail)
     assert url in _part(message, "plain").splitlines()
     assert f'href="{url}"' in _part(message, "html")
     assert "15 minutes" in _part(message, "plain")
     assert message.as_bytes().count(url.encode()) == 3  # to be read without decoding
 
 
-def test_what_is_not_ascii_or_too_long_for_a_line_is_encoded(
-    config: Config, dispatch: Dispatch
-) -> None:
+def test_what_is_not_ascii_or_too_long_for_a_line_is_encoded(config: Config, mail: Mail) -> None:
     for site in ("\xe4" * 10, "x" * 1_500):
-        message = compose(replace(config, base_url=f"https://{site}.example"), dispatch)
+        message = compose(replace(config, base_url=f"https://{site}.example"), mail)
         assert site in _part(message, "plain")
         assert message.as_bytes().isascii()
         assert max(map(len, message.as_bytes().splitlines())) < 998
@@ -95,11 +95,11 @@ def test_links_differ_by_row_and_by_secret_key(config: Config) -> None:
 
 @pytest.mark.parametrize("label", HOSTILE)
 def test_a_hostile_label_starts_no_header_and_no_markup(
-    config: Config, dispatch: Dispatch, label: str, monkeypatch: pytest.MonkeyPatch
+    config: Config, mail: Mail, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = {"url": label, "minutes": 15, "site": label}
     monkeypatch.setitem(messages.KINDS, SIGN_IN, lambda _config, _parameters: (label, words))
-    message = compose(config, dispatch)
+    message = compose(config, mail)
     head, _, _body = message.as_bytes().partition(b"\r\n\r\n")
     assert b"\nBcc" not in head
     assert message["Bcc"] is None
@@ -111,12 +111,12 @@ def test_a_hostile_label_starts_no_header_and_no_markup(
 
 @pytest.mark.parametrize("label", HOSTILE_LABELS)
 def test_a_report_with_hostile_labels_is_inert_and_readable(
-    config: Config, dispatch: Dispatch, label: str
+    config: Config, mail: Mail, label: str
 ) -> None:
     report = make_scaled_report(findings=1, labels=(label,))
     fields = {"audit_id": "a", "sentence": sentence(report), "more": 0, "is_last": False}
     parameters = {**fields, "findings": [describe_finding(report.findings[0])]}
-    message = compose(config, replace(dispatch, kind=REPORT_READY, parameters=parameters))
+    message = compose(config, copied(mail, kind=REPORT_READY, parameters=parameters))
     shown = " ".join(describe_finding(report.findings[0])["where"].split())
     assert may_be_link(label) or shown == " ".join(inert(label).split())
     assert f"   {shown}" in _part(message, "plain").splitlines()
@@ -127,10 +127,10 @@ def test_a_report_with_hostile_labels_is_inert_and_readable(
     assert max(map(len, message.as_bytes().splitlines())) < 998
 
 
-def test_the_subject_of_a_report_is_short_and_complete(config: Config, dispatch: Dispatch) -> None:
+def test_the_subject_of_a_report_is_short_and_complete(config: Config, mail: Mail) -> None:
     fields = {"audit_id": "a", "sentence": "You spend $9. Avoidable: $1.", "more": 0}
     parameters: dict[str, object] = {**fields, "findings": []}
-    ready = replace(dispatch, kind=REPORT_READY, parameters=parameters)
+    ready = copied(mail, kind=REPORT_READY, parameters=parameters)
     assert compose(config, ready)["Subject"] == "Your cost report is ready: You spend $9"
     parameters["title"] = "$1 of $9 is avoidable"
     assert compose(config, ready)["Subject"] == "Your cost report is ready: $1 of $9 is avoidable"
@@ -165,8 +165,6 @@ def test_other_labels_of_an_upload_are_in_its_mail(label: str) -> None:
 
 
 @pytest.mark.parametrize("recipient", ["a@b.c\nBcc: e@e.e", "a@b.c\r\nX: y", "a@b.c, d@e.f"])
-def test_a_recipient_that_is_none_makes_no_mail(
-    config: Config, dispatch: Dispatch, recipient: str
-) -> None:
+def test_a_recipient_that_is_none_makes_no_mail(config: Config, mail: Mail, recipient: str) -> None:
     with pytest.raises(Exception, match=r".+"):
-        compose(config, replace(dispatch, recipient=recipient))
+        compose(config, copied(mail, recipient=recipient))

@@ -7,7 +7,8 @@ from sqlalchemy.orm import Session
 
 from service.models import Mail
 from service.models.base import utc_now
-from service.models.mail.outbox import claim_mail, fail_mail, finish_mail, post_mail, postpone_mail
+from service.models.mail.outbox import post_mail
+from service.models.sending import claim, fail, finish, postpone
 
 LEASE = 60.0
 
@@ -33,31 +34,31 @@ def test_a_mail_with_the_key_of_another_is_that_other(db_session: Session) -> No
 
 def test_a_mail_is_claimed_once_until_its_lease_runs_out(db_session: Session) -> None:
     mail_id, connection = str(_post(db_session)), db_session.connection()
-    first = claim_mail(connection, mail_id, LEASE)
+    first = claim(connection, Mail, mail_id, LEASE)
     assert first is not None
-    assert claim_mail(connection, mail_id, LEASE) is None
+    assert claim(connection, Mail, mail_id, LEASE) is None
     db_session.execute(update(Mail).values(lease_expires_at=utc_now() - timedelta(seconds=1)))
-    second = claim_mail(connection, mail_id, LEASE)
+    second = claim(connection, Mail, mail_id, LEASE)
     assert second is not None
-    assert (first.attempt, second.attempt) == (1, 2)
+    assert (first.attempts, second.attempts) == (1, 2)
     # The first no longer decides, unless it did send the mail.
-    postpone_mail(connection, first, "OSError")
-    fail_mail(connection, first, "OSError")
+    postpone(connection, first, "OSError")
+    fail(connection, first, "OSError")
     assert db_session.scalar(select(Mail.status)) == "sending"
-    finish_mail(connection, first)
-    postpone_mail(connection, second, "OSError")
+    finish(connection, first)
+    postpone(connection, second, "OSError")
     assert db_session.scalar(select(Mail.status)) == "sent"
-    assert claim_mail(connection, mail_id, LEASE) is None
+    assert claim(connection, Mail, mail_id, LEASE) is None
 
 
 def test_pauses_grow_up_to_a_quarter_of_an_hour(db_session: Session) -> None:
     mail_id, connection = str(_post(db_session)), db_session.connection()
     pauses = []
     for _ in range(10):
-        dispatch = claim_mail(connection, mail_id, LEASE)
-        assert dispatch is not None
-        postpone_mail(connection, dispatch, "OSError")
-        assert claim_mail(connection, mail_id, LEASE) is None
+        mail = claim(connection, Mail, mail_id, LEASE)
+        assert mail is not None
+        postpone(connection, mail, "OSError")
+        assert claim(connection, Mail, mail_id, LEASE) is None
         waits = select(func.extract("epoch", Mail.next_attempt_at - func.now()))
         pauses.append(float(db_session.scalar(waits) or 0))
         db_session.execute(update(Mail).values(next_attempt_at=func.now()))
@@ -70,5 +71,5 @@ def test_what_is_overdue_is_not_claimed(db_session: Session) -> None:
     db_session.execute(update(Mail).where(Mail.id == expired).values(expires_at=gone))
     db_session.execute(update(Mail).where(Mail.id == old).values(created_at=long_ago))
     connection = db_session.connection()
-    assert claim_mail(connection, expired, LEASE) is None
-    assert claim_mail(connection, old, LEASE) is None
+    assert claim(connection, Mail, expired, LEASE) is None
+    assert claim(connection, Mail, old, LEASE) is None

@@ -18,7 +18,6 @@ from service.mail.messages import compose
 from service.mail.report_ready import post_report_ready
 from service.models import Account, Audit, Mail
 from service.models.base import new_id, utc_now
-from service.models.mail.outbox import Dispatch
 from service.models.mail.report_mails import (
     DIGEST_AUDITS,
     MAILS_A_DAY,
@@ -72,18 +71,7 @@ def _mails(session: Session) -> list[Mail]:
 
 
 def _composed(config: Config, mail: Mail) -> EmailMessage:
-    return compose(
-        config,
-        Dispatch(
-            mail_id=mail.id,
-            token="token",
-            attempt=1,
-            kind=mail.kind,
-            recipient=mail.recipient,
-            parameters=mail.parameters,
-            created_at=mail.created_at,
-        ),
-    )
+    return compose(config, mail)
 
 
 def _text(message: EmailMessage, kind: str = "plain") -> str:

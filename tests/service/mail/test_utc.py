@@ -8,9 +8,8 @@ import pytest
 
 from service.config import Config
 from service.mail.messages import compose
-from service.models.mail.outbox import Dispatch
-from service.models.mail.report_mails import REPORT_DIGEST
-from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.mail.outbox import Mail
+from service.models.mail.report_mails import REPORT_DIGEST, WEEKLY_DIGEST
 from service.models.watching.budgets import FORECAST
 from service.models.watching.news import SPEND_NOTICE
 from service.operations.watching.budgets import BudgetState
@@ -33,17 +32,15 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", PARAMETERS)
 def test_a_mail_with_days_says_utc(config: Config, kind: str) -> None:
-    dispatch = Dispatch(
-        mail_id="m",
-        token="t",
-        attempt=1,
+    mail = Mail(
+        id="m",
         kind=kind,
         recipient="ada@example.org",
         parameters=PARAMETERS[kind],
         created_at=datetime(2026, 11, 24, 9, tzinfo=UTC),
     )
     for part in ("plain", "html"):
-        body = compose(config, dispatch).get_body((part,))
+        body = compose(config, mail).get_body((part,))
         assert body is not None
         assert "2026" in body.get_content()
         assert "UTC" in body.get_content()

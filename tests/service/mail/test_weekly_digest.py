@@ -13,8 +13,7 @@ from service.mail.messages import compose
 from service.models import Account, CallFile, Mail, SpendRow
 from service.models.base import new_id
 from service.models.calls.account_findings import AccountFinding, FindingChange, FindingRecord
-from service.models.mail.outbox import Dispatch
-from service.models.mail.weekly import WEEKLY_DIGEST
+from service.models.mail.report_mails import WEEKLY_DIGEST
 from service.models.watching.budgets import Budget
 from service.operations.watching.weekly_digest import post_weekly_digests
 from tests.service.support.spend import add_plan_usage, spend_line
@@ -97,16 +96,7 @@ class _Nested:
 
 
 def text_of(config: Config, mail: Mail) -> tuple[str, str, str]:
-    dispatch = Dispatch(
-        mail_id=mail.id,
-        token="token",
-        attempt=1,
-        kind=mail.kind,
-        recipient=mail.recipient,
-        parameters=mail.parameters,
-        created_at=NOW,
-    )
-    message = compose(config, dispatch)
+    message = compose(config, mail)
     parts = [part.get_content() for part in message.iter_parts()]
     return str(message["Subject"]), " ".join(parts[0].split()), parts[1]
 

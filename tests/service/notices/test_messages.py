@@ -10,8 +10,7 @@ import pytest
 
 from service.config import Config
 from service.mail.messages import compose
-from service.models.mail.outbox import Dispatch as MailDispatch
-from service.models.notices.attempts import Dispatch
+from service.models import Mail, NoticeDelivery, NoticeTarget
 from service.models.notices.events import UNUSUAL_SPEND
 from service.models.notices.targets import SLACK, TARGET_DISABLED, WEBHOOK, new_signing_secret
 from service.models.watching.news import SPEND_NOTICE
@@ -24,24 +23,14 @@ NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
 SITE = "https://audit.example"
 
 
-def notice(kind: str, **payload: Any) -> Dispatch:
-    return Dispatch(
-        delivery_id="d",
-        token="t",
-        attempt=1,
-        target_id="n",
-        kind=kind,
-        url="https://hooks.example/a",
-        secret=new_signing_secret(),
-        event_id="evt_1",
-        event_type=UNUSUAL_SPEND,
-        payload=payload,
-        created_at=NOW,
-    )
+def notice(kind: str, **payload: Any) -> NoticeDelivery:
+    target = NoticeTarget(kind=kind, url="https://hooks.example/a", secret=new_signing_secret())
+    event = {"event_id": "evt_1", "event_type": UNUSUAL_SPEND, "payload": payload}
+    return NoticeDelivery(target=target, created_at=NOW, **event)
 
 
-def body_of(dispatch: Dispatch) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(write_message(dispatch, SITE, NOW)[1])
+def body_of(delivery: NoticeDelivery) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(write_message(delivery, SITE, NOW)[1])
     return found
 
 
@@ -81,19 +70,13 @@ def test_a_webhook_gets_the_label_as_data_and_not_in_the_sentence(label: str) ->
 
 @pytest.mark.parametrize("label", LINKS)
 def test_a_mail_program_can_make_no_link_of_a_label(config: Config, label: str) -> None:
-    dispatch = MailDispatch(
-        mail_id="m",
-        token="t",
-        attempt=1,
-        kind=TARGET_DISABLED,
-        recipient="ada@example.org",
-        parameters={"kind": WEBHOOK, "label": label, "host": "hooks.test", "reason": "gone"},
-        created_at=NOW,
-    )
+    mail = {"id": "m", "recipient": "ada@example.org", "created_at": NOW}
+    disabled = {"kind": WEBHOOK, "label": label, "host": "hooks.test", "reason": "gone"}
     budget = {"route": label, "month": "2026-11-01", "amount_usd": "10", "spend_usd": "9"}
     spend = {"days": [], "budgets": [{**budget, "forecast_usd": None}]}
-    for each in (dispatch, replace(dispatch, kind=SPEND_NOTICE, parameters=spend)):
-        message = compose(replace(config, base_url="http://localhost:8000"), each)
+    for kind, parameters in ((TARGET_DISABLED, disabled), (SPEND_NOTICE, spend)):
+        written = Mail(**mail, kind=kind, parameters=parameters)
+        message = compose(replace(config, base_url="http://localhost:8000"), written)
         for part in ("plain", "html"):
             body = message.get_body((part,))
             assert body is not None

@@ -27,7 +27,7 @@ from service.models.audits.blob_keys import pdf_key
 from service.reports.kept import get_pdf
 from service.reports.pdf import print_pdf
 from service.reports.pdf.fonts import PLAIN, _is_drawn, printable
-from service.reports.pdf.labels import with_named_labels
+from service.reports.pdf.sections import with_named_labels
 from service.reports.sample import get_sample_report
 from tests.lazily import pypdf
 from tests.service.support.documents import make_finding, make_report, make_report_with_gaps

@@ -25,7 +25,6 @@ from service.models.base import utc_now
 from service.models.calls.account_audits import queue_account_audit
 from service.models.calls.future_calls import delete_future_calls, sum_future_calls
 from service.models.calls.stored_prices import list_models
-from service.models.mail.outbox import Dispatch
 from service.models.watching.budgets import save_budget
 from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.weekly_digest import summarize_week
@@ -235,21 +234,7 @@ def _mails(engine: Engine, config: Config, account_id: str) -> str:
         found = session.scalars(
             select(Mail).where(Mail.account_id == account_id).order_by(Mail.created_at)
         ).all()
-        texts = [
-            compose(
-                config,
-                Dispatch(
-                    mail_id=each.id,
-                    token="",
-                    attempt=1,
-                    kind=each.kind,
-                    recipient=EMAILS[0],
-                    parameters=each.parameters,
-                    created_at=each.created_at,
-                ),
-            ).as_string()
-            for each in found
-        ]
+        texts = [compose(config, each).as_string() for each in found]
     assert len(texts) >= 2
     # The value of plan usage has a sentence of its own, which is no sum of money.
     amounts = re.findall(r"'((?!plan_)[a-z_]*usd)': (?:'([\d.]+)'|None)", " ".join(weeks))

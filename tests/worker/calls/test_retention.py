@@ -23,15 +23,13 @@ from service.models import (
     SpendRow,
 )
 from service.models.base import new_id, utc_now
-from service.models.operations.call_retention import (
-    delete_old_spend,
-    delete_replaced,
-    purge_old,
-)
-from service.models.operations.report_retention import (
+from service.models.operations.retention import (
     delete_account_audits,
     delete_batch_reports,
     delete_finding_history,
+    delete_old_spend,
+    delete_replaced,
+    purge_old,
 )
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.housekeeping import Housekeeping

@@ -8,7 +8,7 @@ from decimal import Decimal
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from service.models.calls.spend import KEYS, Selection, page_of_spend
+from service.models.calls.spend import KEYS, Selection, sum_spend
 from tests.worker.calls.test_account_audits import audit_account, body, records, report_of
 
 
@@ -32,7 +32,7 @@ def test_spend_by_each_key_adds_up_to_the_account_audit(
     for name in KEYS:
         wanted = Selection(first=first, last=last, keys=(name,))
         with Session(engine) as session:
-            lines, totals = page_of_spend(session, account_id, wanted, limit=200)
-        assert totals.calls == report.audit.records == len(calls)
-        assert totals.cost_usd == report.audit.total_spend_usd > 0
-        assert {str(line.key[0]): line.sums.cost_usd for line in lines} == expected[name]
+            spend = sum_spend(session, account_id, wanted, limit=200)
+        assert spend.totals.calls == report.audit.records == len(calls)
+        assert spend.totals.cost_usd == report.audit.total_spend_usd > 0
+        assert {str(line.key[0]): line.sums.cost_usd for line in spend.groups} == expected[name]

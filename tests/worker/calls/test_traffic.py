@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Traffic, TrafficWindow, percentile_ms
 from service.models import Account, TrafficRow
-from service.models.usage.traffic import find_traffic
+from service.models.calls.traffic import find_traffic
 from tests.detectors.reference.builders import series
 from tests.worker.calls.test_account_audits import START, NewBatch, audit_account, body
 

@@ -34,8 +34,7 @@ from service.models.calls.future_calls import (
     list_future_calls,
     sum_future_calls,
 )
-from service.models.calls.ranked_spend import find_last_day
-from service.models.calls.spend_by_day import sum_days
+from service.models.calls.spend import find_last_day, sum_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.findings.realized import measure_realized
 from service.operations.watching.budgets import list_states

@@ -14,10 +14,11 @@ from rq.serializers import DefaultSerializer, JSONSerializer
 
 from service.config import Config
 from service.jobs.queues import AuditQueues, MailWakeUp
+from service.jobs.sending import LEASE_SECONDS
 from service.mail.delivery import deliver
-from service.mail.job import LEASE_SECONDS
 from service.mail.messages import compose
-from service.models.mail.outbox import claim_mail
+from service.models.mail.outbox import Mail
+from service.models.sending import claim
 from tests.smtp_sink import Sink
 from tests.worker.support.mailing import (
     ask_for_link,
@@ -155,9 +156,9 @@ def _send_as_a_worker_that_dies(system: System, mail_id: str) -> None:
     """Claim and deliver as `service.mail.job` does, and record nothing of it."""
     config = _config(system)
     with system.engine.begin() as connection:
-        dispatch = claim_mail(connection, mail_id, LEASE_SECONDS)
-    assert dispatch is not None
-    deliver(config, compose(config, dispatch), mail_id)
+        mail = claim(connection, Mail, mail_id, LEASE_SECONDS)
+    assert mail is not None
+    deliver(config, compose(config, mail), mail_id)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from service.jobs.queues import AuditQueues, NoticeWakeUp
 from service.mail.messages import compose
 from service.mail.report_ready import post_report_ready
 from service.models import Account, Audit, Mail, NoticeDelivery
-from service.models.mail.outbox import Dispatch
 from service.models.notices.events import REPORT_READY as REPORT_EVENT
 from service.models.notices.targets import NewTarget, add_target
 from tests.service.support.scaled_reports import HOSTILE_LABELS, make_hostile_report
@@ -36,16 +35,14 @@ def _mails(engine: Engine, audit_id: str) -> list[Mail]:
 
 
 def _compose(config: Config, parameters: dict[str, Any]) -> EmailMessage:
-    dispatch = Dispatch(
-        mail_id="mail",
-        token="token",
-        attempt=1,
+    mail = Mail(
+        id="mail",
         kind="report_ready",
         recipient="someone@example.org",
         parameters=parameters,
         created_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
-    return compose(config, dispatch)
+    return compose(config, mail)
 
 
 def _part(message: EmailMessage, kind: str) -> str:

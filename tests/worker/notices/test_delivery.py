@@ -18,7 +18,7 @@ from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import (
     SLACK,
 )
-from service.models.operations.retention import delete_old_deliveries
+from service.models.operations.retention import delete_sent
 from service.notices import sending
 from service.notices.job import send_notice
 from tests.notice_receiver import Receiver, hang, redirect
@@ -185,6 +185,6 @@ def test_old_deliveries_go_unless_they_are_still_to_be_sent(
         change(engine, delivery_id, status=status, queued_at=text("now() - interval '31 days'"))
     change(engine, ids[-1], queued_at=text("now() - interval '29 days'"))
     with engine.begin() as connection:
-        assert delete_old_deliveries(connection, 30) == 2
+        assert delete_sent(connection, NoticeDelivery, 30) == 2
         left = connection.scalars(select(NoticeDelivery.status)).all()
     assert sorted(left) == ["failed", "queued", "sending"]

@@ -7,15 +7,10 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.mail.messages import compose
-from service.models import Mail, NoticeTarget
-from service.models.mail.outbox import claim_mail
-from service.models.notices.attempts import (
-    list_due_deliveries,
-)
+from service.models import Mail, NoticeDelivery, NoticeTarget
 from service.models.notices.deliveries import resend_delivery
-from service.models.notices.targets import (
-    enable_target,
-)
+from service.models.notices.targets import enable_target
+from service.models.sending import claim, list_due
 from service.notices.job import send_notice
 from tests.notice_receiver import Receiver
 from tests.worker.support.notices import CANARY, change, disabled_reason, row_of, state_of, sweep
@@ -50,9 +45,9 @@ def _mailed(config: Config, engine: Engine) -> str:
         [mail_id] = connection.scalars(
             select(Mail.id).where(Mail.recipient == "notices@example.com")
         ).all()
-        dispatch = claim_mail(connection, mail_id, 1)
-    assert dispatch is not None
-    message = compose(config, dispatch)
+        mail = claim(connection, Mail, mail_id, 1)
+    assert mail is not None
+    message = compose(config, mail)
     assert "https://audit.example/settings/notices" in message.as_string()
     assert CANARY not in message.as_string()
     return str(message["Subject"])
@@ -114,7 +109,7 @@ def test_a_failing_target_is_left_alone_for_a_while(
     send_notice(second)
     assert state_of(engine, second) == ("queued", 0, None, None)
     with engine.connect() as connection:
-        assert list_due_deliveries(connection, -3_600) == []
+        assert list_due(connection, NoticeDelivery, -3_600) == []
     change(engine, second)
     send_notice(second)
     send_notice(first)

@@ -8,13 +8,8 @@ from redis import Redis
 from sqlalchemy import Engine, text
 
 from service.config import Config
-from service.models import NoticeTarget
-from service.models.notices.attempts import (
-    claim_delivery,
-    drop_target,
-    finish_delivery,
-    postpone_delivery,
-)
+from service.models import NoticeDelivery, NoticeTarget
+from service.models.sending import claim, fail, finish, postpone
 from service.notices.job import send_notice
 from tests.notice_receiver import Handler, Receiver
 from tests.worker.support.notices import change, disabled_reason, row_of, state_of, sweep
@@ -63,19 +58,19 @@ def test_only_the_holder_of_the_lease_decides_unless_the_notice_was_delivered(
 ) -> None:
     [delivery_id] = post()
     with engine.begin() as connection:
-        first = claim_delivery(connection, delivery_id, -1)
+        first = claim(connection, NoticeDelivery, delivery_id, -1)
     with engine.begin() as connection:
-        second = claim_delivery(connection, delivery_id, 60)
-        assert claim_delivery(connection, delivery_id, 60) is None
+        second = claim(connection, NoticeDelivery, delivery_id, 60)
+        assert claim(connection, NoticeDelivery, delivery_id, 60) is None
         assert first is not None
         assert second is not None
-        postpone_delivery(connection, first, "TimeoutError", None)
-        assert drop_target(connection, first, "GoneError", 410) is None
+        postpone(connection, first, "TimeoutError")
+        fail(connection, first, "GoneError", status_code=410)
     assert state_of(engine, delivery_id) == ("sending", 2, None, None)
     assert disabled_reason(engine, target) is None
     with engine.begin() as connection:
-        finish_delivery(connection, first, 200)
-        postpone_delivery(connection, second, "TimeoutError", None)
+        finish(connection, first, status_code=200)
+        postpone(connection, second, "TimeoutError")
     assert state_of(engine, delivery_id) == ("delivered", 2, 200, None)
 
 

@@ -41,7 +41,7 @@ def test_nothing_secret_is_in_logs_or_in_the_database(
     sweep(config, engine)
     logged = lines.getvalue()
     assert "notice_postponed" in logged
-    assert "notice_target_gone" in logged
+    assert "notice_refused" in logged
     assert CANARY not in logged
     assert target.secret not in logged
     with engine.connect() as connection:

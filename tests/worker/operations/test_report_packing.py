@@ -10,8 +10,8 @@ from detectors.contract import Report
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.packing import pack, unpack
-from service.models.audits import report_packing
-from service.models.audits.report_packing import pack_reports
+from service.models.operations import retention
+from service.models.operations.retention import pack_reports
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.reports.sample import get_sample_report
 from tests.worker.support.stored import document, load
@@ -72,7 +72,7 @@ def test_a_rerun_of_a_packed_report_is_packed_again(
 def test_documents_are_packed_in_batches(
     engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(report_packing, "BATCH", 2)
+    monkeypatch.setattr(retention, "_PACKED_AT_ONCE", 2)
     for _ in range(3):
         run_audit(new_audit())
     assert [_pack(engine), _pack(engine), _pack(engine)] == [2, 1, 0]

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.jobs.queues import AuditQueues
+from service.jobs.sending import sweep_unsent
 from service.models import NoticeDelivery, NoticeTarget
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import (
@@ -14,7 +15,6 @@ from service.models.notices.targets import (
     NewTarget,
     add_target,
 )
-from service.notices.sweep import sweep_notices
 
 CANARY = "canary-7f3a"
 PAYLOAD = {"summary": f"You could save $12/month. {CANARY}", "path": "/audits/a1", "saved": 12}
@@ -48,7 +48,7 @@ def state_of(engine: Engine, delivery_id: str) -> tuple[str, int, int | None, st
 def sweep(config: Config, engine: Engine) -> None:
     queues = AuditQueues.from_config(config)
     with engine.connect() as connection:
-        sweep_notices(connection, queues)
+        sweep_unsent(connection, NoticeDelivery, queues)
 
 
 def disabled_reason(engine: Engine, target: NoticeTarget) -> str | None:

@@ -11,7 +11,7 @@ from werkzeug import Response
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.spend_by_day import list_routes
+from service.models.calls.spend import BY_COST, Selection, sum_spend
 from service.models.watching.budgets import (
     MAX_BUDGETS,
     BudgetLimitError,
@@ -27,6 +27,7 @@ from service.web.http.headers import keep_private
 
 MAX_AMOUNT: Final = Decimal(1_000_000_000)
 _CENT: Final = Decimal("0.01")
+_SUGGESTED: Final = 200
 _MAX_ROUTE: Final = 200
 _NO_BUDGET: Final = "Not found. It may already be removed."
 
@@ -98,8 +99,9 @@ def _show(problem: str = "") -> str:
 def _list_routes(account_id: str) -> Sequence[str]:
     """Return the most expensive routes of the last month, as suggestions."""
     today = utc_now().date()
-    days = (today - timedelta(days=30), today)
-    routes = list_routes(get_session(), account_id, days)
+    wanted = Selection(today - timedelta(days=30), today, keys=("route",), is_brief=True)
+    spend = sum_spend(get_session(), account_id, wanted, order=BY_COST, limit=_SUGGESTED)
+    routes = [line.value for line in spend.groups]
     return [route for route in routes if route and route == _clean(route)]
 
 

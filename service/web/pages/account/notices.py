@@ -63,11 +63,11 @@ blueprint.after_request(keep_private)
 @require_visitor
 def home() -> str:
     session, account_id = get_session(), current_caller().account_id
-    rows = list_deliveries(session, account_id)
+    deliveries = list_deliveries(session, account_id)
     return render_template(
         "pages/notices/home.html",
         targets=list_targets(session, account_id),
-        rows=[(delivery, target, _describe(delivery)) for delivery, target in rows],
+        rows=[(each, each.target, _describe(each)) for each in deliveries],
         kinds=KIND_WORDS,
         max_targets=MAX_TARGETS,
         is_sent="sent" in request.args,
@@ -89,7 +89,13 @@ def add() -> str | Response | tuple[str, int]:
     """Add a target; the signing secret of a webhook is shown once."""
     session, account_id = get_session(), current_caller().account_id
     try:
-        new = _read_target()
+        kind, url = request.form.get("kind", ""), request.form.get("url", "").strip()
+        events = [event for event in request.form.getlist("event") if event in EVENTS]
+        if kind not in KINDS:
+            raise InvalidRequestError("Choose a webhook or Slack.")
+        if not events:
+            raise InvalidRequestError("Choose at least one event.")
+        new = NewTarget(kind, url, events, read_label(request.form))
         # The pool's connection must not wait for a resolver.
         session.commit()
         check_target(new.kind, new.url, allows_private=current_config().allows_private_targets)
@@ -157,17 +163,6 @@ def _record(kind: EventKind, account_id: str) -> Response:
     record_event(kind, account_id)
     get_session().commit()
     return redirect(url_for("notices.home"), 303)
-
-
-def _read_target() -> NewTarget:
-    """Return what the form says; its URL isn't checked yet."""
-    kind, url = request.form.get("kind", ""), request.form.get("url", "").strip()
-    events = [event for event in request.form.getlist("event") if event in EVENTS]
-    if kind not in KINDS:
-        raise InvalidRequestError("Choose a webhook or Slack.")
-    if not events:
-        raise InvalidRequestError("Choose at least one event.")
-    return NewTarget(kind, url, events, read_label(request.form))
 
 
 def _show_form(problem: str = "") -> str:

@@ -40,15 +40,6 @@ def answer() -> Response | tuple[str, int]:
     if code and is_recovery_code(pending, code):
         record_event(EventKind.RECOVERY_CODE_USED, pending.account_id)
         return _complete(pending, used_passkey=False)
-    return _refuse(pending, is_code=bool(code))
-
-
-def _complete(pending: PendingSignIn, *, used_passkey: bool) -> Response:
-    _secret, browser_hash = remember_browser()
-    return redirect(complete_sign_in(pending, browser_hash, used_passkey=used_passkey), 303)
-
-
-def _refuse(pending: PendingSignIn, *, is_code: bool) -> tuple[str, int]:
     may_retry = count_wrong_answer(pending)
     record_event(EventKind.PASSKEY_REFUSED, pending.account_id)
     get_session().commit()
@@ -56,10 +47,15 @@ def _refuse(pending: PendingSignIn, *, is_code: bool) -> tuple[str, int]:
         return render_template("pages/account/sign_in_refused.html"), 422
     problem = (
         "This recovery code is wrong or was already used."
-        if is_code
+        if code
         else "We couldn't verify this passkey. Try again, or use another one."
     )
     return _show(pending, problem), 422
+
+
+def _complete(pending: PendingSignIn, *, used_passkey: bool) -> Response:
+    _secret, browser_hash = remember_browser()
+    return redirect(complete_sign_in(pending, browser_hash, used_passkey=used_passkey), 303)
 
 
 def _show(pending: PendingSignIn, problem: str = "") -> str:

@@ -61,7 +61,12 @@ def report(token: str) -> Response:
             print_finding(document, finding_id, is_batch=audit.source == INGEST),
             mimetype="text/html",
         )
-    _count_open(audit, token)
+    # Count a visit, except the owner's own and those of programs that look ahead.
+    visitor = find_visitor()
+    is_owner = visitor is not None and visitor.account_id == audit.account_id
+    if request.method == "GET" and not is_owner and not is_prefetch():
+        count_open(get_session(), audit, _verify(token).issued_at)
+        get_session().commit()
     return Response(print_report(document, _links(audit, token)), mimetype="text/html")
 
 
@@ -122,15 +127,6 @@ def _find(token: str) -> tuple[Audit, Document | None]:
 def _verify(token: str) -> SignedReport:
     config = current_config()
     return verify_report(config.secret_keys, token, config.report_link_days)
-
-
-def _count_open(audit: Audit, token: str) -> None:
-    """Count a visit, except the owner's own and those of programs that look ahead."""
-    visitor = find_visitor()
-    is_owner = visitor is not None and visitor.account_id == audit.account_id
-    if request.method == "GET" and not is_owner and not is_prefetch():
-        count_open(get_session(), audit, _verify(token).issued_at)
-        get_session().commit()
 
 
 def _get(token: str) -> tuple[Audit, Document]:

@@ -1,16 +1,30 @@
 """/upload: the upload form, with or without JavaScript."""
 
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
-from flask import Blueprint, make_response, redirect, render_template, request, url_for
+from flask import Blueprint, g, make_response, redirect, render_template, request, url_for
 from werkzeug import Response
 from werkzeug.exceptions import HTTPException
 
-from detectors.contract import RECORD_V2_FIELDS, REQUIRED_FIELDS
+from detectors.contract import FIELD_NAME, RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
-from detectors.formats import DIALECTS, JSON_STYLES
-from detectors.formats.adapters import adapters
+from detectors.formats import (
+    BESIDE_UNCACHED,
+    DIALECTS,
+    JSON_STYLES,
+    SYNONYMS,
+    TARGETS,
+    TEXT_COLUMNS,
+    ColumnMapping,
+    plain,
+    propose,
+)
+from detectors.formats.adapters import adapters, all_sums, export_signs
 from detectors.formats.json_logs.records import RECORDS
+from detectors.formats.json_logs.shapes import outline
 from service.errors import ServiceError
 from service.models.audits.idempotency import KeyTakenError
 from service.models.base import new_id
@@ -33,7 +47,6 @@ from service.web.intake.processor_time import limit_refused_files
 from service.web.intake.receiving import MAX_LABEL_LENGTH
 from service.web.intake.storing import stored_upload
 from service.web.pages.account.billing import granting_for
-from service.web.pages.audits.columns import mapping_context
 
 # The form shows these problems itself, above another attempt.
 _SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
@@ -62,7 +75,12 @@ def send() -> Response:
     except KeyTakenError as taken:
         return _show_audit(taken.earlier.audit_id)
     except (ServiceError, DetectorError, HTTPException) as error:
-        return _show_again(error)
+        described = describe_error(error)
+        if described is None or described.status not in _SHOWN_IN_FORM:
+            raise error
+        columns = error.columns if isinstance(error, DetectorError) else ()
+        page = _page(problem=described.message, status=described.status, columns=columns)
+        return make_response(page, described.status, dict(described.headers))
     current_queues().enqueue_audit(audit.id, audit.source)
     return _show_audit(audit.id)
 
@@ -96,11 +114,126 @@ def _show_audit(audit_id: str) -> Response:
     return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
 
 
-def _show_again(error: Exception) -> Response:
-    """Return the form with the problem above it; raise what the form cannot help with."""
-    described = describe_error(error)
-    if described is None or described.status not in _SHOWN_IN_FORM:
-        raise error
-    columns = error.columns if isinstance(error, DetectorError) else ()
-    page = _page(problem=described.message, status=described.status, columns=columns)
-    return make_response(page, described.status, dict(described.headers))
+# A file with more columns is mapped by a program.
+MAX_SHOWN: Final = 200
+PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "openai": "OpenAI",
+        "anthropic": "Anthropic",
+        "google": "Google",
+        "azure": "Azure",
+        "aws": "AWS Bedrock",
+        "openrouter": "OpenRouter",
+        "mistral": "Mistral",
+        "deepseek": "DeepSeek",
+        "x-ai": "xAI",
+        "cohere": "Cohere",
+        "groq": "Groq",
+        "together": "Together",
+        "fireworks": "Fireworks",
+    }
+)
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ts": "Time",
+        "provider": "Model provider",
+        "model": "Model",
+        "prompt_tokens": "Input tokens, cached included",
+        "uncached_prompt_tokens": "Input tokens, cached not included",
+        "completion_tokens": "Output tokens",
+        "cached_tokens": "Cached input tokens",
+        "cache_write_tokens": "Cache write tokens",
+        "latency_ms": "Latency in milliseconds",
+        "request_id": "Request ID",
+        "tag": "Tag: service, team or feature",
+        "declared_max_tokens": "max_tokens limit",
+    }
+)
+
+
+class Target(NamedTuple):
+    """A field that a column can become, and the names that other tools give to it."""
+
+    field: str
+    words: str
+    synonyms: str
+
+
+class ShownColumn(NamedTuple):
+    """A row of the table; `field` is chosen, None if nothing is, and empty to drop it."""
+
+    position: int
+    name: str
+    field: str | None
+    is_text: bool
+
+
+def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the form needs to map columns, with these columns of a refused file."""
+    sent: ColumnMapping | None = g.get("upload_mapping")
+    return {
+        "columns": _show(columns[:MAX_SHOWN], sent),
+        "provider": sent.provider if sent else "",
+        "providers": PROVIDERS,
+        "targets": _targets(),
+        "export_signs": export_signs(),
+        "totals": [
+            {"names": sorted(names), "refusal": sums.refusal()}
+            for sums in all_sums()
+            for names in sums.signs
+        ],
+        "allowlists": _allowlists(),
+        "text_columns": sorted(TEXT_COLUMNS),
+        "beside_uncached": sorted(BESIDE_UNCACHED),
+    }
+
+
+@cache
+def _allowlists() -> dict[str, str]:
+    """Return what objects of each dialect may have, flat and beside their request."""
+    return {
+        f"{dialect.name}-{name}": outline(layout.shape)
+        for dialect in (*DIALECTS, RECORDS)
+        for name, layout in (("flat", dialect.flat), ("wrapped", dialect.wrapped))
+    }
+
+
+@cache
+def _targets() -> list[Target]:
+    order = [name for name in _WORDS if name in TARGETS]
+    return [
+        Target(name, _WORDS.get(name, name), " ".join(SYNONYMS.get(name, ())))
+        for name in (*order, *(name for name in TARGETS if name not in _WORDS))
+    ]
+
+
+def _show(cells: Sequence[str], sent: ColumnMapping | None) -> list[ShownColumn]:
+    return [
+        ShownColumn(
+            number,
+            _shown_name(column.name, number),
+            _chosen(column.name, number, sent) if sent else column.field or None,
+            column.is_text,
+        )
+        for number, column in enumerate(propose(cells), 1)
+    ]
+
+
+def _shown_name(name: str, number: int) -> str:
+    is_known = FIELD_NAME.fullmatch(name) or plain(name) in _KNOWN
+    return name if is_known else f"Column {number}"
+
+
+def _chosen(name: str, number: int, sent: ColumnMapping) -> str | None:
+    """Return the field that was sent for the column."""
+    for own in (f"#{number}", name):
+        if own in sent.columns:
+            return sent.columns[own]
+        if own in sent.dropped:
+            return ""
+    return name if name in TARGETS else None
+
+
+_KNOWN: Final = frozenset(
+    {*REQUIRED_FIELDS, *TARGETS, *TEXT_COLUMNS}.union(*map(set, SYNONYMS.values()))
+)

@@ -1,27 +1,38 @@
 """/dashboard: what was spent, whether that is normal, what to fix first, and what was saved."""
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import Any, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from sqlalchemy.orm import Session
 
-from service.models.audits.audits import ACCOUNT
+from detectors.wording.figures import change, day, usd, whole_usd
+from detectors.wording.headline import savings_range
+from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly, per_month
+from service.models.audits.audits import ACCOUNT, Audit
 from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
+    AccountAudits,
     find_account_audits,
     queue_account_audit,
 )
-from service.models.calls.finding_list import count_by_state
+from service.models.calls.daily_spend import PlanRow
+from service.models.calls.finding_list import (
+    FINDING_LABELS,
+    count_by_state,
+    list_first_findings,
+    sum_confidences,
+)
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.ranked_spend import find_last_day
-from service.models.calls.route_spend import list_first_findings
+from service.models.calls.plan_usage import sum_plan_usage
+from service.models.calls.spend import find_last_day
 from service.models.identity.accounts import Account
-from service.models.usage.plan_usage import find_last_plan_day, sum_plan_usage
 from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
@@ -29,7 +40,6 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.headers import keep_private
-from service.web.pages.dashboard.savings import read_avoidable
 from service.web.pages.dashboard.spend import Spend, read_spend
 from service.web.pages.findings.home import STATE_WORDS
 from service.web.pages.imports.page import read_chosen
@@ -57,7 +67,7 @@ def dashboard() -> Any:
     today = utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
     last_day = find_last_day(session, account_id, today)
-    last_day = last_day or find_last_plan_day(session, account_id, today)
+    last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
     audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
     shared = {
         "account": session.get_one(Account, account_id),
@@ -132,3 +142,79 @@ def _read_budgets(
         if each.route is None or each.percent >= _NEARLY or each.is_forecast_over
     )
     return list(shown)[:_BUDGETS]
+
+
+_NONE: Final = Decimal(0)
+# As the words of a change read within a sentence.
+_WITHIN: Final = {"No change": "unchanged", "New": "new"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Avoidable:
+    """Avoidable spend of an audit of the account, or of the findings of a route or a model."""
+
+    values: Sequence[str]  # apart, because they differ in how sure they are
+    conditional: str
+    range: str = ""
+    unit: str = "/month"
+    comparison: str = ""
+
+
+def read_avoidable(
+    session: Session, account_id: str, audits: AccountAudits, only: Mapping[str, str]
+) -> Avoidable | None:
+    """Return avoidable spend; None before the first audit, and where findings don't say it."""
+    latest = audits.latest
+    if latest is None or any(name not in FINDING_LABELS for name in only):
+        return None
+    if only:
+        return _of_findings(sum_confidences(session, account_id, only), latest)
+    low, high = latest.estimated_savings_low_usd, latest.estimated_savings_high_usd
+    span = savings_range(low, high)
+    verified = f"{whole_usd(latest.verified_savings_usd or _NONE)} verified"
+    estimated = f"{whole_usd(latest.estimated_savings_usd or _NONE)} estimated"
+    return Avoidable(
+        values=(verified, estimated),
+        range=f"Estimated: {span}" if span else "",
+        conditional=_up_to(latest.conditional_savings_high_usd or _NONE),
+        unit=per_month(latest),
+        comparison=_compare(latest, audits.earlier) if is_monthly(latest) else TOO_LITTLE_DATA,
+    )
+
+
+def _of_findings(sums: Mapping[str, Decimal], audit: Audit) -> Avoidable:
+    """Return the sums of findings, which are upper limits because findings can overlap."""
+    verified, estimated = sums.get("VERIFIED", _NONE), sums.get("ESTIMATED", _NONE)
+    return Avoidable(
+        values=(f"{_limit(verified)} verified", f"{_limit(estimated)} estimated"),
+        conditional=_up_to(sums.get("CONDITIONAL", _NONE)),
+        unit=per_month(audit),
+        comparison="" if is_monthly(audit) else TOO_LITTLE_DATA,
+    )
+
+
+def _limit(amount: Decimal) -> str:
+    return f"up to {whole_usd(amount)}" if amount else usd(amount)
+
+
+def _up_to(amount: Decimal) -> str:
+    if not amount:
+        return ""
+    return f"Up to {whole_usd(amount)} more if cheaper models pass your evaluation"
+
+
+def _compare(latest: Audit, earlier: Audit | None) -> str:
+    """Compare with the audit of the period before."""
+    if earlier is None or earlier.verified_savings_usd is None or not is_monthly(earlier):
+        return "No audit of the month before to compare with"
+    changes = (
+        (name, change(now or _NONE, before or _NONE))
+        for name, now, before in (
+            ("verified", latest.verified_savings_usd, earlier.verified_savings_usd),
+            ("estimated", latest.estimated_savings_usd, earlier.estimated_savings_usd),
+        )
+    )
+    words = ", ".join(
+        f"{name} {_WITHIN.get(words, words)}" for name, words in changes if words != "–"
+    )
+    return f"Since {day(earlier.created_at)}: {words}" if words else ""

@@ -1,38 +1,31 @@
 """The figures of the dashboard that are spend: the month, the chart and the table of routes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from detectors.charts import MOST_SERIES, Columns, sparkline, stacked_columns
-from detectors.wording.figures import counted, day, usd
-from detectors.wording.labels import shortened
-from service.models.calls.route_spend import (
-    DaysOf,
-    Potential,
-    Ranked,
-    Stack,
-    rank_routes,
-    stack_groups,
-    sum_before,
+from detectors.charts import MOST_SERIES, Columns, sparkline
+from detectors.wording.figures import day, usd
+from service.models.calls.finding_list import Potential, sum_potential
+from service.models.calls.spend import (
+    BY_COST,
+    Selection,
+    UsdByDay,
+    sum_days,
     sum_days_of,
-    sum_potential,
+    sum_spend,
 )
-from service.models.calls.spend import Selection
-from service.models.calls.spend_by_day import sum_days
+from service.models.calls.spend import Spend as Ranking
 from service.operations.watching.month import Month, days_needed, look_at_month
-from service.web.pages.spend.charts import UNNAMED
+from service.web.pages.spend.charts import chart_spend
 from service.web.pages.spend.query import Query
 
 ROUTES: Final = 10
 _ROUTE: Final = "route"
-_NAME_LENGTH: Final = 40
-
-UsdByDay = Mapping[date, Decimal]
 
 
 class RouteLine(NamedTuple):
@@ -62,23 +55,31 @@ class Spend:
 def read_spend(session: Session, account_id: str, query: Query, today: date) -> Spend:
     """Read the month, the chart and the routes of a page's state."""
     of_month, in_range = _read_days(session, account_id, query, today)
-    wanted = _all_routes(query)
-    ranked = rank_routes(session, account_id, wanted, ROUTES)
+    # The table still lists the other routes when one is chosen.
+    only = {name: value for name, value in query.only.items() if name != _ROUTE}
+    wanted = Selection(query.first, query.last, keys=(_ROUTE,), only=only, is_brief=True)
+    ranked = sum_spend(session, account_id, wanted, order=BY_COST, limit=ROUTES)
     names = [each.value for each in ranked.groups]
     trends = sum_days_of(session, account_id, wanted, names)
-    before = sum_before(session, account_id, wanted, names)
-    if query.group == _ROUTE and _ROUTE not in query.only:
-        stack = _stack_routes(ranked, trends, in_range)
-    else:
-        stack = stack_groups(session, account_id, query.selection, MOST_SERIES)
-    potential = sum_potential(session, account_id, wanted.only, names)
+    earlier = wanted.previous
+    before = replace(wanted, first=earlier.first, last=earlier.last, among=names)
+    of_before = sum_spend(session, account_id, before).groups
+    previous = {each.value: each.sums.cost_usd for each in of_before}
+    potential = sum_potential(session, account_id, only, names)
+    chart = None
+    if in_range and query.group == _ROUTE and _ROUTE not in query.only:
+        chart = chart_spend(query, ranked, trends, in_range)
+    elif in_range:
+        series = replace(query.selection, before=None, is_brief=True)
+        shown = sum_spend(session, account_id, series, order=BY_COST, limit=MOST_SERIES)
+        chart = chart_spend(query, shown, usd_by_day=in_range)
     return Spend(
         month=look_at_month(of_month, today),
         usd_by_day=of_month,
-        chart=_chart(query, stack) if stack.usd_by_day else None,
-        routes=_lines(wanted, ranked, trends, before, potential),
-        route_count=ranked.count,
-        previous=wanted.previous,
+        chart=chart,
+        routes=_lines(wanted, ranked, trends, previous, potential),
+        route_count=ranked.group_count,
+        previous=(earlier.first, earlier.last),
     )
 
 
@@ -107,47 +108,24 @@ def _all_routes(query: Query) -> Selection:
     return Selection(first=query.first, last=query.last, keys=(_ROUTE,), only=only)
 
 
-def _stack_routes(ranked: Ranked, trends: DaysOf, usd_by_day: UsdByDay) -> Stack:
-    """Stack the first routes of the table; the others are what is left of each day."""
-    priced = [each.value for each in ranked.groups if each.cost_usd]
-    shown = priced if ranked.count <= MOST_SERIES else priced[:MOST_SERIES]
-    found: dict[date, dict[str | None, Decimal]] = {}
-    for each, cost in usd_by_day.items():
-        parts: dict[str | None, Decimal] = {
-            value: trends[value][each] for value in shown if each in trends[value]
-        }
-        rest = cost - sum(parts.values(), Decimal(0))
-        found[each] = {**parts, None: rest} if rest else parts
-    return Stack(shown, ranked.count - len(shown), found)
-
-
-def _chart(query: Query, stack: Stack) -> Columns:
-    names: dict[str | None, str] = {
-        value: shortened(value or UNNAMED.get(query.group, ""), _NAME_LENGTH)
-        for value in stack.values
-    }
-    names[None] = counted(stack.others, f"other {query.group}")
-    amounts: Any = stack.usd_by_day
-    return stacked_columns(amounts, names, (query.first, query.last))
-
-
 def _lines(
     wanted: Selection,
-    ranked: Ranked,
-    trends: DaysOf,
+    ranked: Ranking,
+    trends: Mapping[str, UsdByDay],
     before: Mapping[str, Decimal],
     potential: Mapping[str, Potential],
 ) -> list[RouteLine]:
     days = [wanted.first + timedelta(days=at) for at in range(wanted.days)]
-    lines = []
-    for value, _, cost in ranked.groups:
+    lines, total = [], ranked.totals.cost_usd
+    for each_route in ranked.groups:
+        value, cost = each_route.value, each_route.sums.cost_usd
         amounts = [trends[value].get(each, Decimal(0)) for each in days]
         highest = max(amounts)
         lines.append(
             RouteLine(
                 route=value,
                 cost_usd=cost,
-                share=float(cost / ranked.cost_usd * 100) if ranked.cost_usd else 0.0,
+                share=float(cost / total * 100) if total else 0.0,
                 previous_usd=before.get(value, Decimal(0)),
                 trend=sparkline(amounts),
                 peak=f"Highest: {usd(highest)} on {day(days[amounts.index(highest)])}",

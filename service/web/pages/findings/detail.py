@@ -14,7 +14,7 @@ from service.models.calls.account_findings import (
     NOTE,
     AccountFinding,
 )
-from service.models.calls.finding_history import find_account_finding, list_changes, list_points
+from service.models.calls.finding_list import find_account_finding, list_changes, list_points
 from service.models.identity.accounts import Account
 from service.operations.findings.changes import edit_findings
 from service.operations.findings.realized import measure_realized

@@ -88,7 +88,7 @@ def home() -> str:
 @require_visitor
 def change() -> Any:
     """Change the state or the assignee of the chosen findings."""
-    finding_ids = _read_ids()
+    finding_ids = [each for each in request.form.getlist("finding") if read_id(each)]
     changed = _assign(finding_ids) if request.form.get("do") == _ASSIGN else _move(finding_ids)
     get_session().commit()
     if "dashboard" in request.form:
@@ -133,10 +133,6 @@ def _move(finding_ids: Sequence[str]) -> int:
 def _open_owned() -> tuple[Connection, Account]:
     session = get_session()
     return session.connection(), session.get_one(Account, current_caller().account_id)
-
-
-def _read_ids() -> list[str]:
-    return [each for each in request.form.getlist("finding") if read_id(each)]
 
 
 def _list_values(shown: FindingFilter) -> dict[str, list[str]]:

@@ -10,9 +10,8 @@ from markupsafe import Markup, escape
 
 from service.models.base import utc_now
 from service.web.http.current import current_config
-from service.web.openapi.answer_shapes import list_shapes
 from service.web.openapi.api import api
-from service.web.openapi.reference import Reference
+from service.web.openapi.reference import Reference, list_shapes
 
 # Chapters for programs come first, those for browsers and the operator after them.
 _FIRST: Final = ("ingest", "uploads", "audits", "report_links")

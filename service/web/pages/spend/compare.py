@@ -16,8 +16,7 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.base import utc_now
-from service.models.calls.ranked_spend import find_last_day
-from service.models.usage.periods import Periods
+from service.models.calls.spend import Periods, find_last_day
 from service.operations.comparing import Compared, compare_audits, compare_periods
 from service.reports.documents import find_published
 from service.reports.html import minute
@@ -117,7 +116,7 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
     wanted = Selection(limit=_LISTED, status=DONE, source=after.source)
     earlier = (
         audit.id
-        for audit in list_audits(session, account_id, wanted)
+        for audit in list_audits(session, account_id, wanted, ("id", "created_at", "window_days"))
         if (audit.created_at, audit.window_days) < (after.created_at, after.window_days)
         and find_published(session, audit.id)  # reports of batches are deleted after a while
     )

@@ -3,19 +3,24 @@
 Names are query parameters, because a tag may contain anything that a path must not.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
 
 from flask import Blueprint, render_template, request
 
+from detectors.charts import HoursOfDay, calls_by_hour
+from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
+from detectors.wording.figures import latency
 from service.models.base import utc_now
+from service.models.calls.daily_spend import PlanRow
 from service.models.calls.finding_list import list_findings_of
-from service.models.calls.ranked_spend import find_last_day, rank_spend
-from service.models.calls.spend import MAX_DAYS, Selection
-from service.models.usage.plan_usage import find_last_plan_day, sum_plan_usage
+from service.models.calls.plan_usage import sum_plan_usage
+from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_day, sum_spend
+from service.models.calls.traffic import find_traffic
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
 from service.web.http.current import get_session
@@ -23,7 +28,6 @@ from service.web.http.headers import keep_private
 from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
-from service.web.pages.spend.traffic import describe_traffic
 
 SHOWN: Final = 100
 _FINDINGS: Final = 20
@@ -69,13 +73,13 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     query = read_query(request.args, today, path=f"/{kind.name}", groups=kind.groups)
     if kind.name not in query.only:
         return _suggest(kind, query)
-    ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
+    ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     has_calls = ranking.totals.calls > 0
     last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
     plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
     if last_day is None and not (has_calls or plan.calls):
-        last_day = find_last_plan_day(session, account_id, today, query.only)
+        last_day = find_last_day(session, account_id, today, query.only, PlanRow)
     found = list_findings_of(session, account_id, own, _FINDINGS)
     if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
@@ -101,7 +105,11 @@ def _show(kind: Kind) -> str | tuple[str, int]:
 def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
     """List names to choose from; for an unknown name, the closest and a status of 404."""
     wanted: str | None = request.args.get(kind.name)
-    names = _list_names(kind)
+    today = utc_now().date()
+    session, account_id = get_session(), current_caller().account_id
+    lately = Selection(today - timedelta(days=MAX_DAYS), today, keys=(kind.name,), is_brief=True)
+    known = sum_spend(session, account_id, lately, order=BY_COST, limit=_KNOWN)
+    names = [group.value for group in known.groups]
     near = [] if wanted is None else get_close_matches(wanted, names, _SUGGESTED, cutoff=0.5)
     context: Mapping[str, Any] = {
         "kind": kind,
@@ -116,9 +124,60 @@ def _suggest(kind: Kind, query: Query) -> str | tuple[str, int]:
     return page if wanted is None else (page, 404)
 
 
-def _list_names(kind: Kind) -> Sequence[str]:
-    """Return the account's names, most expensive first."""
-    today = utc_now().date()
-    lately = Selection(first=today - timedelta(days=MAX_DAYS), last=today, keys=(kind.name,))
-    ranking = rank_spend(get_session(), current_caller().account_id, lately, limit=_KNOWN)
-    return [group.value for group in ranking.groups]
+_SHOWN: Final = 20
+_MEDIAN, _HIGH = 50, 95
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The latencies of some calls; `name` is their model or route, or None for all."""
+
+    name: str | None
+    calls: int
+    median: str
+    high: str
+
+
+@dataclass(frozen=True)
+class TrafficSection:
+    """What the page shows, and the times of the first and last call that it is from."""
+
+    first_call: datetime
+    last_call: datetime
+    chart: HoursOfDay
+    latencies: Sequence[Latency]  # of all calls first, empty if none has one
+
+
+def describe_traffic(others: str, only: Mapping[str, str]) -> TrafficSection | None:
+    """Return the hours and latencies of a route or a model, by its models or routes.
+
+    Return None if the latest audit of the account lacks it.
+    """
+    window = find_traffic(get_session(), current_caller().account_id, only)
+    if window is None:
+        return None
+    return TrafficSection(
+        first_call=window.first_call,
+        last_call=window.last_call,
+        chart=calls_by_hour(add_hours(window.traffic)),
+        latencies=_list_latencies(others, window.traffic),
+    )
+
+
+def _list_latencies(others: str, traffic: Sequence[Traffic]) -> Sequence[Latency]:
+    """Return the latencies of all calls, and of the models or routes with the most calls."""
+    named: dict[str, list[Traffic]] = defaultdict(list)
+    for each in traffic:
+        named[getattr(each, others)].append(each)
+    lines = [_measure(None, traffic)]
+    if len(named) > 1:
+        lines += [_measure(name, own) for name, own in named.items()]
+    return [line for line in lines if line is not None][: _SHOWN + 1]
+
+
+def _measure(name: str | None, traffic: Sequence[Traffic]) -> Latency | None:
+    latencies = add_latencies(traffic)
+    median, high = (percentile_ms(latencies, percent) for percent in (_MEDIAN, _HIGH))
+    if median is None or high is None:
+        return None
+    return Latency(name, sum(latencies.values()), latency(median), latency(high))

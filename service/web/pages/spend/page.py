@@ -5,14 +5,10 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from service.models.base import utc_now
+from service.models.calls.daily_spend import PlanRow
 from service.models.calls.future_calls import sum_future_calls
-from service.models.calls.ranked_spend import find_last_day, rank_spend
-from service.models.calls.spend import DAY, Selection
-from service.models.usage.plan_usage import (
-    find_last_plan_day,
-    list_plan_models,
-    sum_plan_usage,
-)
+from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
+from service.models.calls.spend import BY_COST, DAY, Selection, find_last_day, sum_spend
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import require_visitor
@@ -33,7 +29,7 @@ blueprint.after_request(keep_private)
 def show() -> str:
     session, account_id, query = get_session(), current_caller().account_id, _query()
     today = utc_now().date()
-    ranking = rank_spend(session, account_id, query.selection, limit=SHOWN)
+    ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
     days = query.first, query.last
     last_day = None if ranking.totals.calls else find_last_day(session, account_id, today)
     return render_template(
@@ -42,7 +38,7 @@ def show() -> str:
         link=query.narrowed_url,
         ranking=ranking,
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
-        last_day=last_day or find_last_plan_day(session, account_id, today),
+        last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
-from service.models.calls.spend import MAX_DAYS, Selection
+from service.models.calls.spend import MAX_DAYS, Period, Selection
 from service.web.schemas.spend import find_day
 
 PERIODS: Final = (7, 30, 90)
@@ -37,7 +37,8 @@ class Query:
 
     @property
     def selection(self) -> Selection:
-        return Selection(first=self.first, last=self.last, keys=(self.group,), only=self.only)
+        before = Period(self.first, self.last).previous
+        return Selection(self.first, self.last, keys=(self.group,), only=self.only, before=before)
 
     @property
     def parameters(self) -> dict[str, str]:

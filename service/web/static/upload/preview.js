@@ -1,7 +1,6 @@
 // The preview of the chosen file: nothing of it is sent before its owner says so.
 
 import { Columns, whenProviderChanges } from "./columns.js";
-import { Prices } from "./prices.js";
 import { summarize } from "./summary.js";
 
 const form = document.querySelector("#upload");
@@ -14,7 +13,6 @@ const columns = new Columns(form.dataset.required.split(" "));
 const LARGE = 8 << 20;
 const DAY = { year: "numeric", month: "short", day: "numeric", timeZone: "UTC" };
 
-let prices = null; // loaded with the first file
 let current = null; // the file that is shown
 
 export function uploadParts() {
@@ -43,7 +41,6 @@ export async function showFile(file) {
     return;
   }
   say(file, "Reading it on your device.", false);
-  prices ??= await Prices.load(form.dataset.prices).catch(() => null);
   await refresh();
 }
 
@@ -56,7 +53,7 @@ async function refresh() {
   let summary;
   try {
     const advance = (part) => isCurrent() && showProgress(file, part);
-    summary = await summarize(file, { prices, columns, maxBytes, isCurrent, advance });
+    summary = await summarize(file, { columns, maxBytes, isCurrent, advance });
   } catch {
     if (isCurrent()) say(file, "We couldn't read this file.", true);
     return;
@@ -96,7 +93,7 @@ function showFigures(summary) {
     format: [summary.format, ""],
     period: [period(summary.first, summary.last), ""],
     calls: [summary.calls.toLocaleString("en"), left.join("; ")],
-    spend: [prices ? dollars(summary.usd) : "–", spendNote(summary)],
+    tokens: [summary.tokens.toLocaleString("en"), ""],
   };
   for (const [name, [value, aside]] of Object.entries(values)) {
     const [shown, note] = figures.querySelectorAll(`[data-figure=${name}] dd`);
@@ -105,19 +102,9 @@ function showFigures(summary) {
   }
 }
 
-function spendNote({ unpriced }) {
-  const words = "At list prices";
-  return unpriced ? `${words}, without ${counted(unpriced, "call")} that we can't price here` : words;
-}
-
 function period(first, last) {
   const [from, until] = [first, last].map((time) => new Date(time).toLocaleDateString("en-US", DAY));
   return from === until ? from : `${from} to ${until}`;
-}
-
-function dollars(usd) {
-  const digits = usd < 0.01 && usd > 0 ? 5 : 2;
-  return usd.toLocaleString("en-US", { style: "currency", currency: "USD", minimumFractionDigits: 2, maximumFractionDigits: digits });
 }
 
 export function counted(number, noun) {

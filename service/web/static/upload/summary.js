@@ -1,4 +1,4 @@
-// What a file holds: its format, period, calls and spend, and why it would be rejected.
+// What a file holds: its format, period, calls and tokens, and why it would be rejected.
 
 import { findTotals, findUnknown, isExport } from "./allowlists.js";
 import { callOf, callOfRow, findText, hasOtherUsage, isEmpty, isObject, isTextKey, styleOf } from "./calls.js";
@@ -18,8 +18,7 @@ class Summary {
   invalid = 0;
   first = Infinity;
   last = -Infinity;
-  usd = 0;
-  unpriced = 0;
+  tokens = 0;
   duplicates = 0;
   problem = ""; // why the service would reject the file
   unmatched = ""; // what to do about its columns first
@@ -27,10 +26,6 @@ class Summary {
   header = null; // of a CSV
   rows = []; // the first of a CSV
   #seen = new Set(); // hashes of the calls with a request ID
-
-  constructor(prices) {
-    this.prices = prices;
-  }
 
   add(call) {
     if (!call) {
@@ -44,9 +39,7 @@ class Summary {
     this.calls++;
     this.first = Math.min(this.first, call.time);
     this.last = Math.max(this.last, call.time);
-    const usd = this.prices?.cost(call) ?? null;
-    if (usd === null) this.unpriced++;
-    else this.usd += usd;
+    this.tokens += call.prompt + call.completion;
   }
 
   // An audit counts a call with the same request ID and counts once.
@@ -75,8 +68,8 @@ const UNUSUAL = "We can't preview some of its calls. We read them after the uplo
 const UNPREVIEWED = "We can't preview this compressed file. We check it after the upload.";
 
 // Read the whole file. `columns` has the header's names and returns its mapping; see columns.js.
-export async function summarize(file, { prices, columns, maxBytes, isCurrent, advance }) {
-  const summary = new Summary(prices);
+export async function summarize(file, { columns, maxBytes, isCurrent, advance }) {
+  const summary = new Summary();
   const kind = await sniff(file);
   if (kind.isParquet) {
     summary.problem = "Parquet files can't be uploaded. Export the file as CSV, or run tallystick audit on it.";

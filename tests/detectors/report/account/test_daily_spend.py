@@ -10,7 +10,7 @@ import detectors
 from detectors.prices.agreed.price_file import PriceTerms
 from detectors.prices.book import PriceBook
 from detectors.report.account import sum_spend
-from service.cli.sample.log import SAMPLE
+from service.cli.demo import SAMPLE
 
 CALL: dict[str, Any] = {
     "ts": "2026-10-05T12:00:00Z",

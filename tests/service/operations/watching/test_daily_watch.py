@@ -24,7 +24,6 @@ from service.models import (
     NoticeDelivery,
     UnusualDay,
 )
-from service.models.mail.outbox import Dispatch
 from service.models.notices.events import BUDGET_REACHED, EVENTS, UNUSUAL_SPEND
 from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 from service.models.watching.budgets import save_budget
@@ -106,18 +105,7 @@ def watched(own_sessions: "sessionmaker[Session]") -> Iterator[Watched]:
 
 
 def _text(config: Config, mail: Mail) -> tuple[str, str]:
-    message = compose(
-        config,
-        Dispatch(
-            mail_id=mail.id,
-            token="t",
-            attempt=1,
-            kind=mail.kind,
-            recipient=mail.recipient,
-            parameters=mail.parameters,
-            created_at=mail.created_at,
-        ),
-    )
+    message = compose(config, mail)
     body = message.get_body(("plain",))
     assert body is not None
     return str(message["Subject"]), str(body.get_content())

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.models import CallFile, PlanRow
 from service.models.base import utc_now
-from service.models.usage.plan_usage import sum_plan_usage
+from service.models.calls.plan_usage import sum_plan_usage
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.spend import add_plan_usage, spend_line
 

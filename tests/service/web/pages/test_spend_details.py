@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import Traffic, TrafficWindow
 from service.models.base import utc_now
-from service.models.usage.traffic import replace_traffic
+from service.models.calls.traffic import replace_traffic
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line

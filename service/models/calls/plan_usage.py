@@ -45,18 +45,6 @@ def list_plan_models(
     ]
 
 
-def find_last_plan_day(
-    session: Session,
-    account_id: str,
-    today: date,
-    only: Mapping[str, str] = MappingProxyType({}),
-) -> date | None:
-    """Return the last day until today with such calls that a plan includes, if there are any."""
-    own = [getattr(PlanRow, name) == value for name, value in only.items()]
-    query = select(func.max(PlanRow.day)).where(PlanRow.account_id == account_id, *own)
-    return session.scalar(query.where(PlanRow.day <= today))
-
-
 def _sums() -> list[ColumnElement[Any]]:
     names = PlanSums.__struct_fields__
     return [func.coalesce(func.sum(getattr(PlanRow, name)), 0).label(name) for name in names]

@@ -1,1 +1,0 @@
-"""Calls of an account summed for pages: by hour and latency, and of two periods."""
