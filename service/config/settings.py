@@ -49,7 +49,6 @@ class Config:
     otlp_ip_limit_per_minute: int = 12_000
     read_limit_per_minute: int = 600
     max_body_bytes: int = MAX_BATCH_V2_BYTES
-    body_memory_bytes: int = 200_000_000
     upload_limit_per_minute: int = 10
     max_upload_bytes: int = 200 * 1024 * 1024
     upload_folder: str = ""

@@ -85,8 +85,9 @@ def _public(config: Config) -> Iterator[Finding]:
         )
     if not config.trusted_proxies:
         yield _AREA.warn(
-            "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its limits",
-            "set it to the number of proxies in front",
+            "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its limits, and"
+            " without one, nothing keeps a client from opening every connection",
+            "put a proxy in front, and set it to the number of proxies",
         )
     if not config.smtp_url:
         yield _AREA.fail("SMTP_URL is not set: nobody gets a sign-in mail", "set a mail server")
