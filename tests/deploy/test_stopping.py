@@ -16,6 +16,7 @@ from gunicorn.glogging import Logger
 from gunicorn.workers.gthread import ThreadWorker
 from structlog.testing import capture_logs
 
+from service.config import Config
 from service.web.server import gunicorn_config
 from service.web.server.web_process import WebWorker
 from tests.service.support.live import ONE_PROCESS, LiveService, start_live_service
@@ -73,7 +74,7 @@ def test_a_port_that_others_reach_without_a_proxy_is_worth_a_warning(
     warns: bool,
 ) -> None:
     config = SimpleNamespace(trusted_proxies=proxies, drain_seconds=0)
-    monkeypatch.setattr(gunicorn_config.Config, "load", lambda: config)
+    monkeypatch.setattr(Config, "load", lambda: config)
     with closing(socket.create_server((address, 0))) as listener:
         server = SimpleNamespace(LISTENERS=[SimpleNamespace(sock=listener)], stop=None)
         with capture_logs() as logs:

@@ -52,12 +52,12 @@ def init_body_memory(app: Flask) -> None:
 
 
 def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Receive the body up to this size or the setting's; respond with 413 if it is longer."""
+    """Receive the body up to this size; respond with 413 if it is longer."""
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
         @wraps(view)
         def read(*args: P.args, **kwargs: P.kwargs) -> R:
-            g.max_body_bytes = min(max_bytes, current_config().max_body_bytes)
+            g.max_body_bytes = max_bytes
             with _spool() as g.body:
                 with storage_needed(), without_slot():
                     _receive(g.body, g.max_body_bytes)
