@@ -42,7 +42,7 @@ VENDORED := service/web/static/vendor
 USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench stress spans lock vendor sample sources usage usage-drift usage-doors \
+.PHONY: help install demo test test-fast check format bench size stress spans lock vendor sample sources usage usage-drift usage-doors \
 	usage-libraries price-drift \
 	clean
 
@@ -194,6 +194,9 @@ price-drift: $(DEV) ## Compare our prices with LiteLLM's, downloaded from PyPI i
 	@folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	$(PIP) download --no-deps --dest "$$folder" litellm==$(LITELLM) && \
 	$(BIN)/python -m tests.detectors.prices.drift "$$folder"/*.whl
+
+size: $(DEV) ## Count lines, modules, settings, tables, functions used once and test lines
+	@$(BIN)/python -m benchmarks.size
 
 usage-doors: $(DEV) ## Print what each door makes of each exchange in the usage corpus
 	@$(BIN)/python -m examples.show_usage_doors

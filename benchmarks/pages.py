@@ -45,8 +45,6 @@ ADMIN_TOKEN: Final = "a token of the benchmark, which nobody else reaches".repla
 SETTINGS: Final = {
     "ADMIN_TOKEN": ADMIN_TOKEN,
     "READ_LIMIT_PER_MINUTE": "1000000",
-    "PAGE_LIMIT_PER_MINUTE": "1000000",
-    "OAUTH_LIMIT_PER_MINUTE": "1000000",
 }
 FINDINGS: Final = 400
 WARM_UP: Final = 5

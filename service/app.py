@@ -37,7 +37,7 @@ from service.web.auth.passkeys.administrators import init_admin_passkeys
 from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
-from service.web.http.bodies.memory import init_body_memory
+from service.web.http.bodies import init_body_memory
 from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
@@ -156,7 +156,7 @@ def create_app(config: Config | None = None) -> Flask:
     init_csrf(app, config)
     init_admin_passkeys(app)
     init_current(app, config, make_session_factory(make_engine(config)))
-    init_body_memory(app, config.body_memory_bytes)
+    init_body_memory(app)
     init_limits(app, config)
     init_oauth(app)
     init_credential_usage(app)

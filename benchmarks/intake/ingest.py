@@ -29,7 +29,6 @@ from service.operations.local.stack import Stack
 
 SETTINGS: Final = {
     "INGEST_KEY_LIMIT_PER_MINUTE": "1000000",
-    "INGEST_IP_LIMIT_PER_MINUTE": "1000000",
 }
 BIG_BATCH, SMALL_BATCH = 5_000, 500
 CLIENTS: Final = 6

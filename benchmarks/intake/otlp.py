@@ -27,10 +27,7 @@ from benchmarks.intake.ingest import CLIENTS, new_key, stop_workers
 from benchmarks.running import Measured, print_table, running_service
 from service.operations.local.stack import Stack
 
-SETTINGS: Final = {
-    "OTLP_KEY_LIMIT_PER_MINUTE": "1000000",
-    "OTLP_IP_LIMIT_PER_MINUTE": "1000000",
-}
+SETTINGS: Final = {"INGEST_KEY_LIMIT_PER_MINUTE": "1000000"}
 SPANS: Final = 512
 BODIES: Final = 8
 BAR: Final = 20_000

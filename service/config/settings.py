@@ -8,14 +8,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 from urllib.parse import urlsplit
 
-from detectors.contract import MAX_BATCH_V2_BYTES
 from service.config.checks import find_problems, find_storage_problems, split_addresses
 from service.config.secret_files import read_secret_files
 from service.errors import ConfigError
 
+# What the plans allow, in multiples of the Free plan.
+_TIMES_QUEUED: Final = {"free": 1, "pro": 100, "team": 500}
+_TIMES_STORED: Final = {"free": 1, "pro": 20, "team": 200}
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -39,48 +41,28 @@ class Config:
     base_url: str = "http://localhost:8000"
     trusted_proxies: int = 0
     database_pool_size: int = 10
-    database_pool_timeout_seconds: float = 5.0
-    database_connect_timeout_seconds: int = 3
-    database_statement_timeout_seconds: float = 8.0
-    redis_timeout_seconds: float = 0.25
     ingest_key_limit_per_minute: int = 120
-    ingest_ip_limit_per_minute: int = 600
-    otlp_key_limit_per_minute: int = 6_000
-    otlp_ip_limit_per_minute: int = 12_000
     read_limit_per_minute: int = 600
-    max_body_bytes: int = MAX_BATCH_V2_BYTES
-    body_memory_bytes: int = 200_000_000
     upload_limit_per_minute: int = 10
     max_upload_bytes: int = 200 * 1024 * 1024
     upload_folder: str = ""
     queued_audits_free: int = 100
-    queued_audits_pro: int = 10_000
-    queued_audits_team: int = 50_000
     stored_bytes_free: int = 5 * 1024**3
-    stored_bytes_pro: int = 100 * 1024**3
-    stored_bytes_team: int = 1024**4
-    failed_work_seconds_per_day: int = 600
-    upload_cpu_seconds: float = 60.0
-    refused_upload_seconds_per_day: int = 600
     worker_processes: int = 2
     account_polars_calls: int = 10_000_000
     # A token of the server may be part of the address.
     spark_remote: str = field(default="", repr=False)
     spark_master: str = ""
     lease_seconds: float = 30.0
-    sweep_seconds: float = 5.0
     max_starts: int = 3
     stop_seconds: int = 20
     drain_seconds: int = 0
-    job_process_jobs: int = 500
-    job_process_bytes: int = 512 * 1024 * 1024
     housekeeping_seconds: float = 3600.0
     raw_retention_days: int = 7
     failed_raw_retention_days: int = 30
     report_retention_days: int = 30
     call_retention_days: int = 400
     rollup_retention_days: int = 0
-    mail_retention_days: int = 30
     activity_retention_days: int = 365
     backup_url: str = ""
     backup_key: str = field(default="", repr=False)
@@ -95,14 +77,7 @@ class Config:
     report_link_days: int = 30
     session_days: int = 30
     session_idle_days: int = 14
-    magic_link_minutes: int = 15
     magic_link_limit_per_minute: int = 5
-    magic_link_limit_per_recipient: int = 5
-    early_access_limit_per_minute: int = 5
-    page_limit_per_minute: int = 1_200
-    notice_limit_per_minute: int = 30
-    admin_refusals_per_minute: int = 60
-    oauth_limit_per_minute: int = 120
     smtp_url: str = field(default="", repr=False)
     mail_from: str = "Tallystick <no-reply@localhost>"
     outbox_folder: str = "var/outbox"
@@ -136,10 +111,21 @@ class Config:
     traces_url: str = ""
     traces_headers: str = field(default="", repr=False)
     traces_share: float = 0.01
-    log_repeats_per_minute: int = 600
     log_requests_share: float = 1.0
     instance_id: str = ""
     owner_email: str = ""
+
+    # What no installation has to change. Tests do.
+    database_pool_timeout_seconds: ClassVar[float] = 5.0
+    database_connect_timeout_seconds: ClassVar[int] = 3
+    database_statement_timeout_seconds: ClassVar[float] = 8.0
+    redis_timeout_seconds: ClassVar[float] = 0.25
+    failed_work_seconds_per_day: ClassVar[int] = 600
+    upload_cpu_seconds: ClassVar[float] = 60.0
+    refused_upload_seconds_per_day: ClassVar[int] = 600
+    magic_link_minutes: ClassVar[int] = 15
+    mail_retention_days: ClassVar[int] = 30
+    notice_limit_per_minute: ClassVar[int] = 30
 
     @classmethod
     def load(cls) -> Self:
@@ -182,13 +168,49 @@ class Config:
         """Return the keys that signatures are verified with; the last one also signs."""
         return (*self.secret_key_fallbacks.split(), self.secret_key)
 
+    @property
+    def sweep_seconds(self) -> float:
+        """Return how often the sweeper looks for leases that ran out."""
+        return self.lease_seconds / 6
+
+    @property
+    def ingest_ip_limit_per_minute(self) -> int:
+        """Return the limit of one address, which several keys share."""
+        return self.ingest_key_limit_per_minute * 5
+
+    @property
+    def otlp_key_limit_per_minute(self) -> int:
+        """Return the limit of a key's exporters, which send every few seconds from each program."""
+        return self.ingest_key_limit_per_minute * 50
+
+    @property
+    def otlp_ip_limit_per_minute(self) -> int:
+        return self.otlp_key_limit_per_minute * 2
+
+    @property
+    def page_limit_per_minute(self) -> int:
+        return self.read_limit_per_minute * 2
+
+    @property
+    def oauth_limit_per_minute(self) -> int:
+        return self.read_limit_per_minute // 5
+
+    @property
+    def admin_refusals_per_minute(self) -> int:
+        return self.read_limit_per_minute // 10
+
+    @property
+    def magic_link_limit_per_recipient(self) -> int:
+        """Return how many unused links one address may have, whoever asks for them."""
+        return self.magic_link_limit_per_minute
+
     def queued_audits(self, plan: str) -> int:
         """Return how many audits an account of this plan may have queued."""
-        return int(getattr(self, f"queued_audits_{plan}"))
+        return self.queued_audits_free * _TIMES_QUEUED[plan]
 
     def stored_bytes(self, plan: str) -> int:
         """Return how many bytes an account of this plan may store."""
-        return int(getattr(self, f"stored_bytes_{plan}"))
+        return self.stored_bytes_free * _TIMES_STORED[plan]
 
     @property
     def encryption_keys(self) -> tuple[str, ...]:

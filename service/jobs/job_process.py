@@ -10,37 +10,28 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import BinaryIO, Final, Self
+from typing import BinaryIO, Final
 
-from service.config import Config
 from service.core.logs import get_logger
 
 _DONE, _LAST = b"d", b"l"
 FAILED: Final = 1
+# When a process is replaced.
+MOST_JOBS: Final = 500
+MOST_BYTES: Final = 512 * 1024 * 1024
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
-
-
-@dataclass(frozen=True)
-class ProcessLimits:
-    """When a process is replaced: after so many jobs, or once it has used so much memory."""
-
-    jobs: int = 500
-    max_bytes: int = 512 * 1024 * 1024
-
-    @classmethod
-    def from_config(cls, config: Config) -> Self:
-        return cls(config.job_process_jobs, config.job_process_bytes)
-
-    def are_reached(self, jobs: int) -> bool:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
-        return jobs >= self.jobs or peak >= self.max_bytes
 
 
 _log = get_logger(__name__)
 
 # Runs one job; returns False if the process should be replaced after it.
 RunJob = Callable[[bytes], bool]
+
+
+def has_worked_enough(jobs: int) -> bool:
+    """Check whether this process has run many jobs, or used much memory."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+    return jobs >= MOST_JOBS or peak >= MOST_BYTES
 
 
 class JobProcess:

@@ -33,7 +33,7 @@ from service.core.redis import connect
 from service.core.telemetry.counters import JOB_SECONDS, JOB_WAIT_SECONDS
 from service.core.telemetry.error_reports import flush_reports
 from service.core.telemetry.processes import begin_process, end_process
-from service.jobs.job_process import JobProcess, ProcessLimits
+from service.jobs.job_process import JobProcess, has_worked_enough
 from service.jobs.outages import find_outage
 from service.jobs.priority import give_way
 from service.jobs.queues import (
@@ -168,10 +168,8 @@ class AuditWorker(QueueWorker):
         self,
         connection: "Redis",
         queue_names: Sequence[str] = AUDIT_QUEUES,
-        limits: ProcessLimits | None = None,
     ) -> None:
         super().__init__(connection, queue_names)
-        self._limits = limits or ProcessLimits()
         self._process = JobProcess(self._prepare_process, self._run_order)
         self._jobs_run = 0
 
@@ -213,7 +211,7 @@ class AuditWorker(QueueWorker):
         self.execution = Execution(execution_id, job_id, self.connection, self.name)
         self.perform_job(job, queue)
         self._jobs_run += 1
-        goes_on = not is_stop_requested() and not self._limits.are_reached(self._jobs_run)
+        goes_on = not is_stop_requested() and not has_worked_enough(self._jobs_run)
         if not goes_on:
             end_process()
         return goes_on
@@ -229,7 +227,7 @@ def run_worker(config: Config) -> None:
     give_way(in_own_session=bool(config.instance_id))  # `tallystick up` sets both
     # Forks inherit these imports.
     import_module("worker").prepare()
-    _run(config, partial(AuditWorker, limits=ProcessLimits.from_config(config)))
+    _run(config, AuditWorker)
 
 
 def run_mail_worker(config: Config) -> None:

@@ -505,5 +505,5 @@ def _settings() -> dict[str, str]:
         # One person at a time is served by one process.
         | {"GUNICORN_CMD_ARGS": "--workers=1"}
         # The queued example may take the wake-up of an audit, which then waits for the sweeper.
-        | {"SWEEP_SECONDS": "0.5", "MAGIC_LINK_LIMIT_PER_MINUTE": "1000"}
+        | {"LEASE_SECONDS": "3", "MAGIC_LINK_LIMIT_PER_MINUTE": "1000"}
     )

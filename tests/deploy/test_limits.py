@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from detectors.contract import MAX_BATCH_V2_BYTES
 from tests.deploy.manifests import DEFAULTS, DEPLOY, load
 
 MIB: Final = 2**20
@@ -13,7 +14,7 @@ FORM_BYTES: Final = MIB
 def test_the_proxies_pass_what_the_service_takes_and_little_more() -> None:
     nginx = (DEPLOY / "nginx.conf").read_text()
     first, *uploads = map(int, re.findall(r"client_max_body_size (\d+)m;", nginx))
-    assert 0 < first * MIB - DEFAULTS["max_body_bytes"] < 10 * MIB
+    assert 0 < first * MIB - MAX_BATCH_V2_BYTES < 10 * MIB
     (caddy,) = map(int, re.findall(r"max_size (\d+)MB", (DEPLOY / "Caddyfile").read_text()))
     values = load(DEPLOY / "helm" / "tallystick" / "values.yaml")["ingress"]["annotations"]
     ingress = int(values["nginx.ingress.kubernetes.io/proxy-body-size"].removesuffix("m"))

@@ -21,6 +21,7 @@ from tests.databases import make_database
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.applications import make_application, share_application
 from tests.service.support.browser import Browser
+from tests.service.support.changing import change_config
 from tests.service.support.described import merge
 from tests.service.support.fuzzed import Target, fill
 from tests.service.support.live import (
@@ -42,16 +43,8 @@ def config(database_url: str, redis_url: str, tmp_path: Path) -> Config:
         redis_url=redis_url,
         storage_url=f"file://{tmp_path}/blobs",
         ingest_key_limit_per_minute=100_000,
-        ingest_ip_limit_per_minute=100_000,
-        otlp_key_limit_per_minute=100_000,
-        otlp_ip_limit_per_minute=100_000,
         read_limit_per_minute=100_000,
-        oauth_limit_per_minute=100_000,
         magic_link_limit_per_minute=100_000,
-        magic_link_limit_per_recipient=100_000,
-        early_access_limit_per_minute=100_000,
-        page_limit_per_minute=100_000,
-        admin_refusals_per_minute=100_000,
     )
 
 
@@ -118,21 +111,25 @@ def own_sessions(own_database: Config) -> Iterator["sessionmaker[Session]"]:
 
 
 @pytest.fixture
-def make_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[..., Flask]:
+def make_app(
+    config: Config, sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Flask]:
     """Applications of the test's own with some settings changed; the newest has the limiter."""
 
     def make(**settings: object) -> Flask:
-        return make_application(replace(config, **settings), sessions)  # type: ignore[arg-type]
+        return make_application(change_config(config, monkeypatch, **settings), sessions)
 
     return make
 
 
 @pytest.fixture
-def share_app(config: Config, sessions: "sessionmaker[Session]") -> Callable[..., Flask]:
+def share_app(
+    config: Config, sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Flask]:
     """The same, shared by all tests of the process that ask for the same settings."""
 
     def share(**settings: object) -> Flask:
-        return share_application(replace(config, **settings), sessions)  # type: ignore[arg-type]
+        return share_application(change_config(config, monkeypatch, **settings), sessions)
 
     return share
 

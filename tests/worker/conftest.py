@@ -25,7 +25,7 @@ from tests.worker.support.system import UNLIMITED, System
 from tests.worker.support.traffic import RECORDS, batch
 
 # Short, so that a test need not wait for what it is not about. One test keeps the defaults.
-SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "2", "SWEEP_SECONDS": "1"}
+SHORT: Final[dict[str, Any]] = {"LEASE_SECONDS": "3"}
 _shared: Final[list[System]] = []
 
 
@@ -87,13 +87,8 @@ def sink() -> Iterator[Sink]:
 
 @pytest.fixture(scope="session")
 def running_mailing_system(sink: Sink) -> Iterator[System]:
-    settings = {"SMTP_URL": sink.url, "BASE_URL": BASE_URL, **SHORT}
-    for limit in (
-        "MAGIC_LINK_LIMIT_PER_MINUTE",
-        "MAGIC_LINK_LIMIT_PER_RECIPIENT",
-        "EARLY_ACCESS_LIMIT_PER_MINUTE",
-    ):
-        settings[limit] = UNLIMITED
+    limits = {"MAGIC_LINK_LIMIT_PER_MINUTE": UNLIMITED}
+    settings = {"SMTP_URL": sink.url, "BASE_URL": BASE_URL, **limits, **SHORT}
     with _shared_system(workers=0, mail_workers=1, **settings) as system:
         yield system
 

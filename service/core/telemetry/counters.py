@@ -45,7 +45,7 @@ SLOT_SECONDS: Final = Histogram(
 )
 CUT_CONNECTIONS: Final = Counter(
     "tallystick_cut_connections",
-    "Connections that were closed because their client was too slow, or its address had too many.",
+    "Connections that were closed because their client was too slow.",
     ("reason",),
     registry=REGISTRY,
 )

@@ -9,7 +9,7 @@ from service.core.telemetry.traces import flush_traces, start_traces
 
 def begin_process(config: Config) -> None:
     """Let operators see this process. It may fork afterwards: nothing here starts a thread."""
-    configure_logging(config.log_level, config.log_repeats_per_minute)
+    configure_logging(config.log_level)
     count_together(config)
     start_reports(config)
     start_traces(config)

@@ -21,7 +21,7 @@ _log = get_logger(__name__)
 
 def run_metrics(config: Config) -> None:
     """Serve until SIGTERM or SIGINT."""
-    configure_logging(config.log_level, config.log_repeats_per_minute)
+    configure_logging(config.log_level)
     stopping = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stopping.set())

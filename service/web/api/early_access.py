@@ -24,7 +24,7 @@ blueprint = Blueprint("early_access", __name__, description="Sign up for early a
 
 
 @blueprint.route("/early-access", methods=["POST"])
-@limiter.limit(per_minute("early_access_limit_per_minute"), key_func=limit_by_caller)
+@limiter.limit(per_minute("magic_link_limit_per_minute"), key_func=limit_by_caller)
 @small_body
 @blueprint.documented(operation="ask_for_early_access", errors=_ERRORS)
 @blueprint.arguments(EarlyAccessSchema, location="json")

@@ -6,14 +6,15 @@ Two processes, each with a few requests at a time, which mostly wait for the dat
 The application isn't preloaded, because libraries that start threads don't survive a fork.
 """
 
-from functools import partial
+import ipaddress
+import socket
+import time
 from typing import Any
 
 from service.config import Config
+from service.core.logs import get_logger
 from service.web.http.current import draining
 from service.web.intake.turns import upload_turns
-from service.web.server.balance import balance, forget_process
-from service.web.server.closing import stop_in_order
 
 wsgi_app = "service.app:create_app()"
 worker_class = "service.web.server.web_process.WebWorker"
@@ -27,14 +28,12 @@ timeout = 30
 forwarded_allow_ips = ""
 # The control socket would be in the home folder, shared by all servers of a user.
 control_socket_disable = True
-child_exit = forget_process
 
 
 def on_starting(server: Any) -> None:
     """Share what all processes share, before they are forked."""
     on_reload(server)
     draining.share()
-    balance.share()
 
 
 def on_reload(server: Any) -> None:
@@ -44,5 +43,23 @@ def on_reload(server: Any) -> None:
 
 
 def when_ready(server: Any) -> None:
-    """Replace gunicorn's way to stop, for which it has no hook."""
-    server.stop = partial(stop_in_order, server, server.stop, Config.load().drain_seconds)
+    """Drain before gunicorn stops, for which it has no hook, and warn about an open port."""
+    config, stop = Config.load(), server.stop
+
+    def drain_and_stop(graceful: bool = True) -> None:
+        if graceful:
+            draining.start()
+            time.sleep(config.drain_seconds)
+        stop(graceful)
+
+    server.stop = drain_and_stop
+    if not config.trusted_proxies and any(map(_is_reachable, server.LISTENERS)):
+        reason = "other machines can connect, and TRUSTED_PROXIES is 0; see docs/operations.md"
+        get_logger(__name__).warning("no_proxy", reason=reason)
+
+
+def _is_reachable(listener: Any) -> bool:
+    """Check whether other machines can connect, past the limits that a proxy would have."""
+    if listener.sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    return not ipaddress.ip_address(listener.sock.getsockname()[0]).is_loopback

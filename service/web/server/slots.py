@@ -14,17 +14,13 @@ from typing import Any, Final
 
 from service.core.telemetry.counters import SLOT_SECONDS
 from service.errors import UnavailableError
-from service.web.http.bodies.shares import Shares
 from service.web.http.current import IS_BUSY, WITHOUT_SLOT
-from service.web.server.receiving import receive_into
+from service.web.http.shares import Shares
 
 HEADER_SECONDS: Final = 15.0
 # What a body or a response may take: this long, and longer for each byte at the slowest rate.
 _TRANSFER_SECONDS: Final = 30.0
 _SLOWEST_BYTES_PER_SECOND: Final = 16 * 1024
-
-# The most that a client sends within one deadline: at the slowest rate, that takes 16 seconds.
-_PART_BYTES: Final = 256 * 1024
 
 # How long a request waits for slots in total: half of the ten seconds in which it is answered.
 _QUEUE_SECONDS: Final = 5.0
@@ -158,12 +154,6 @@ class _Body:
 
     def read(self, *size: int | None) -> bytes:
         return self._count(self._body.read, *size)
-
-    def readinto(self, target: bytearray | memoryview) -> int:
-        with self._client.sending_body(), memoryview(target) as whole, whole[:_PART_BYTES] as part:
-            received = receive_into(self._body, part)
-        self._client.count_received(received)
-        return received
 
     def readline(self, *size: int | None) -> bytes:
         return self._count(self._body.readline, *size)

@@ -5,22 +5,17 @@ report link or part of a record. It also waits forever for a silent sender, and 
 connection of a client that is still sending, so that an early response is lost.
 """
 
-import errno
-import fcntl
 import gc
 import json
 import selectors
 import socket
 import struct
-import termios
 import time
-from collections import defaultdict
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from uuid import uuid4
-from weakref import WeakSet
 
 from gunicorn.config import Config as GunicornConfig
 from gunicorn.glogging import Logger
@@ -41,7 +36,6 @@ from service.core.telemetry.counters import CUT_CONNECTIONS
 from service.errors import envelope, message_for
 from service.web.auth.credential_usage import write_remaining_usage
 from service.web.http.headers import SECURITY_HEADERS
-from service.web.server.balance import balance
 from service.web.server.slots import HEADER_SECONDS, Deadlines, SlottedApplication
 
 _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
@@ -54,7 +48,6 @@ _STATUS: Final[tuple[tuple[type[Exception], HTTPStatus], ...]] = (
 )
 
 SLOTS: Final = 12  # for a pool of 10 connections, plus two for health checks and 503 responses
-CONNECTIONS_PER_ADDRESS: Final = 500  # of the 1,000 that a process accepts
 # How long a sender may pause in the middle of a request.
 _SILENCE_SECONDS: Final = 8
 _SILENCE: Final = struct.pack("@ll", _SILENCE_SECONDS, 0)  # a `struct timeval`
@@ -75,7 +68,6 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._deadlines = Deadlines()
-        self._connections: defaultdict[str, WeakSet[Any]] = defaultdict(WeakSet)
 
     def load_wsgi(self) -> None:
         # Freeze the loaded objects, so that garbage collection skips them.
@@ -94,38 +86,32 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             with suppress(SQLAlchemyError):
                 write_remaining_usage(self.app.wsgi())
 
-    def accept(self, listener: Any) -> None:
-        """Accept a connection, unless the master has just stopped listening."""
-        balance.give_way(self.nr_conns)
-        try:
-            super().accept(listener)
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
+    def set_accept_enabled(self, enabled: bool) -> None:
+        """When the process stops, take the connections that are made, and refuse new ones.
+
+        gunicorn leaves the socket open until the last request is finished: the kernel would accept
+        connections that nobody answers, which a proxy can't send to another instance.
+        """
+        super().set_accept_enabled(enabled)
+        if enabled or self.alive:
+            return
+        for listener in self.sockets:
+            before = -1
+            while before != self.nr_conns:
+                before = self.nr_conns
+                self.accept(listener)
+            listener.close()
 
     def enqueue_req(self, conn: Any) -> None:
         """Give the connection a thread, but a new one only when its client has sent something."""
         if conn.initialized or conn.data_ready:
             super().enqueue_req(conn)
-        elif self._has_too_many(conn):
-            CUT_CONNECTIONS.labels("too_many").inc()
-            self.nr_conns -= 1
-            conn.close()
         else:
             conn.sock.setblocking(False)
             conn.set_timeout()
             self.pending_conns.append(conn)
             wake = partial(self.on_pending_socket_readable, conn)
             self.poller.register(conn.sock, selectors.EVENT_READ, wake)
-
-    def on_client_socket_readable(self, conn: Any, client: socket.socket) -> None:
-        """Give a kept connection a thread, or close it if its client has, without waiting."""
-        if client.fileno() == -1:
-            return  # closed for a newer connection, after the poller reported this one
-        if _peek(client) == b"":
-            self._close_kept(conn)
-        else:
-            super().on_client_socket_readable(conn, client)
 
     def murder_pending(self) -> None:
         """Cut off slow clients too, in each turn of the main loop."""
@@ -134,53 +120,10 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             for conn in self.pending_conns:
                 conn.timeout = min(conn.timeout, ends_at)
         super().murder_pending()
-        self._publish_connections()
         cut = self._deadlines.cut_overdue()
         if cut:
             CUT_CONNECTIONS.labels("slow").inc(cut)
             _log.info("slow_clients_cut_off", count=cut)
-
-    def _publish_connections(self) -> None:
-        if self.alive:
-            waiting = len(self.keepalived_conns) + len(self.pending_conns)
-            balance.publish(self.age, self.nr_conns, self.nr_conns - waiting)
-        else:
-            balance.withdraw(self.age)
-
-    def _has_too_many(self, conn: Any) -> bool:
-        """Check the number of connections of one address; a trusted proxy has any number.
-
-        Many clients open a connection for each request and close the one before only later. So a
-        new connection takes the place of an idle one, and is refused only if none is idle.
-        """
-        if self.app.wsgi().extensions["config"].trusted_proxies or not conn.client:
-            return False
-        if len(self._connections) > self.worker_connections:
-            for address in [address for address, used in self._connections.items() if not used]:
-                del self._connections[address]
-        ours = self._connections[conn.client[0]]
-        if len(ours) >= CONNECTIONS_PER_ADDRESS and not self._close_idle(ours):
-            return True
-        ours.add(conn)
-        return False
-
-    def _close_idle(self, ours: WeakSet[Any]) -> bool:
-        """Close the one of these connections that is idle the longest, if one is."""
-        kept = (conn for conn in self.keepalived_conns if conn in ours)
-        idle = next((conn for conn in kept if _is_idle(conn.sock)), None)
-        if idle is None:
-            return False
-        self._close_kept(idle)
-        return True
-
-    def _close_kept(self, conn: Any) -> None:
-        """Close a connection between two requests, and stop counting it at once."""
-        self.poller.unregister(conn.sock)
-        self.keepalived_conns.remove(conn)
-        self.nr_conns -= 1
-        if conn.client:
-            self._connections[conn.client[0]].discard(conn)
-        conn.close()
 
     def handle(self, conn: Any) -> Any:
         self._deadlines.set(conn.sock, HEADER_SECONDS)
@@ -228,26 +171,6 @@ def _is_mostly_unread(body: Any) -> bool:
     if isinstance(body, LengthReader):
         return bool(body.length >= _READ_UP_BYTES)
     return isinstance(body, ChunkedReader) and body.parser is not None
-
-
-def _peek(connection: socket.socket) -> bytes | None:
-    """Return what a client has sent: `b""` if it has closed its side, None if nothing came."""
-    try:
-        # The plain socket's method, because one with TLS can't peek.
-        return socket.socket.recv(connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
-
-
-def _is_idle(connection: socket.socket) -> bool:
-    """Check that the client has the whole response, and has sent no other request."""
-    try:
-        unsent = fcntl.ioctl(connection, termios.TIOCOUTQ, struct.pack("i", 0))
-    except OSError:
-        return False
-    return not any(unsent) and not _peek(connection)
 
 
 def _linger(connection: socket.socket) -> None:

@@ -23,6 +23,7 @@ from service.operations.local.embedded import EmbeddedServers
 from service.web.http.current import get_session, init_current
 from tests.databases import migrate_as_owner
 from tests.embedded.processes import wait_until
+from tests.service.support.changing import change_config
 from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
 from tests.silent_postgres import running_silent_postgres
@@ -38,10 +39,14 @@ def test_an_address_may_be_written_short(config: Config, scheme: str) -> None:
 
 
 def test_a_pool_without_a_free_connection_is_unavailable_not_a_hang(
-    own_database: Config, own_sessions: "sessionmaker[Session]"
+    monkeypatch: pytest.MonkeyPatch, own_database: Config, own_sessions: "sessionmaker[Session]"
 ) -> None:
     tenant = add_tenant(own_sessions)
-    app = create_app(replace(own_database, database_pool_size=1, database_pool_timeout_seconds=0.2))
+    app = create_app(
+        change_config(
+            own_database, monkeypatch, database_pool_size=1, database_pool_timeout_seconds=0.2
+        )
+    )
     with app.extensions["session_factory"]() as busy:
         busy.execute(text("SELECT 1"))
         began = time.monotonic()
@@ -56,7 +61,9 @@ def test_a_connection_that_breaks_as_a_request_ends_harms_neither_it_nor_the_poo
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in `test_database_kills.py`: the response is ready when its transaction is ended."""
-    engine = make_engine(replace(config, database_pool_size=1, database_pool_timeout_seconds=0.2))
+    engine = make_engine(
+        change_config(config, monkeypatch, database_pool_size=1, database_pool_timeout_seconds=0.2)
+    )
     app = Flask(__name__)
     init_current(app, config, make_session_factory(engine))
 
@@ -88,8 +95,10 @@ def test_random_reads_are_planned_as_those_of_a_solid_state_disk(config: Config)
     engine.dispose()
 
 
-def test_a_statement_that_takes_too_long_is_ended(config: Config) -> None:
-    engine = make_engine(replace(config, database_statement_timeout_seconds=0.1))
+def test_a_statement_that_takes_too_long_is_ended(
+    monkeypatch: pytest.MonkeyPatch, config: Config
+) -> None:
+    engine = make_engine(change_config(config, monkeypatch, database_statement_timeout_seconds=0.1))
     with pytest.raises(OperationalError, match="statement timeout"), engine.connect() as connection:
         connection.execute(text("SELECT pg_sleep(5)"))
     engine.dispose()
@@ -110,7 +119,9 @@ def test_a_database_that_falls_silent_is_unavailable_within_seconds(
     tenant = add_tenant(own_sessions)
     with running_silent_postgres(own_database.database_url) as (between, url):
         app = create_app(
-            replace(own_database, database_url=url, database_statement_timeout_seconds=1.0)
+            change_config(
+                own_database, monkeypatch, database_url=url, database_statement_timeout_seconds=1.0
+            )
         )
         client = app.test_client()
         assert client.post(INGEST, json=batch(), headers=tenant.writes).status_code == 201
@@ -130,11 +141,15 @@ def test_a_database_that_falls_silent_is_unavailable_within_seconds(
         assert wait_until(is_accepted)
 
 
-def test_who_waited_for_a_silent_database_does_not_wait_again(own_database: Config) -> None:
+def test_who_waited_for_a_silent_database_does_not_wait_again(
+    monkeypatch: pytest.MonkeyPatch, own_database: Config
+) -> None:
     """A request asks once more, to see whether its row was committed."""
     with running_silent_postgres(own_database.database_url) as (between, url):
         engine = make_engine(
-            replace(own_database, database_url=url, database_statement_timeout_seconds=0.5)
+            change_config(
+                own_database, monkeypatch, database_url=url, database_statement_timeout_seconds=0.5
+            )
         )
         with engine.connect() as connection:
             between.is_silent = True

@@ -3,7 +3,6 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 from redis import Redis
@@ -11,6 +10,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from service.config import Config
 from service.core.redis import connect, connection_options
+from tests.service.support.changing import change_config
 
 
 class HangingServer:
@@ -52,10 +52,17 @@ def hanging() -> Iterator[HangingServer]:
     ids=["queues, worker and health", "rate limiter"],
 )
 def test_a_hang_is_tried_again_except_by_the_rate_limiter(
-    config: Config, hanging: HangingServer, make: Callable[[Config], "Redis"], tries: int
+    config: Config,
+    hanging: HangingServer,
+    make: Callable[[Config], "Redis"],
+    tries: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = replace(
-        config, redis_url=f"redis://127.0.0.1:{hanging.port}", redis_timeout_seconds=0.2
+    settings = change_config(
+        config,
+        monkeypatch,
+        redis_url=f"redis://127.0.0.1:{hanging.port}",
+        redis_timeout_seconds=0.2,
     )
     client = make(settings)
     with pytest.raises(RedisTimeoutError):

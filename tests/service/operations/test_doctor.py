@@ -82,11 +82,14 @@ def _only(found: Iterable[Finding]) -> tuple[str, str]:
 
 def test_names_that_look_like_settings_are_found() -> None:
     assert not _problems(check_names({"PATH": "/", "DATABASE_URL": "x", "SECRET_KEY_FILE": "/x"}))
-    found = check_names({"REDIS_URI": "x", "SECRETKEY_FILE": "x", "BASE_URL_FILE": "/x"})
+    found = check_names(
+        {"REDIS_URI": "x", "SECRETKEY_FILE": "x", "BASE_URL_FILE": "/x", "SWEEP_SECONDS": "5"}
+    )
     assert [words for _, words in _problems(found)] == [
         "BASE_URL_FILE has no effect: only secrets come from files",
         "REDIS_URI isn't a setting",
         "SECRETKEY_FILE isn't a setting",
+        "SWEEP_SECONDS is no longer a setting",
     ]
 
 
@@ -94,8 +97,6 @@ def test_names_that_look_like_settings_are_found() -> None:
     ("settings", "status", "words"),
     [
         ({"session_idle_days": 40}, "warn", "SESSION_IDLE_DAYS is longer"),
-        ({"lease_seconds": 6.0}, "warn", "LEASE_SECONDS is less than twice"),
-        ({"database_pool_timeout_seconds": 9.0}, "warn", "DATABASE_POOL_TIMEOUT_SECONDS"),
         ({"secret_key_fallbacks": "x" * 32}, "warn", "its rotation isn't finished"),
         ({"admin_token": f"{'x' * 32} {'y' * 32}"}, "warn", "ADMIN_TOKEN has two tokens"),
         ({**PUBLIC, "base_url": "http://example.com"}, "fail", "starts with http://"),

@@ -44,9 +44,7 @@ def rotating(database_url: str, redis_url: str, tmp_path: Path, share: float) ->
     for name, text in FILES.items():
         (folder / name).write_text(f"{text}\n")
     settings: dict[str, object] = {f"{name}_file": folder / name for name in FILES}
-    settings |= dict.fromkeys(
-        ("magic_link_limit_per_minute", "early_access_limit_per_minute"), NO_LIMIT
-    )
+    settings["magic_link_limit_per_minute"] = NO_LIMIT
     if share < 1:
         settings |= ONE_PROCESS
     live = start_live_service(database_url, redis_url, tmp_path, secret_key="", **settings)

@@ -85,4 +85,4 @@ def _reset(shared: _Shared, config: Config, sessions: Sessions) -> None:
     limiter.__dict__.update(shared.limiter)
     for each, attributes in shared.apis.items():
         each.__dict__.update(attributes)
-    configure_logging(config.log_level, config.log_repeats_per_minute)
+    configure_logging(config.log_level)

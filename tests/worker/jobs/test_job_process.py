@@ -2,11 +2,11 @@
 
 import os
 import signal
-from collections.abc import Iterator
 
 import psutil
 import pytest
 
+from service.jobs import job_process
 from tests.worker.support.system import System
 from tests.worker.support.waiting import kill, wait_until
 
@@ -53,27 +53,11 @@ def test_a_stop_signal_to_a_process_that_waits_loses_no_audit(system: System) ->
     wait_until(lambda: not before & set(_job_processes(system)), 10)
 
 
-@pytest.fixture
-def replacing(system: System, request: pytest.FixtureRequest) -> Iterator[System]:
-    """One worker with other settings, in place of the two that are always there."""
-    system.stop_workers()
-    system.start_process("worker-0", **request.param)
-    yield system
-    system.stop_workers()
-
-
-@pytest.mark.parametrize(
-    ("replacing", "audits", "processes"),
-    # A second wake-up for an audit that has just been claimed is a job, too.
-    [({"JOB_PROCESS_JOBS": "2"}, 4, (2, 3)), ({"JOB_PROCESS_BYTES": "1"}, 2, (2,))],
-    ids=["after a number of jobs", "once it is large"],
-    indirect=["replacing"],
-)
-def test_a_process_is_replaced(replacing: System, audits: int, processes: tuple[int, ...]) -> None:
-    seen = set[int]()
-    for _ in range(audits):
-        replacing.delay_audits(0.3)
-        (audit_id,) = replacing.ingest()
-        seen.add(replacing.wait_for_job(audit_id).pid)
-        replacing.wait_done([audit_id], 20)
-    assert len(seen) in processes
+def test_a_process_is_replaced_after_many_jobs_or_once_it_is_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What replaces it is the same as after a stop signal."""
+    assert not job_process.has_worked_enough(job_process.MOST_JOBS - 1)
+    assert job_process.has_worked_enough(job_process.MOST_JOBS)
+    monkeypatch.setattr(job_process, "MOST_BYTES", 1)
+    assert job_process.has_worked_enough(0)

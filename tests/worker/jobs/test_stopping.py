@@ -27,7 +27,7 @@ BODY_SECONDS = 30
 
 @pytest.fixture(scope="module")
 def stoppable_system() -> Iterator[System]:
-    settings = {"STOP_SECONDS": str(STOP_SECONDS), "SWEEP_SECONDS": "600", "LEASE_SECONDS": "300"}
+    settings = {"STOP_SECONDS": str(STOP_SECONDS), "LEASE_SECONDS": "3600"}
     with started_system(**settings) as system:
         yield system
 

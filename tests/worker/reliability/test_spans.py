@@ -50,7 +50,7 @@ _UNFINISHED: Final = "SELECT 1 FROM audits WHERE status IN ('queued', 'processin
 @pytest.fixture
 def system() -> Iterator[System]:
     """A service that gives no audit up, however often its attempts are killed."""
-    limits = {"OTLP_KEY_LIMIT_PER_MINUTE": UNLIMITED, "OTLP_IP_LIMIT_PER_MINUTE": UNLIMITED}
+    limits = {"INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED}
     with started_system(MAX_STARTS="100", **limits, **SHORT) as system:
         yield system
 

@@ -126,9 +126,8 @@ class System(Records, Jobs):
             "STORAGE_URL": self.blobs.as_uri(),
             "OUTBOX_FOLDER": str(self.folder / "outbox"),
             "INGEST_KEY_LIMIT_PER_MINUTE": UNLIMITED,
-            "INGEST_IP_LIMIT_PER_MINUTE": UNLIMITED,
-            "QUEUED_AUDITS_TEAM": UNLIMITED,
-            "PAGE_LIMIT_PER_MINUTE": UNLIMITED,
+            "QUEUED_AUDITS_FREE": UNLIMITED,
+            "READ_LIMIT_PER_MINUTE": UNLIMITED,
             "PRICES_UPDATE": "off",
             **self._settings,
         }

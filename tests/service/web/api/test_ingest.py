@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from detectors.contract import MAX_BATCH_BYTES
 from detectors.formats import decode_records
 from service.core import tokens
 from service.models import Audit, IngestKey, Subscription
@@ -249,11 +250,15 @@ class TestTheOrderOfTheGates:
 
     @pytest.fixture
     def strict(self, share_app: Callable[..., Flask]) -> FlaskClient:
-        return share_app(ingest_key_limit_per_minute=1, max_body_bytes=10).test_client()
+        return share_app(ingest_key_limit_per_minute=1).test_client()
 
-    def _post(self, client: FlaskClient, headers: dict[str, str], body: bytes = BAD_BODY) -> int:
+    def _post(self, client: FlaskClient, headers: dict[str, str], size: str = "13") -> int:
         return client.post(
-            INGEST, data=body, headers=headers, content_type="text/plain"
+            INGEST,
+            data=self.BAD_BODY,
+            headers=headers,
+            content_type="text/plain",
+            environ_overrides={"CONTENT_LENGTH": size},
         ).status_code
 
     def test_first_the_key(self, strict: FlaskClient) -> None:
@@ -269,7 +274,8 @@ class TestTheOrderOfTheGates:
         assert self._post(strict, add_tenant(sessions, status="canceled").writes) == 402
 
     def test_then_the_size(self, strict: FlaskClient, tenant: Tenant) -> None:
-        assert self._post(strict, {**tenant.writes, "Idempotency-Key": ""}) == 413
+        headers = {**tenant.writes, "Idempotency-Key": ""}
+        assert self._post(strict, headers, str(MAX_BATCH_BYTES + 1)) == 413
 
     def test_then_the_replay(self, client: FlaskClient, tenant: Tenant) -> None:
         headers = {**tenant.writes, "Idempotency-Key": "known"}

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from decimal import Decimal
 from threading import Barrier
 
@@ -32,6 +31,7 @@ from service.models.watching.budgets import MAX_BUDGETS, BudgetLimitError, save_
 from service.web.auth.caps import count_recalculations_allowed
 from tests.databases import make_database
 from tests.service.support.applications import make_application
+from tests.service.support.changing import by_plan, change_config
 from tests.service.support.scaled_reports import make_scaled_report
 from tests.service.support.scenes import INGEST, add_tenant, batch
 from tests.service.support.uploads import add_person
@@ -62,9 +62,11 @@ def many_sessions(settings: Config) -> Iterator["sessionmaker[Session]"]:
 
 
 @pytest.fixture
-def make_many(settings: Config, many_sessions: "sessionmaker[Session]") -> Callable[..., Flask]:
+def make_many(
+    settings: Config, many_sessions: "sessionmaker[Session]", monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Flask]:
     def make(**changed: object) -> Flask:
-        return make_application(replace(settings, **changed), many_sessions)  # type: ignore[arg-type]
+        return make_application(change_config(settings, monkeypatch, **changed), many_sessions)
 
     return make
 
@@ -98,7 +100,7 @@ def test_a_recipient_gets_five_links_of_twenty_requests(
 def test_a_queue_has_room_for_three_of_twenty_batches(
     make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
 ) -> None:
-    limits = dict.fromkeys(("queued_audits_free", "queued_audits_pro", "queued_audits_team"), 3)
+    limits = {"queued_audits": by_plan(3, 3, 3)}
     app, tenant = make_many(**limits), add_tenant(many_sessions)
 
     def ask(client: FlaskClient, number: int) -> int:
@@ -155,7 +157,7 @@ def test_one_of_twenty_tests_of_a_target_is_sent(many_sessions: "sessionmaker[Se
 def test_recalculations_at_once_share_half_of_the_queue(
     make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
 ) -> None:
-    limits = dict.fromkeys(("queued_audits_free", "queued_audits_pro", "queued_audits_team"), 4)
+    limits = {"queued_audits": by_plan(4, 4, 4)}
     app, person, entered = make_many(**limits), add_person(many_sessions), Barrier(2)
     with many_sessions() as session:
         audits = [
@@ -182,7 +184,7 @@ def test_recalculations_at_once_share_half_of_the_queue(
 def test_storage_that_is_filled_within_a_minute_gets_a_402(
     make_many: Callable[..., Flask], many_sessions: "sessionmaker[Session]"
 ) -> None:
-    limits = dict.fromkeys(("stored_bytes_free", "stored_bytes_pro", "stored_bytes_team"), 300)
+    limits = {"stored_bytes": by_plan(300, 300, 300)}
     app, tenant = make_many(**limits), add_tenant(many_sessions)
     client, answers = app.test_client(use_cookies=False), []
     for _ in range(8):

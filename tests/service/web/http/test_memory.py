@@ -37,10 +37,7 @@ NAMES: Final = 300  # of attributes in a request of spans
 LONG: Final = "n" * 1_000
 LONGER: Final = 4 * LONG
 LIMITS: Final = {
-    "otlp_key_limit_per_minute": 1_000_000,
-    "otlp_ip_limit_per_minute": 1_000_000,
     "queued_audits_free": 1_000_000,
-    "queued_audits_pro": 1_000_000,
 }
 
 Door = Callable[[str], requests.Response]

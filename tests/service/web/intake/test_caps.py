@@ -14,6 +14,7 @@ from service.models import Account, Audit, FailedWork, Subscription
 from service.models.audits.capacity import add_failed_seconds, delete_old_days
 from service.models.base import utc_now
 from service.web.auth import caps
+from tests.service.support.changing import by_plan
 from tests.service.support.oauth_flow import browser_of
 from tests.service.support.scenes import AUDITS, INGEST, Tenant, add_tenant, batch, error_of
 from tests.service.support.uploads import MULTIPART, add_person, log_file, one_file
@@ -35,7 +36,7 @@ def _send(app: Flask, tenant: Tenant, **headers: str) -> TestResponse:
 def test_a_full_queue_gets_a_429_until_audits_are_done(
     share_app: Share, sessions: Sessions, tenant: Tenant
 ) -> None:
-    app = share_app(queued_audits_free=1, queued_audits_pro=3, queued_audits_team=5)
+    app = share_app(queued_audits=by_plan(1, 3, 5))
     assert [_send(app, tenant).status_code for _ in range(3)] == [201] * 3
     response = _send(app, tenant)
     message = error_of(response, 429, "rate_limited")
@@ -51,7 +52,7 @@ def test_a_queue_that_is_far_from_full_is_counted_once_a_second(
     share_app: Share, tenant: Tenant, statements: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caps, "_COUNT_SECONDS", 3_600.0)
-    app = share_app(queued_audits_free=1, queued_audits_pro=40, queued_audits_team=40)
+    app = share_app(queued_audits=by_plan(1, 40, 40))
     for _ in range(4):
         assert _send(app, tenant).status_code == 201
     # The bounds are 0, 16 and 32, which is almost full, so its place is counted; 48 may be full.
@@ -59,7 +60,7 @@ def test_a_queue_that_is_far_from_full_is_counted_once_a_second(
 
 
 def test_a_larger_plan_queues_more(share_app: Share, sessions: Sessions, tenant: Tenant) -> None:
-    app = share_app(queued_audits_free=1, queued_audits_pro=3, queued_audits_team=5)
+    app = share_app(queued_audits=by_plan(1, 3, 5))
     with sessions() as session:
         _set_plan(session, tenant.account_id, "team")
     assert [_send(app, tenant).status_code for _ in range(6)] == [201] * 5 + [429]
@@ -68,13 +69,13 @@ def test_a_larger_plan_queues_more(share_app: Share, sessions: Sessions, tenant:
 def test_a_full_queue_is_another_accounts_own(
     share_app: Share, sessions: Sessions, tenant: Tenant
 ) -> None:
-    app = share_app(queued_audits_free=1, queued_audits_pro=1, queued_audits_team=1)
+    app = share_app(queued_audits=by_plan(1, 1, 1))
     assert [_send(app, tenant).status_code for _ in range(2)] == [201, 429]
     assert _send(app, add_tenant(sessions)).status_code == 201
 
 
 def test_a_replay_is_answered_although_the_queue_is_full(share_app: Share, tenant: Tenant) -> None:
-    app = share_app(queued_audits_free=1, queued_audits_pro=1, queued_audits_team=1)
+    app = share_app(queued_audits=by_plan(1, 1, 1))
     keyed = {"Idempotency-Key": "one"}
     assert _send(app, tenant, **keyed).status_code == 201
     assert _send(app, tenant, **keyed).status_code == 200
@@ -84,7 +85,7 @@ def test_a_replay_is_answered_although_the_queue_is_full(share_app: Share, tenan
 def test_a_refused_batch_leaves_nothing(
     share_app: Share, sessions: Sessions, tenant: Tenant
 ) -> None:
-    app = share_app(queued_audits_free=1, queued_audits_pro=1, queued_audits_team=1)
+    app = share_app(queued_audits=by_plan(1, 1, 1))
     _send(app, tenant)
     before = len(list(_blobs(app)))
     _send(app, tenant)
@@ -101,7 +102,7 @@ def test_a_full_storage_gets_a_402(
     share_app: Share, sessions: Sessions, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caps, "_SUM_SECONDS", 0.0)
-    app = share_app(stored_bytes_free=1, stored_bytes_pro=1 << 30, stored_bytes_team=1 << 40)
+    app = share_app(stored_bytes=by_plan(1, 1 << 30, 1 << 40))
     assert _send(app, tenant).status_code == 201
     with sessions() as session:
         stored = session.scalars(select(Audit)).one()

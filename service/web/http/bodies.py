@@ -1,27 +1,32 @@
-"""Read a request's body within limits of size, type and encoding."""
+"""Read a request's body within limits of size, type and encoding.
+
+A large body is received into a file, so that slow senders hold no memory. A request that has all
+of it takes its share of a budget of memory, or waits for it, before the body is checked.
+"""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from io import SEEK_END, BytesIO, RawIOBase
+from io import SEEK_END
 from mmap import ACCESS_READ, mmap
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, Final, ParamSpec, TypeVar, cast
 
-from flask import g, request
+from flask import Flask, current_app, g, request
 from werkzeug.exceptions import HTTPException
 
 from detectors.contract import UsageRecord
 from detectors.formats import Version, decode_batch
+from service.core.telemetry.counters import REFUSED_BODIES
 from service.errors import (
     BadRequestError,
     PayloadTooLargeError,
     UnavailableError,
     UnsupportedMediaTypeError,
 )
-from service.web.http.bodies.memory import received_in_memory, take_memory
 from service.web.http.current import current_config, without_slot
 from service.web.http.error_responses import storage_needed
+from service.web.http.shares import Shares
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,32 +38,26 @@ SPOOLED_BYTES: Final = 256 * 1024
 BLOCK_BYTES: Final = 128 * 1024  # larger blocks exceed a core's own cache
 FORM_TYPES: Final = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 BROKEN_OFF: Final = "The request body is incomplete or its chunked encoding is malformed."
+# With the wait for a slot, less than the ten seconds in which every request is answered.
+WAIT_SECONDS: Final = 4.0
 _GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS  # accepts a gzip header only
+# For the bodies that a web process checks at a time.
+_MEMORY_BYTES: Final = 200_000_000
+_MEMORY: Final = "body_memory"
+
+
+def init_body_memory(app: Flask) -> None:
+    app.extensions[_MEMORY] = Shares(_MEMORY_BYTES)
+    app.teardown_appcontext(_give_memory_back)
 
 
 def bounded_body(max_bytes: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Receive the body up to this size or the setting's; respond with 413 if it is longer.
-
-    A large one is received into a file, see `plain_body`, unless it is as large as usual batches
-    and there is memory for it.
-    """
+    """Receive the body up to this size; respond with 413 if it is longer."""
 
     def decorate(view: Callable[P, R]) -> Callable[P, R]:
         @wraps(view)
         def read(*args: P.args, **kwargs: P.kwargs) -> R:
-            g.max_body_bytes = min(max_bytes, current_config().max_body_bytes)
-            announced = request.content_length
-            if announced is not None and announced <= SPOOLED_BYTES:
-                read_body(g.max_body_bytes)
-                return view(*args, **kwargs)
-            with received_in_memory(announced) as has_memory:
-                if not has_memory:
-                    return _view_spooled(*args, **kwargs)
-                with without_slot():
-                    read_body(g.max_body_bytes)
-                return view(*args, **kwargs)
-
-        def _view_spooled(*args: P.args, **kwargs: P.kwargs) -> R:
+            g.max_body_bytes = max_bytes
             with _spool() as g.body:
                 with storage_needed(), without_slot():
                     _receive(g.body, g.max_body_bytes)
@@ -82,25 +81,38 @@ def small_body(view: Callable[P, R]) -> Callable[P, R]:
 
 def read_body(max_bytes: int) -> bytes:
     """Return the raw body; raise `PayloadTooLargeError` without reading beyond the limit."""
-    announced = request.content_length
-    # One byte more, because a body without a length is silently cut at the limit.
-    request.max_content_length = max_bytes + 1
-    if (announced or 0) <= max_bytes:
-        body = _read_body(announced)
-        if len(body) <= max_bytes:
-            return body
-    raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
+    announced = _check_announced(max_bytes)
+    try:
+        body = request.get_data(cache=True)
+    except (HTTPException, UnavailableError):
+        raise
+    except Exception as error:
+        # Each server has its own exceptions for incomplete and malformed bodies.
+        raise BadRequestError(BROKEN_OFF) from error
+    _check_received(len(body), announced, max_bytes)
+    return body
 
 
 def _receive(file: BinaryIO, max_bytes: int) -> None:
     """Write the body to the file; raise `PayloadTooLargeError` beyond the limit."""
-    announced, received = request.content_length, 0
+    announced, received = _check_announced(max_bytes), 0
+    while received <= max_bytes and (block := read_block()):
+        file.write(block)
+        received += len(block)
+    _check_received(received, announced, max_bytes)
+
+
+def _check_announced(max_bytes: int) -> int | None:
+    # One byte more, because a body without a length is silently cut at the limit.
     request.max_content_length = max_bytes + 1
-    if (announced or 0) <= max_bytes:
-        while received <= max_bytes and (block := read_block()):
-            file.write(block)
-            received += len(block)
-    if max(announced or 0, received) > max_bytes:
+    announced = request.content_length
+    if (announced or 0) > max_bytes:
+        raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
+    return announced
+
+
+def _check_received(received: int, announced: int | None, max_bytes: int) -> None:
+    if received > max_bytes:
         raise PayloadTooLargeError(f"The body must be at most {max_bytes:,} bytes.")
     if announced is not None and received < announced:
         # The part that arrived could parse as a complete but different batch.
@@ -124,32 +136,6 @@ def _spool() -> BinaryIO:
     return cast(BinaryIO, SpooledTemporaryFile(SPOOLED_BYTES, dir=folder))
 
 
-def _read_body(announced: int | None) -> bytes:
-    try:
-        if announced and "stream" not in vars(request):  # no part of it has been read
-            request.stream = _receive_exactly(announced)
-        body = request.get_data(cache=True)
-    except (HTTPException, UnavailableError):
-        raise
-    except Exception as error:
-        # Each server has its own exceptions for incomplete and malformed bodies.
-        raise BadRequestError(BROKEN_OFF) from error
-    if announced is not None and len(body) < announced:
-        # The part that arrived could parse as a complete but different batch.
-        raise BadRequestError(BROKEN_OFF)
-    return body
-
-
-def _receive_exactly(size: int) -> BytesIO:
-    """Return a body of this size, received without copies; less if it is broken off."""
-    buffer, received = bytearray(size), 0
-    stream = cast(RawIOBase, request.stream)
-    with memoryview(buffer) as whole:
-        while received < size and (more := stream.readinto(whole[received:])):
-            received += more
-        return BytesIO(bytes(whole[:received]))
-
-
 def decode_body(version: Version) -> Sequence[UsageRecord]:
     """Return the validated records of an ingest body; raise an error that names the problem."""
     if request.mimetype != "application/json":
@@ -163,25 +149,41 @@ def plain_body() -> bytes | memoryview:
     One that was received into a file is its memory map. Raises `UnavailableError` if there is no
     memory for it.
     """
-    received = g.get("body") or BytesIO(request.get_data(cache=True))
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding == "identity":
-        return _load(received)
+        return _load(g.body)
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedMediaTypeError("Unsupported Content-Encoding. Use gzip or none.")
     with _spool() as plain, storage_needed():
-        _gunzip(received, plain, g.max_body_bytes)
+        _gunzip(g.body, plain, g.max_body_bytes)
         return _load(plain)
 
 
 def _load(file: BinaryIO) -> bytes | memoryview:
     size = file.seek(0, SEEK_END)
     file.seek(0)
-    if size > SPOOLED_BYTES:
-        take_memory(size)
-    if size <= SPOOLED_BYTES or isinstance(file, BytesIO):
+    if size <= SPOOLED_BYTES:
         return file.read()
+    _take_memory(size)
     return memoryview(mmap(file.fileno(), size, access=ACCESS_READ))
+
+
+def _take_memory(size: int) -> None:
+    """Take memory until the end of the request; raise `UnavailableError` if none gets free."""
+    memory = cast(Shares, current_app.extensions[_MEMORY])
+    if memory.take(size):
+        g.body_bytes = size
+        return
+    with without_slot():
+        if not memory.take(size, WAIT_SECONDS):
+            REFUSED_BODIES.labels("memory").inc()
+            raise UnavailableError
+        g.body_bytes = size  # before the wait for a slot, which can fail
+
+
+def _give_memory_back(_error: BaseException | None) -> None:
+    if taken := g.pop("body_bytes", 0):
+        cast(Shares, current_app.extensions[_MEMORY]).give_back(taken)
 
 
 def _gunzip(packed: BinaryIO, plain: BinaryIO, max_bytes: int) -> None:
