@@ -14,7 +14,6 @@ from tallystick.reading.usage.reader import Reading, members_of, read_usage, tie
 from tallystick.reading.usual import usual_message, usual_usage
 
 _OWN_PROFILE = "application-inference-profile"
-_REQUEST_ID_HEADER, _REQUEST_ID_OF_ANTHROPIC = b"x-request-id", b"request-id"
 _REMEMBERED = 256
 _NO_HASHES = (None, None)
 # How the IDs of answers begin. Exports, traces and gateways know a call by its answer's ID.
@@ -39,33 +38,6 @@ _Counted = tuple[int, int, Optional[int], Optional[int], Optional[int], Optional
 class Call:
     """Labels and numbers of one call; no other part of its request or response."""
 
-    __slots__ = (
-        "_answer_id",
-        "_answered_model",
-        "_asked",
-        "_asked_model",
-        "_beside",
-        "_clock",
-        "_created_id",
-        "_headers",
-        "_is_background",
-        "_is_partial",
-        "_is_stream",
-        "_latency_ms",
-        "_metrics",
-        "_provider",
-        "_response_id",
-        "_started_at",
-        "_tier",
-        "_usage",
-        "capture",
-        "endpoint",
-        "has_ended",
-        "hides_usage",
-        "library",
-        "request_id",
-        "status",
-    )
     _answer_id: str | None
     _answered_model: str | None
     _asked: tuple[Any, ...]
@@ -91,6 +63,7 @@ class Call:
     library: str
     request_id: object
     status: str | None
+    __slots__ = tuple(__annotations__)
 
     def see(self, item: Any) -> None:
         """Find the usage in a stream event or a whole response."""
@@ -310,8 +283,7 @@ class Call:
         """Return the request's ID, which is read from the headers only where nothing better is."""
         if self.request_id is None and self._headers is not None:
             is_anthropic = self.library == "anthropic"
-            name = _REQUEST_ID_OF_ANTHROPIC if is_anthropic else _REQUEST_ID_HEADER
-            self.request_id = _request_id(self._headers, name)
+            self.request_id = self._headers.get("request-id" if is_anthropic else "x-request-id")
         return _text_or_none(self.request_id)
 
     def _counts_now(self, *, has_usage: bool) -> bool:
@@ -437,17 +409,6 @@ def _clean_model(name: str) -> str | None:
             _models.clear()
         _models[name] = name
     return cleaned
-
-
-def _request_id(headers: Any, name: bytes) -> object:
-    """Read the header from the raw list, ten times as fast as `get`."""
-    try:
-        for _, key, value in headers._list:
-            if key == name:
-                return value.decode("ascii")
-    except Exception:
-        return headers.get(name.decode())
-    return None
 
 
 def begin(library: str, client: Any, options: Any) -> Call | None:

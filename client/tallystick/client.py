@@ -248,7 +248,7 @@ def _start(settings: Settings, way: Way) -> None:
     delivery = make_delivery(
         way,
         hooks.load_sending,
-        warn if settings.debug else _keep_quiet,
+        warn if settings.debug else lambda message: None,  # warnings are only logged in debug mode
         interval=settings.flush_interval,
         max_queue=settings.max_queue,
     )
@@ -284,7 +284,3 @@ def _warn_once(problem: str) -> None:
     if not _has_warned:
         _has_warned = True
         warn(f"{problem}; no call is captured")
-
-
-def _keep_quiet(message: str) -> None:
-    """Drop the message: warnings are only logged in debug mode."""

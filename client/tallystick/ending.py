@@ -5,6 +5,9 @@ None of these functions raises: what they are called by would print it.
 
 from __future__ import annotations
 
+import functools
+from typing import Callable
+
 from tallystick import capture
 from tallystick.capture import Capture
 
@@ -14,47 +17,46 @@ EXIT_SECONDS = 0.15
 TERMINATION_SECONDS = 2.0
 
 
-def at_exit() -> None:
+def _guarded(act: Callable[[Capture], None]) -> Callable[[], None]:
+    """Return what acts on the active capture, if there is one, and never raises."""
+
+    @functools.wraps(act)
+    def act_on_active() -> None:
+        try:
+            if capture.active is not None:
+                act(capture.active)
+        except Exception:
+            capture.note_fault()
+
+    return act_on_active
+
+
+@_guarded
+def at_exit(current: Capture) -> None:
     """Send the queue once, even if several exit hooks call this: each would wait for the server."""
-    try:
-        current = capture.active
-        if current is not None and not current.delivery.is_closing:
-            end_open_streams(current)
-            current.delivery.close(current.settings.exit_timeout)
-    except Exception:
-        capture.note_fault()
+    if not current.delivery.is_closing:
+        end_open_streams(current)
+        current.delivery.close(current.settings.exit_timeout)
 
 
-def at_termination() -> None:
+@_guarded
+def at_termination(current: Capture) -> None:
     """Send the queue, even while an exit waits for that: the signal ends its waiting."""
-    try:
-        current = capture.active
-        if current is not None:
-            end_open_streams(current)
-            current.delivery.close(max(TERMINATION_SECONDS, current.settings.exit_timeout))
-    except Exception:
-        capture.note_fault()
+    end_open_streams(current)
+    current.delivery.close(max(TERMINATION_SECONDS, current.settings.exit_timeout))
 
 
-def at_server_end() -> None:
+@_guarded
+def at_server_end(current: Capture) -> None:
     """Send the queue of a server that has stopped; its process may go on and make more calls."""
-    try:
-        current = capture.active
-        if current is not None:
-            count_read_responses(current)
-            current.delivery.flush(max(TERMINATION_SECONDS, current.settings.exit_timeout))
-    except Exception:
-        capture.note_fault()
+    count_read_responses(current)
+    current.delivery.flush(max(TERMINATION_SECONDS, current.settings.exit_timeout))
 
 
-def before_fork() -> None:
+@_guarded
+def before_fork(current: Capture) -> None:
     """End the thread while it has nothing to do, so that Python does not warn of it."""
-    try:
-        current = capture.active
-        if current is not None:
-            current.delivery.rest()
-    except Exception:
-        capture.note_fault()
+    current.delivery.rest()
 
 
 def end_open_streams(current: Capture) -> None:

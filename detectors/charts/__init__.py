@@ -22,20 +22,3 @@ REPORT_CHARTS: Final[tuple[Callable[[Report], Chart], ...]] = (
     spend_by_model,
     spend_by_route,
 )
-
-__all__ = [
-    "MOST_SERIES",
-    "REPORT_CHARTS",
-    "Chart",
-    "Columns",
-    "HoursOfDay",
-    "calls_by_hour",
-    "findings_ranked",
-    "savings_by_audit",
-    "savings_waterfall",
-    "sparkline",
-    "spend_by_day",
-    "spend_by_model",
-    "spend_by_route",
-    "stacked_columns",
-]

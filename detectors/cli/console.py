@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import EBADF, EPIPE
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -19,6 +19,7 @@ LONG_FILE_BYTES: Final = 8 * 1024 * 1024
 # An audit of few calls leaves some 90,000 objects, most of them of modules.
 _OBJECTS_BETWEEN_COLLECTIONS: Final = 200_000
 _done: Final = threading.Event()
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class BadInputError(click.ClickException):
@@ -106,6 +107,17 @@ def leave(status: object) -> None:
     except OSError:
         return
     os._exit(status)
+
+
+def with_options(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Return what adds several options to a command, in this order."""
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def shown(file: Path) -> str:

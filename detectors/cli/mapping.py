@@ -1,16 +1,15 @@
 """`--map`, `--drop` and `--provider`: columns or members of JSON with other names."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
 import click
 
-from detectors.cli.console import BadInputError
+from detectors.cli.console import BadInputError, with_options
 from detectors.errors import ColumnMappingError
 from detectors.formats import ColumnMapping, read_pairs
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-_OPTIONS: Final = (
+mapping_options: Final = with_options(
     click.option(
         "--map",
         "mapped",
@@ -32,12 +31,6 @@ _OPTIONS: Final = (
         help="The model provider of every call, for a file that doesn't say.",
     ),
 )
-
-
-def mapping_options(command: _F) -> _F:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def read_mapping(

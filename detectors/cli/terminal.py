@@ -53,18 +53,14 @@ def _chart(
     if highest <= 0:
         return
     yield Text(f"\n{title}", style="bold")
-    names = [_shortened(label, width // 3) for label, _ in rows]
+    longest = min(width // 3, LONGEST_LABEL)
+    names = [n if len(n) <= longest else f"{n[: longest - 3]}..." for n, _ in rows]
     figures = [usd(spend) for _, spend in rows]
     left, right = max(map(len, names)), max(map(len, figures))
     room = max(1, min(LONGEST_BAR, width - left - right - 6))
     for name, figure, (_, spend) in zip(names, figures, rows, strict=True):
         bar = block * max(1 if spend > 0 else 0, round(room * spend / highest))
         yield Text(f"  {name:<{left}}  {figure:>{right}}  {bar}")
-
-
-def _shortened(label: str, room: int) -> str:
-    longest = min(room, LONGEST_LABEL)
-    return label if len(label) <= longest else f"{label[: longest - 3]}..."
 
 
 PLAIN_WIDTH = 100  # for a file or a pipe, which has no width

@@ -226,21 +226,19 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
 def check_gate(report: Report, baseline: Report | None, rule: GateRule) -> Gate:
     """Check every finding without a baseline, or else those that are new or have grown."""
     if baseline is None:
-        return Gate(rule=rule, failures=tuple(filter(rule.is_met, _as_new(report))), others=())
+        none = Decimal(0)
+        new = (
+            Change(
+                status=NEW,
+                finding=finding,
+                before_usd=none,
+                after_usd=finding.monthly_cost_impact_usd,
+                saved_usd=none,
+            )
+            for finding in report.findings
+        )
+        return Gate(rule=rule, failures=tuple(filter(rule.is_met, new)), others=())
     changes = list_changes(report, baseline)
     failures = tuple(filter(rule.is_met, changes))
     others = tuple(change for change in changes if change not in failures)
     return Gate(rule=rule, failures=failures, others=others)
-
-
-def _as_new(report: Report) -> list[Change]:
-    return [
-        Change(
-            status=NEW,
-            finding=finding,
-            before_usd=Decimal(0),
-            after_usd=finding.monthly_cost_impact_usd,
-            saved_usd=Decimal(0),
-        )
-        for finding in report.findings
-    ]

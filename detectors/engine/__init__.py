@@ -13,20 +13,3 @@ from detectors.engine.frames import (
     number_labels,
     planned_for,
 )
-
-__all__ = [
-    "Calls",
-    "Row",
-    "attach",
-    "categorize",
-    "collect",
-    "collect_all",
-    "compose_labels",
-    "drop_duplicate_rows",
-    "fetch",
-    "join_small",
-    "number_labels",
-    "planned_for",
-    "with_equal_types",
-    "with_texts",
-]

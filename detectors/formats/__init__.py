@@ -20,30 +20,3 @@ from detectors.formats.csv_logs.names import (
 from detectors.formats.detection import DIALECTS, JSON_STYLES
 from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
 from detectors.formats.records.batches import V1, V2, Version, decode_batch
-
-__all__ = [
-    "BESIDE_UNCACHED",
-    "DIALECTS",
-    "JSON_STYLES",
-    "MAX_UPLOAD_BYTES",
-    "SYNONYMS",
-    "TARGETS",
-    "TEXT_COLUMNS",
-    "V1",
-    "V2",
-    "Chunk",
-    "ColumnMapping",
-    "ProposedColumn",
-    "Version",
-    "decode_batch",
-    "decode_records",
-    "encode_chunk",
-    "encode_records",
-    "lacks_provider",
-    "plain",
-    "propose",
-    "read_chunks",
-    "read_pairs",
-    "read_stored",
-    "records_of",
-]

@@ -99,9 +99,11 @@ def _find_bad_counts(counts: list[int | None]) -> set[int]:
     return {row for row, count in enumerate(counts) if count is None or count > MAX_COUNT}
 
 
-def _find_bad_instants(instants: list[int | None]) -> set[int]:
+def _find_bad_instants(instants: list[Any]) -> set[int]:
     try:
-        if not instants or _are_valid(instants):
+        if not instants or (
+            min(instants) >= FIRST_MICROSECOND and max(instants) < LAST_MICROSECOND
+        ):
             return set()
     except TypeError:  # some are missing
         pass
@@ -110,10 +112,6 @@ def _find_bad_instants(instants: list[int | None]) -> set[int]:
         for row, instant in enumerate(instants)
         if instant is None or not FIRST_MICROSECOND <= instant < LAST_MICROSECOND
     }
-
-
-def _are_valid(instants: list[Any]) -> bool:
-    return bool(min(instants) >= FIRST_MICROSECOND and max(instants) < LAST_MICROSECOND)
 
 
 def _find_bad_hashes(hashes: list[str]) -> set[int]:

@@ -63,26 +63,19 @@ TABLE_FIELDS: Final = tuple(
 )
 # Labels that repeat and that rules only compare, so that numbers replace them.
 NUMBERED_LABELS: Final = ("prefix_hash", *OPTIONAL_HASHES, "session_id")
+_EMPTY: Final[dict[str, Any]] = {
+    **dict.fromkeys((*COUNTS, *OPTIONAL_NUMBERS), 0),
+    **dict.fromkeys(("latency_ms", REPORTED)),
+}
 _ZERO_IS_A_VALUE: Final = ("prompt_tokens", "completion_tokens", "latency_ms", REPORTED)
 _STANDARD_TIERS: Final = STANDARD_TIERS | {None}
 
 
 def columns_of(records: Sequence[UsageRecord]) -> Columns:
-    columns: Columns = {
-        "ts": [(record.ts - EPOCH) // MICROSECOND for record in records],
-        "provider": [record.provider for record in records],
-        "model": [record.model for record in records],
-        "endpoint": [record.endpoint or "" for record in records],
-        "request_id": [record.request_id or "" for record in records],
-        "tag": [record.tag or "" for record in records],
-        "prefix_hash": [record.prefix_hash or "" for record in records],
-        "prompt_tokens": [record.prompt_tokens for record in records],
-        "completion_tokens": [record.completion_tokens for record in records],
-        "cached_tokens": [record.cached_tokens or 0 for record in records],
-        "cache_write_tokens": [record.cache_write_tokens or 0 for record in records],
-        "declared_max_tokens": [record.declared_max_tokens or 0 for record in records],
-        "latency_ms": [record.latency_ms for record in records],
-    }
+    columns: Columns = {"ts": [(record.ts - EPOCH) // MICROSECOND for record in records]}
+    for name in (*LABELS, "prefix_hash", *COUNTS, "latency_ms"):
+        values, empty = list(map(attrgetter(name), records)), empty_value(name)
+        columns[name] = values if empty is None else [value or empty for value in values]
     columns |= tier_columns([getattr(record, "service_tier", None) for record in records])
     kinds = set(map(type, records))
     for field in () if kinds <= {UsageRecord} else _OPTIONAL:
@@ -114,6 +107,7 @@ def optional_columns(name: str, values: Sequence[Any]) -> Columns:
 
 
 def by_field(columns: Columns) -> Columns:
+    """Return the columns by the record's fields, with units and levels together again."""
     units = [unit for unit in UNITS if unit in columns]
     fields = {name: column for name, column in columns.items() if name not in units}
     if units:
@@ -123,16 +117,17 @@ def by_field(columns: Columns) -> Columns:
             for row in rows
         ]
     if HASHES in columns:
-        fields[HASHES] = [_split_levels(text) or None for text in columns[HASHES]]
+        fields[HASHES] = [
+            [text[start : start + LEVEL_DIGITS] for start in range(0, len(text), LEVEL_DIGITS)]
+            or None
+            for text in columns[HASHES]
+        ]
     return fields
 
 
-def _split_levels(text: str) -> list[str]:
-    return [text[start : start + LEVEL_DIGITS] for start in range(0, len(text), LEVEL_DIGITS)]
-
-
 def empty_value(name: str) -> Any:
-    return 0 if name in OPTIONAL_NUMBERS else None if name == REPORTED else ""
+    """Return what a column has for a call without a value."""
+    return _EMPTY.get(name, "")
 
 
 def _have_value(name: str, values: Sequence[Any]) -> bool:

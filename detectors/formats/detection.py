@@ -49,25 +49,16 @@ _OWN_NAMES: Final = frozenset(
     for name in layout.shape.members
 )
 _OPENAI_USAGE: Final = frozenset(
-    {
-        "prompt_tokens",
-        "completion_tokens",
-        "total_tokens",
-        "prompt_tokens_details",
-        "completion_tokens_details",
-        "input_tokens_details",
-    }
+    (
+        *("prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details"),
+        *("completion_tokens_details", "input_tokens_details"),
+    )
 )
 _ANTHROPIC_USAGE: Final = frozenset(
-    {
-        "cache_creation_input_tokens",
-        "cache_read_input_tokens",
-        "cache_creation",
-        "server_tool_use",
-        "iterations",
-        "inference_geo",
-        "speed",
-    }
+    (
+        *("cache_creation_input_tokens", "cache_read_input_tokens", "cache_creation"),
+        *("server_tool_use", "iterations", "inference_geo", "speed"),
+    )
 )
 
 
@@ -179,7 +170,8 @@ def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes
     """Yield the complete lines or elements of the text, split as far as they are taken."""
     if container == "array":
         return split_array_start(text)
-    return (line for line, is_complete in _lines(text) if is_complete or is_whole)
+    lines = text.split(b"\n")
+    return iter(lines if is_whole else lines[:-1])
 
 
 def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
@@ -193,14 +185,6 @@ def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
 def _first_line(text: bytes) -> str:
     line = text.split(b"\n", 1)[0].rstrip(b"\r")
     return "" if len(line) > MAX_HEADER_BYTES else line.decode("utf-8", "replace")
-
-
-def _lines(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    start = 0
-    while (end := text.find(b"\n", start)) >= 0:
-        yield text[start:end], True
-        start = end + 1
-    yield text[start:], False
 
 
 def _objects(pieces: Iterator[bytes]) -> Iterator[dict[str, Any]]:

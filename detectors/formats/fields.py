@@ -53,21 +53,35 @@ _WORD: Final = re.compile(_WORD_PATTERN)
 Word = Annotated[str, Meta(pattern=_WORD_PATTERN)]
 
 
-def read_count(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= MAX_COUNT:
-        raise ValueError
-    return value
+def _only(accepts: Callable[[Any], object]) -> Callable[[object], Any]:
+    """Return what reads the values that a check accepts, and raises `ValueError` for others."""
+
+    def read(value: object) -> object:
+        if not accepts(value):
+            raise ValueError
+        return value
+
+    return read
 
 
-def read_number(most: float, value: object) -> float:
+def _is_number(most: float, value: object) -> bool:
     # Compared before it is converted, because an integer beyond the range of floats overflows.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
-        raise ValueError
-    return value
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 def _number_to(most: float) -> "Field":
-    return Field(lambda value: float(read_number(most, value)), f"a number from 0 to {most:.0f}")
+    read = _only(partial(_is_number, most))
+    return Field(lambda value: float(read(value)), f"a number from 0 to {most:.0f}")
+
+
+def _is_label(value: object) -> bool:
+    if not isinstance(value, str) or len(value) > MAX_LABEL_LENGTH:
+        return False
+    return LABEL_TEXT.match(value) is not None
+
+
+def _matching(pattern: re.Pattern[str]) -> Callable[[object], Any]:
+    return _only(lambda value: isinstance(value, str) and pattern.match(value))
 
 
 class UnitsError(ValueError):
@@ -106,46 +120,6 @@ def read_levels(value: object) -> list[str]:
     return list(value)
 
 
-def refuse(value: object) -> object:
-    raise ValueError
-
-
-def read_label(value: object) -> str:
-    if not isinstance(value, str) or len(value) > MAX_LABEL_LENGTH or not LABEL_TEXT.match(value):
-        raise ValueError
-    return value
-
-
-def read_model(value: object) -> str:
-    label = read_label(value)
-    if not label:
-        raise ValueError
-    return label
-
-
-def read_match(pattern: re.Pattern[str], value: object) -> str:
-    if not isinstance(value, str) or not pattern.match(value):
-        raise ValueError
-    return value
-
-
-def read_any_provider(value: object) -> str:
-    """Read a provider in any case, as logs write it."""
-    return read_match(PROVIDER_TEXT, value.lower() if isinstance(value, str) else value)
-
-
-def read_choice(choices: Collection[str], value: object) -> str:
-    if value not in choices:
-        raise ValueError
-    return str(value)
-
-
-def read_mark(value: object) -> int:
-    if type(value) is not int or value != 1:
-        raise ValueError
-    return value
-
-
 class Field(NamedTuple):
     """How to read a field's value, and the description of a valid value."""
 
@@ -155,9 +129,12 @@ class Field(NamedTuple):
     is_list: bool = False
 
 
-COUNT: Final = Field(read_count, f"an integer from 0 to {MAX_COUNT}")
+COUNT: Final = Field(
+    _only(lambda value: type(value) is int and 0 <= value <= MAX_COUNT),
+    f"an integer from 0 to {MAX_COUNT}",
+)
 LABEL: Final = Field(
-    read_label,
+    _only(_is_label),
     f"a string of at most {MAX_LABEL_LENGTH} characters without control characters",
     is_text=True,
 )
@@ -167,26 +144,29 @@ MOMENT: Final = Field(
 )
 ANY_MOMENT: Final = MOMENT._replace(read=read_any_moment)
 
-WORD: Final = Field(
-    partial(read_match, _WORD), "a word of at most 40 lowercase letters, digits, underscores"
-)
-PREFIX_HASH: Final = Field(partial(read_match, _PREFIX_HASH), "64 hexadecimal digits", is_text=True)
+WORD: Final = Field(_matching(_WORD), "a word of at most 40 lowercase letters, digits, underscores")
+PREFIX_HASH: Final = Field(_matching(_PREFIX_HASH), "64 hexadecimal digits", is_text=True)
 
-SECONDS_OF_UNIT: Final = Field(partial(read_number, MAX_COUNT), f"a number from 0 to {MAX_COUNT}")
+SECONDS_OF_UNIT: Final = Field(
+    _only(partial(_is_number, MAX_COUNT)), f"a number from 0 to {MAX_COUNT}"
+)
 # Units by the price book's names; those that a field of the record counts are never accepted.
 UNIT_FIELDS: Final[Mapping[object, Field]] = {
     **{unit: SECONDS_OF_UNIT if unit in SECONDS else COUNT for unit in UNITS},
-    **{unit: Field(refuse, f"given as {field}") for unit, field in FIELDS_OF_UNITS.items()},
+    **{
+        unit: Field(_only(lambda _: False), f"given as {field}")
+        for unit, field in FIELDS_OF_UNITS.items()
+    },
 }
 _KINDS: Final[Mapping[str, Field]] = {
     "instant": INSTANT,
     "provider": Field(
-        partial(read_match, PROVIDER_TEXT),
+        _matching(PROVIDER_TEXT),
         "a lowercase label of at most 64 letters, digits, dots, dashes, underscores",
         is_text=True,
     ),
     "model": Field(
-        read_model,
+        _only(lambda value: value and _is_label(value)),
         f"a string of 1 to {MAX_LABEL_LENGTH} characters without control characters",
         is_text=True,
     ),
@@ -203,14 +183,14 @@ _KINDS: Final[Mapping[str, Field]] = {
     "units": Field(
         read_units, f"an object of at most {MAX_UNITS} numbers, by the price book's names of units"
     ),
-    "mark": Field(read_mark, "1"),
+    "mark": Field(_only(lambda value: type(value) is int and value == 1), "1"),
 }
 
 
 def _field_of(field: RecordField) -> Field:
     if field.kind in _KINDS:
         return _KINDS[field.kind]
-    read = partial(read_choice, field.choices)
+    read = _only(lambda value: value in field.choices)
     return Field(read, f"one of {', '.join(field.choices)}", is_text=True)
 
 
@@ -221,7 +201,11 @@ RECORD_V2: Final[Mapping[str, Field]] = {field.name: _field_of(field) for field 
 LOG_RECORD: Final[Mapping[str, Field]] = {
     **{field.name: _field_of(field) for field in STORED_FIELDS},
     "ts": MOMENT,
-    "provider": RECORD["provider"]._replace(read=read_any_provider),
+    "provider": RECORD["provider"]._replace(
+        read=lambda value: RECORD["provider"].read(
+            value.lower() if isinstance(value, str) else value
+        )
+    ),
     "service_tier": LABEL,
 }
 

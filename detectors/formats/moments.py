@@ -6,6 +6,7 @@ nanoseconds, so a number says which unit it is in.
 
 import math
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
@@ -125,23 +126,18 @@ def read_any_moment(value: object) -> datetime | int | float:
     return value
 
 
-def _parse_text(value: object) -> datetime:
-    try:
-        return _parse_instant(value)
-    except ValueError:
-        if not isinstance(value, str):
-            raise
-        return _parse_instant(_plain(value))
-
-
-def _plain(text: str) -> str:
-    """Return ISO 8601 for a text that differs from it in slashes, spaces, or the name of UTC."""
+def _parse_text(text: object) -> datetime:
+    """Parse ISO 8601, or a text that differs from it in slashes, spaces, or the name of UTC."""
+    with suppress(ValueError):
+        return _parse_instant(text)
+    if not isinstance(text, str):
+        raise ValueError
     if found := _AMERICAN.fullmatch(text):
         hour = int(found["hour"]) % 12 + (12 if found["half"] in "pP" else 0)
         day = f"{found['year']}-{int(found['month']):02d}-{int(found['day']):02d}"
-        return f"{day}T{hour:02d}:{found['rest']}"
+        return _parse_instant(f"{day}T{hour:02d}:{found['rest']}")
     text = _UTC_SUFFIX.sub("", text.replace("/", "-"))
-    return text.replace(" +", "+").replace(" -", "-")
+    return _parse_instant(text.replace(" +", "+").replace(" -", "-"))
 
 
 def scale(number: float) -> int:

@@ -117,9 +117,6 @@ class PriceBook:
     def from_toml(cls, text: str) -> Self:
         return cls().with_toml(text)
 
-    def with_terms(self, terms: PriceTerms) -> Self:
-        return self._with(terms, raise_error)
-
     def with_toml(self, text: str) -> Self:
         """Return the same prices with the terms of a TOML file.
 

@@ -44,58 +44,20 @@ from detectors.contract import LEVEL_DIGITS, LEVELS, LEVELS_OF_HASHES
 from detectors.engine import Calls, attach, categorize, collect, join_small, number_labels
 from detectors.engine.frames import FEW_CALLS
 from detectors.engine.numbering import Numbered, number_rows
-from detectors.formats.columns import (
-    HASHES,
-    OPTIONAL_COUNTS,
-    OPTIONAL_LABELS,
-    REPORTED,
-)
-from detectors.prices.table import CELL, Cells
+from detectors.formats.columns import HASHES, OPTIONAL_COUNTS, OPTIONAL_LABELS, REPORTED
+from detectors.prices.table import CELL, COMPUTED, SHOWN, Cells
 
 LABELS: Final = ("route_label", "provider", "model")
 COUNTS: Final = (
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
+    *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
     "declared_max_tokens",
 )
 CALL_COLUMNS: Final = (
-    "number",
-    "log",
-    "group",
-    "route",
-    "has_route",
-    "prefix",
-    "at_us",
-    "in_window",
-    "request_id",
-    *COUNTS,
-    "cost_usd",
-    "input_usd_per_token",
-    "input_usd",
-    "cache_read_usd",
-    "cache_write_usd",
-    "cache_write_1h_usd",
-    "output_usd",
-    "has_cache_read",
-    "has_cache_write_1h",
-    "cache_minimum",
-    "needs_cache_opt_in",
-    "target_kind",
-    "target_saving_usd",
+    *("number", "log", "group", "route", "has_route", "prefix", "at_us", "in_window"),
+    *("request_id", *COUNTS, *COMPUTED, *SHOWN),
 )
 # Those that the others follow from.
-_STORED: Final = (
-    "group",
-    "prefix",
-    "at_us",
-    "request_id",
-    *COUNTS,
-    CELL,
-    "cost_usd",
-    "input_usd_per_token",
-)
+_STORED: Final = ("group", "prefix", "at_us", "request_id", *COUNTS, CELL, *COMPUTED)
 # The columns of the levels of hashes, from the first.
 LEVEL_COLUMNS: Final = ("prefix", *(f"prefix_{level}" for level in range(2, len(LEVELS) + 1)))
 LEVELS_GIVEN: Final = "levels_given"
@@ -119,14 +81,7 @@ NO_LATENCY: Final = -1.0
 NOT_REPORTED: Final = -1.0
 # The time order within a group, each name where it exists, and then all other columns of the rules.
 _TIME_ORDER: Final = (
-    "group",
-    "at_us",
-    "request_id",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "declared_max_tokens",
+    *("group", "at_us", "request_id", *COUNTS),
     HASHES,  # in order of text: those that lack a level come first
     *(NUMBERED[name] for name in LEVELS_OF_HASHES),
     "cache_write_1h_tokens",

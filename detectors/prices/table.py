@@ -33,8 +33,8 @@ _HAS = ("has_cache_read", "has_cache_write", "has_cache_write_1h")
 _SHOWN_RATES = _RATES[:-1]
 CELL: Final = "cell"
 # What is computed with the cost, and what rates give whenever rules read it.
-_STORED = ("cost_usd", "input_usd_per_token")
-_SHOWN = (
+COMPUTED = ("cost_usd", "input_usd_per_token")
+SHOWN = (
     *(f"{name}_usd" for name in _SHOWN_RATES),
     "has_cache_read",
     "has_cache_write_1h",
@@ -151,13 +151,13 @@ class Cells(msgspec.Struct, frozen=True):
         """Add `cost_usd` and `input_usd_per_token`."""
         known = numbered.collect_schema().names()
         rates = self.table.select(CELL, *_rate_names(self.optional, [""]))
-        return _spend(attach(numbered, rates, CELL), self.optional).select(*known, *_STORED)
+        return _spend(attach(numbered, rates, CELL), self.optional).select(*known, *COMPUTED)
 
     def show(self, spent: Calls) -> Calls:
         """Add the other columns of `price_calls`."""
         known = spent.collect_schema().names()
         rated = _show(attach(spent, self.table.drop(self.keys), CELL), self.optional)
-        return rated.select(*known, *_SHOWN)
+        return rated.select(*known, *SHOWN)
 
 
 def _with_labels(calls: Calls) -> Calls:

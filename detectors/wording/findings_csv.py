@@ -15,24 +15,9 @@ _FORMULA: Final = re.compile(
 )
 _MONTHLY: Final = "monthly_cost_impact_usd"
 _COLUMNS: Final = (
-    "id",
-    "detector",
-    "kind",
-    "route",
-    "provider",
-    "model",
-    "calls",
-    "severity",
-    "confidence",
-    _MONTHLY,
-    "impact_low",
-    "impact_high",
-    "observed_cost_impact_usd",
-    "first_seen",
-    "last_seen",
-    "suggested_model",
-    "fix",
-    "formula",
+    *("id", "detector", "kind", "route", "provider", "model", "calls", "severity", "confidence"),
+    *(_MONTHLY, "impact_low", "impact_high", "observed_cost_impact_usd"),
+    *("first_seen", "last_seen", "suggested_model", "fix", "formula"),
 )
 
 
@@ -55,9 +40,7 @@ def write_csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def write_rows(rows: Iterable[Sequence[str]]) -> str:
     """Return lines of a table; a cell that could be a formula starts with a quote."""
     table = io.StringIO()
-    csv.writer(table).writerows([_inert(cell) for cell in row] for row in rows)
+    csv.writer(table).writerows(
+        [f"'{cell}" if _FORMULA.match(cell) else cell for cell in row] for row in rows
+    )
     return table.getvalue()
-
-
-def _inert(cell: str) -> str:
-    return f"'{cell}" if _FORMULA.match(cell) else cell

@@ -344,7 +344,7 @@ def test_other_services_are_let_through() -> None:
     assert tallystick.stats()["uncaptured"] == {}
 
 
-@pytest.mark.parametrize("broken", ["_begin", "_end_or_follow", "_Watch._see", "_count"])
+@pytest.mark.parametrize("broken", ["begin_elsewhere", "_tier_of", "_Watch._see", "_count"])
 def test_a_part_that_fails_costs_records_and_no_call(
     broken: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

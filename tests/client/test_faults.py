@@ -35,16 +35,11 @@ NOT_OURS: Final = (
     "answer = await original(",
     "call = None",
     "if is_outer:",  # looks at a truth value, which cannot fail
-    "_leave(",  # guarded within
-    *("call = _begin(", "_note_other(", "_note_whole(", "_end_or_watch("),
-    *("_watch(call, ", "_watch_stream(", "lines.see_rest(", "lines.end()"),
-    *("if call is not None:", 'rest = b""', "return chunks if call is None"),  # cannot fail
-    *("item = None", "call.see_last("),  # the last is guarded within
-    *("chunks = ", "request = original(", "response = original(", "response = await original("),
-    *("with original(", "async with original(", "return request", "return response"),
-    *("for chunk in chunks:", "async for chunk in chunks:", "yield chunk", "yield response"),
-    *("document = type(", "return document", "items = getattr(type(", "return self._watch("),
-    'lines.call.status = "error"',
+    *("_leave(", "watch.end()"),  # guarded within
+    *("guarded(", "begun = guarded(", "call = guarded(", "changed = guarded("),
+    *("with original(", "async with original(", "yield response"),
+    *("document = type(", "return document", "items = getattr(type(", "return _WATCHES["),
+    *("for name in _WATCHES:", 'watch.call.status = "error"'),
     "self.end(is_over=True)",  # so is this
     "return self._parse(parsed)",
     'call.status = "error"',  # stores a member, which cannot fail
@@ -52,7 +47,10 @@ NOT_OURS: Final = (
     "self._loader.exec_module(module)",
 )
 # Of `extra_usage.py`: what cannot fail, and what the library's own streams do.
-GUARDED_WITHIN: Final = (*NOT_OURS, "if not _is_extra(", "chunks.close()", "await chunks.aclose()")
+GUARDED_WITHIN: Final = (
+    *(*NOT_OURS, "if not _is_extra(", "chunks.close()", "await chunks.aclose()"),
+    *("for chunk in chunks:", "async for chunk in chunks:", "yield chunk"),
+)
 # What only handles the faults of others, sets a hook up, or bounds what is remembered.
 NO_LINES_OF_CALLS: Final = (
     "raise",
@@ -73,8 +71,8 @@ NO_LINES_OF_CALLS: Final = (
     "return __init__",
     "return _parse",
     "return outer_request if",
-    *("return stream", "return call_model", "return build_request", "return do_request"),
-    *('rest = b""', 'lines.call.status = "error"'),
+    *("return async_method if", "return wrap", "return stream", 'watch.call.status = "error"'),
+    "raise NotImplementedError",
     # Of `init(include_usage=…)`, which is off here.
     *("from tallystick.hooks.extra_usage import", "ask_for_usage(", "stream._iterator = hide("),
     # Constants and members, which cannot fail.
@@ -186,7 +184,7 @@ def test_a_fault_in_what_asks_for_usage_never_reaches_the_program(ask: Callable[
 
 def test_every_line_that_a_call_may_run_is_covered() -> None:
     run = {line for call in CALLS for line in _lines_of_call(call)}
-    names = [*("requests", "answers", "streams", "unparsed"), *FURTHER]
+    names = [*("requests", "answers", "streams", "unparsed", "wrapping"), *FURTHER]
     files = [FOLDER / "calls.py", *(FOLDER / "hooks" / f"{name}.py" for name in names)]
     lines = {line for file in files for line in lines_of(file)}
     left_out = {text_of(line) for line in lines - run} - {"return", "return None", "continue"}

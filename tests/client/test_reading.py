@@ -8,8 +8,8 @@ import pytest
 
 import tallystick
 from tallystick import calls, capture
-from tallystick.background import Background
 from tallystick.calls import begin
+from tallystick.capture import Background
 from tallystick.hooks import answers
 from tallystick.reading import options
 from tallystick.reading.options import declared_limit, route_of

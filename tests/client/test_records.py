@@ -11,8 +11,8 @@ from genai_prices.data_snapshot import get_snapshot
 
 import tallystick
 from detectors.formats import V2, decode_batch
-from tallystick.background import Background
 from tallystick.calls import begin
+from tallystick.capture import Background
 from tallystick.reading import options, providers
 from tallystick.reading.prompts import hash_prefixes
 from tests.client import offline, provider_stub

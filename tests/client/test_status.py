@@ -8,7 +8,8 @@ import httpx2
 import pytest
 
 from tallystick.hooks.litellm import SIGN, begin_at, take
-from tallystick.hooks.responses import Lines, watched
+from tallystick.hooks.responses import Lines
+from tallystick.hooks.wrapping import watched
 from tests.client import offline, provider_stub
 from tests.client.offline import queued
 from tests.client.styles import ASKED, CHAT, CLAUDE, STREAMED

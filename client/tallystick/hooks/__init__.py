@@ -28,7 +28,7 @@ _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
     "_legacy_response": (("LegacyAPIResponse", "_parse", answers.wrap_parse),),
     "_streaming": (
         ("Stream", "close", streams.wrap_close),
-        ("AsyncStream", "close", streams.wrap_async_close),
+        ("AsyncStream", "close", functools.partial(streams.wrap_close, is_async=True)),
     ),
     "lib.streaming._messages": (  # Anthropic's
         ("MessageStream", "__init__", streams.wrap_helper),

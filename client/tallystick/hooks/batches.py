@@ -13,7 +13,7 @@ from time import time
 from typing import Any, Callable
 
 from tallystick import capture
-from tallystick.capture import note_fault
+from tallystick.hooks.wrapping import around, guarded
 from tallystick.labels import current_session, current_tag
 from tallystick.reading.documents import id_or_none
 from tallystick.reading.providers import provider_of
@@ -26,92 +26,44 @@ _read: dict[str, None] = {}  # Gemini's jobs whose results have been counted
 _SUCCEEDED = ("JOB_STATE_SUCCEEDED", "JOB_STATE_PARTIALLY_SUCCEEDED")
 
 
-def _wrap_retrieve(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def retrieve(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = original(self, *args, **kwargs)
-        _note_end(answer)
-        return answer
-
-    return retrieve
+def _note_end(_: Any, batch: Any) -> None:
+    members = members_of(batch)
+    if members.get("ended_at") is not None:
+        if len(_ends) >= _REMEMBERED:
+            _ends.clear()
+        _ends[members["id"]] = members["ended_at"].timestamp()
 
 
-def _wrap_async_retrieve(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def retrieve(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = await original(self, *args, **kwargs)
-        _note_end(answer)
-        return answer
-
-    return retrieve
-
-
-def _wrap_results(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def results(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = original(self, *args, **kwargs)
-        _watch(self, args, kwargs, answer, _messages)
-        return answer
-
-    return results
-
-
-def _wrap_async_results(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def results(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = await original(self, *args, **kwargs)
-        _watch(self, args, kwargs, answer, _async_messages)
-        return answer
-
-    return results
-
-
-def _note_end(batch: Any) -> None:
-    try:
-        members = members_of(batch)
-        if members.get("ended_at") is not None:
-            if len(_ends) >= _REMEMBERED:
-                _ends.clear()
-            _ends[members["id"]] = members["ended_at"].timestamp()
-    except Exception:
-        note_fault()
-
-
-def _watch(resource: Any, args: Any, kwargs: Any, decoder: Any, watch: Callable[..., Any]) -> None:
+def _watch(watch: Callable[..., Any], asked: tuple[Any, Any, Any], decoder: Any) -> None:
     """Put a watching generator in the place of the decoder's own."""
-    try:
-        ended_at = _ends.get(args[0] if args else kwargs["message_batch_id"])
-        if capture.active is not None and ended_at is not None and hasattr(decoder, "_iterator"):
-            provider = provider_of(resource._client, "anthropic")
-            decoder.__dict__["_iterator"] = watch(decoder._iterator, provider, ended_at)
-    except Exception:
-        note_fault()
+    resource, args, kwargs = asked
+    ended_at = _ends.get(args[0] if args else kwargs["message_batch_id"])
+    if capture.active is not None and ended_at is not None and hasattr(decoder, "_iterator"):
+        provider = provider_of(resource._client, "anthropic")
+        decoder.__dict__["_iterator"] = watch(decoder._iterator, provider, ended_at)
 
 
 def _messages(items: Any, provider: str, ended_at: float) -> Iterator[Any]:
     for item in items:
-        _count(item, provider, ended_at)
+        guarded(_count, item, provider, ended_at)
         yield item
 
 
 async def _async_messages(items: Any, provider: str, ended_at: float) -> AsyncIterator[Any]:
     async for item in items:
-        _count(item, provider, ended_at)
+        guarded(_count, item, provider, ended_at)
         yield item
 
 
 def _count(item: Any, provider: str, ended_at: float) -> None:
-    try:
-        current = capture.active
-        message = members_of(members_of(members_of(item).get("result")).get("message"))
-        usage, model = message.get("usage"), message.get("model")
-        if current is None or usage is None or not isinstance(model, str):
-            return
-        readings = read_usage(usage, model=model)
-        asked = _asked(current, provider, "messages")
-        _put(current, asked, ended_at, model, readings, message.get("id"))
-    except Exception:
-        note_fault()
+    current = capture.active
+    message = members_of(members_of(members_of(item).get("result")).get("message"))
+    usage, model = message.get("usage"), message.get("model")
+    if current is None or usage is None or not isinstance(model, str):
+        return
+    readings = read_usage(usage, model=model)
+    asked = _asked(current, provider, "messages")
+    _put(current, asked, ended_at, model, readings, message.get("id"))
 
 
 def _asked(current: capture.Capture, provider: str, endpoint: str) -> Asked:
@@ -153,72 +105,48 @@ def _put(
 # --- Gemini
 
 
-def _wrap_get(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get(self: Any, *args: Any, **kwargs: Any) -> Any:
-        job = original(self, *args, **kwargs)
-        _count_job(self, job)
-        return job
-
-    return get
-
-
-def _wrap_async_get(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def get(self: Any, *args: Any, **kwargs: Any) -> Any:
-        job = await original(self, *args, **kwargs)
-        _count_job(self, job)
-        return job
-
-    return get
-
-
 def _count_job(resource: Any, job: Any) -> None:
     """Count the answers of a finished job once; a job that writes them to a file has none."""
-    try:
-        current, members = capture.active, members_of(job)
-        state, name = members.get("state"), str(members.get("name"))
-        if current is None or getattr(state, "value", state) not in _SUCCEEDED or name in _read:
-            return
-        if len(_read) >= _REMEMBERED:
-            _read.clear()
-        _read[name] = None
-        from tallystick.hooks.gemini import _name, _provider
+    current, members = capture.active, members_of(job)
+    state, name = members.get("state"), str(members.get("name"))
+    if current is None or getattr(state, "value", state) not in _SUCCEEDED or name in _read:
+        return
+    if len(_read) >= _REMEMBERED:
+        _read.clear()
+    _read[name] = None
+    from tallystick.hooks.gemini import _name, _provider
 
-        found = members_of(members.get("dest"))
-        chats = found.get("inlined_responses") or ()
-        texts = found.get("inlined_embed_content_responses") or ()
-        if not (chats or texts):
-            current.miss("batches")
-        ended = members.get("end_time") or members.get("update_time")
-        ended_at = ended.timestamp() if ended else time()
-        provider, asked_model = _provider(resource), _name(members.get("model"))
-        for endpoint, items in (("generateContent", chats), ("embeddings", texts)):
-            asked = _asked(current, provider, endpoint)
-            for number, item in enumerate(items):
-                answer = members_of(members_of(item).get("response"))
-                model = _name(answer.get("model_version")) or asked_model
-                if not answer or model is None:
-                    continue
-                usage = answer.get("usage_metadata") or _of_text(answer)
-                beside = {"candidates": answer.get("candidates")}
-                readings = read_usage(usage, model=model, beside=beside, may_lack_output=True)
-                answer_id = id_or_none(answer.get("response_id")) or f"{name}.{number}"
-                _put(current, asked, ended_at, model, readings, answer_id)
-    except Exception:
-        note_fault()
-
-
-def _of_text(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the usage of an embedding, which has the tokens of its text alone."""
-    return {"prompt_token_count": answer.get("token_count")}
+    found = members_of(members.get("dest"))
+    chats = found.get("inlined_responses") or ()
+    texts = found.get("inlined_embed_content_responses") or ()
+    if not (chats or texts):
+        current.miss("batches")
+    ended = members.get("end_time") or members.get("update_time")
+    ended_at = ended.timestamp() if ended else time()
+    provider, asked_model = _provider(resource), _name(members.get("model"))
+    for endpoint, items in (("generateContent", chats), ("embeddings", texts)):
+        asked = _asked(current, provider, endpoint)
+        for number, item in enumerate(items):
+            answer = members_of(members_of(item).get("response"))
+            model = _name(answer.get("model_version")) or asked_model
+            if not answer or model is None:
+                continue
+            # An embedding has the tokens of its text alone.
+            of_text = {"prompt_token_count": answer.get("token_count")}
+            usage = answer.get("usage_metadata") or of_text
+            beside = {"candidates": answer.get("candidates")}
+            readings = read_usage(usage, model=model, beside=beside, may_lack_output=True)
+            answer_id = id_or_none(answer.get("response_id")) or f"{name}.{number}"
+            _put(current, asked, ended_at, model, readings, answer_id)
 
 
-POINTS = (
-    ("Batches", ("retrieve",), _wrap_retrieve),
-    ("AsyncBatches", ("retrieve",), _wrap_async_retrieve),
-    ("Batches", ("results",), _wrap_results),
-    ("AsyncBatches", ("results",), _wrap_async_results),
-    ("Batches", ("get",), _wrap_get),
-    ("AsyncBatches", ("get",), _wrap_async_get),
-)
+def _points(kind: str, *, is_async: bool) -> tuple[tuple[str, tuple[str], Any], ...]:
+    watch = functools.partial(_watch, _async_messages if is_async else _messages)
+    return (
+        (kind, ("retrieve",), around(lambda *_: True, _note_end, is_async=is_async)),
+        (kind, ("results",), around(lambda *asked: asked, watch, is_async=is_async)),
+        (kind, ("get",), around(lambda resource, *_: resource, _count_job, is_async=is_async)),
+    )
+
+
+POINTS = (*_points("Batches", is_async=False), *_points("AsyncBatches", is_async=True))

@@ -6,14 +6,15 @@ of an `invoke_model` is never read for the program, but its usage is as the prog
 
 from __future__ import annotations
 
-import functools
 import json
 from base64 import b64decode
-from typing import Any, Callable
+from typing import Any
 from weakref import ref
 
 from tallystick.calls import Call, begin_elsewhere
 from tallystick.capture import note_fault
+from tallystick.hooks.responses import Pieces
+from tallystick.hooks.wrapping import around
 from tallystick.reading.usage.reader import members_of
 
 # Headers, under the names of the same counts in a stream's last event.
@@ -37,29 +38,13 @@ _OPERATIONS = {
 }
 
 
-def wrap_api_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def _make_api_call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = None
-        try:
-            found = _OPERATIONS.get(args[0] if args else kwargs["operation_name"])
-            if found is not None:
-                call = _begin(found[0], args[1] if len(args) > 1 else kwargs["api_params"])
-        except Exception:
-            note_fault()
-        answer = original(self, *args, **kwargs)
-        try:
-            if call is not None and found is not None:
-                _end_or_follow(call, answer, found[1])
-        except Exception:
-            note_fault()
-        return answer
-
-    return _make_api_call
-
-
-def _begin(endpoint: str, asked: dict[str, Any]) -> Call | None:
+def _begin(client: Any, args: Any, kwargs: Any) -> tuple[Call, str | None] | None:
     """Begin a call with what `converse` says of its limit; the body of others is not parsed."""
+    found = _OPERATIONS.get(args[0] if args else kwargs["operation_name"])
+    if found is None:
+        return None
+    endpoint, stream = found
+    asked = args[1] if len(args) > 1 else kwargs["api_params"]
     limits = asked.get("inferenceConfig") or {}
     members = {
         "model": asked.get("modelId"),
@@ -69,10 +54,13 @@ def _begin(endpoint: str, asked: dict[str, Any]) -> Call | None:
     }
     # The events of Claude's streams have a usage whose later members replace earlier ones.
     is_claude = endpoint == "invoke" and "anthropic." in str(asked.get("modelId"))
-    return begin_elsewhere("anthropic" if is_claude else "bedrock", "aws", endpoint, members)
+    library = "anthropic" if is_claude else "bedrock"
+    call = begin_elsewhere(library, "aws", endpoint, members)
+    return None if call is None else (call, stream)
 
 
-def _end_or_follow(call: Call, answer: dict[str, Any], stream: str | None) -> None:
+def _end_or_follow(begun: tuple[Call, str | None], answer: dict[str, Any]) -> None:
+    call, stream = begun
     metadata = answer["ResponseMetadata"]
     call.request_id = metadata.get("RequestId")
     if stream is not None:
@@ -120,31 +108,20 @@ def take_headers(call: Call, headers: Any) -> None:
         call.take_metrics(numbers)
 
 
-class Frames:
+class Frames(Pieces):
     """Reads a stream of Bedrock's from its bytes: frames of a length, headers and a document."""
 
-    __slots__ = ("call",)
+    __slots__ = ()
 
-    def __init__(self, call: Call) -> None:
-        self.call = call
-
-    def see(self, data: bytes) -> bytes:
-        """Return what follows the last whole frame."""
-        try:
-            while len(data) >= _PRELUDE:
-                size = int.from_bytes(data[:4], "big")
-                if not _PRELUDE < size <= len(data):
-                    break
-                headers = int.from_bytes(data[4:8], "big")
-                self._see_document(json.loads(data[_PRELUDE + headers : size - 4] or b"{}"))
-                data = data[size:]
-        except Exception:
-            note_fault()
-            return b""
+    def _see_whole(self, data: bytes) -> bytes:
+        while len(data) >= _PRELUDE:
+            size = int.from_bytes(data[:4], "big")
+            if not _PRELUDE < size <= len(data):
+                break
+            headers = int.from_bytes(data[4:8], "big")
+            self._see_document(json.loads(data[_PRELUDE + headers : size - 4] or b"{}"))
+            data = data[size:]
         return data
-
-    def see_rest(self, rest: bytes) -> None:
-        """Do nothing: what is no whole frame has no document."""
 
     def _see_document(self, document: dict[str, Any]) -> None:
         if "bytes" in document:
@@ -154,9 +131,6 @@ class Frames:
             take_document(self.call, document)
         elif self.call.library == "anthropic":
             self.call.see(document)
-
-    def end(self) -> None:
-        self.call.end()
 
 
 class _Body:
@@ -267,3 +241,6 @@ class _Watch:
 
     def __del__(self) -> None:
         self._call.end()
+
+
+wrap_api_call = around(_begin, _end_or_follow)

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Callable
 
 from tallystick.calls import Call, begin_elsewhere
-from tallystick.capture import note_fault
 from tallystick.hooks.responses import arrived, watch_events, watch_json
+from tallystick.hooks.wrapping import around, guarded
 from tallystick.reading.documents import id_or_none
 from tallystick.reading.options import route_of
 from tallystick.reading.usage.reader import members_of
@@ -21,38 +21,13 @@ _SIGN = b"billed_units"
 _LABELS = {"embed": "embeddings"}
 
 
-def _wrap_request(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(args, kwargs)
-        response = original(self, *args, **kwargs)
-        if call is not None:
-            _watch(call, response)
-        return response
-
-    return request
-
-
-def _wrap_async_request(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(args, kwargs)
-        response = await original(self, *args, **kwargs)
-        if call is not None:
-            _watch(call, response)
-        return response
-
-    return request
-
-
 def _wrap_stream(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     @contextmanager
     def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(args, kwargs)
+        call = guarded(_begin, self, args, kwargs)
         with original(self, *args, **kwargs) as response:
-            if call is not None:
-                _watch_stream(call, response)
+            guarded(_watch_stream, call, response)
             yield response
 
     return stream
@@ -62,48 +37,37 @@ def _wrap_async_stream(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     @asynccontextmanager
     async def stream(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(args, kwargs)
+        call = guarded(_begin, self, args, kwargs)
         async with original(self, *args, **kwargs) as response:
-            if call is not None:
-                _watch_stream(call, response)
+            guarded(_watch_stream, call, response)
             yield response
 
     return stream
 
 
-def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
+def _begin(client: Any, args: Any, kwargs: Any) -> Call | None:
     """Begin a call; older versions give the method first, and then the URL."""
-    try:
-        named = [kwargs.get("method"), *args][:2] if "method" in kwargs else args[:2]
-        method, path = (*named, kwargs.get("path") or kwargs.get("url"))[:2]
-        if str(method).upper() != "POST":
-            return None
-        endpoint = route_of(path)[0]
-        asked = kwargs.get("json")
-        return begin_elsewhere("cohere", "cohere", _LABELS.get(str(endpoint), endpoint), asked)
-    except Exception:
-        note_fault()
+    named = [kwargs.get("method"), *args][:2] if "method" in kwargs else args[:2]
+    method, path = (*named, kwargs.get("path") or kwargs.get("url"))[:2]
+    if str(method).upper() != "POST":
         return None
+    endpoint = route_of(path)[0]
+    asked = kwargs.get("json")
+    return begin_elsewhere("cohere", "cohere", _LABELS.get(str(endpoint), endpoint), asked)
 
 
 def _watch(call: Call, response: Any) -> None:
     """Watch a response; a retry's is watched already, for a call that began later."""
-    try:
-        if arrived(call, response):
-            watch_json(call, response, _take)
-    except Exception:
-        note_fault()
+    if arrived(call, response):
+        watch_json(call, response, take)
 
 
-def _watch_stream(call: Call, response: Any) -> None:
-    try:
-        if arrived(call, response):
-            watch_events(call, response, _take, _SIGN)
-    except Exception:
-        note_fault()
+def _watch_stream(call: Call | None, response: Any) -> None:
+    if call is not None and arrived(call, response):
+        watch_events(call, response, take, _SIGN)
 
 
-def _take(call: Call, document: Any) -> None:
+def take(call: Call, document: Any) -> None:
     """Take the usage of an answer, or of the last event of a stream."""
     members = members_of(document)
     holder = members_of(members.get("delta") or members.get("response")) or members
@@ -117,8 +81,8 @@ def _take(call: Call, document: Any) -> None:
 
 
 POINTS = (
-    ("HttpClient", ("request",), _wrap_request),
+    ("HttpClient", ("request",), around(_begin, _watch)),
     ("HttpClient", ("stream",), _wrap_stream),
-    ("AsyncHttpClient", ("request",), _wrap_async_request),
+    ("AsyncHttpClient", ("request",), around(_begin, _watch, is_async=True)),
     ("AsyncHttpClient", ("stream",), _wrap_async_stream),
 )

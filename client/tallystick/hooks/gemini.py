@@ -7,12 +7,11 @@ library posts goes through its client's `request` and is only counted as not cap
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Iterator
 from typing import Any, Callable
 
 from tallystick import capture
 from tallystick.calls import Call, begin_elsewhere
-from tallystick.capture import note_fault
+from tallystick.hooks.wrapping import Watch, around, watched, watched_async
 from tallystick.reading.documents import id_or_none, read_document
 from tallystick.reading.providers import provider_at
 from tallystick.reading.usage.reader import count_of, members_of
@@ -27,92 +26,24 @@ _LONGEST_WORD = 40
 _TIER_HEADER = "x-gemini-service-tier"
 
 
-def _wrap_whole(endpoint: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call_model(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, endpoint, kwargs)
-        answer = original(self, *args, **kwargs)
-        if call is not None:
-            _end(call, answer)
-        return answer
-
-    return call_model
-
-
-def _wrap_async_whole(endpoint: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def call_model(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, endpoint, kwargs)
-        answer = await original(self, *args, **kwargs)
-        if call is not None:
-            _end(call, answer)
-        return answer
-
-    return call_model
-
-
-def _wrap_stream(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a generator function; the library's own generator around it is what programs get."""
-
-    @functools.wraps(original)
-    def call_model(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        call = _begin(self, _CONTENT, kwargs, is_stream=True)
-        chunks = original(self, *args, **kwargs)
-        return chunks if call is None else _chunks(chunks, call)
-
-    return call_model
-
-
-def _wrap_async_stream(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def call_model(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, _CONTENT, kwargs, is_stream=True)
-        chunks = await original(self, *args, **kwargs)
-        return chunks if call is None else _async_chunks(chunks, call)
-
-    return call_model
-
-
-def _wrap_other(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = original(self, *args, **kwargs)
-        _note_other(args)
-        return answer
-
-    return request
-
-
-def _wrap_async_other(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = await original(self, *args, **kwargs)
-        _note_other(args)
-        return answer
-
-    return request
-
-
-def _begin(
-    models: Any, endpoint: str, asked: dict[str, Any], *, is_stream: bool = False
-) -> Call | None:
-    try:
-        if capture.active is None:
-            return None
-        config = members_of(asked.get("config"))
-        members = {
-            "model": _name(asked.get("model")),
-            "max_tokens": config.get("max_output_tokens", config.get("maxOutputTokens")),
-            "system": config.get("system_instruction", config.get("systemInstruction")),
-            "messages": asked.get("contents"),
-        }
-        call = begin_elsewhere("google", _provider(models), endpoint, members)
-        if call is not None and is_stream:
-            call.begins_stream()
-        return call
-    except Exception:
-        note_fault()
+def _begin(endpoint: str, models: Any, _: Any, asked: dict[str, Any]) -> Call | None:
+    if capture.active is None:
         return None
+    config = members_of(asked.get("config"))
+    members = {
+        "model": _name(asked.get("model")),
+        "max_tokens": config.get("max_output_tokens", config.get("maxOutputTokens")),
+        "system": config.get("system_instruction", config.get("systemInstruction")),
+        "messages": asked.get("contents"),
+    }
+    return begin_elsewhere("google", _provider(models), endpoint, members)
+
+
+def _begin_stream(*asked: Any) -> Call | None:
+    call = _begin(_CONTENT, *asked)
+    if call is not None:
+        call.begins_stream()
+    return call
 
 
 def _provider(models: Any) -> str:
@@ -128,19 +59,16 @@ def _name(model: object) -> str | None:
 
 
 def _end(call: Call, answer: Any) -> None:
-    try:
-        members = members_of(answer)
-        http = members_of(members.get("sdk_http_response"))
-        body = http.get("body")
-        if isinstance(body, str):  # a program may ask for the response as it came
-            members = read_document(body.encode())
-        if call.endpoint == _EMBEDDINGS:
-            call.take(embedding_usage(members) or None, None)
-        else:
-            _take(call, members, http.get("headers"), is_partial=False)
-        call.end()
-    except Exception:
-        note_fault()
+    members = members_of(answer)
+    http = members_of(members.get("sdk_http_response"))
+    body = http.get("body")
+    if isinstance(body, str):  # a program may ask for the response as it came
+        members = read_document(body.encode())
+    if call.endpoint == _EMBEDDINGS:
+        call.take(embedding_usage(members) or None, None)
+    else:
+        _take(call, members, http.get("headers"), is_partial=False)
+    call.end()
 
 
 def _take(call: Call, members: dict[str, Any], headers: Any, *, is_partial: bool) -> None:
@@ -165,36 +93,14 @@ def see(call: Call, chunk: Any) -> None:
     _take(call, members, http.get("headers"), is_partial=not is_over)
 
 
-def _chunks(chunks: Any, call: Call) -> Iterator[Any]:
-    try:
-        for chunk in chunks:
-            try:
-                see(call, chunk)
-            except Exception:
-                note_fault()
-            yield chunk
-        _note_whole(call)
-    except Exception:
-        call.status = "error"
-        raise
-    finally:
-        call.end()
+class _Chunks(Watch):
+    __slots__ = ()
 
+    def see(self, item: Any) -> None:
+        see(self.call, item)
 
-async def _async_chunks(chunks: Any, call: Call) -> AsyncIterator[Any]:
-    try:
-        async for chunk in chunks:
-            try:
-                see(call, chunk)
-            except Exception:
-                note_fault()
-            yield chunk
-        _note_whole(call)
-    except Exception:
-        call.status = "error"
-        raise
-    finally:
-        call.end()
+    def see_end(self) -> None:
+        self.call.is_whole()
 
 
 def tier_in(headers: Any) -> object:
@@ -217,42 +123,46 @@ def embedding_usage(answer: dict[str, Any]) -> dict[str, Any]:
     return {"prompt_token_count": total} if total else {}
 
 
-def _note_whole(call: Call) -> None:
-    try:
-        call.is_whole()
-    except Exception:
-        note_fault()
+def _watch(watch: Callable[..., Any], call: Call, chunks: Any) -> Any:
+    return watch(chunks, _Chunks(call))
 
 
-def _note_other(args: tuple[Any, ...]) -> None:
-    try:
-        current, (method, path) = capture.active, args[:2]
-        if current is None or method.lower() != "post":
-            return
-        last = str(path).partition("?")[0].rpartition("/")[2]
-        model, _, action = last.rpartition(":")
-        is_hooked = action in _HOOKED or (action == "predict" and "embedding" in model)
-        if not is_hooked:
-            is_word = action.isalpha() and len(action) <= _LONGEST_WORD
-            current.miss(action if is_word else None)
-    except Exception:
-        note_fault()
+def _note_request(client: Any, args: Any, kwargs: Any) -> Any:
+    return args
 
 
-_whole = functools.partial(_wrap_whole, _CONTENT)
-_async_whole = functools.partial(_wrap_async_whole, _CONTENT)
-_embedding = functools.partial(_wrap_whole, _EMBEDDINGS)
-_async_embedding = functools.partial(_wrap_async_whole, _EMBEDDINGS)
-POINTS = (
-    ("Models", ("_generate_content",), _whole),
-    ("AsyncModels", ("_generate_content",), _async_whole),
-    ("Models", ("_generate_content_stream",), _wrap_stream),
-    ("AsyncModels", ("_generate_content_stream",), _wrap_async_stream),
-    # The public method calls the other one, where there is one.
-    ("Models", ("_embed_content", "embed_content"), _embedding),
-    ("AsyncModels", ("_embed_content", "embed_content"), _async_embedding),
-    ("BaseApiClient", ("request",), _wrap_other),
-    ("BaseApiClient", ("async_request",), _wrap_async_other),
-    ("ApiClient", ("request",), _wrap_other),
-    ("ApiClient", ("async_request",), _wrap_async_other),
+def _note_other(args: tuple[Any, ...], _: Any) -> None:
+    """Count a request that no other hook sees as not captured."""
+    current, (method, path) = capture.active, args[:2]
+    if current is None or method.lower() != "post":
+        return
+    last = str(path).partition("?")[0].rpartition("/")[2]
+    model, _, action = last.rpartition(":")
+    is_hooked = action in _HOOKED or (action == "predict" and "embedding" in model)
+    if not is_hooked:
+        is_word = action.isalpha() and len(action) <= _LONGEST_WORD
+        current.miss(action if is_word else None)
+
+
+_WAYS: tuple[tuple[str, str, Callable[..., Any], bool], ...] = (
+    ("Models", "request", watched, False),
+    ("AsyncModels", "async_request", watched_async, True),
+)
+POINTS = tuple(
+    (kind, names, around(begin, end, is_async=is_async))
+    for models, request, watch, is_async in _WAYS
+    for kind, names, begin, end in (
+        (models, ("_generate_content",), functools.partial(_begin, _CONTENT), _end),
+        # A generator function; the library's own generator around it is what programs get.
+        (models, ("_generate_content_stream",), _begin_stream, functools.partial(_watch, watch)),
+        # The public method calls the other one, where there is one.
+        (
+            models,
+            ("_embed_content", "embed_content"),
+            functools.partial(_begin, _EMBEDDINGS),
+            _end,
+        ),
+        ("BaseApiClient", (request,), _note_request, _note_other),
+        ("ApiClient", (request,), _note_request, _note_other),
+    )
 )

@@ -7,15 +7,14 @@ retry that is answered is billed, and counts.
 
 from __future__ import annotations
 
-import functools
 import json
-from typing import Any, Callable
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tallystick.calls import Call, begin_elsewhere
-from tallystick.capture import note_fault
 from tallystick.hooks import bedrock, cohere, gemini
-from tallystick.hooks.responses import watch_events, watch_frames
+from tallystick.hooks.responses import watch_events, watch_pieces
+from tallystick.hooks.wrapping import around
 from tallystick.reading.documents import read_document
 from tallystick.reading.providers import provider_at
 from tallystick.reading.usage.reader import members_of
@@ -58,39 +57,11 @@ _LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 IDS = ("x-request-id", "request-id", "x-amzn-requestid")
 
 
-def _wrap_post(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def post(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(args, kwargs)
-        response = original(self, *args, **kwargs)
-        if call is not None:
-            _end_or_watch(call, response)
-        return response
-
-    return post
-
-
-def _wrap_async_post(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def post(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(args, kwargs)
-        response = await original(self, *args, **kwargs)
-        if call is not None:
-            _end_or_watch(call, response)
-        return response
-
-    return post
-
-
-def _begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call | None:
-    try:
-        url = args[0] if args else kwargs["url"]
-        data = kwargs.get("json") or kwargs.get("data") or kwargs.get("content")
-        body = data or (args[1] if len(args) > 1 else None)
-        return begin_at(str(url), body, _named_provider(kwargs.get("logging_obj")))
-    except Exception:
-        note_fault()
-        return None
+def _begin(handler: Any, args: Any, kwargs: Any) -> Call | None:
+    url = args[0] if args else kwargs["url"]
+    data = kwargs.get("json") or kwargs.get("data") or kwargs.get("content")
+    body = data or (args[1] if len(args) > 1 else None)
+    return begin_at(str(url), body, _named_provider(kwargs.get("logging_obj")))
 
 
 def begin_at(address: str, body: Any, named: str | None) -> Call | None:
@@ -99,7 +70,8 @@ def begin_at(address: str, body: Any, named: str | None) -> Call | None:
     `named` is the provider at a host that is no provider's own.
     """
     url = urlsplit(address)
-    endpoint = _endpoint(url.path)
+    ends = (_ENDPOINTS[ending] for ending in _ENDPOINTS if url.path.endswith(ending))
+    endpoint = next(ends, None)
     if endpoint is None:
         return None
     asked = _asked(url.path, body)
@@ -108,13 +80,6 @@ def begin_at(address: str, body: Any, named: str | None) -> Call | None:
     is_claude = endpoint == "messages" or "anthropic." in str(asked.get("model"))
     library = "anthropic" if is_claude and endpoint != "converse" else "litellm"
     return begin_elsewhere(library, provider, endpoint, asked)
-
-
-def _endpoint(path: str) -> str | None:
-    for ending, endpoint in _ENDPOINTS.items():
-        if path.endswith(ending):
-            return endpoint
-    return None
 
 
 def _asked(path: str, body: Any) -> dict[str, Any]:
@@ -145,22 +110,19 @@ def _named_provider(logged: Any) -> str | None:
 
 
 def _end_or_watch(call: Call, response: Any) -> None:
-    try:
-        headers = response.headers
-        call.request_id = next((headers[name] for name in IDS if name in headers), None)
-        content = response.__dict__.get("_content")
-        if content is not None:
-            take(call, read_document(content))
-            if call.endpoint == "invoke":
-                bedrock.take_headers(call, headers)
-            call.is_whole()
-            call.end()
-        elif headers.get("content-type", "").startswith(_FRAMES):
-            watch_frames(call, response, bedrock.Frames(call))
-        else:
-            watch_events(call, response, take, SIGN)
-    except Exception:
-        note_fault()
+    headers = response.headers
+    call.request_id = next((headers[name] for name in IDS if name in headers), None)
+    content = response.__dict__.get("_content")
+    if content is not None:
+        take(call, read_document(content))
+        if call.endpoint == "invoke":
+            bedrock.take_headers(call, headers)
+        call.is_whole()
+        call.end()
+    elif headers.get("content-type", "").startswith(_FRAMES):
+        watch_pieces(response, bedrock.Frames(call))
+    else:
+        watch_events(call, response, take, SIGN)
 
 
 def take(call: Call, document: Any) -> None:
@@ -173,7 +135,7 @@ def take(call: Call, document: Any) -> None:
     if "inputTokens" in usage:
         bedrock.take_document(call, members)
     elif call.endpoint == "chat":
-        cohere._take(call, members)
+        cohere.take(call, members)
     else:
         call.see(members)
         is_last = members.get("type") in _LAST_EVENTS
@@ -182,6 +144,6 @@ def take(call: Call, document: Any) -> None:
 
 
 POINTS = (
-    ("HTTPHandler", ("post",), _wrap_post),
-    ("AsyncHTTPHandler", ("post",), _wrap_async_post),
+    ("HTTPHandler", ("post",), around(_begin, _end_or_watch)),
+    ("AsyncHTTPHandler", ("post",), around(_begin, _end_or_watch, is_async=True)),
 )

@@ -5,12 +5,11 @@ Both send every request with one method, and read the response's body themselves
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Callable
+from typing import Any
 
 from tallystick.calls import Call, begin_elsewhere
-from tallystick.capture import note_fault
 from tallystick.hooks.responses import arrived, watch_events
+from tallystick.hooks.wrapping import around
 from tallystick.reading.documents import id_or_none, read_document
 from tallystick.reading.options import route_of
 from tallystick.reading.usage.reader import members_of
@@ -20,56 +19,18 @@ _SIGN = b'"usage"'
 _WITH_IDS = ("conversations", "interactions")
 
 
-def _wrap_build(original: Callable[..., Any]) -> Callable[..., Any]:
+def _keep_asked(kwargs: dict[str, Any], request: Any) -> None:
     """Keep the request's members beside the request, whose body is serialized."""
-
-    @functools.wraps(original)
-    def build_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        request = original(self, *args, **kwargs)
-        try:
-            request.__dict__[_ASKED] = kwargs.get("request")
-        except Exception:
-            note_fault()
-        return request
-
-    return build_request
+    request.__dict__[_ASKED] = kwargs.get("request")
 
 
-def _wrap_send(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def do_request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
-        response = original(self, *args, **kwargs)
-        if call is not None:
-            _end_or_watch(call, response)
-        return response
-
-    return do_request
-
-
-def _wrap_async_send(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def do_request_async(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = _begin(self, args, kwargs)
-        response = await original(self, *args, **kwargs)
-        if call is not None:
-            _end_or_watch(call, response)
-        return response
-
-    return do_request_async
-
-
-def _begin(sdk: Any, args: Any, kwargs: dict[str, Any]) -> Call | None:
-    try:
-        request = kwargs["request"] if "request" in kwargs else args[1]
-        if request.method != "POST":
-            return None
-        asked = members_of(request.__dict__.pop(_ASKED, None))
-        library = _library(sdk)
-        return begin_elsewhere(library, library, _label(request.url.path), _members(asked))
-    except Exception:
-        note_fault()
+def _begin(sdk: Any, args: Any, kwargs: Any) -> Call | None:
+    request = kwargs["request"] if "request" in kwargs else args[1]
+    if request.method != "POST":
         return None
+    asked = members_of(request.__dict__.pop(_ASKED, None))
+    library = _library(sdk)
+    return begin_elsewhere(library, library, _label(request.url.path), _members(asked))
 
 
 def _members(asked: dict[str, Any]) -> dict[str, Any]:
@@ -100,18 +61,15 @@ def _label(path: str) -> str | None:
 
 
 def _end_or_watch(call: Call, response: Any) -> None:
-    try:
-        if not arrived(call, response):
-            return
-        if response.headers.get("content-type", "").startswith("text/event-stream"):
-            watch_events(call, response, _take, _SIGN)
-            return
-        content = response.__dict__.get("_content")
-        if content is not None:
-            _take(call, read_document(content))
-            call.end()
-    except Exception:
-        note_fault()
+    if not arrived(call, response):
+        return
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        watch_events(call, response, _take, _SIGN)
+        return
+    content = response.__dict__.get("_content")
+    if content is not None:
+        _take(call, read_document(content))
+        call.end()
 
 
 def _take(call: Call, document: Any) -> None:
@@ -134,11 +92,13 @@ def _model_of(outputs: Any) -> object:
     return None
 
 
+_build = around(lambda sdk, args, kwargs: kwargs, _keep_asked)
+_send, _send_async = (around(_begin, _end_or_watch, is_async=each) for each in (False, True))
 POINTS = (
-    ("BaseSDK", ("build_request", "_build_request"), _wrap_build),
-    ("BaseSDK", ("_build_request_async",), _wrap_build),
-    ("BaseSDK", ("do_request",), _wrap_send),
-    ("BaseSDK", ("do_request_async",), _wrap_async_send),
-    ("AsyncBaseSDK", ("_build_request_async",), _wrap_build),
-    ("AsyncBaseSDK", ("do_request_async",), _wrap_async_send),
+    ("BaseSDK", ("build_request", "_build_request"), _build),
+    ("BaseSDK", ("_build_request_async",), _build),
+    ("BaseSDK", ("do_request",), _send),
+    ("BaseSDK", ("do_request_async",), _send_async),
+    ("AsyncBaseSDK", ("_build_request_async",), _build),
+    ("AsyncBaseSDK", ("do_request_async",), _send_async),
 )

@@ -6,11 +6,10 @@ What is set on a response stands in the place of its method until that is called
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
 from typing import Any, Callable
 
 from tallystick.calls import Call
-from tallystick.capture import note_fault
+from tallystick.hooks.wrapping import Watch, guarded, watched, watched_async
 from tallystick.reading.providers import provider_at
 
 # Takes the counts of a JSON document for a call.
@@ -33,14 +32,14 @@ def watch_json(call: Call, response: Any, take: Take) -> None:
 
 def watch_events(call: Call, response: Any, take: Take, sign: bytes) -> None:
     """End the call with the stream; lines that contain the sign have its counts."""
-    watch_frames(call, response, Lines(call, take, sign))
+    watch_pieces(response, Lines(call, take, sign))
 
 
-def watch_frames(call: Call, response: Any, frames: Any) -> None:
-    """End the call with the stream; `frames` sees its bytes, and returns those to see again."""
-    call.begins_stream()
-    for name, watch in _WATCHES.items():
-        response.__dict__[name] = _Bytes(frames, response, name, watch)
+def watch_pieces(response: Any, watch: Watch) -> None:
+    """End the call with the stream, whose bytes `watch` sees."""
+    watch.call.begins_stream()
+    for name in _WATCHES:
+        response.__dict__[name] = _Bytes(watch, response, name)
 
 
 class _Json:
@@ -53,114 +52,76 @@ class _Json:
         self._response = response
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            self._response.__dict__.pop("json", None)
-        except Exception:
-            note_fault()
+        guarded(self._response.__dict__.pop, "json", None)
         document = type(self._response).json(self._response, *args, **kwargs)
-        try:
-            if not self._call.has_ended:
-                self._take(self._call, document)
-                self._call.end()
-        except Exception:
-            note_fault()
+        guarded(self._end, document)
         return document
+
+    def _end(self, document: Any) -> None:
+        if not self._call.has_ended:
+            self._take(self._call, document)
+            self._call.end()
 
 
 class _Bytes:
     """In the place of a response's `iter_bytes`, which its other ways to be read are based on."""
 
-    __slots__ = ("_lines", "_name", "_response", "_watch")
+    __slots__ = ("_name", "_response", "_watch")
 
-    def __init__(self, lines: Lines, response: Any, name: str, watch: Callable[..., Any]) -> None:
-        self._lines, self._name, self._watch = lines, name, watch
-        self._response = response
+    def __init__(self, watch: Watch, response: Any, name: str) -> None:
+        self._watch, self._name, self._response = watch, name, response
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            for name in _WATCHES:
-                self._response.__dict__.pop(name, None)
-        except Exception:
-            note_fault()
+        for name in _WATCHES:
+            guarded(self._response.__dict__.pop, name, None)
         items = getattr(type(self._response), self._name)(self._response, *args, **kwargs)
-        return self._watch(items, self._lines)
+        return _WATCHES[self._name](items, self._watch)
 
 
-class Lines:
+class Pieces(Watch):
+    """Sees the pieces of a body; what follows the last whole part is seen with the next one."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._rest = b""
+
+    def see(self, item: bytes) -> None:
+        data, self._rest = self._rest + item, b""
+        self._rest = self._see_whole(data)
+
+    def _see_whole(self, data: bytes) -> bytes:
+        """See the whole parts, and return what follows them."""
+        raise NotImplementedError
+
+
+class Lines(Pieces):
     """Reads the lines of a stream that have counts; keeps no other."""
 
-    __slots__ = ("_sign", "_take", "call")
+    __slots__ = ("_sign", "_take")
 
     def __init__(self, call: Call, take: Take, sign: bytes) -> None:
-        self.call, self._take, self._sign = call, take, sign
+        super().__init__(call)
+        self._take, self._sign = take, sign
 
-    def see(self, data: bytes) -> bytes:
-        """Return what follows the last whole line."""
+    def _see_whole(self, data: bytes) -> bytes:
         lines, _, rest = data.rpartition(b"\n")
         if self._sign in lines:
             for line in lines.splitlines():
                 if self._sign in line:
-                    self._take_line(line)
-        if lines.rstrip().endswith(_LAST):
-            self._see_end(lines)
+                    text = line[len(_DATA) :] if line.startswith(_DATA) else line
+                    self._take(self.call, json.loads(text))
+        if lines.rstrip().endswith(_LAST):  # some libraries read no further than the last event
+            last = lines.rstrip().rpartition(b"\n")[2][len(_DATA) :].strip()
+            if last == _DONE:
+                self.call.is_whole()
+            if last == _DONE or (len(last) < _SHORT and b'"message_stop"' in last):
+                self.call.end()
         return rest
 
-    def _take_line(self, line: bytes) -> None:
-        self._take(self.call, json.loads(line[len(_DATA) :] if line.startswith(_DATA) else line))
-
-    def _see_end(self, lines: bytes) -> None:
-        """End the call at the last event, which some libraries read no further than."""
-        last = lines.rstrip().rpartition(b"\n")[2][len(_DATA) :].strip()
-        if last == _DONE:
-            self.call.is_whole()
-        if last == _DONE or (len(last) < _SHORT and b'"message_stop"' in last):
-            self.call.end()
-
-    def see_rest(self, rest: bytes) -> None:
-        try:
-            self.see(rest + b"\n")
-        except Exception:
-            note_fault()
-
-    def end(self) -> None:
-        self.call.end()
-
-
-def watched(items: Iterator[bytes], lines: Any) -> Iterator[bytes]:
-    """Yield the pieces of a body that `lines` sees; its end ends the call."""
-    rest = b""
-    try:
-        for item in items:
-            try:
-                rest = lines.see(rest + item)
-            except Exception:
-                rest = b""
-                note_fault()
-            yield item
-        lines.see_rest(rest)
-    except Exception:
-        lines.call.status = "error"
-        raise
-    finally:  # whatever ended it: its end, a failure, its collection
-        lines.end()
-
-
-async def watched_async(items: AsyncIterator[bytes], lines: Any) -> AsyncIterator[bytes]:
-    rest = b""
-    try:
-        async for item in items:
-            try:
-                rest = lines.see(rest + item)
-            except Exception:
-                rest = b""
-                note_fault()
-            yield item
-        lines.see_rest(rest)
-    except Exception:
-        lines.call.status = "error"
-        raise
-    finally:
-        lines.end()
+    def see_end(self) -> None:
+        self.see(b"\n")
 
 
 _WATCHES: dict[str, Callable[..., Any]] = {"iter_bytes": watched, "aiter_bytes": watched_async}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import AsyncIterator, Iterator
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Callable
 
 from tallystick.calls import Call
-from tallystick.capture import note_fault
+from tallystick.hooks.wrapping import Watch, around, watched, watched_async
 from tallystick.reading.usage.reader import members_of
 
 _COMPLETIONS = ("chat/completions", "completions")
@@ -31,96 +29,47 @@ def follow(call: Call, stream: Any) -> None:
     kind = type(items)
     # Groq's chunks may have their usage in a member of theirs.
     is_completion = call.endpoint in _COMPLETIONS and call.library != "groq"
+    watch = (_Chunks if is_completion else _Events)(call)
     if kind is AsyncGeneratorType or (kind is not GeneratorType and hasattr(items, "__aiter__")):
-        stream._iterator = (_async_chunks if is_completion else _async_events)(items, call)
+        stream._iterator = watched_async(items, watch)
     else:
-        stream._iterator = (_chunks if is_completion else _events)(items, call)
+        stream._iterator = watched(items, watch)
     if call.hides_usage:
         from tallystick.hooks.extra_usage import hide
 
         stream._iterator = hide(stream._iterator)
 
 
-# Four times the same, since a function that they share would be called for every event.
+class _Chunks(Watch):
+    """Of a completion: all of one class, each may have a usage."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self._last: Any = None
+
+    def see(self, item: Any) -> None:
+        self._last = item
+        try:
+            usage = item.usage
+            if usage is not None:
+                self.call.take_chunk(usage, item)
+        except AttributeError:  # not the library's own class
+            self.call.see(item)
+
+    def see_end(self) -> None:
+        self.call.see_last(self._last)
 
 
-def _chunks(items: Any, call: Call) -> Iterator[Any]:
-    """Watch completion chunks: all of one class, each may have a usage."""
-    item = None
-    try:
-        for item in items:
-            try:
-                try:
-                    usage = item.usage
-                    if usage is not None:
-                        call.take_chunk(usage, item)
-                except AttributeError:  # not the library's own class
-                    call.see(item)
-            except Exception:
-                note_fault()
-            yield item
-        call.see_last(item)
-    except Exception:
-        call.status = "error"
-        raise
-    finally:  # whatever ended it: its end, a failure, its collection
-        call.end()
+class _Events(Watch):
+    """Of many classes, few of which have a usage."""
 
+    __slots__ = ()
 
-def _events(items: Any, call: Call) -> Iterator[Any]:
-    """Watch events of many classes, few of which have a usage."""
-    try:
-        for item in items:
-            try:
-                if type(item) not in _silent:
-                    _look_at(call, item)
-            except Exception:
-                note_fault()
-            yield item
-    except Exception:
-        call.status = "error"
-        raise
-    finally:
-        call.end()
-
-
-async def _async_chunks(items: Any, call: Call) -> AsyncIterator[Any]:
-    """Watch completion chunks; the event loop closes a dropped stream."""
-    item = None
-    try:
-        async for item in items:
-            try:
-                try:
-                    usage = item.usage
-                    if usage is not None:
-                        call.take_chunk(usage, item)
-                except AttributeError:  # not the library's own class
-                    call.see(item)
-            except Exception:
-                note_fault()
-            yield item
-        call.see_last(item)
-    except Exception:
-        call.status = "error"
-        raise
-    finally:
-        call.end()
-
-
-async def _async_events(items: Any, call: Call) -> AsyncIterator[Any]:
-    try:
-        async for item in items:
-            try:
-                if type(item) not in _silent:
-                    _look_at(call, item)
-            except Exception:
-                note_fault()
-            yield item
-    except Exception:
-        call.status = "error"
-        raise
-    finally:
-        call.end()
+    def see(self, item: Any) -> None:
+        if type(item) not in _silent:
+            _look_at(self.call, item)
 
 
 def _look_at(call: Call, item: Any) -> None:
@@ -137,47 +86,27 @@ def _look_at(call: Call, item: Any) -> None:
         _silent.add(type(item))
 
 
+def _follow_again(helper: Any, _: Any) -> None:
+    """Follow the second stream of the same response, which helpers of older libraries make."""
+    stream = helper.__dict__.get("_raw_stream")
+    call = stream and stream.response.__dict__.get("_tallystick_call")
+    if call is not None and "_tallystick_call" not in stream.__dict__:
+        follow(call, stream)
+
+
 def wrap_helper(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the making of a helper: older libraries' make a second stream of the same response."""
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        try:
-            stream = self.__dict__.get("_raw_stream")
-            call = stream and stream.response.__dict__.get("_tallystick_call")
-            if call is not None and "_tallystick_call" not in stream.__dict__:
-                follow(call, stream)
-        except Exception:
-            note_fault()
-
-    return __init__
+    """Wrap the making of a helper."""
+    wrapper: Callable[..., Any] = around(lambda helper, *_: helper, _follow_again)(original)
+    return wrapper
 
 
-def wrap_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_close(
+    library: str, original: Callable[..., Any], *, is_async: bool = False
+) -> Callable[..., Any]:
     """Wrap `close` to end the stream's call."""
-
-    @functools.wraps(original)
-    def close(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            _end_stream(self)
-        except Exception:
-            note_fault()
-        return original(self, *args, **kwargs)
-
-    return close
-
-
-def wrap_async_close(library: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def close(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            _end_stream(self)
-        except Exception:
-            note_fault()
-        return await original(self, *args, **kwargs)
-
-    return close
+    wrap = around(lambda stream, *_: _end_stream(stream), lambda *_: None, is_async=is_async)
+    wrapper: Callable[..., Any] = wrap(original)
+    return wrapper
 
 
 def _end_stream(stream: Any) -> None:

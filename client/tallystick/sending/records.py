@@ -19,7 +19,6 @@ from tallystick.reading.usage.reader import MAX_COUNT
 _FIRST_SECOND = 946_684_800  # 2000
 _LAST_SECOND = 4_102_444_800  # 2100, exclusive
 MAX_LATENCY_MS = 1e9
-_last_second = (0, "1970-01-01T00:00:00")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
 
@@ -203,17 +202,8 @@ def _moment(seconds: float) -> str | None:
     if not _FIRST_SECOND <= seconds < _LAST_SECOND:
         return None  # a clock that was never set
     whole = int(seconds)
-    return f"{_text_of(whole)}.{int((seconds - whole) * 1e6):06}Z"
-
-
-def _text_of(second: int) -> str:
-    """Busy programs make many calls in the same second."""
-    global _last_second
-    known, text = _last_second
-    if known != second:
-        text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        _last_second = (second, text)
-    return text
+    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole))
+    return f"{text}.{int((seconds - whole) * 1e6):06}Z"
 
 
 def is_count(value: object) -> bool:
@@ -228,8 +218,6 @@ def is_provider(text: object) -> bool:
     """A lowercase label, as prices are looked up by."""
     if not isinstance(text, str) or not 0 < len(text) <= 64 or not text.isascii():
         return False
-    return text.lower() == text and text[0].isalnum() and all(map(_is_provider_character, text))
-
-
-def _is_provider_character(character: str) -> bool:
-    return character.isalnum() or character in "._-"
+    return (
+        text.lower() == text and text[0].isalnum() and all(c.isalnum() or c in "._-" for c in text)
+    )

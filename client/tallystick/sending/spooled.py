@@ -150,9 +150,9 @@ class SpooledDelivery(Delivery):
                 self._pause(answer)
                 segment.release()
                 return
-            self._resolve(segment, answer.taken if answer else 0, len(lines))
+            self._resolve(segment, answer.taken if answer else 0)
 
-    def _resolve(self, segment: Segment, taken: int, count: int) -> None:
+    def _resolve(self, segment: Segment, taken: int) -> None:
         own = self._kept_segments.pop(segment.path, 0)
         if own:
             self._add(sent=taken, kept=-own)

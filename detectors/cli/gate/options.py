@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from detectors.cli.console import with_options
 from detectors.contract import SEVERITIES
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from detectors.cli.gate.request import GateRequest
 
 _path = click.Path(path_type=Path)
-_OPTIONS: Final = (
+gate_options: Final = with_options(
     click.option(
         "--fail-on",
         type=click.Choice(SEVERITIES),
@@ -44,12 +45,6 @@ _OPTIONS: Final = (
         help="Write what --fail-on found as Markdown, for a comment.",
     ),
 )
-
-
-def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def read_gate(

@@ -1,10 +1,9 @@
 """A gate that was asked for, its outcome, and its exit status."""
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import click
 import msgspec
@@ -23,27 +22,8 @@ if TYPE_CHECKING:
 
 # GitHub shows no more of one step.
 _MOST_ANNOTATIONS: Final = 10
-_ESCAPED: Final = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-_ESCAPED_IN_PROPERTY: Final = {**_ESCAPED, ":": "%3A", ",": "%2C"}
-
-
-def write_annotations(text: GateText, stream: TextIO) -> None:
-    """Print a workflow command for each of the first failures; standard error is read for them."""
-    for name, message in text.messages()[:_MOST_ANNOTATIONS]:
-        title = _escape(name, _ESCAPED_IN_PROPERTY)
-        print(f"::error title={title}::{_escape(message, _ESCAPED)}", file=stream)
-
-
-def _escape(text: str, escapes: dict[str, str]) -> str:
-    return "".join(escapes.get(character, character) for character in text)
-
-
-def write_summary(text: GateText, file: Path) -> None:
-    try:
-        with file.open("a", encoding="utf-8") as summary:
-            summary.write(text.markdown())
-    except OSError as error:
-        raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error
+_ESCAPED: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_ESCAPED_IN_PROPERTY: Final = _ESCAPED | str.maketrans({":": "%3A", ",": "%2C"})
 
 
 FAILED: Final = 1
@@ -112,9 +92,16 @@ class Outcome(NamedTuple):
             for note in self.text.notes():
                 console.print(Text(note, style="dim"))
         if os.environ.get("GITHUB_ACTIONS") == "true":
-            write_annotations(self.text, sys.stderr)
+            for name, message in self.text.messages()[:_MOST_ANNOTATIONS]:
+                title = name.translate(_ESCAPED_IN_PROPERTY)
+                click.echo(f"::error title={title}::{message.translate(_ESCAPED)}", err=True)
         if os.environ.get("GITHUB_STEP_SUMMARY"):
-            write_summary(self.text, Path(os.environ["GITHUB_STEP_SUMMARY"]))
+            file = Path(os.environ["GITHUB_STEP_SUMMARY"])
+            try:
+                with file.open("a", encoding="utf-8") as summary:
+                    summary.write(self.text.markdown())
+            except OSError as error:
+                raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error
         if self.text.gate.failures:
             click.get_current_context().exit(FAILED)
 

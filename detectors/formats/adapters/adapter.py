@@ -113,23 +113,16 @@ def unknown_members(row: Mapping[str, Any], allowed: Allowed, path: str = "") ->
             continue
         known = allowed.get(key, _UNKNOWN)
         if isinstance(known, Mapping):
-            yield from _unknown_within(parsed(value), known, path + _shown(key))
-        elif known is _UNKNOWN or not _may_have(parsed(value), known):
-            yield path + _shown(key)
-
-
-def _unknown_within(value: Any, allowed: Allowed, name: str) -> Iterator[str]:
-    for item in value if isinstance(value, list) else [value]:
-        if isinstance(item, dict):
-            yield from unknown_members(item, allowed, f"{name}.")
-        elif not is_harmless(item):
-            yield name
-
-
-def _may_have(value: Any, known: None | str) -> bool:
-    if known is not None:
-        return _are_counts(value)
-    return all(map(_is_label, value)) if isinstance(value, list) else _is_label(value)
+            name, inner = path + _shown(key), parsed(value)
+            for item in inner if isinstance(inner, list) else [inner]:
+                if isinstance(item, dict):
+                    yield from unknown_members(item, known, f"{name}.")
+                elif not is_harmless(item):
+                    yield name
+        else:
+            may_have = _are_counts if known == _COUNTS else _are_labels
+            if known is _UNKNOWN or not may_have(parsed(value)):
+                yield path + _shown(key)
 
 
 def _shown(key: str) -> str:
@@ -141,6 +134,12 @@ def _shown(key: str) -> str:
 def is_harmless(value: Any) -> bool:
     """Check for a number or an empty member, neither of which can hold text."""
     return isinstance(value, int | float) or value in _EMPTY or value in ({}, [])
+
+
+def _are_labels(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_label, value))
+    return _is_label(value)
 
 
 def _is_label(value: Any) -> bool:

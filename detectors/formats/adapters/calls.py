@@ -44,9 +44,15 @@ def hash_texts(*prompts: Any) -> list[str]:
 
     There is none if they contain no text, and none of a level in which a gateway removed some.
     """
-    beginning = "\n".join(_beginning(prompts))[:_LONGEST]
-    if not beginning and not any(True for _ in _texts(prompts)):
+    texts, missing = list[str](), _LONGEST
+    for text in _texts(prompts):
+        texts.append(text[:_LONGEST])
+        missing -= len(text) + 1
+        if missing < 0:
+            break
+    if not texts:
         return []
+    beginning = "\n".join(texts)[:_LONGEST]
     found = [at for at in map(beginning.find, _REMOVED) if at >= 0]
     known = min(found, default=_LONGEST)
     digest, hashes, hashed = sha256(), list[str](), 0
@@ -59,37 +65,19 @@ def hash_texts(*prompts: Any) -> list[str]:
     return hashes
 
 
-def _beginning(prompts: tuple[Any, ...]) -> Iterator[str]:
-    """Yield texts until there are enough characters."""
-    missing = _LONGEST
-    for text in _texts(prompts):
-        yield text[:_LONGEST]
-        missing -= len(text) + 1
-        if missing < 0:
-            return
-
-
-def _texts(prompts: tuple[Any, ...]) -> Iterator[str]:
-    for prompt in prompts:
-        if isinstance(prompt, str):
-            yield prompt
-        elif prompt is not None:
-            yield from _texts_of(prompt, _DEEPEST)
-
-
-def _texts_of(value: Any, deepest: int) -> Iterator[str]:
+def _texts(value: Any, deepest: int = _DEEPEST + 1) -> Iterator[str]:
     """Yield the texts of a JSON value: strings, and the `text` or `content` of objects."""
     if isinstance(value, str):
         yield value
     elif not deepest:
         return
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts_of(item, deepest - 1)
+            yield from _texts(item, deepest - 1)
     elif isinstance(value, dict):
         text = value.get("text")
         inner = text if isinstance(text, str) else value.get("content")
-        yield from _texts_of(inner, deepest - 1)
+        yield from _texts(inner, deepest - 1)
 
 
 class PromptDetails(Struct, omit_defaults=True, gc=False):
@@ -228,6 +216,7 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         if odd := unknown_tier(tier):
             reading.unknown[odd] = 0
     prefix_hash, levels = _find_hashes(seen)
+    said = _number_to(MAX_REPORTED_USD, seen.reported_usd)
     return Call(
         ts=moment,
         provider=provider,
@@ -236,7 +225,7 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         endpoint=find_tag(seen.endpoint),
         request_id=_first(id_of, seen.ids),
         tag=_first(find_tag, seen.tags),
-        latency_ms=_find_latency(seen.latency_ms),
+        latency_ms=_number_to(MAX_LATENCY_MS, seen.latency_ms),
         declared_max_tokens=next(filter(None, map(count_of, seen.caps)), None),
         prefix_hash=prefix_hash,
         prefix_hashes=levels,
@@ -248,7 +237,7 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
         region=find_provider(seen.region) or find_provider(reading.region),
         status=seen.status if seen.status in STATUSES else None,
         units=reading.units or None,
-        reported_usd=_cost_of(seen.reported_usd, reading),
+        reported_usd=reading.reported_usd if said is None else said,
         input_assumed=1 if reading.is_assumed else None,
         unknown_fields=names_of(reading.unknown),
         unknown_largest=largest_of(reading.unknown),
@@ -264,11 +253,8 @@ def _find_hashes(seen: Sighting) -> tuple[str | None, list[str] | None]:
     return prefix_hash, levels
 
 
-def _cost_of(said: Any, reading: Reading) -> float | None:
-    """Return the source's own cost of a call in US dollars, beside its usage or in it."""
-    if type(said) not in (int, float) or not 0 <= said <= MAX_REPORTED_USD:
-        return reading.reported_usd
-    return float(said)
+def _number_to(most: float, value: Any) -> float | None:
+    return float(value) if type(value) in (int, float) and 0 <= value <= most else None
 
 
 def _other_call(call: Call, reading: Reading, number: int) -> Call:
@@ -349,11 +335,6 @@ def milliseconds_between(start: Any, end: Any) -> float | None:
     if begun is None or ended is None or ended < begun:
         return None
     return round((ended - begun).total_seconds() * 1_000, 3)
-
-
-def _find_latency(value: Any) -> float | None:
-    is_number = type(value) in (int, float)
-    return float(value) if is_number and 0 <= value <= MAX_LATENCY_MS else None
 
 
 def _first(find: Any, values: tuple[Any, ...]) -> Any:

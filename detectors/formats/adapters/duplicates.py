@@ -356,12 +356,14 @@ def _split_ways(group: list[Seen]) -> list[Split]:
     joined: list[Split] = []
     for copies, is_named in found:
         way, size = copies[0].way, max(seen.size for seen in copies)
+        first, last = _span(copies)
         near = (
             index
             for index, (others, _) in enumerate(joined)
             if all(seen.way != way for seen in others)
             and (is_one or max(seen.size for seen in others) == size)
-            and _are_near(others, copies)
+            # At most a minute apart; an agent logs an answer, not its request.
+            and max(first, _span(others)[0]) - min(last, _span(others)[1]) <= _MINUTE_US
         )
         index = next(near, None)
         if index is None:
@@ -369,12 +371,6 @@ def _split_ways(group: list[Seen]) -> list[Split]:
         else:
             joined[index] = [*joined[index][0], *copies], is_named or joined[index][1]
     return joined
-
-
-def _are_near(some: list[Seen], others: list[Seen]) -> bool:
-    """Check whether calls are at most a minute apart; an agent logs an answer, not its request."""
-    spans = _span(some), _span(others)
-    return max(first for first, _ in spans) - min(last for _, last in spans) <= _MINUTE_US
 
 
 def _span(copies: list[Seen]) -> tuple[int, int]:
@@ -392,7 +388,15 @@ def _split(group: list[Seen]) -> Iterator[Split]:
     for seen in group:
         by_asked.setdefault(seen.asked, []).append(seen)
     for seen in by_asked.pop("", []):  # of a request that is named on other lines, perhaps
-        near = [same for asked, same in by_asked.items() if asked and _is_near_message(seen, same)]
+        near = [
+            same
+            for asked, same in by_asked.items()
+            if asked
+            and any(
+                seen.prompt in ("", each.prompt) and abs(seen.at - each.at) < _MINUTE_US
+                for each in same
+            )
+        ]
         (near[0] if len(near) == 1 else by_asked.setdefault("", [])).append(seen)
     for asked in sorted(by_asked):
         same = sorted(by_asked[asked], key=lambda seen: seen.at)
@@ -405,12 +409,6 @@ def _split(group: list[Seen]) -> Iterator[Split]:
             yield same, True
         else:
             yield from ((each, False) for each in _split_by_prompt(same))
-
-
-def _is_near_message(seen: Seen, same: list[Seen]) -> bool:
-    return any(
-        seen.prompt in ("", each.prompt) and abs(seen.at - each.at) < _MINUTE_US for each in same
-    )
 
 
 def _split_by_prompt(same: list[Seen]) -> Iterator[list[Seen]]:

@@ -122,7 +122,7 @@ def _holders(event: Any) -> list[dict[str, Any]]:
 
 def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting:
     """Read a request and its response, as two objects or as one with the members of both."""
-    is_flat = request is response
+    is_flat, tier = request is response, response.serviceTier
     asked = request if request.body is None else _exchange_of(request.body)
     prompts = asked.prompts()
     if is_flat and not any((asked.messages, asked.input, asked.prompt)):
@@ -142,7 +142,7 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
               asked.max_output_tokens, response.max_output_tokens),
         prompts=prompts,
         prefix_hash=outer.prefix_hash,
-        service_tier=response.service_tier or _inner(response.serviceTier, "type"),
+        service_tier=response.service_tier or (isinstance(tier, dict) and tier.get("type")) or None,
         created=response.created_at if response.object == "response" else None,
         # Some servers send the usage so far with each part of an answer.
         origin=MESSAGE if response.object in _PARTS else None,
@@ -198,10 +198,6 @@ class _Item(Struct, gc=False):
 
 
 _ITEMS: Final = msgspec.json.Decoder(list[_Item])
-
-
-def _inner(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _provider_of(response: Exchange) -> str:

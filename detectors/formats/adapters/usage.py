@@ -6,16 +6,6 @@ from typing import Any
 from detectors.formats.adapters.rows import Row, parsed
 from detectors.formats.json_logs.usage.reader import Reading, count_of, read_usage
 
-__all__ = [
-    "Reading",
-    "Usages",
-    "count_of",
-    "plain_counts",
-    "read_usage",
-    "read_usages",
-    "token_members",
-]
-
 # The calls of the usage of one answer: none where it has no counts.
 Usages = list[Reading]
 

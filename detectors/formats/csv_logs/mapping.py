@@ -69,14 +69,17 @@ class ColumnMapping:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        pairs = {_normal(theirs): ours for theirs, ours in self.columns.items()}
-        pairs |= dict.fromkeys(map(_normal, self.dropped), "")
-        return (*(f"{theirs}={ours}" for theirs, ours in sorted(pairs.items())), self.provider)
+        pairs = sorted(self.fields().items())
+        return (*(f"{theirs}={ours}" for theirs, ours in pairs), self.provider)
+
+    def _named(self) -> set[str]:
+        """Return the names of all columns that are mapped or dropped, or that paths begin with."""
+        named = {_normal(name) for name in (*self.columns, *self.dropped)}
+        return named | {above for name in named for above in _objects_around(name)}
 
     def count_named(self, cells: Sequence[str]) -> int:
         """Count the cells of a header that are fields, mapped or dropped."""
-        named = {_normal(name) for name in (*self.columns, *self.dropped)}
-        named |= {above for name in named for above in _objects_around(name)}
+        named = self._named()
         return sum(
             cell in TABLE_FIELDS or cell in named or f"#{number}" in named
             for number, cell in enumerate(cells, 1)
@@ -96,8 +99,7 @@ class ColumnMapping:
         A column that shares its name, or that is not named here by what looks like no field name,
         has that of its position.
         """
-        named = {_normal(name) for name in (*self.columns, *self.dropped)}
-        named |= {above for name in named for above in _objects_around(name)}
+        named = self._named()
         count = Counter(cells)
         return [
             cell

@@ -36,13 +36,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "prompt_tokens": (
             *("input_tokens", "tokens_prompt", "prompttokens", "inputtokens", "tokens_in"),
-            *(
-                "input_inputtokencount",
-                "input_token_count",
-                "inputtokencount",
-                "prompt_token_count",
-                "tokens_input",
-            ),
+            *("input_inputtokencount", "input_token_count", "inputtokencount"),
+            *("prompt_token_count", "tokens_input"),
             *("usage_prompt_tokens", "usage_input_tokens", "gen_ai_usage_input_tokens"),
             *("gen_ai_usage_prompt_tokens", "total_input_tokens", "num_input_tokens", "req_units"),
             *("context_tokens", "contexttokens", "tokensin", "message_tokens"),
@@ -50,13 +45,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "completion_tokens": (
             *("output_tokens", "tokens_completion", "completiontokens", "outputtokens"),
-            *(
-                "tokens_out",
-                "output_outputtokencount",
-                "output_token_count",
-                "outputtokencount",
-                "completion_token_count",
-            ),
+            *("tokens_out", "output_outputtokencount", "output_token_count"),
+            *("outputtokencount", "completion_token_count"),
             *("tokens_output", "usage_completion_tokens", "usage_output_tokens"),
             *("gen_ai_usage_output_tokens", "gen_ai_usage_completion_tokens"),
             *("total_output_tokens", "num_output_tokens", "generated_tokens", "res_units"),
@@ -64,12 +54,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         ),
         "cached_tokens": (
             *("cache_read_input_tokens", "cachereadinputtokens", "cachereadinputtokencount"),
-            *(
-                "input_cachereadinputtokencount",
-                "cached_input_tokens",
-                "cache_read_tokens",
-                "input_cached_tokens",
-            ),
+            *("input_cachereadinputtokencount", "cached_input_tokens"),
+            *("cache_read_tokens", "input_cached_tokens"),
             *("cached_prompt_tokens", "prompt_cached_tokens", "tokens_cached", "cache_read"),
             *("cachereadtokens", "cachedtokens", "cachedinputtokens", "cachereads"),
             *("usage_cache_read_input_tokens", "gen_ai_usage_cache_read_input_tokens"),

@@ -56,7 +56,7 @@ _WITHOUT_CACHE: Final = ("nocachetokens", "input_w_o_cache_write", "uncached_inp
 Values = Mapping[str, Sequence[Any]]
 
 
-def propose_for_objects(texts: Sequence[bytes], source: str = "") -> str:
+def propose_for_objects(texts: Sequence[bytes]) -> str:
     """Return the options that map the objects of an unknown tool, or what they lack."""
     documents = list(_documents_of(texts))
     columns = _aligned([dict(members_of(document)) for document in documents])

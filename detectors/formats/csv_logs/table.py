@@ -29,14 +29,12 @@ from detectors.errors import DetectorError
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
 from detectors.formats.columns import (
-    COUNTS,
     HASHES,
-    OPTIONAL_COUNTS,
     OPTIONAL_FLOATS,
-    REPORTED,
     Columns,
     columns_of,
     drop_empty,
+    empty_value,
     lowered,
     present_columns,
     tier_columns,
@@ -58,12 +56,6 @@ _TYPES: Final[dict[str, Any]] = {
     **dict.fromkeys(SECONDS, _Seconds),
     "service_tier": Label | None,  # any name: only some tiers have prices of their own
     HASHES: str | None,
-}
-# The value of an empty cell, where it is not the empty string.
-_EMPTY: Final = {
-    "latency_ms": None,
-    REPORTED: None,
-    **dict.fromkeys((*COUNTS, *OPTIONAL_COUNTS), 0),
 }
 _NO_LEVELS: Final = "-"  # which no check accepts
 _PROMPT_PARTS: Final = ("prompt_tokens", "cached_tokens", "cache_write_tokens")
@@ -108,7 +100,6 @@ class _Table:
         self._delimiter = delimiter
         self._adds_cached = header.adds_cached
         self._constants = {"provider": header.provider} if header.provider else {}
-        self._empty = _EMPTY | self._constants
         self._names = present_columns(self._header)
         # `array_like`, so that a row of cells is converted by position.
         fields = [(name, _TYPES[name]) for name in self._header]
@@ -168,7 +159,7 @@ class _Table:
         return cells if self._kept is None else [cells[index] for index in self._kept]
 
     def _read_column(self, name: str, cells: Sequence[str] | None, rows: int) -> list[Any]:
-        empty = self._empty.get(name, "")
+        empty = self._constants.get(name, empty_value(name))
         if cells is None:
             return [empty] * rows
         if name == "ts":
@@ -207,7 +198,7 @@ class _Table:
         return drop_empty(columns)
 
     def _column(self, name: str, rows: list[Any]) -> list[Any]:
-        empty = self._empty.get(name, "")
+        empty = self._constants.get(name, empty_value(name))
         if name not in self._header:
             return [empty] * len(rows)
         get = attrgetter(name)
@@ -245,7 +236,7 @@ def typed(name: str, cell: object, delimiter: str = ",") -> object:
     if isinstance(cell, str) and name in (*OPTIONAL_FLOATS, "latency_ms") and delimiter == ";":
         # Spreadsheets that write semicolons have a comma as the decimal point.
         cell = cell.replace(",", ".")
-    if name == "ts" or name in _EMPTY:
+    if name == "ts" or empty_value(name) != "":
         with suppress(msgspec.ValidationError):
             return msgspec.convert(cell, _TYPES[name], strict=False)
     return cell

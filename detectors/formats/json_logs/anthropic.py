@@ -13,20 +13,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from detectors.contract import Count, Label, ModelName
+from detectors.contract import Count, Label
 from detectors.formats.columns import Columns, tier_columns
 from detectors.formats.fields import Word
 from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
-    Request,
-    declared_of,
     first_given,
-    join_columns,
-    label_columns,
-    layout,
-    to_microseconds,
-    with_more_labels,
+    layouts,
+    line_columns,
 )
 from detectors.formats.json_logs.parts import column, cut_parts, given
 
@@ -60,9 +55,9 @@ class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     speed: Label | None = None
 
 
-class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
-    model: ModelName
+class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     usage: _Usage
+    model: Label | None = None  # a request may name it instead
     id: Label | None = None
     type: Label | None = None
     role: Word | None = None
@@ -75,51 +70,10 @@ class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     input_transformations: None = None
 
 
-class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    usage: _Usage
-    model: Label | None = None  # a request may name it instead
-    id: Label | None = None
-    type: Label | None = None
-    role: Word | None = None
-    stop_reason: Word | None = None
-    stop_sequence: None = None
-    stop_details: None = None
-    container: None = None
-    context_management: None = None
-    diagnostics: None = None
-    input_transformations: None = None
-
-
-class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
-    response: _Response
-    request: Request | None = None
-
-
-def _flat_columns(rows: Sequence[_Flat]) -> Columns:
-    return {
-        **join_columns(
-            _usage_columns([row.usage for row in rows]), label_columns(rows, "anthropic")
-        ),
-        "ts": _instants(rows),
-        "model": [row.model for row in rows],
-        "request_id": [row.request_id or row.id or "" for row in rows],
-    }
-
-
-def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
-    return {
-        **join_columns(
-            _usage_columns([row.response.usage for row in rows]), label_columns(rows, "anthropic")
-        ),
-        "ts": _instants(rows),
-        "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
-        "request_id": [row.request_id or row.response.id or "" for row in rows],
-        "declared_max_tokens": [declared_of(row, row.request) for row in rows],
-    }
-
-
-def _instants(rows: Sequence[Labels]) -> list[int | None]:
-    return to_microseconds(first_given([row.ts for row in rows], (row.created for row in rows)))
+def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
+    moments = first_given([row.ts for row in rows], (row.created for row in rows))
+    usage = _usage_columns([body.usage for body in bodies])
+    return line_columns(rows, bodies, "anthropic", usage, moments)
 
 
 def _usage_columns(usages: Sequence[_Usage]) -> Columns:
@@ -172,9 +126,7 @@ ANTHROPIC: Final = Dialect(
     example='{"id": "msg_1", "type": "message", "ts": "2026-11-01T12:00:00Z",'
     ' "model": "claude-sonnet-4-5", "usage": {"input_tokens": 300,'
     ' "cache_read_input_tokens": 900, "output_tokens": 80}}',
-    flat=layout(with_more_labels(_Flat), _flat_columns),
-    wrapped=layout(with_more_labels(_Wrapped), _wrapped_columns),
-    without_more_labels=(layout(_Flat, _flat_columns), layout(_Wrapped, _wrapped_columns)),
+    **layouts(_Response, _columns),
     names={
         "ts": "ts",
         "prompt_tokens": "the sum of usage.input_tokens and the cache tokens",

@@ -20,6 +20,7 @@ from detectors.contract import (
     V2_FIELDS,
     Count,
     Label,
+    ModelName,
     PrefixHash,
     RecordField,
 )
@@ -74,14 +75,8 @@ def with_more_labels(struct: type[Struct]) -> type[Struct]:
 
 def with_fields(struct: type[Struct], fields: Iterable[RecordField]) -> type[Struct]:
     """Return a line's struct that has these fields of the record too, all of them optional."""
-    return msgspec.defstruct(
-        f"{struct.__name__}WithMore",
-        [(field.name, field.type, None) for field in fields],
-        bases=(struct,),
-        kw_only=True,
-        forbid_unknown_fields=True,
-        gc=False,
-    )
+    more = [(field.name, field.type, None) for field in fields]
+    return _line(f"{struct.__name__}WithMore", more, struct)
 
 
 class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
@@ -91,6 +86,9 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     max_output_tokens: Count | None = None
+
+
+_NO_REQUEST: Final = Request()
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -103,16 +101,52 @@ class Layout(msgspec.Struct, frozen=True):
     find_odd: Callable[[Sequence[Any], Columns], set[int]]
 
 
-def _find_none(rows: Sequence[Any], columns: Columns) -> set[int]:
-    return set()
-
-
 def layout(
     struct: type[Struct],
     to_columns: Callable[[Sequence[Any]], Columns],
-    find_odd: Callable[[Sequence[Any], Columns], set[int]] = _find_none,
+    find_odd: Callable[[Sequence[Any], Columns], set[int]] = lambda rows, columns: set(),
 ) -> Layout:
     return Layout(struct, msgspec.json.Decoder(struct), shape_of(struct), to_columns, find_odd)
+
+
+def layouts(
+    response: type[Struct],
+    columns: Callable[[Sequence[Any], Sequence[Any]], Columns],
+    find_odd: Callable[[Sequence[Any], Columns], set[int]] = lambda bodies, columns: set(),
+) -> dict[str, Any]:
+    """Return the layouts of a dialect: of lines that are responses, and of those that wrap them.
+
+    `columns` and `find_odd` read responses: the lines themselves, or what is in them.
+    """
+    own = [
+        (each.name, each.type) if each.required else (each.name, each.type, each.default)
+        for each in msgspec.structs.fields(response)
+        if each.name not in ("model", *Labels.__struct_fields__)
+    ]
+    # A request may name the model of a response that is wrapped.
+    flat = _line("Flat", [("model", ModelName), *own])
+    wrapped = _line("Wrapped", [("response", response), ("request", Request | None, None)])
+
+    def layout_of(struct: type[Struct]) -> Layout:
+        if "response" not in struct.__struct_fields__:
+            return layout(struct, lambda rows: columns(rows, rows), find_odd)
+        return layout(
+            struct,
+            lambda rows: columns(rows, [row.response for row in rows]),
+            lambda rows, found: find_odd([row.response for row in rows], found),
+        )
+
+    return {
+        "flat": layout_of(with_more_labels(flat)),
+        "wrapped": layout_of(with_more_labels(wrapped)),
+        "without_more_labels": (layout_of(flat), layout_of(wrapped)),
+    }
+
+
+def _line(name: str, fields: Iterable[Any], base: type[Struct] = Labels) -> type[Struct]:
+    return msgspec.defstruct(
+        name, fields, bases=(base,), kw_only=True, forbid_unknown_fields=True, gc=False
+    )
 
 
 class Dialect(msgspec.Struct, frozen=True):
@@ -157,20 +191,42 @@ def label_columns(rows: Sequence[Labels], provider: str) -> Columns:
 _OPTIONAL: Final = {field.name: attrgetter(field.name) for field in _MORE}
 
 
-def join_columns(usage: Columns, labels: Columns) -> Columns:
-    """Join a provider's columns and those of our labels, which come first where both exist."""
+def line_columns(
+    rows: Sequence[Any],
+    bodies: Sequence[Any],
+    provider: str,
+    usage: Columns,
+    moments: list[Moment],
+) -> Columns:
+    """Return the columns of lines: of the usage of their bodies, and of our own labels.
+
+    Our labels come first where both exist, before those of a request.
+    """
+    labels = label_columns(rows, provider)
     both = {
         name: [ours or theirs for ours, theirs in zip(labels[name], usage[name], strict=True)]
         for name in usage.keys() & labels.keys()
     }
-    return {**usage, **labels, **both}
-
-
-def declared_of(labels: Labels, request: Request | None) -> int:
-    """Return the declared max_tokens: our own label, or else the request's."""
-    if labels.declared_max_tokens or request is None:
-        return labels.declared_max_tokens or 0
-    return request.max_tokens or request.max_completion_tokens or request.max_output_tokens or 0
+    pairs = list(zip(rows, bodies, strict=True))
+    columns = {
+        **usage,
+        **labels,
+        **both,
+        "ts": to_microseconds(moments),
+        "model": [body.model for body in bodies],
+        "request_id": [row.request_id or body.id or "" for row, body in pairs],
+    }
+    if bodies is not rows:
+        requests = [row.request or _NO_REQUEST for row in rows]
+        columns["model"] = [
+            model or request.model or ""
+            for model, request in zip(columns["model"], requests, strict=True)
+        ]
+        columns["declared_max_tokens"] = [
+            own or asked.max_tokens or asked.max_completion_tokens or asked.max_output_tokens or 0
+            for own, asked in zip(columns["declared_max_tokens"], requests, strict=True)
+        ]
+    return columns
 
 
 def first_given(first: list[Any], *others: Iterable[Any]) -> list[Any]:

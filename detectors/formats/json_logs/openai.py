@@ -11,20 +11,15 @@ from typing import Final
 
 from msgspec import Struct
 
-from detectors.contract import Count, Label, ModelName
+from detectors.contract import Count, Label
 from detectors.formats.columns import Columns, tier_columns
 from detectors.formats.json_logs.dialect import (
     Dialect,
     Labels,
     Moment,
-    Request,
-    declared_of,
     first_given,
-    join_columns,
-    label_columns,
-    layout,
-    to_microseconds,
-    with_more_labels,
+    layouts,
+    line_columns,
 )
 from detectors.formats.json_logs.parts import column, cut_parts, filled, given
 
@@ -64,9 +59,10 @@ class _Usage(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     output_tokens_details: _OutputDetails | None = None
 
 
-class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
-    model: ModelName
+class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     usage: _Usage
+    model: Label | None = None  # a request may name it instead
+    created: Moment = None
     created_at: Moment = None  # as objects of the Responses API call it
     id: Label | None = None
     object: Label | None = None
@@ -76,59 +72,18 @@ class _Flat(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
     moderation: None = None
 
 
-class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
-    usage: _Usage
-    model: Label | None = None  # a request may name it instead
-    created: Moment = None
-    created_at: Moment = None
-    id: Label | None = None
-    object: Label | None = None
-    service_tier: Label | None = None
-    system_fingerprint: Label | None = None
-    metadata: None = None  # else the user's own text
-    moderation: None = None
-
-
-class _Wrapped(Labels, kw_only=True, forbid_unknown_fields=True, gc=False):
-    response: _Response
-    request: Request | None = None
-
-
 _NO_DETAILS: Final = _InputDetails()
 
 
-def _flat_columns(rows: Sequence[_Flat]) -> Columns:
-    moments = _moments(rows, rows)
-    return {
-        **join_columns(_usage_columns(rows), label_columns(rows, "openai")),
-        "ts": to_microseconds(moments),
-        "model": [row.model for row in rows],
-        "request_id": [row.request_id or row.id or "" for row in rows],
-    }
-
-
-def _wrapped_columns(rows: Sequence[_Wrapped]) -> Columns:
-    bodies = [row.response for row in rows]
-    moments = _moments(rows, bodies)
-    return {
-        **join_columns(_usage_columns(bodies), label_columns(rows, "openai")),
-        "ts": to_microseconds(moments),
-        "model": [row.response.model or (row.request and row.request.model) or "" for row in rows],
-        "request_id": [row.request_id or row.response.id or "" for row in rows],
-        "declared_max_tokens": [declared_of(row, row.request) for row in rows],
-    }
-
-
-def _moments(
-    labels: Sequence[_Flat | _Wrapped], bodies: Sequence[_Flat | _Response]
-) -> list[Moment]:
-    moments = [row.created if row.ts is None else row.ts for row in labels]
-    return first_given(
-        moments, (body.created for body in bodies), (body.created_at for body in bodies)
+def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
+    moments = first_given(
+        [row.created if row.ts is None else row.ts for row in rows],
+        *((body.created for body in bodies), (body.created_at for body in bodies)),
     )
+    return line_columns(rows, bodies, "openai", _usage_columns(bodies), moments)
 
 
-def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
+def _usage_columns(bodies: Sequence[_Response]) -> Columns:
     usages = [body.usage for body in bodies]
     completions: list[int | None] = first_given(
         [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
@@ -166,12 +121,12 @@ def _usage_columns(bodies: Sequence[_Flat | _Response]) -> Columns:
     return cut_parts(columns)
 
 
-def _find_odd(usages: Sequence[_Usage], columns: Columns) -> set[int]:
+def _find_odd(bodies: Sequence[_Response], columns: Columns) -> set[int]:
     """Return the rows in which a part exceeds its whole, or the total is another than theirs."""
     prompts, answers = columns["prompt_tokens"], columns["completion_tokens"]
     caches = list(map(add, columns["cached_tokens"], columns["cache_write_tokens"]))
-    thoughts = columns.get("reasoning_tokens") or [0] * len(usages)
-    totals = [usage.total_tokens for usage in usages]
+    thoughts = columns.get("reasoning_tokens") or [0] * len(bodies)
+    totals = [body.usage.total_tokens for body in bodies]
     if None not in prompts and None not in answers:
         adds_up = "reasoning_tokens" not in columns or totals == list(map(add, prompts, answers))
         if adds_up and not any(map(gt, caches, prompts)):
@@ -190,15 +145,7 @@ def _is_odd(
     return cached > prompt or (reasoning > 0 and is_apart)
 
 
-def _find_odd_flat(rows: Sequence[_Flat], columns: Columns) -> set[int]:
-    return _find_odd([row.usage for row in rows], columns)
-
-
-def _find_odd_wrapped(rows: Sequence[_Wrapped], columns: Columns) -> set[int]:
-    return _find_odd([row.response.usage for row in rows], columns)
-
-
-def _is_embedding(body: _Flat | _Response) -> bool:
+def _is_embedding(body: _Response) -> bool:
     """Check for embeddings, which have no output and report no completion tokens."""
     usage = body.usage
     if usage.prompt_tokens is None:
@@ -214,12 +161,7 @@ OPENAI: Final = Dialect(
     example='{"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000,'
     ' "model": "gpt-4o-mini", "usage": {"prompt_tokens": 1200, "completion_tokens": 80},'
     ' "tag": "support-bot"}',
-    flat=layout(with_more_labels(_Flat), _flat_columns, _find_odd_flat),
-    wrapped=layout(with_more_labels(_Wrapped), _wrapped_columns, _find_odd_wrapped),
-    without_more_labels=(
-        layout(_Flat, _flat_columns, _find_odd_flat),
-        layout(_Wrapped, _wrapped_columns, _find_odd_wrapped),
-    ),
+    **layouts(_Response, _columns, _find_odd),
     names={
         "ts": "created, created_at or ts",
         "prompt_tokens": "usage.prompt_tokens or usage.input_tokens",

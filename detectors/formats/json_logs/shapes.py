@@ -35,12 +35,6 @@ class Shape(msgspec.Struct, frozen=True):
     most: int | None = None  # members at once
 
 
-class Listed(msgspec.Struct, frozen=True):
-    """An array of objects of one shape."""
-
-    shape: Shape
-
-
 class Null(msgspec.Struct, frozen=True):
     """A member that must be null, because any other value of it is text or unknown."""
 
@@ -51,7 +45,7 @@ class Examination(Struct):
     values: dict[str, Any] = {}
 
 
-Member = Field | Shape | Listed | Null
+Member = Field | Shape | Null
 
 
 def shape_of(struct: type[Struct]) -> Shape:
@@ -65,12 +59,11 @@ def shape_of(struct: type[Struct]) -> Shape:
 def outline(shape: Shape) -> str:
     """Return the allowlist as text: `model usage(prompt_tokens) stop_sequence()`.
 
-    An array of objects is written as one object, and a member that must be null as an empty one.
+    A member that must be null is written as an empty object.
     """
     parts = []
     for name, member in shape.members.items():
-        inner = member.shape if isinstance(member, Listed) else member
-        within = f"({outline(inner)})" if isinstance(inner, Shape) else ""
+        within = f"({outline(member)})" if isinstance(member, Shape) else ""
         parts.append(name + ("()" if isinstance(member, Null) else within))
     return " ".join(parts)
 
@@ -84,8 +77,6 @@ def _member_of(name: str, annotation: Any) -> Member:
     kinds = get_args(annotation) if is_union else (annotation,)
     kinds = tuple(kind for kind in kinds if kind is not types.NoneType)
     first = kinds[0]
-    if get_origin(first) is list:
-        return Listed(shape_of(get_args(first)[0]))
     if isinstance(first, type) and issubclass(first, Struct):
         return shape_of(first)
     if len(kinds) > 1:
@@ -103,7 +94,9 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
         member = shape.members.get(key)
         if member is None:
             found.unknown_fields.append(_shown(key, path))
-        elif not _is_absent(value, member, key in shape.required):
+            continue
+        may_be_empty = isinstance(member, Field) and member.is_text and key not in shape.required
+        if value is not None and not (value == "" and may_be_empty):
             _examine_member(found, key, value, member, path)
     if shape.most is not None and len(document) > shape.most:
         found.problems.append(
@@ -115,53 +108,29 @@ def examine(document: Mapping[str, Any], shape: Shape, path: str = "") -> Examin
     return found
 
 
-def _is_absent(value: object, member: Member, is_required: bool) -> bool:
-    """Check for null, or an empty text in an optional field."""
-    if value == "" and not is_required:
-        return isinstance(member, Field) and member.is_text
-    return value is None
-
-
 def _examine_member(found: Examination, key: str, value: Any, member: Member, path: str) -> None:
     name = path + key
-    if isinstance(member, Shape) and isinstance(value, dict):
-        found.values[key] = _take(found, examine(value, member, f"{name}."))
-    elif isinstance(member, Listed) and isinstance(value, list):
-        found.values[key] = [_examine_item(found, item, member.shape, name) for item in value]
-    elif isinstance(member, Field) and not _keys_within(value, name) and _may_be(value, member):
-        try:
-            found.values[key] = member.read(value)
-        except (ValueError, OverflowError):
-            found.problems.append(Problem("bad", name, member.expected))
-    elif isinstance(member, Null):
+    if isinstance(member, Null):
         found.unknown_fields.append(name)
-    else:
-        found.unknown_fields += _keys_within(value, name)
-        found.problems.append(Problem("bad", name, _expected_of(member)))
-
-
-def _may_be(value: Any, member: Field) -> bool:
-    return member.is_list if isinstance(value, list) else not isinstance(value, dict)
-
-
-def _examine_item(found: Examination, item: Any, shape: Shape, name: str) -> dict[str, Any]:
-    if isinstance(item, dict):
-        return _take(found, examine(item, shape, f"{name}."))
-    found.unknown_fields += _keys_within(item, name)
-    found.problems.append(Problem("bad", name, "an array of objects"))
-    return {}
-
-
-def _take(found: Examination, within: Examination) -> dict[str, Any]:
-    found.unknown_fields += within.unknown_fields
-    found.problems += within.problems
-    return within.values
-
-
-def _expected_of(member: Field | Shape | Listed) -> str:
+        return
+    if isinstance(member, Shape) and isinstance(value, dict):
+        within = examine(value, member, f"{name}.")
+        found.unknown_fields += within.unknown_fields
+        found.problems += within.problems
+        found.values[key] = within.values
+        return
+    keys, expected = _keys_within(value, name), "an object"
     if isinstance(member, Field):
-        return member.expected
-    return "an object" if isinstance(member, Shape) else "an array of objects"
+        expected = member.expected
+        is_possible = member.is_list if isinstance(value, list) else not isinstance(value, dict)
+        if is_possible and not keys:
+            try:
+                found.values[key] = member.read(value)
+                return
+            except (ValueError, OverflowError):
+                pass
+    found.unknown_fields += keys
+    found.problems.append(Problem("bad", name, expected))
 
 
 def _keys_within(value: Any, path: str) -> list[str]:

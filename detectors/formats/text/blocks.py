@@ -83,7 +83,7 @@ def read_blocks(
     is damaged, incomplete or of an unsupported kind `UnreadableLogError`.
     """
     progress = _Progress(advance)
-    raw = _read_raw(file, block_bytes, max_bytes, progress.advance)
+    raw = _bounded(_read_raw(file, block_bytes, progress.advance), max_bytes)
     start = read_start(raw, SIGNATURE_BYTES)
     refuse_archive(start, is_unpacked=False)
     blocks: Iterator[bytes] = chain([start], raw)
@@ -155,18 +155,13 @@ def _unzip(
         yield from unzip(cast(BinaryIO, copy), block_bytes)
 
 
-def _read_raw(
-    file: BinaryIO, block_bytes: int, max_bytes: int | None, advance: Advance | None
-) -> Iterator[bytes]:
+def _read_raw(file: BinaryIO, block_bytes: int, advance: Advance) -> Iterator[bytes]:
     total = 0
     while block := file.read(block_bytes):
         if not isinstance(block, bytes):
             raise UnreadableLogError("Open the file in binary mode.")
         total += len(block)
-        if max_bytes is not None and total > max_bytes:
-            raise LogTooLargeError(max_bytes)
-        if advance:
-            advance(total)
+        advance(total)
         yield block
 
 
@@ -268,7 +263,11 @@ _ZIP_ERRORS: Final = (
 
 
 def _find_log(archive: ZipFile) -> ZipInfo:
-    entries = [entry for entry in archive.infolist() if not _is_clutter(entry)]
+    entries = [
+        entry
+        for entry in archive.infolist()
+        if not (entry.is_dir() or entry.filename.startswith("__MACOSX/"))
+    ]
     names = [entry.filename for entry in entries]
     if any(name.startswith("xl/") for name in names):
         raise UnreadableLogError(_EXCEL)
@@ -281,10 +280,6 @@ def _find_log(archive: ZipFile) -> ZipInfo:
     if entries[0].compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise UnreadableLogError(_METHOD)
     return entries[0]
-
-
-def _is_clutter(entry: ZipInfo) -> bool:
-    return entry.is_dir() or entry.filename.startswith("__MACOSX/")
 
 
 class _ShortReads:

@@ -340,7 +340,7 @@ def test_a_stream_of_cohere_counts_once() -> None:
 _BROKEN: Final = (
     *("gemini.begin_elsewhere", "gemini._take", "gemini.members_of", "gemini._HOOKED"),
     *("mistral.begin_elsewhere", "mistral.watch_events", "mistral._take"),
-    *("cohere.begin_elsewhere", "cohere.watch_json", "cohere.watch_events", "cohere._take"),
+    *("cohere.begin_elsewhere", "cohere.watch_json", "cohere.watch_events", "cohere.take"),
     *("responses.json", "mistral.arrived"),
 )
 

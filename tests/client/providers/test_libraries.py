@@ -51,7 +51,7 @@ def test_every_style_of_the_newest_libraries_counts_once_and_is_labeled() -> Non
     found = _run(NEWEST)
     assert _wrong(found["rows"]) == []
     # Calls of other endpoints are named, and none of them is billed by tokens.
-    assert found["uncaptured"] == {"countTokens": 2, "moderations": 1, "rerank": 3}
+    assert found["uncaptured"] == {"countTokens": 2, "moderations": 1}
     assert found["without_usage"] == 0
     for row in found["rows"]:
         for record in row["records"]:

@@ -19,7 +19,7 @@ from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.dialect import Dialect, Layout, to_microseconds
 from detectors.formats.json_logs.lines import Rows, can_hold_control_characters, parse_objects
 from detectors.formats.json_logs.openai import OPENAI
-from detectors.formats.json_logs.shapes import Listed, Shape
+from detectors.formats.json_logs.shapes import Shape
 from detectors.formats.moments import EPOCH, MICROSECOND
 from tests.exploration import explored
 from tests.worker.support.promises import at_both_scales, scaled
@@ -39,8 +39,6 @@ def documents(shape: Shape) -> st.SearchStrategy[dict[str, Any]]:
     for name, member in shape.members.items():
         if isinstance(member, Shape):
             members[name] = documents(member) | VALUES
-        elif isinstance(member, Listed):
-            members[name] = st.lists(documents(member.shape), max_size=2) | VALUES
         else:
             members[name] = VALUES
     required = {name: members.pop(name) for name in shape.required}

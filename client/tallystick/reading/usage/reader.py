@@ -41,7 +41,6 @@ _GROUPS = (
 _MOST_GROUPS = 5
 _FEW = 2  # counts without parts: of the prompt and the answer
 _LIFETIMES = frozenset(("cache_write_5m_tokens", "cache_write_1h_tokens"))
-_WITHOUT = frozenset(("read_input", "uncached"))
 _NO_COUNTS = frozenset(("free", "part", "total"))
 TIERS_OF_OTHERS = {"on_demand_flex": "flex", "on_demand_priority": "priority"}
 # What providers call the tier that a call has if it asks for none.
@@ -91,20 +90,6 @@ class Reading:
     cache.
     """
 
-    __slots__ = (
-        "cached",
-        "completion",
-        "is_assumed",
-        "model",
-        "parts",
-        "prompt",
-        "region",
-        "reported_usd",
-        "service_tier",
-        "units",
-        "unknown",
-        "written",
-    )
     cached: int | None
     completion: int
     is_assumed: bool
@@ -117,6 +102,7 @@ class Reading:
     units: dict[str, Any]
     unknown: dict[str, Any]
     written: int | None
+    __slots__ = tuple(__annotations__)
 
     def fields(self) -> dict[str, Any]:
         """Return the counts and parts under the names of a record's fields."""
@@ -164,18 +150,6 @@ def members_of(container: Any) -> dict[str, Any]:
     No property or method is called. Older libraries keep what they do not know yet in a model's
     extra members.
     """
-    if type(container) is dict:
-        return container
-    try:
-        if not container.__pydantic_extra__:
-            members: dict[str, Any] = container.__dict__
-            return members
-    except AttributeError:
-        pass
-    return _all_members_of(container)
-
-
-def _all_members_of(container: Any) -> dict[str, Any]:
     if isinstance(container, dict):
         return container
     try:
@@ -248,7 +222,7 @@ def read_usage(
         reading.completion = max(reading.completion, (found.get(_TOTAL) or 0) - reading.prompt)
     readings = [reading]
     if members.get("iterations"):
-        _add_iterations(readings, members["iterations"], model, provider)
+        _add_iterations(readings, members["iterations"], model)
     if beside is not None:
         _add_tools(readings, beside, model)
     return readings
@@ -263,56 +237,46 @@ def _walk(
 ) -> None:
     """Add every number of an object to those that are found, or to those that are unknown."""
     for name, value in members.items():
-        if value is None:
+        kind, inner = type(value), names.get(name)
+        if value is None or kind is bool:
             continue
-        kind = type(value)
         if kind is int or kind is float:
-            role = names.get(name)
-            if type(role) is dict:
-                role = role.get("")
+            role = inner.get("") if type(inner) is dict else inner
             if type(role) is str and value >= 0:
                 if value > found.get(role, -1):
                     found[role] = value
             elif value and role != ():
                 _note(unknown, _path(path, name), value)
-        elif kind is not bool:
-            _walk_within(value, name, names.get(name), (found, unknown), (*path, name))
+        elif inner != ():  # a copy of what other fields say
+            _walk_within(value, inner, found, unknown, (*path, name))
 
 
 def _walk_within(
     value: Any,
-    name: str,
     inner: Any,
-    into: tuple[dict[str, Any], dict[str, Any]],
+    found: dict[str, Any],
+    unknown: dict[str, Any],
     path: tuple[Any, ...],
 ) -> None:
-    if inner == ():  # a copy of what other fields say
-        return
-    found, unknown = into
-    if len(path) > _DEEPEST:  # whatever is below has no name that we know, and may have no end
-        if not isinstance(value, str):
-            _note(unknown, _path(path[:_DEEPEST], _NO_NAME), 0)
-        return
-    if isinstance(value, (list, tuple)):
-        _walk_list(value, inner, into, path)
-        return
-    if isinstance(value, str):  # an enumeration
-        if name in _TEXTS:
-            found[_TEXTS[name]] = value
-        return
-    members = members_of(value)
-    names = inner if type(inner) is dict else _NO_MEMBERS
-    _walk(members, names, found, unknown, path)
+    if isinstance(value, str):
+        if len(path) <= _DEEPEST and path[-1] in _TEXTS:  # an enumeration
+            found[_TEXTS[path[-1]]] = value
+    elif len(path) > _DEEPEST:  # what is below has no name that we know, and may have no end
+        _note(unknown, _path(path[:_DEEPEST], _NO_NAME), 0)
+    elif isinstance(value, (list, tuple)):
+        _walk_list(value, inner, found, unknown, path)
+    else:
+        _walk(members_of(value), inner if type(inner) is dict else {}, found, unknown, path)
 
 
 def _walk_list(
     items: Iterable[Any],
     inner: Any,
-    into: tuple[dict[str, Any], dict[str, Any]],
+    found: dict[str, Any],
+    unknown: dict[str, Any],
     path: tuple[Any, ...],
 ) -> None:
     """Add the numbers of a list's items; those of the same kind are added up."""
-    found, unknown = into
     key, kinds = inner if type(inner) is tuple and inner else ("", _NO_MEMBERS)
     for item in items:
         if type(item) in (int, float):
@@ -410,22 +374,14 @@ def _counts_of(found: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]
     if not _LIFETIMES.isdisjoint(counts) and not counts.get("cache_write_tokens"):
         written = counts.get("cache_write_5m_tokens", 0) + counts.get("cache_write_1h_tokens", 0)
         counts["cache_write_tokens"] = written
-    if not _WITHOUT.isdisjoint(counts):
-        _complete(counts)
-    return counts
-
-
-def _complete(counts: dict[str, Any]) -> None:
-    """Count what is billed; where only what was read and written is said, that counts.
-
-    The input has all of its parts, if they are said.
-    """
+    # What is billed counts; where only what was read and written is said, that does.
     if "read_input" in counts:
         counts.setdefault(_INPUT, counts["read_input"])
         counts.setdefault(_OUTPUT, counts.get("read_output", 0))
-    if "uncached" in counts:
+    if "uncached" in counts:  # the input has all of its parts
         parts = sum(counts.get(name, 0) for name in ("cache_read_tokens", "cache_write_tokens"))
         counts[_INPUT] = max(counts.get(_INPUT, 0), counts["uncached"] + parts)
+    return counts
 
 
 def _note(unknown: dict[str, Any], path: str, value: Any) -> None:
@@ -522,26 +478,28 @@ def _fill(
     context = found.get("context")
     if context is not None and (size := _CONTEXTS.get(context, ".other")):
         _note(unknown, f"search_context_size{size}", 0)
-    reading.region = region_of(found.get("region"))
-    reading.reported_usd = None if _COST.keys().isdisjoint(found) else _cost_of(found)
+    region = found.get("region")
+    reading.region = None if region in _ANYWHERE else region
+    reading.reported_usd = None
+    for role, scale in _COST.items():
+        value = found.get(role)
+        if value is not None:
+            cost = value * scale
+            reading.reported_usd = cost if 0 <= cost <= _MAX_COST else None
+            break
 
 
 def _units_of(counts: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """Return the units that no field of a record has; one within another is at most its whole."""
     units: dict[str, Any] = {}
     for name in _UNITS.intersection(counts):
-        count = counts[name]
-        if name in _WITHIN:
-            count = min(count, *(_left(reading, units, *each) for each in _WITHIN[name]))
+        count, fields = counts[name], reading.fields()
+        for whole, others in _WITHIN.get(name, ()):
+            beside = sum(fields.get(other) or units.get(other) or 0 for other in others)
+            count = min(count, (fields.get(whole) or 0) - beside)
         if count > 0:
             units[name] = count
     return units
-
-
-def _left(reading: Reading, units: dict[str, Any], whole: str, others: tuple[str, ...]) -> int:
-    """Return what a count leaves beside its other parts."""
-    fields = reading.fields()
-    return (fields.get(whole) or 0) - sum(fields.get(n) or units.get(n) or 0 for n in others)
 
 
 # Units that are parts, the fields that they are part of, and the parts beside them there.
@@ -612,21 +570,7 @@ def unknown_tier(tier: object) -> str | None:
     return "service_tier" if _NO_TIER_NAME.search(name) else f"service_tier.{name}"
 
 
-def region_of(region: object) -> str | None:
-    """Return where a call was processed, if that was restricted to a region."""
-    return region if isinstance(region, str) and region not in _ANYWHERE else None
-
-
-def _cost_of(found: dict[str, Any]) -> float | None:
-    for role, scale in _COST.items():
-        value = found.get(role)
-        if value is not None:
-            cost = value * scale
-            return cost if 0 <= cost <= _MAX_COST else None
-    return None
-
-
-def _add_iterations(readings: list[Reading], iterations: Any, model: object, provider: str) -> None:
+def _add_iterations(readings: list[Reading], iterations: Any, model: object) -> None:
     """Add what the steps of an answer of Anthropic's cost beyond its own counts.
 
     A compaction is not in them, an advisor is a call of its own model, and so is the attempt of a
@@ -635,15 +579,18 @@ def _add_iterations(readings: list[Reading], iterations: Any, model: object, pro
     """
     answer = readings[0]
     steps = [*map(members_of, iterations)] if isinstance(iterations, (list, tuple)) else []
-    said = sum(_written(step) for step in steps if step.get("type") in _ANSWERED)
-    compacted = sum(_written(step) for step in steps if step.get("type") == "compaction")
+    written = [(step.get("type"), count_of(step.get("output_tokens")) or 0) for step in steps]
+    said = sum(count for kind, count in written if kind in _ANSWERED)
+    compacted = sum(count for kind, count in written if kind == "compaction")
     is_added = said > 0 and compacted > 0 and answer.completion >= said + compacted
     for members in steps:
         kind, own = members.get("type"), members.get("model")
         found: dict[str, Any] = {}
         _walk(members, FAMILIES["tokens"], found, answer.unknown, ("iterations",))
         if kind in _ANSWERED:
-            if not isinstance(own, str) or _is_same(own, model):
+            asked = model if isinstance(model, str) else ""
+            # Of one model, a name may have a date or a host's prefix.
+            if not isinstance(own, str) or not asked or own in asked or asked in own:
                 continue
             if not found.get(_OUTPUT):
                 continue
@@ -664,17 +611,6 @@ def _add_iterations(readings: list[Reading], iterations: Any, model: object, pro
 
 
 _ANSWERED = ("message", "fallback_message")
-
-
-def _written(step: Mapping[str, Any]) -> int:
-    return count_of(step.get("output_tokens")) or 0
-
-
-def _is_same(name: str, other: object) -> bool:
-    """Check whether two names are of one model; one may have a date or a host's prefix."""
-    if not isinstance(other, str) or not other:
-        return True
-    return name in other or other in name
 
 
 def _add(reading: Reading, other: Reading) -> None:
@@ -708,21 +644,12 @@ def _add_tools(readings: list[Reading], beside: Mapping[str, Any], model: object
             _note(answer.unknown, _path(("tool_usage",), name), usage)
         elif usage is not None and name != "web_search":
             _add_tool(readings, usage, _tool_model(beside, name), ("tool_usage", name))
-    for name in _other_numbers(tools.get("web_search"), "num_requests"):
-        value = members_of(tools["web_search"])[name]
-        _note(answer.unknown, _path(("tool_usage", "web_search"), name), value)
+    others = {**members_of(tools.get("web_search")), "num_requests": None}
+    _walk(others, _NO_MEMBERS, {}, answer.unknown, ("tool_usage", "web_search"))
     for holder in (beside, *_items(beside, "output")):
         usage = members_of(holder).get("svg_usage")
         if usage is not None:
             _add_tool(readings, usage, members_of(usage).get("model"), ("svg_usage",))
-
-
-def _other_numbers(usage: Any, known: str) -> list[str]:
-    return [
-        name
-        for name, value in members_of(usage).items()
-        if name != known and type(value) in (int, float) and value
-    ]
 
 
 def _add_tool(readings: list[Reading], usage: Any, model: object, path: tuple[Any, ...]) -> None:

@@ -8,7 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from pprint import pformat
+from textwrap import fill
 from typing import Any, Final
 
 from genai_prices.data_snapshot import get_snapshot
@@ -179,16 +179,26 @@ def compiled() -> str:
         for family, fields in all_fields().items()
     }
     providers = {name: tuple(each["leaves_out"]) for name, each in data["providers"].items()}
-    tables = {"FAMILIES": families, "DIALECTS": dialects(data), "PROVIDERS": providers}
+    tables: dict[str, dict[str, Any]] = {
+        "FAMILIES": families,
+        "DIALECTS": dialects(data),
+        "PROVIDERS": providers,
+    }
     body = "\n".join(
-        f"{name}: dict[str, Any] = {pformat(value, width=96, sort_dicts=False)}"
-        for name, value in tables.items()
+        f"{name}: dict[str, Any] = {{\n{_lines_of(value)}\n}}" for name, value in tables.items()
     )
     return (
         '"""The names of usage objects\' fields; written by `make usage`, see `fields.toml`."""\n\n'
         "# ruff: noqa\n# fmt: off\nfrom __future__ import annotations\n\nfrom typing import Any\n\n"
         f"{body}\n"
     )
+
+
+def _lines_of(table: Mapping[str, Any]) -> str:
+    """Return the entries of a table, each from the start of a line on."""
+    # Without spaces, a name and its role stay on one line.
+    entries = (f"{name!r}: {repr(value).replace(': ', ':')}," for name, value in table.items())
+    return "\n".join(fill(each, 96, subsequent_indent=" " * 4) for each in entries)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,6 @@ _SUBSCRIPTION: Final = "codex"
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
 
 
-def _recognizes(row: Row) -> bool:
-    return "payload" in row and "type" in row and "timestamp" in row
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     kind, payload = row.get("type"), row.inner("payload")
     if kind == "session_meta":
@@ -64,7 +60,10 @@ def _begin(row: Row, payload: Row, state: State) -> None:
 
 def _call(row: Row, info: Row, state: State) -> Sighting:
     total = info.inner("total_token_usage")
-    last = info.inner("last_token_usage") if info.has("last_token_usage") else _since(total, state)
+    last = info.inner("last_token_usage")
+    if not info.has("last_token_usage"):  # early releases log only the session so far
+        before = state.get("total", NOTHING)
+        last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
     state["total"] = total
     place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
     session = state.get("session")
@@ -86,12 +85,6 @@ def _call(row: Row, info: Row, state: State) -> Sighting:
     )
 
 
-def _since(total: Row, state: State) -> Row:
-    """Return the counts since the event before; early releases log only the session so far."""
-    before = state.get("total", NOTHING)
-    return Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
-
-
 def _count(usage: Row, name: str) -> int:
     value = usage.get(name)
     return value if type(value) is int else 0
@@ -100,13 +93,12 @@ def _count(usage: Row, name: str) -> int:
 ADAPTER: Final = Adapter(
     title="Codex sessions",
     signs=("payload",),
-    recognizes=_recognizes,
+    recognizes=lambda row: "payload" in row and "type" in row and "timestamp" in row,
     read=_read,
     allowed=members(
         "timestamp type payload(type id forked_from_id parent_thread_id timestamp originator "
         "cli_version model_provider source* thread_source agent_role agent_nickname model effort "
-        "turn_id info* "
-        "rate_limits* "
+        "turn_id info* rate_limits* "
         "thread_settings(model model_provider_id service_tier reasoning_effort))"
     ),
 )

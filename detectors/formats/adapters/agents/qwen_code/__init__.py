@@ -15,10 +15,6 @@ from detectors.formats.adapters.rows import Row
 from detectors.formats.adapters.usage import read_usage
 
 
-def _recognizes(row: Row) -> bool:
-    return "uuid" in row and "sessionId" in row and "model" in row
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if not row.has("usageMetadata"):
         yield NO_USAGE
@@ -39,7 +35,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 ADAPTER: Final = Adapter(
     title="Qwen Code sessions",
     signs=("usageMetadata",),
-    recognizes=_recognizes,
+    recognizes=lambda row: "uuid" in row and "sessionId" in row and "model" in row,
     read=_read,
     allowed=members(
         "uuid parentUuid sessionId timestamp type subtype version model usageMetadata* "

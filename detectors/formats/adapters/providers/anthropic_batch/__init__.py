@@ -5,11 +5,9 @@ its own: add `ts` to each line, for example the batch's `ended_at`. Calls of a b
 the tier `batch`. `custom_id` is the customer's own and never kept.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.adapter import Adapter, Sums, any_of, members
 from detectors.formats.adapters.exchanges import read_batch
 from detectors.formats.adapters.rows import Row
 
@@ -19,15 +17,11 @@ def _recognizes(row: Row) -> bool:
     return "message" in result or ("custom_id" in row and "type" in result)
 
 
-def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    return read_batch(row, row.inner("result", "message"))
-
-
 ADAPTER: Final = Adapter(
     title="Anthropic batch results",
     signs=("result",),
     recognizes=_recognizes,
-    read=_read,
+    read=lambda row, state: read_batch(row, row.inner("result", "message")),
     allowed=members(
         "custom_id ts created provider endpoint request_id tag prefix_hash latency_ms "
         "declared_max_tokens environment result(type message(id type role model stop_reason "

@@ -4,28 +4,16 @@ Fields: https://platform.openai.com/docs/api-reference/batch/request-output. Azu
 Calls of a batch are priced at the tier `batch`. `custom_id` is the customer's own and never kept.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
-from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import Sighting
+from detectors.formats.adapters.adapter import Adapter, Sums, any_of, members
 from detectors.formats.adapters.exchanges import read_batch
-from detectors.formats.adapters.rows import Row
-
-
-def _recognizes(row: Row) -> bool:
-    return "response" in row
-
-
-def _read(row: Row, state: State) -> Iterator[Sighting | str]:
-    return read_batch(row, row.inner("response", "body"))
-
 
 ADAPTER: Final = Adapter(
     title="OpenAI batch outputs",
     signs=("custom_id",),
-    recognizes=_recognizes,
-    read=_read,
+    recognizes=lambda row: "response" in row,
+    read=lambda row, state: read_batch(row, row.inner("response", "body")),
     allowed=members(
         "id custom_id ts created provider endpoint request_id tag prefix_hash latency_ms "
         "declared_max_tokens environment response(status_code request_id "
