@@ -17,7 +17,12 @@ from detectors.rules.detector import INFORMATIONAL
 from tests.detectors.reference.audit import Outcome, audit
 from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
 from tests.detectors.reference.limits import Limits, draw_thresholds
-from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_ladders, draw_log
+from tests.detectors.reference.traffic import (
+    draw_crowd_of_routes,
+    draw_edges,
+    draw_ladders,
+    draw_log,
+)
 from tests.worker.support.promises import sampled
 
 ALL_SEEDS = range(9, 249)
@@ -26,6 +31,8 @@ SEEDS, MORE_SEEDS = ALL_SEEDS[2::24], ALL_SEEDS[2::8]
 SHUFFLED_SEEDS = range(1, 121, 4)
 SEEDS_OF_LIMITS = range(400, 440)
 SEEDS_OF_LADDERS = range(500, 540)
+SEEDS_OF_EDGES = range(40)
+EVERY_FINDING = detectors.Thresholds(floor_usd=0)
 
 CONFIDENCES = {
     "legacy_model": {"CONDITIONAL"},
@@ -105,6 +112,14 @@ def test_an_audit_of_hashes_by_level_agrees(seed: int) -> None:
     report = detectors.audit(records, thresholds=thresholds)
     assert_agrees(report, audit(records, Limits.of(thresholds)))
     assert_evidence(report)
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_EDGES, 20))
+def test_an_audit_of_calls_on_the_edges_of_levels_agrees(seed: int) -> None:
+    records = draw_edges(seed)
+    report = detectors.audit(records, thresholds=EVERY_FINDING)
+    assert_agrees(report, audit(records, Limits.of(EVERY_FINDING)))
+    assert detectors.audit(records[::-1], thresholds=EVERY_FINDING).to_json() == report.to_json()
 
 
 @pytest.mark.parametrize("seed", sampled(range(4), 4))
