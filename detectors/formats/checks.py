@@ -101,7 +101,7 @@ def _find_bad_levels(columns: Columns) -> set[int]:
 
 def is_other(own: str | None, level: str) -> bool:
     """Check whether a hash is not that of this level, where both are given."""
-    return bool(own and level) and own[:LEVEL_DIGITS].lower() != level
+    return own is not None and "" not in (own, level) and own[:LEVEL_DIGITS].lower() != level
 
 
 def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:
