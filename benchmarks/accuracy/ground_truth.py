@@ -25,6 +25,7 @@ CACHED_SHARE = (0.9, 1.1)
 LADDER_SHARE = (0.95, 1.05)
 MEDIANS = (0.9, 1.1)
 MAX_CHANGE = 0.01
+HELD = 0.8  # of projections
 PER_HOUR = 180
 EVERY_CALL = Thresholds(evidence_calls=1_000_000)
 
@@ -35,7 +36,8 @@ def main() -> None:
     if folder is None or not folder.is_dir():
         console.print("Skipped: no folder with traces. Pass one with --traffic DIR.")
         return
-    kept = [claims(console, folder), caching(console, folder), months(console, folder)]
+    checks = (claims, caching, months, ranges)
+    kept = [check(console, folder) for check in checks]
     if not all(kept):
         raise SystemExit("a claim is further from the truth than its limit")
 
@@ -129,6 +131,23 @@ def months(console: Console, folder: Path) -> bool:
         for change, share in projections.changes(calls).items():
             kept &= abs(share) < MAX_CHANGE
             console.print(f"{label}: a day {change}: {share:+.3%} of its projection")
+    console.print(table)
+    return kept
+
+
+def ranges(console: Console, folder: Path) -> bool:
+    """Print how many projections of short logs are inside the range that reports state."""
+    table = Table("inside the stated range", *projections.KINDS)
+    model, kept = FLAGSHIPS[0], True
+    logs = {name: traces.read_azure(folder, name, model) for name in traces.AZURE}
+    logs[traces.MOONCAKE] = traces.read_mooncake(folder, model)
+    for rhythm, swing in projections.RHYTHMS.items():
+        for name, calls in logs.items():
+            hours = projections.replayed_hours(calls, PER_HOUR, 1, swing)
+            month = projections.as_frame(hours, model.provider, model.name)
+            shares = projections.held(month, seed=1)
+            kept &= min(shares.values()) >= HELD
+            table.add_row(f"{name}, as {rhythm}", *(f"{share:.0%}" for share in shares.values()))
     console.print(table)
     return kept
 

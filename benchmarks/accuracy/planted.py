@@ -1,10 +1,11 @@
 """Plant waste of known size in real rates, and compare what audits claim of it with the truth.
 
-    python -m benchmarks.accuracy.planted --traffic DIR [--seeds N]
+    python -m benchmarks.accuracy.planted --traffic DIR [--first SEED] [--seeds N]
 
 Each route takes its times and sizes from calls of Azure's services, thinned and shifted by the
 seed. The truth is the dollars that the fix would save of the calls as they are: the cache that
 keeps what is marked for 300 seconds, five items per request, no repeated or thrown-away call.
+The ends of d3's and d5's ranges were chosen on seeds 0 to 59; what we report is of others.
 """
 
 import argparse
@@ -36,14 +37,14 @@ ROUTES = 12  # of each kind
 CACHE_SECONDS = 300
 MOST_OF_CLEAN_PCT = 1.0
 EVERY_FINDING = Thresholds(floor_usd=0, max_findings=10_000)
-# The least recall and precision in dollars, and share of truths inside the stated range.
+# The least recall and precision in dollars, and share of truths inside the range of their finding.
 # What d3 claims depends on the other routes, and steady routes with one beginning look like loops.
 LIMITS = {
     "d2": (0.80, 0.95, 0.90),
-    "d3": (0.0, 0.80, 0.0),
-    "d4": (0.90, 0.95, 0.90),
+    "d3": (0.25, 0.80, 0.90),
+    "d4": (0.85, 0.95, 0.90),
     "d5": (0.40, 0.95, 0.90),
-    "d6": (0.75, 0.80, 0.80),
+    "d6": (0.75, 0.70, 0.90),
 }
 Row = dict[str, Any]
 
@@ -70,11 +71,20 @@ class Planter:
         """Yield calls of a service, thinned to this many seconds between two, and shifted."""
         rng, real = self.rng, self.rng.choice(self._real)
         pause = log_uniform(rng, least, most)
-        share = real[-1].at / len(real) / pause
-        shift = rng.uniform(0, 3_600)
+        yield from self._drawn(real, real[-1].at / len(real) / pause)
+
+    def _drawn(self, real: list[Sizes], share: float) -> Iterator[Sizes]:
+        shift = self.rng.uniform(0, 3_600)
         for each in real:
-            if rng.random() < share:
+            if self.rng.random() < share:
                 yield Sizes(each.at + shift, each.prompt, each.answer)
+
+    def plant_services(self) -> None:
+        """Add a share of all calls, a route for each service; prompts have nothing in common."""
+        share, model = self.rng.uniform(0.1, 0.9), self.rng.choice([*RATES])
+        for number, real in enumerate(self._real):
+            for each in self._drawn(real, share):
+                self.add(f"service-{number}", model, each.at, **_sizes_of(each, str(number)))
 
     def add(self, route: str, model: Model, at: float, **fields: Any) -> float:
         """Add a call, and return what it costs."""
@@ -143,11 +153,18 @@ def plant_bloat(planter: Planter, route: str, model: Model) -> float:
 
 
 def plant_repeats(planter: Planter, route: str, model: Model) -> float:
-    """Return the cost of all calls but the first of bursts of one short prompt."""
+    """Return the cost of all calls but the first of bursts of one prompt.
+
+    On half of the routes it has no hash and may be of any length. There, neither answers under 20
+    tokens nor bursts that overlap others are claimed, so answers are longer and calls rarer.
+    """
     rng, saved = planter.rng, 0.0
-    for number, each in enumerate(planter.rates(60, 200)):
-        prompt = rng.randint(200, 780)
-        own = ladder(f"{route} {number}", "", 10**9, 4 * prompt)
+    is_hashed = rng.random() < 0.5
+    pauses = (60, 200) if is_hashed else (200, 600)
+    for number, each in enumerate(planter.rates(*pauses)):
+        prompt = rng.randint(200, 780) if is_hashed else each.prompt
+        answer = each.answer if is_hashed else max(each.answer, 20)
+        own = ladder(f"{route} {number}", "", 10**9, 4 * prompt) if is_hashed else None
         at = each.at
         for copy in range(rng.choice([1, 1, 3, 4, 6])):
             at += rng.uniform(0.5, 9)
@@ -156,7 +173,7 @@ def plant_repeats(planter: Planter, route: str, model: Model) -> float:
                 model,
                 at,
                 prompt_tokens=prompt,
-                completion_tokens=each.answer,
+                completion_tokens=answer,
                 prefix_hashes=own,
             )
             saved += cost * (copy > 0)
@@ -202,16 +219,16 @@ def plant_loops(planter: Planter, route: str, model: Model) -> float:
 def plant_nothing(planter: Planter, route: str, model: Model) -> float:
     """Add calls whose prompts have nothing in common."""
     for each in planter.rates(4, 60):
-        length = each.prompt * 4
-        planter.add(
-            route,
-            model,
-            each.at,
-            prompt_tokens=each.prompt,
-            completion_tokens=each.answer,
-            prefix_hashes=ladder(f"{route} {each.at}", "", 10**9, length),
-        )
+        planter.add(route, model, each.at, **_sizes_of(each, route))
     return 0.0
+
+
+def _sizes_of(call: Sizes, route: str) -> dict[str, Any]:
+    return {
+        "prompt_tokens": call.prompt,
+        "completion_tokens": call.answer,
+        "prefix_hashes": ladder(f"{route} {call.at}", "", 10**9, call.prompt * 4),
+    }
 
 
 PLANTS: dict[str, Callable[[Planter, str, Model], float]] = {
@@ -234,12 +251,19 @@ class Tally:
     high: float = 0.0
     right: float = 0.0  # of what is claimed
     findings: int = 0
-    inside: int = 0
-    of_clean_pct: float = 0.0  # claimed of traffic without planted waste, at most
+    planted_findings: int = 0  # of routes with planted waste
+    inside: int = 0  # of these
+    clean_inside: int = 0  # of the others, whose truth is nothing
+    of_split_pct: float = 0.0  # claimed of services split over routes, without waste; a sum
+    of_clean_pct: float = 0.0  # claimed of whole services without waste; a sum, and the most
+    most_of_clean_pct: float = 0.0
 
 
 def measure(real: list[list[Sizes]], seed: int, tallies: dict[str, Tally]) -> None:
-    """Audit what a seed plants, and the routes of it that have no planted waste alone."""
+    """Audit what a seed plants, and traffic without planted waste alone.
+
+    That is split over routes by chance, and as it is: a route for each service.
+    """
     planter = Planter(real, seed)
     for detector, plant in PLANTS.items():
         for number in range(ROUTES):
@@ -263,13 +287,28 @@ def measure(real: list[list[Sizes]], seed: int, tallies: dict[str, Tally]) -> No
         tally.high += high
         tally.right += min(claimed, truth)
         tally.findings += 1
-        tally.inside += low * 0.999 <= truth <= high * 1.001
-    clean = detectors.audit(frame.filter(pl.col("tag").str.starts_with("clean")))
-    spend = float(clean.audit.total_spend_usd)
+        is_inside = low * 0.999 <= truth <= high * 1.001
+        tally.planted_findings += truth > 0
+        tally.inside += is_inside and truth > 0
+        tally.clean_inside += is_inside and not truth
+    split = _claimed(frame.filter(pl.col("tag").str.starts_with("clean")))
+    whole = Planter(real, seed)
+    whole.plant_services()
+    clean = _claimed(pl.DataFrame(whole.rows, infer_schema_length=None))
     for detector, tally in tallies.items():
-        own = [each for each in clean.findings if each.detector[:2] == detector]
-        claimed = sum(float(each.observed_cost_impact_usd) for each in own)
-        tally.of_clean_pct = max(tally.of_clean_pct, 100 * claimed / spend)
+        tally.of_split_pct += split.get(detector, 0.0)
+        tally.of_clean_pct += clean.get(detector, 0.0)
+        tally.most_of_clean_pct = max(tally.most_of_clean_pct, clean.get(detector, 0.0))
+
+
+def _claimed(calls: pl.DataFrame) -> dict[str, float]:
+    """Return the share of spend that each detector claims, in percent."""
+    report = detectors.audit(calls)
+    claims: dict[str, float] = {}
+    for each in report.findings:
+        share = 100 * float(each.observed_cost_impact_usd) / float(report.audit.total_spend_usd)
+        claims[each.detector[:2]] = claims.get(each.detector[:2], 0.0) + share
+    return claims
 
 
 def read_real(folder: Path) -> list[list[Sizes]]:
@@ -290,21 +329,32 @@ def read_real(folder: Path) -> list[list[Sizes]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--traffic", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--first", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=12)
     arguments = parser.parse_args()
     tallies = {detector: Tally() for detector in LIMITS}
     real = read_real(arguments.traffic)
-    for seed in range(arguments.seeds):
+    for seed in range(arguments.first, arguments.first + arguments.seeds):
         measure(real, seed, tallies)
-    headings = ("", "planted", "claimed (low to high)", "precision", "recall", "inside the range")
-    table = Table(*headings, "of clean spend")
+    headings = (
+        "",
+        "planted",
+        "claimed (low to high)",
+        "precision",
+        "recall",
+        "inside",
+        "elsewhere",
+    )
+    table = Table(*headings, "of clean spend", "split")
     kept = True
     for detector, tally in tallies.items():
         precision, recall = tally.right / tally.claimed, tally.right / tally.planted
-        inside = tally.inside / tally.findings
+        inside = tally.inside / tally.planted_findings
+        others = tally.findings - tally.planted_findings
         values = (recall, precision, inside)
         kept &= all(value >= least for value, least in zip(values, LIMITS[detector], strict=True))
-        kept &= detector == "d3" or tally.of_clean_pct <= MOST_OF_CLEAN_PCT
+        clean = tally.of_clean_pct / arguments.seeds
+        kept &= clean <= MOST_OF_CLEAN_PCT
         dollars = [each / arguments.seeds for each in (tally.claimed, tally.low, tally.high)]
         table.add_row(
             detector,
@@ -312,8 +362,10 @@ def main() -> None:
             "${:,.2f} (${:,.2f} to ${:,.2f})".format(*dollars),
             f"{precision:.2f}",
             f"{recall:.2f}",
-            f"{inside:.0%} of {tally.findings}",
-            f"{tally.of_clean_pct:.2f}%",
+            f"{inside:.0%} of {tally.planted_findings}",
+            f"{tally.clean_inside} of {others}",
+            f"{clean:.2f}% (most: {tally.most_of_clean_pct:.2f}%)",
+            f"{tally.of_split_pct / arguments.seeds:.2f}%",
         )
     Console(width=120).print(table)
     if not kept:

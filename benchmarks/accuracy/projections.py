@@ -1,7 +1,8 @@
 """How far monthly figures of short logs are from the truth: backtests on fourteen days of calls.
 
-Days repeat a week's rhythm: nights are quiet, weekends quieter. Arrivals, prompts and answers are
-drawn, or they are those of a real hour, replayed once an hour and thinned to the rhythm.
+Days repeat a week's rhythm: nights are quiet, weekends quieter, at an office far more so than on
+average. Arrivals, prompts and answers are drawn, or they are those of a real hour, replayed once an
+hour and thinned to the rhythm.
 """
 
 import math
@@ -14,6 +15,7 @@ from statistics import median, quantiles
 import polars as pl
 
 import detectors
+from detectors.wording.projection import STATED
 
 START = datetime(2026, 10, 5, tzinfo=UTC)  # a Monday
 DAYS = 14
@@ -22,8 +24,9 @@ WINDOWS = {"1 h": 1, "2 h": 2, "6 h": 6, "24 h": 24, "3 d": 72, "7 d": 168}
 SHORT_HOURS = 6
 AUDITS = {True: 150, False: 40}  # of short windows, whose months scatter, and of longer ones
 GOLDEN = 0.618034  # spreads any number of windows evenly over hours and days
-DAILY_SWING = 0.5
-WEEKEND, WEEKDAY = 0.8, 1.08
+BAND_AUDITS = 40
+# The hours of the logs that a kind of projection is made from, at most and at least.
+KINDS = {"very rough": (1.1, 23.9), "rough": (24.1, 167.0)}
 Arrival = tuple[float, int, int]  # seconds of the hour, prompt tokens, answer tokens
 
 
@@ -36,24 +39,38 @@ class Spread:
     high: float  # the 90th percentile
 
 
-def rhythm(hour: int) -> float:
-    """Return the traffic of an hour of the fortnight, 1 on average."""
-    day, of_day = divmod(hour, 24)
-    week = WEEKEND if day % 7 >= 5 else WEEKDAY
-    return week * (1 + DAILY_SWING * math.sin((of_day - 9) / 24 * 2 * math.pi))
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How far traffic swings around its average in a day, and its average on a day of the week."""
+
+    swing: float
+    weekday: float
+    weekend: float
+
+    def at(self, hour: int) -> float:
+        """Return the traffic of an hour of the fortnight, 1 on average."""
+        day, of_day = divmod(hour, 24)
+        week = self.weekend if day % 7 >= 5 else self.weekday
+        return week * (1 + self.swing * math.sin((of_day - 9) / 24 * 2 * math.pi))
+
+
+RHYTHMS = {"a service": Rhythm(0.5, 1.08, 0.8), "an office": Rhythm(0.8, 1.2, 0.5)}
+STEADY = RHYTHMS["a service"]
 
 
 def drawn_hours(calls_per_hour: int, seed: int) -> Iterator[list[Arrival]]:
     rng = random.Random(seed)
     for hour in range(24 * DAYS):
-        count = round(rng.gauss(1, 0.1) * calls_per_hour * rhythm(hour))
+        count = round(rng.gauss(1, 0.1) * calls_per_hour * STEADY.at(hour))
         yield [
             (rng.uniform(0, HOUR), round(rng.lognormvariate(7, 0.8)), rng.randint(20, 600))
             for _ in range(count)
         ]
 
 
-def replayed_hours(calls: pl.DataFrame, per_hour: int, seed: int) -> Iterator[list[Arrival]]:
+def replayed_hours(
+    calls: pl.DataFrame, per_hour: int, seed: int, rhythm: Rhythm = STEADY
+) -> Iterator[list[Arrival]]:
     """Replay a real hour around the clock, stretched to a whole hour and thinned at random."""
     rng = random.Random(seed)
     times = calls["ts"].sort()
@@ -63,7 +80,7 @@ def replayed_hours(calls: pl.DataFrame, per_hour: int, seed: int) -> Iterator[li
     arrivals = list(columns)
     share = per_hour / len(arrivals)
     for hour in range(24 * DAYS):
-        keep = share * rhythm(hour)
+        keep = share * rhythm.at(hour)
         yield [arrival for arrival in arrivals if rng.random() < keep]
 
 
@@ -95,7 +112,22 @@ def backtest(calls: pl.DataFrame) -> dict[str, Spread]:
     return spreads
 
 
-def _part(calls: pl.DataFrame, start: float, hours: int) -> pl.DataFrame:
+def held(calls: pl.DataFrame, seed: int) -> dict[str, float]:
+    """Return the share of projections inside the range that reports state, by kind."""
+    rng = random.Random(seed)
+    truth = float(detectors.audit(calls).audit.total_spend_usd) * 30 / DAYS
+    shares = {}
+    for kind, (shortest, longest) in KINDS.items():
+        low, high = STATED[kind]
+        lengths = [shortest * (longest / shortest) ** rng.random() for _ in range(BAND_AUDITS)]
+        starts = [rng.uniform(0, 24 * DAYS - hours) for hours in lengths]
+        months = [_month(_part(calls, *each)) for each in zip(starts, lengths, strict=True)]
+        ratios = [month / truth for month in months if month is not None]
+        shares[kind] = sum(low <= ratio <= high for ratio in ratios) / len(ratios)
+    return shares
+
+
+def _part(calls: pl.DataFrame, start: float, hours: float) -> pl.DataFrame:
     first = START + timedelta(hours=start)
     until = first + timedelta(hours=hours, minutes=2)  # a log of an hour is a little longer
     return calls.filter(pl.col("ts").is_between(first, until, closed="left"))

@@ -53,11 +53,17 @@ class _Scrub(click.Command):
     default="",
     help="The time of calls without one, such as a batch's: 2026-11-28T12:00:00Z.",
 )
+@click.option(
+    "--hash-short-prompts",
+    is_flag=True,
+    help="Hash prompts of under 1,024 characters, too, although they could be guessed.",
+)
 @mapping_options
 def scrub(
     sources: tuple[Path, ...],
     destination: Path,
     at: str,
+    hash_short_prompts: bool,
     mapped: tuple[str, ...],
     dropped: tuple[str, ...],
     provider: str,
@@ -76,7 +82,7 @@ def scrub(
     moment = find_moment(at) if at else None
     if at and moment is None:
         raise BadInputError("--at must be a time such as 2026-11-28T12:00:00Z")
-    scrubber = Scrubber(mapping, moment)
+    scrubber = Scrubber(mapping, moment, hashes_short=hash_short_prompts)
     with _output(destination) as out:
         written = None if destination == STANDARD else destination.resolve()
         if any(source.resolve() == written for source in sources):

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from detectors.contract import MAX_COUNT, PARTS, UNITS, Part, UsageRecord, UsageRecordV2
+from detectors.contract import (
+    LEVEL_DIGITS,
+    LEVELS,
+    LEVELS_OF_HASHES,
+    MAX_COUNT,
+    PARTS,
+    UNITS,
+    Part,
+    UsageRecord,
+    UsageRecordV2,
+)
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
@@ -21,6 +31,9 @@ from detectors.formats.columns import (
 from detectors.formats.fields import LABEL_TEXT, LOG_RECORD, PROVIDER_TEXT, read_record
 from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND
 from detectors.formats.problems import Problem
+
+# Of the levels of a call as one text.
+_LENGTHS_OF_LEVELS = {LEVEL_DIGITS * count for count in range(len(LEVELS) + 1)}
 
 
 def find_unclean_rows(columns: Columns, *, may_hold_control_characters: bool) -> set[int]:
@@ -62,12 +75,33 @@ def _find_unclean_optional(columns: Columns, may_hold_control_characters: bool) 
                 for row, (own, other, total) in enumerate(counts)
                 if own and own + other > (total or 0)
             }
+    if HASHES in columns:
+        rows |= _find_bad_levels(columns)
     units = [name for name in UNITS if name in columns]
-    if units or HASHES in columns:
-        given = [*units, *([HASHES] if HASHES in columns else [])]
-        found = {row for name in given for row, value in enumerate(columns[name]) if value}
-        rows |= {row for row in found if isinstance(_read_row(columns, row), list)}
+    found = {row for name in units for row, value in enumerate(columns[name]) if value}
+    return rows | {row for row in found if isinstance(_read_row(columns, row), list)}
+
+
+def _find_bad_levels(columns: Columns) -> set[int]:
+    texts = columns[HASHES]
+    rows: set[int] = set()
+    if not set(map(len, texts)) <= _LENGTHS_OF_LEVELS or not are_levels(texts):
+        rows = {
+            row
+            for row, text in enumerate(texts)
+            if len(text) not in _LENGTHS_OF_LEVELS or not are_levels([text])
+        }
+    for name, level in LEVELS_OF_HASHES.items():
+        if any(columns.get(name) or ()):
+            place = slice(level * LEVEL_DIGITS, (level + 1) * LEVEL_DIGITS)
+            both = enumerate(zip(texts, columns[name], strict=True))
+            rows |= {row for row, (text, own) in both if is_other(own, text[place])}
     return rows
+
+
+def is_other(own: str | None, level: str) -> bool:
+    """Check whether a hash is not that of this level, where both are given."""
+    return own is not None and "" not in (own, level) and own[:LEVEL_DIGITS].lower() != level
 
 
 def have_excess(records: Sequence[UsageRecordV2], part: Part) -> bool:
@@ -148,6 +182,16 @@ def has_control_characters(texts: Iterable[str]) -> bool:
 
 def is_provider(text: str) -> bool:
     return PROVIDER_TEXT.match(text) is not None
+
+
+def are_levels(texts: Iterable[str]) -> bool:
+    """Check that levels of the right length have lowercase hexadecimal digits alone."""
+    digits = "".join(texts)
+    try:
+        # `fromhex` skips spaces, and then bytes are missing.
+        return digits == digits.lower() and 2 * len(bytes.fromhex(digits)) == len(digits)
+    except ValueError:
+        return False
 
 
 def are_prefix_hashes(texts: list[str]) -> bool:

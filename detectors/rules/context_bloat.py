@@ -14,7 +14,7 @@ of two); the norm is the median of their prompts. At least 10 calls of a route t
 large if one in ten of their prompts is over 3 times the norm, provided that the norm covers at
 least 30 calls of at least 2 routes, of which the route itself makes up at most half. Two kinds.
 `outgrown`: the route's own median prompt is at most the norm, so it usually works with normal
-prompts. Savings: half of the tokens above the norm; the range is from a quarter to all of them.
+prompts. Savings: half of the tokens above the norm; the range is from nothing to 8 times that.
 `large_prompts`: its median is above the norm; no savings are claimed.
 
 Stays quiet on
@@ -100,8 +100,8 @@ THRESHOLDS = {
     "d3_bin_min_routes": 2,
     "d3_max_bin_share": 0.5,
     "d3_saving_share": 0.5,
-    "d3_low_share": 0.5,
-    "d3_high_multiple": 2.0,
+    "d3_low_share": 0.0,
+    "d3_high_multiple": 8.0,
 }
 
 

@@ -42,11 +42,11 @@ import polars as pl
 
 from detectors.contract import LEVELS
 from detectors.engine import Calls
-from detectors.rules.caching.code import write_code
 from detectors.rules.caching.runs import find_expired, find_unread, split_runs
 from detectors.rules.caching.savings import filter_cacheable, find_uncached, find_unhashed
 from detectors.rules.caching.wording import advise, write_formula
 from detectors.rules.detector import ESTIMATED, INFORMATIONAL, VERIFIED, Detector, Facts, Kind, flag
+from detectors.wording.caching_code import write_code
 from detectors.wording.evidence import BILLED, CACHEABLE, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS: dict[str, int | float | tuple[int, ...]] = {

@@ -87,6 +87,7 @@ def scrub(
     *,
     mapping: Mapped | None = None,
     at: datetime | None = None,
+    hash_short_prompts: bool = False,
 ) -> Summary:
     """Write the calls of raw logs as one counts-only log.
 
@@ -100,6 +101,8 @@ def scrub(
         The columns of CSV files with other names, as for `detectors.read`.
     at : datetime, optional
         The time of calls that have none, such as those of a batch.
+    hash_short_prompts : bool, optional
+        Hash prompts of fewer than 1,024 characters, too; a text so short may be found by guessing.
 
     Raises
     ------
@@ -108,7 +111,7 @@ def scrub(
     OSError
         A file cannot be read or written.
     """
-    scrubber = Scrubber(as_mapping(mapping), at)
+    scrubber = Scrubber(as_mapping(mapping), at, hashes_short=hash_short_prompts)
     with writing(Path(out)) as file:
         for log in find_logs(map(Path, sources), scrubber.summary):
             file.writelines(add_log(scrubber, log))

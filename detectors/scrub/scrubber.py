@@ -17,6 +17,7 @@ from detectors.formats.adapters import find_sums, read_row
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
     NO_USAGE,
+    SHORTEST_HASHED,
     Call,
     Sighting,
     calls_of,
@@ -126,11 +127,19 @@ class Summary:
 class Scrubber:
     """Reads logs and yields lines of counts; counts what it drops.
 
-    With a mapping, the logs are CSV files with these columns. Calls without a time get `at`.
+    With a mapping, the logs are CSV files with these columns. Calls without a time get `at`. Short
+    prompts, which could be guessed from their hash, have one only if `hashes_short`.
     """
 
-    def __init__(self, mapping: ColumnMapping | None = None, at: datetime | None = None) -> None:
+    def __init__(
+        self,
+        mapping: ColumnMapping | None = None,
+        at: datetime | None = None,
+        *,
+        hashes_short: bool = False,
+    ) -> None:
         self._at = at
+        self._least = 0 if hashes_short else SHORTEST_HASHED
         self.summary = Summary()
         self.path: Path | None = None  # of the log that is read, if it has one
         self._mapping = mapping
@@ -215,7 +224,7 @@ class Scrubber:
     def _take(self, seen: Sighting | str) -> Iterator[bytes]:
         if self._at is not None and isinstance(seen, Sighting):
             seen.moments += (self._at,)
-        calls = seen if isinstance(seen, str) else calls_of(seen)
+        calls = seen if isinstance(seen, str) else calls_of(seen, self._least)
         if isinstance(calls, str) or isinstance(seen, str):
             self.summary.drop(str(calls))
             return

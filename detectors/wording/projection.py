@@ -12,8 +12,8 @@ TOO_LITTLE_DATA: Final = "Too little data to project a month"
 _LEAST_CALLS: Final = 30
 _LEAST_SPAN_DAYS: Final = 1 / 24
 _MONTH_DAYS: Final = 30
-# The 10th to 90th percentile of predicted/true, measured on the real rates of 287 clients.
-_MEASURED: Final[Mapping[str, str]] = {"rough": "0.6 to 1.5", "very rough": "0.5 to 1.6"}
+# What holds 8 in 10 of predicted/true, as `benchmarks/accuracy` measures it (docs/method.md).
+STATED: Final[Mapping[str, tuple[float, float]]] = {"rough": (0.5, 1.5), "very rough": (0.25, 2.1)}
 
 
 class Projected(Protocol):
@@ -51,12 +51,13 @@ def caution(audit: AuditSummary) -> str:
             )
         needed = "at least 30 calls over an hour" if is_short else "calls on 7 days"
         return f"{TOO_LITTLE_DATA}: that takes {needed}. All figures are for the days that we have."
-    if audit.projection not in _MEASURED:
+    if audit.projection not in STATED:
         return ""
+    low, high = STATED[audit.projection]
     words = (
         f"Monthly figures are {audit.projection}: they are projected from "
         f"{length(audit.span_days)}. In our tests on real traffic, 8 in 10 such projections were "
-        f"{_MEASURED[audit.projection]} times the actual month."
+        f"{low:g} to {high:g} times the actual month."
     )
     return f"{words} Single routes can be off by far more." if "very" in audit.projection else words
 

@@ -11,7 +11,8 @@ Nothing here keeps a text, and no iterator is ever advanced.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Optional
 
@@ -26,6 +27,7 @@ LEVELS = (
 LEVEL_DIGITS = 16
 # The hash of the first level, and the first digits of those of all levels.
 Hashes = tuple[Optional[str], Optional[tuple[str, ...]]]
+_LONGEST = LEVELS[-1]
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
 
@@ -41,30 +43,27 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
     A prompt of fewer characters than `least` has none.
     """
     parts: list[str] = []
-    length, longest = -1, LEVELS[-1]
-    for text in _texts(body):
-        parts.append(text[:longest])
-        length += 1 + len(text)
-        if length >= longest:
-            break
-    if not parts or length < least:
+    missing = _LONGEST
+    for name in _MEMBERS:
+        value = body.get(name)
+        if value is not None and missing >= 0:
+            missing = _add_texts(parts, value, missing, _DEEPEST)
+    text = parts[0] if len(parts) == 1 else "\n".join(parts)
+    if not parts or len(text) < least:
         return None, None
-    beginning = parts[0] if len(parts) == 1 else "\n".join(parts)[:longest]
     # Of ASCII, a character is a byte: nothing is copied for a level.
-    known = memoryview(beginning.encode()) if beginning.isascii() else None
-    digest, hashes, hashed = _digest(key), list[str](), 0
-    for size in LEVELS:
-        if hashed and len(beginning) < size:
-            break
-        digest.update(_bytes_of(beginning[hashed:size]) if known is None else known[hashed:size])
+    known = memoryview(text.encode()) if text.isascii() else None
+    digest = sha256() if key is None else _keyed(key)
+    hashes: list[str] = []
+    hashed = 0
+    for size in LEVELS[: bisect_right(LEVELS, len(text)) or 1]:
+        digest.update(_bytes_of(text[hashed:size]) if known is None else known[hashed:size])
         hashes.append(digest.hexdigest())
         hashed = size
     return hashes[0], tuple([each[:LEVEL_DIGITS] for each in hashes])
 
 
-def _digest(key: bytes | None) -> Any:
-    if key is None:
-        return sha256()
+def _keyed(key: bytes) -> Any:
     import hmac  # few programs have a key
 
     return hmac.new(key, digestmod=sha256)
@@ -77,20 +76,30 @@ def _bytes_of(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _texts(body: Mapping[str, Any]) -> Iterator[str]:
-    for name in _MEMBERS:
-        yield from _parts(body.get(name), _DEEPEST)
+def _add_texts(parts: list[str], value: Any, missing: int, depth: int) -> int:
+    """Add texts until none of so many characters is missing; return how many then are.
 
-
-def _parts(value: Any, depth: int) -> Iterator[str]:
-    """Only lists and tuples are gone through: what else can be iterated may be so only once."""
+    Only lists and tuples are gone through: what else can be iterated may be so only once.
+    """
     if isinstance(value, str):
-        yield value
-    elif depth and isinstance(value, (list, tuple)):
+        parts.append(value[:_LONGEST])
+        return missing - len(value) - 1
+    if not depth or value is None:
+        return missing
+    if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _parts(item, depth - 1)
-    elif depth and value is not None:
-        members = members_of(value)
-        text = members.get("text")
-        inner = members.get("content", members.get("parts"))
-        yield from _parts(text if isinstance(text, str) else inner, depth - 1)
+            if missing < 0:
+                break
+            # Most messages are of this form, and two calls each would take as long as their hashes.
+            if type(item) is dict and depth > 1 and "text" not in item:
+                inner = item.get("content", item.get("parts"))
+                if type(inner) is str:
+                    parts.append(inner[:_LONGEST])
+                    missing -= len(inner) + 1
+                    continue
+            missing = _add_texts(parts, item, missing, depth - 1)
+        return missing
+    members = members_of(value)
+    text = members.get("text")
+    inner = members.get("content", members.get("parts"))
+    return _add_texts(parts, text if isinstance(text, str) else inner, missing, depth - 1)

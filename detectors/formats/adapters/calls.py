@@ -33,16 +33,19 @@ from detectors.formats.adapters.usage import Reading, count_of
 from detectors.formats.json_logs.usage.reader import largest_of, names_of, tier_of, unknown_tier
 from detectors.formats.moments import read_moment
 
+# A shorter prompt could be found from its hash by trying texts.
+SHORTEST_HASHED: Final = 1_024
 _LONGEST: Final = LEVELS[-1]
 _DEEPEST: Final = 8
 # Gateways write these words where they removed text, so equal texts don't mean equal prompts.
 _REMOVED: Final = ("redacted-by-litellm", "litellm_truncated")
 
 
-def hash_texts(*prompts: Any) -> list[str]:
+def hash_texts(*prompts: Any, least: int = 0) -> list[str]:
     """Hash the members of a request that contain its prompt, in the canonical order, by level.
 
-    There is none if they contain no text, and none of a level in which a gateway removed some.
+    There is none if they contain no text or fewer characters than `least`, and none of a level in
+    which a gateway removed some.
     """
     texts, missing = list[str](), _LONGEST
     for text in _texts(prompts):
@@ -50,9 +53,9 @@ def hash_texts(*prompts: Any) -> list[str]:
         missing -= len(text) + 1
         if missing < 0:
             break
-    if not texts:
-        return []
     beginning = "\n".join(texts)[:_LONGEST]
+    if not texts or len(beginning) < least:
+        return []
     found = [at for at in map(beginning.find, _REMOVED) if at >= 0]
     known = min(found, default=_LONGEST)
     digest, hashes, hashed = sha256(), list[str](), 0
@@ -192,8 +195,11 @@ FAILED: Final = "failed, so not billed"
 TOTALS: Final = "totals instead of calls"
 
 
-def calls_of(seen: Sighting) -> list[Call] | str:
-    """Return the calls, or the reason why there are none."""
+def calls_of(seen: Sighting, least: int = SHORTEST_HASHED) -> list[Call] | str:
+    """Return the calls, or the reason why there are none.
+
+    Prompts of fewer characters than `least` have no hash, unless the log has one.
+    """
     if not seen.readings:
         return NO_USAGE
     model = _first(find_model, seen.models)
@@ -203,19 +209,26 @@ def calls_of(seen: Sighting) -> list[Call] | str:
     if moment is None:
         return NO_TIME
     provider = _first(find_provider, seen.providers) or provider_of(model)
-    call = _call_of(seen, seen.readings[0], moment, provider, model)
+    call = _call_of(seen, seen.readings[0], moment, provider, model, _find_hashes(seen, least))
     others = enumerate(seen.readings[1:], 2)
     return [call, *(_other_call(call, reading, number) for number, reading in others)]
 
 
-def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, model: str) -> Call:
+def _call_of(
+    seen: Sighting,
+    reading: Reading,
+    moment: datetime,
+    provider: str,
+    model: str,
+    hashes: tuple[str | None, list[str] | None],
+) -> Call:
     tier = seen.service_tier
     own = None
     if tier is not None:
         own = None if reading.service_tier == "fast" else tier_of(tier)
         if odd := unknown_tier(tier):
             reading.unknown[odd] = 0
-    prefix_hash, levels = _find_hashes(seen)
+    prefix_hash, levels = hashes
     said = _number_to(MAX_REPORTED_USD, seen.reported_usd)
     return Call(
         ts=moment,
@@ -244,11 +257,11 @@ def _call_of(seen: Sighting, reading: Reading, moment: datetime, provider: str, 
     )
 
 
-def _find_hashes(seen: Sighting) -> tuple[str | None, list[str] | None]:
+def _find_hashes(seen: Sighting, least: int) -> tuple[str | None, list[str] | None]:
     """Return the hash of a prompt's beginning and those of its levels, as given or of its text."""
     prefix_hash = find_hash(seen.prefix_hash)
     levels = find_levels(seen.prefix_hashes, prefix_hash)
-    if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts)):
+    if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts, least=least)):
         return hashes[0], [each[:LEVEL_DIGITS] for each in hashes]
     return prefix_hash, levels
 

@@ -7,8 +7,7 @@ that it rejects is read again without types, to accept unusual notations or to l
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
-from itertools import islice
-from operator import attrgetter
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ from msgspec.structs import asdict
 from detectors.contract import (
     FIRST_INSTANT,
     LAST_INSTANT,
+    LEVELS_OF_HASHES,
     MAX_BATCH_BYTES,
     MAX_BATCH_RECORDS,
     MAX_BATCH_V2_BYTES,
@@ -26,9 +26,11 @@ from detectors.contract import (
 )
 from detectors.errors import ContractError, TooComplexError, TooManyRecordsError
 from detectors.formats.checks import (
+    are_levels,
     are_prefix_hashes,
     has_control_characters,
     have_excess,
+    is_other,
     is_provider,
 )
 from detectors.formats.columns import OPTIONAL_HASHES, OPTIONAL_LABELS
@@ -78,8 +80,6 @@ class _StrictDocument(_Document, forbid_unknown_fields=True, gc=False):
     """A body without other keys."""
 
 
-# Fields with rules that types can't express, which few records have.
-_RARE: Final = (attrgetter("units"), attrgetter("prefix_hashes"))
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _STRICT_DOCUMENT: Final = msgspec.json.Decoder(_StrictDocument)
 _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -145,9 +145,14 @@ def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:
             return False
     if any(have_excess(records, part) for part in PARTS):
         return False
-    if not any(any(map(get, records)) for get in _RARE):
-        return True
-    few = [each for each in records if each.units is not None or each.prefix_hashes is not None]
+    hashed = [(each, levels) for each in records if (levels := each.prefix_hashes)]
+    if not are_levels(chain.from_iterable(levels for _, levels in hashed)):
+        return False
+    for name, level in LEVELS_OF_HASHES.items() if hashed else ():
+        deep = [(getattr(each, name), levels) for each, levels in hashed if len(levels) > level]
+        if any(is_other(own, levels[level]) for own, levels in deep):
+            return False
+    few = [each for each in records if each.units is not None]
     return all(isinstance(read_record(asdict(each), RECORD_V2), UsageRecordV2) for each in few)
 
 

@@ -228,7 +228,8 @@ def _finding(finding: Finding, report: Report) -> Flowable:
     if finding.code:
         # Indented by spaces that a paragraph keeps.
         code = str(finding.code).replace("    ", "\u00a0" * 4)
-        parts += [words(each, QUIET) for each in code.splitlines()]
+        line = ParagraphStyle("code", QUIET, spaceBefore=0, spaceAfter=0)
+        parts += [Spacer(1, 3), *(words(each, line) for each in code.splitlines()), Spacer(1, 6)]
     if finding.formula:
         parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
     return KeepTogether([*parts, Spacer(1, 6)])

@@ -95,6 +95,19 @@ TOO_MUCH: list[tuple[dict[str, Any], str]] = [
         {"prefix_hash": "1" * 64, "prefix_hashes": ["3" * 16]},
         "prefix_hashes must be the beginning of the other hashes: level 1 is that of prefix_hash",
     ),
+    (
+        {"prefix_hash": None, "prefix_hash_16k": "1" * 64, "prefix_hashes": ["3" * 16] * 5},
+        "prefix_hashes must be the beginning of the other hashes: level 5 is that of"
+        " prefix_hash_16k",
+    ),
+    (
+        {
+            **{"prefix_hash": None, "prefix_hash_16k": None},
+            **{"prefix_hash_64k": "1" * 64, "prefix_hashes": ["3" * 16] * 9},
+        },
+        "prefix_hashes must be the beginning of the other hashes: level 9 is that of"
+        " prefix_hash_64k",
+    ),
 ]
 
 
@@ -196,6 +209,7 @@ def test_a_part_without_its_total_is_refused() -> None:
         ("prefix_hashes", [], "1 to 13 strings of 16 lowercase hexadecimal digits"),
         ("prefix_hashes", ["2" * 16] * 14, "1 to 13 strings of 16 lowercase hexadecimal digits"),
         ("prefix_hashes", [CANARY], "1 to 13 strings of 16 lowercase hexadecimal digits"),
+        ("prefix_hashes", ["2" * 15 + " "], "1 to 13 strings of 16 lowercase hexadecimal digits"),
         ("prefix_hashes", ["A" * 16], "1 to 13 strings of 16 lowercase hexadecimal digits"),
         ("billing", CANARY, "one of metered, included"),
     ],
@@ -315,3 +329,17 @@ def test_records_of_both_versions_mix() -> None:
     assert columns_of([first, second])["web_searches"] == [0, 7]
     [chunk] = read_items([first, second])
     assert chunk.columns == columns_of([first, second])
+
+
+def test_good_levels_are_not_read_call_by_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit of many calls with levels would take three times as long."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("detectors.formats.checks.read_record", refuse)
+    monkeypatch.setattr("detectors.formats.records.batches.read_record", refuse)
+    record = GOOD | {name: NEW[name] for name in ("prefix_hash_64k", "prefix_hashes")}
+    [chunk] = read_chunks(BytesIO(json.dumps(record).encode()))
+    assert chunk.columns["prefix_hashes"] == [IN_COLUMNS["prefix_hashes"]]
+    assert decode_batch(body(record), V2)[0].prefix_hashes == NEW["prefix_hashes"]  # type: ignore[attr-defined]

@@ -170,6 +170,31 @@ def laddered_prefix(rng: Random, start: datetime) -> list[UsageRecord]:
     return records
 
 
+def edged_ladder(rng: Random, start: datetime) -> list[UsageRecord]:
+    """Return few calls on every edge: of a second, a level, a verdict, a minimum and a prompt."""
+    source = draw_source(rng, start, (*FLAGSHIPS, *CLAUDES), routed=True)
+    times = clock(source, lambda: rng.choice([0.0, 0.0, 0.4, 1.0, 1.0, 30.0, 299.0, 300.0, 301.0]))
+    counts, longest = rng.choice([[1], [1, 2], [4, 5, 6], [9, 12, 13], [13]]), 13
+    names, first = sorted(LEVELS_OF_HASHES), source.call(start, rng.choice([1_024, 4_096]), 5)
+    records = [first]
+    for _ in range(rng.choice([3, 5, 6, 7, 12, 20])):
+        last = rng.choice(records[-2:])
+        step = rng.choice([0, last.completion_tokens, -5, 40, 3_000, -3_000])
+        prompt = max(last.prompt_tokens + step + rng.choice([-1, 0, 0, 1]), 1_000)
+        # Two hashes of each level, which may be equal above a level at which they differ.
+        levels = [f"{size:015x}{rng.choice('aab')}" for size in LEVELS[: rng.choice(counts)]]
+        fields: dict[str, Any] = {"prefix_hashes": levels}
+        if rng.random() < 0.3:
+            others = {name: LEVELS_OF_HASHES[name] for name in rng.sample(names, 2)}
+            known = levels + [f"{size:015x}a" for size in LEVELS[len(levels) : longest]]
+            own = {name: known[at] + "0" * 48 for name, at in others.items()}
+            fields = own if rng.random() < 0.6 else fields | own
+        if rng.random() < 0.1:
+            fields |= {"cache_write_tokens": 512, "cache_write_1h_tokens": rng.choice([None, 512])}
+        records.append(source.call(next(times), prompt, rng.choice([0, 1, 5, 40]), **fields))
+    return records[1:]
+
+
 def draw_ladder(kind: str, head: str, rng: Random, shared: int, length: int) -> dict[str, Any]:
     """Return the hashes of a prompt that shares its first characters with others of its head."""
     own = draw_hash(rng)

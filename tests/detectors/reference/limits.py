@@ -55,8 +55,8 @@ class Limits:
     d3_bin_min_routes: int = 2
     d3_max_bin_share: float = 0.5
     d3_saving_share: float = 0.5
-    d3_low_share: float = 0.5
-    d3_high_multiple: float = 2
+    d3_low_share: float = 0
+    d3_high_multiple: float = 8
 
     d4_whole_prompt_tokens: int = 800
     d4_same_prompt_share: float = 0.95

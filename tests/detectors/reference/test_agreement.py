@@ -15,9 +15,15 @@ from detectors.report.result.document import find_calls
 from detectors.rules import DETECTORS
 from detectors.rules.detector import INFORMATIONAL
 from tests.detectors.reference.audit import Outcome, audit
+from tests.detectors.reference.builders import at
 from tests.detectors.reference.compare import assert_agrees, assert_evidence, assert_ranked
 from tests.detectors.reference.limits import Limits, draw_thresholds
-from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_ladders, draw_log
+from tests.detectors.reference.traffic import (
+    draw_crowd_of_routes,
+    draw_edges,
+    draw_ladders,
+    draw_log,
+)
 from tests.worker.support.promises import sampled
 
 ALL_SEEDS = range(9, 249)
@@ -26,6 +32,8 @@ SEEDS, MORE_SEEDS = ALL_SEEDS[2::24], ALL_SEEDS[2::8]
 SHUFFLED_SEEDS = range(1, 121, 4)
 SEEDS_OF_LIMITS = range(400, 440)
 SEEDS_OF_LADDERS = range(500, 540)
+SEEDS_OF_EDGES = range(40)
+EVERY_FINDING = detectors.Thresholds(floor_usd=0)
 
 CONFIDENCES = {
     "legacy_model": {"CONDITIONAL"},
@@ -105,6 +113,30 @@ def test_an_audit_of_hashes_by_level_agrees(seed: int) -> None:
     report = detectors.audit(records, thresholds=thresholds)
     assert_agrees(report, audit(records, Limits.of(thresholds)))
     assert_evidence(report)
+
+
+@pytest.mark.parametrize("seed", sampled(SEEDS_OF_EDGES, 20))
+def test_an_audit_of_calls_on_the_edges_of_levels_agrees(seed: int) -> None:
+    records = draw_edges(seed)
+    report = detectors.audit(records, thresholds=EVERY_FINDING)
+    assert_agrees(report, audit(records, Limits.of(EVERY_FINDING)))
+    assert detectors.audit(records[::-1], thresholds=EVERY_FINDING).to_json() == report.to_json()
+
+
+@pytest.mark.parametrize(("pairs", "read"), [(4, 3_000), (5, 1_024)])
+def test_few_pairs_take_the_verdict_of_the_group(pairs: int, read: int) -> None:
+    """Of the pairs at level 1, of two hashes together, one grows; at level 5 all of them do."""
+    records = [
+        at(20.0 * n, 5_000 + 100 * n, 5, prefix_hash="c" * 64, prefix_hash_16k="d" * 64)
+        for n in range(9)
+    ]
+    for text, count in (("a", 3), ("b", pairs - 1)):
+        records += [at(20.0 * n, 3_000, 5, prefix_hash=text * 64) for n in range(count)]
+    records[-1] = replace(records[-1], prompt_tokens=3_100)
+    report = detectors.audit(records, thresholds=EVERY_FINDING)
+    [found] = [each for each in report.findings if each.kind == "uncached_prefix"]
+    assert [c.prefix_tokens for c in found.evidence if c.prompt_tokens == 3_100] == [read]
+    assert_agrees(report, audit(records, Limits.of(EVERY_FINDING)))
 
 
 @pytest.mark.parametrize("seed", sampled(range(4), 4))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from detectors.contract import UsageRecord
 from tests.detectors.reference.cache_scenarios import (
     chat,
+    edged_ladder,
     expiring_cache,
     hashed_prefix,
     laddered_prefix,
@@ -128,6 +129,16 @@ def draw_ladders(seed: int) -> list[UsageRecord]:
     if rng.random() < 0.3:
         records = [replace(record, ts=record.ts.replace(microsecond=0)) for record in records]
     records += _repetitions(rng, records)
+    rng.shuffle(records)
+    return records
+
+
+def draw_edges(seed: int) -> list[UsageRecord]:
+    """Return few calls of few routes, most of them on some edge of the rules for levels."""
+    rng = Random(seed)
+    records: list[UsageRecord] = []
+    for _ in range(12):
+        records += edged_ladder(rng, STARTS[-2])
     rng.shuffle(records)
     return records
 

@@ -48,6 +48,6 @@ def test_the_example_logs_are_all_valid_calls(tmp_path: Path) -> None:
 
 
 def test_the_example_logs_have_findings(tmp_path: Path) -> None:
-    scrub([EXAMPLES], tmp_path / "usage.jsonl")
+    scrub([EXAMPLES], tmp_path / "usage.jsonl", hash_short_prompts=True)
     found = {finding.detector for finding in detectors.audit(tmp_path / "usage.jsonl").findings}
     assert {"d1_model_overkill", "d4_duplicate_calls"} <= found

@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
 def test_files_and_folders_become_one_log(folder: Path, out: Path) -> None:
     extra = folder.parent / "extra"
     extra.write_bytes(dump(*apart([MESSAGE_PAIR, {"note": "nothing"}])))
-    result = run(folder, extra, "--out", out)
+    result = run(folder, extra, "--hash-short-prompts", "--out", out)
     assert result.exit_code == 0, result.output
     models = [json.loads(line)["provider"] for line in out.read_bytes().splitlines()]
     assert models == ["openai", "anthropic", "claude-code"]

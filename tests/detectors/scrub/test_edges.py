@@ -15,9 +15,10 @@ from detectors.scrub.scrubber import NOT_JSON, TOO_LONG, Scrubber
 from tests.detectors.scrub import raw_logs as raw
 
 
-def read(*documents: Any) -> list[dict[str, Any]]:
+def read(*documents: Any, hashes_short: bool = False) -> list[dict[str, Any]]:
     log = b"\n".join(json.dumps(document).encode() for document in documents)
-    return [json.loads(line) for line in b"".join(Scrubber().read(BytesIO(log))).splitlines()]
+    lines = b"".join(Scrubber(hashes_short=hashes_short).read(BytesIO(log))).splitlines()
+    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("size", [8, 64, 1_999, 1 << 20])
@@ -71,9 +72,21 @@ def test_a_spend_log_of_broken_texts_still_has_its_own_counts(changed: dict[str,
 
 
 def test_an_input_that_only_looks_like_json_is_a_prompt() -> None:
-    [line] = read(raw.LANGFUSE | {"input": "[Where is the anchor?"})
-    [same] = read(raw.CHAT | {"prompt": "[Where is the anchor?"})
+    [line] = read(raw.LANGFUSE | {"input": "[Where is the anchor?"}, hashes_short=True)
+    [same] = read(raw.CHAT | {"prompt": "[Where is the anchor?"}, hashes_short=True)
     assert line["prefix_hash"] == same["prefix_hash"]
+
+
+@pytest.mark.parametrize(("length", "asked"), [(1_023, False), (1_023, True), (1_024, False)])
+def test_a_short_prompt_has_a_hash_only_if_asked(length: int, asked: bool) -> None:
+    [line] = read(raw.CHAT_PAIR | {"request": {"prompt": "x" * length}}, hashes_short=asked)
+    is_hashed = asked or length == 1_024
+    assert ("prefix_hash" in line, "prefix_hashes" in line) == (is_hashed, is_hashed)
+
+
+def test_a_hash_that_a_log_has_of_a_short_prompt_is_kept() -> None:
+    [line] = read(raw.CHAT_PAIR | {"request": {"prompt": "x"}, "prefix_hash": "ab" * 32})
+    assert line["prefix_hash"] == "ab" * 32
 
 
 def test_fast_mode_is_a_tier() -> None:

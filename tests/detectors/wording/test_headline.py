@@ -106,7 +106,7 @@ def test_a_log_without_calls_or_prices_says_so() -> None:
     ("kind", "expected"),
     [
         ("good", ""),
-        ("rough", "0.6 to 1.5 times the actual month."),
+        ("rough", "0.5 to 1.5 times the actual month."),
         ("very rough", "Single routes can be off by far more."),
     ],
 )

@@ -137,7 +137,7 @@ def test_nothing_is_monthly_where_nothing_is_projected(read: Callable[[Report], 
     assert "Too little data to project a month" in words
 
 
-@pytest.mark.parametrize(("kind", "span"), [("rough", "0.6 to 1.5"), ("very rough", "0.5 to 1.6")])
+@pytest.mark.parametrize(("kind", "span"), [("rough", "0.5 to 1.5"), ("very rough", "0.25 to 2.1")])
 def test_a_rough_projection_says_so_with_its_range(
     read: Callable[[Report], str], kind: str, span: str
 ) -> None:

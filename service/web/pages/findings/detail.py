@@ -5,6 +5,7 @@ from typing import Any, Final
 from flask import Blueprint, redirect, render_template, request, url_for
 
 from detectors.charts import savings_by_audit
+from detectors.wording.caching_code import write_code
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import find_audit
 from service.models.calls.account_findings import (
@@ -67,6 +68,7 @@ def _show(finding: AccountFinding, problem: str = "") -> str:
     return render_template(
         "pages/findings/finding.html",
         finding=finding,
+        code=write_code(finding),
         realized=realized.get(finding.id),
         chart=savings_by_audit(points) if points else None,
         changes=list_changes(session, finding),

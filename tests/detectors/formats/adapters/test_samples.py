@@ -40,7 +40,8 @@ each_adapter = pytest.mark.parametrize("name", adapters())
 
 
 def scrubbed(log: bytes) -> bytes:
-    return b"".join(Scrubber().read(BytesIO(log)))
+    # The texts of samples are short, and their hashes show where an adapter finds the prompt.
+    return b"".join(Scrubber(hashes_short=True).read(BytesIO(log)))
 
 
 def read(log: bytes) -> list[UsageRecord]:

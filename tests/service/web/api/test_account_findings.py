@@ -6,6 +6,7 @@ import zipfile
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -272,6 +273,23 @@ def test_findings_are_assigned_together_and_the_list_is_filtered_by_assignee(
     form["new_assignee"] = "x" * 121
     answer = owner.post("/findings", "/findings", **form)
     assert "at most 120 characters" in words_of(answer.text)
+
+
+@pytest.mark.parametrize(
+    ("model", "call"),
+    [
+        ("claude-sonnet-4-5", '"cache_control": {"type": "ephemeral"}'),
+        ("gemini-2.5-pro", "client.caches.create("),
+        ("gpt-4o", "client.chat.completions.create("),
+        ("<b>", "model=MODEL"),
+    ],
+)
+def test_a_page_shows_the_change_for_the_provider_as_code(
+    owner: Browser, add: Add, model: str, call: str
+) -> None:
+    page = owner.get(f"/findings/{add(5, model=model)}")
+    assert call in unescape(page.partition("<pre")[2].partition("</pre>")[0])
+    assert "<pre" not in owner.get(f"/findings/{add(6, model=model, kind='unread_writes')}")
 
 
 def test_a_finding_has_a_page_with_its_life(owner: Browser, add: Add, sessions: Sessions) -> None:

@@ -1,8 +1,6 @@
 """The change that a finding about caching asks for, as code for the provider's own library."""
 
-from typing import Final
-
-from detectors.rules.detector import FlaggedCalls
+from typing import Final, Protocol
 
 _CLAUDE: Final = """\
 # The fixed part first, and a marker at its end: later calls read it from the cache.
@@ -36,13 +34,23 @@ client.chat.completions.create(
 )"""
 
 
-def write_code(flagged: FlaggedCalls) -> str:
+class Changed(Protocol):
+    """Anything that was found in calls to one model."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+
+def write_code(found: Changed) -> str:
     """Return the change as code; empty for findings that have none."""
-    if flagged.kind != "uncached_prefix":
+    if found.kind != "uncached_prefix":
         return ""
-    name = flagged.model.lower()
+    name = found.model.lower()
     code = _CLAUDE if "claude" in name else _GEMINI if "gemini" in name else _ORDER
-    return code.format(model=_quoted(flagged.model))
+    return code.format(model=_quoted(found.model))
 
 
 def _quoted(model: str) -> str:
