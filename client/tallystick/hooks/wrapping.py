@@ -77,10 +77,11 @@ class Watch:
 
 def watched(items: Iterator[Any], watch: Watch) -> Iterator[Any]:
     """Yield the items of a stream, whose end ends the call."""
+    see = watch.see
     try:
         for item in items:
             try:
-                watch.see(item)
+                see(item)
             except Exception:
                 note_fault()
             yield item
@@ -94,10 +95,11 @@ def watched(items: Iterator[Any], watch: Watch) -> Iterator[Any]:
 
 async def watched_async(items: AsyncIterator[Any], watch: Watch) -> AsyncIterator[Any]:
     """Yield the same of an asynchronous stream; its event loop closes a dropped one."""
+    see = watch.see
     try:
         async for item in items:
             try:
-                watch.see(item)
+                see(item)
             except Exception:
                 note_fault()
             yield item

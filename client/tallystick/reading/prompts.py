@@ -56,7 +56,10 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
     for size in LEVELS:
         if hashed and len(beginning) < size:
             break
-        digest.update(_bytes_of(beginning[hashed:size]) if known is None else known[hashed:size])
+        if known is None:
+            digest.update(beginning[hashed:size].encode("utf-8", "surrogatepass"))
+        else:
+            digest.update(known[hashed:size])
         hashes.append(digest.hexdigest())
         hashed = size
     return hashes[0], tuple([each[:LEVEL_DIGITS] for each in hashes])
@@ -68,13 +71,6 @@ def _digest(key: bytes | None) -> Any:
     import hmac  # few programs have a key
 
     return hmac.new(key, digestmod=sha256)
-
-
-def _bytes_of(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return text.encode("utf-8", "surrogatepass")
 
 
 def _texts(body: Mapping[str, Any]) -> Iterator[str]:
