@@ -22,7 +22,7 @@ _Wrap = Callable[..., Any]
 _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
     "_base_client": (
         ("SyncAPIClient", "request", requests.wrap_request),
-        ("AsyncAPIClient", "request", requests.wrap_async_request),
+        ("AsyncAPIClient", "request", functools.partial(requests.wrap_request, is_async=True)),
     ),
     "_response": (("BaseAPIResponse", "_parse", answers.wrap_parse),),
     "_legacy_response": (("LegacyAPIResponse", "_parse", answers.wrap_parse),),

@@ -16,24 +16,34 @@ Begin = Callable[[Any, Any, Any], Any]
 End = Callable[[Any, Any], Any]
 
 
-def around(begin: Begin, end: End, *, is_async: bool = False) -> Callable[..., Any]:
+def around(
+    begin: Begin, end: End, *, is_async: bool = False, leave: Callable[[Any], None] | None = None
+) -> Callable[..., Any]:
     """Return what wraps a method: `begin` gets its object and arguments, and `end` its answer.
 
     `end` also gets what `begin` returned, and isn't called if that is None. What it returns, if
-    anything, stands in the place of the answer.
+    anything, stands in the place of the answer. `leave` is called even if the method fails.
     """
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             begun = guarded(begin, self, args, kwargs)
-            answer = original(self, *args, **kwargs)
+            try:
+                answer = original(self, *args, **kwargs)
+            finally:
+                if leave is not None:
+                    guarded(leave, begun)
             return answer if begun is None else finish(end, begun, answer)
 
         @functools.wraps(original)
         async def async_method(self: Any, *args: Any, **kwargs: Any) -> Any:
             begun = guarded(begin, self, args, kwargs)
-            answer = await original(self, *args, **kwargs)
+            try:
+                answer = await original(self, *args, **kwargs)
+            finally:
+                if leave is not None:
+                    guarded(leave, begun)
             return answer if begun is None else finish(end, begun, answer)
 
         return async_method if is_async else method
