@@ -15,7 +15,6 @@ from tallystick.reading.usual import usual_message, usual_usage
 
 _OWN_PROFILE = "application-inference-profile"
 _REMEMBERED = 256
-_NO_HASHES = (None, None)
 # How the IDs of answers begin. Exports, traces and gateways know a call by its answer's ID.
 _ANSWER_IDS = ("chatcmpl-", "cmpl-", "resp_", "msg_", "gen-")
 # The Responses API's own words; "incomplete" is an answer that was cut off at its limit.
@@ -107,7 +106,8 @@ class Call:
         if self._usage is not None:
             if self.library == "anthropic":
                 usage = _overlaid(self._usage, usage)
-            elif not _has_numbers(usage):
+            # Some servers end a stream with an empty one.
+            elif not any(type(value) in (int, float) for value in members_of(usage).values()):
                 return
         self._usage, self._tier, self._beside = usage, tier, beside
         if self._is_stream and not self.has_ended:
@@ -205,24 +205,13 @@ class Call:
         # "ok" is not sent. A stream that ends before its last counts was cancelled, if nothing
         # else is known.
         status = self.status or ("cancelled" if self._is_partial else None)
-        prompt, completion, cached, write, reasoning, parts = counts
+        *numbers, parts = counts
         if status is not None:
             parts = {**(parts or {}), "status": status}
         request_id = self._answer_id or self._id_of_request()
-        record = (
-            self._asked,
-            self._started_at,
-            model,
-            prompt,
-            completion,
-            cached,
-            write,
-            reasoning,
-            latency_ms,
-            request_id,
-            parts,
-        )
-        current.delivery.put(record)  # in the order of a `Record`
+        # In the order of a `Record`.
+        record = (self._asked, self._started_at, model, *numbers, latency_ms, request_id, parts)
+        current.delivery.put(record)
         for number, reading in enumerate(others, 2):
             self._put_other(reading, model, request_id and f"{request_id}.{number}")
 
@@ -270,14 +259,13 @@ class Call:
 
     def _put_other(self, reading: Reading, model: str, request_id: str | None) -> None:
         """Make the record of a call that another model answered within this one."""
-        prompt, completion, cached, write, reasoning, parts = _counted(reading, None)
+        *numbers, parts = _counted(reading, None)
         provider, endpoint, tag, _, _, _, _, environment, session, _ = self._asked
         asked = (provider, endpoint, tag, None, None, None, None, environment, session, None)
-        name = reading.model and _clean_model(reading.model)
+        name = (reading.model and _clean_model(reading.model)) or model
         self.capture.delivery.put(
-            (asked, self._started_at, name or model, prompt, completion, cached, write, reasoning,
-             None, request_id, parts)
-        )  # fmt: skip
+            (asked, self._started_at, name, *numbers, None, request_id, parts)
+        )
 
     def _id_of_request(self) -> str | None:
         """Return the request's ID, which is read from the headers only where nothing better is."""
@@ -307,7 +295,8 @@ class Call:
         asked, answered = self._asked_model, self._answered_model
         is_named = asked is not None and _OWN_PROFILE not in asked
         model = asked if is_named else answered or asked
-        return model and without_account(model)
+        # The name in an ARN, which has the number of the AWS account before it.
+        return model.rpartition("/")[2] if model and model.startswith("arn:") else model
 
 
 def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
@@ -317,11 +306,6 @@ def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
         **members_of(before),
         **{name: value for name, value in later.items() if value is not None},
     }
-
-
-def _has_numbers(usage: Any) -> bool:
-    """Check that a usage is not an empty one, which some servers end a stream with."""
-    return any(type(value) in (int, float) for value in members_of(usage).values())
 
 
 def _is_unfinished(choices: Any) -> bool:
@@ -387,20 +371,6 @@ def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def without_account(model: str) -> str:
-    """Return the name in an ARN, which has the number of the AWS account before it."""
-    return model.rpartition("/")[2] if model.startswith("arn:") else model
-
-
-def _prefix_hashes(body: Any, key: bytes | None) -> tuple[str | None, tuple[str, ...] | None]:
-    if not isinstance(body, dict):
-        return _NO_HASHES
-    # Imported only if it is on, so the messages are never read otherwise.
-    from tallystick.reading.prompts import hash_captured
-
-    return hash_captured(body, key)
-
-
 def _clean_model(name: str) -> str | None:
     """Return the cleaned model name, with one shared copy per name."""
     cleaned = clean_label(name)
@@ -456,9 +426,12 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     call.request_id = call._tier = call.status = call._answer_id = call._created_id = None
     call._headers = None
     call._is_stream = call._is_partial = call.has_ended = call.hides_usage = False
-    prefix_hash, levels = (
-        _prefix_hashes(body, settings.prefix_hash_key) if settings.prefix_hash else _NO_HASHES
-    )
+    prefix_hash, levels = None, None
+    if settings.prefix_hash and isinstance(body, dict):
+        # Imported only if it is on, so the messages are never read otherwise.
+        from tallystick.reading.prompts import hash_captured
+
+        prefix_hash, levels = hash_captured(body, settings.prefix_hash_key)
     asked = (  # in the order of an `Asked`
         provider,
         endpoint,

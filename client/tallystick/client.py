@@ -15,7 +15,6 @@ from tallystick.capture import Capture, Settings
 from tallystick.labels import clean_label, clean_tag, current_session, current_tag
 from tallystick.reading.providers import name_hosts
 from tallystick.sending.dsn import VARIABLE, parse_dsn
-from tallystick.sending.forks import Forks
 from tallystick.sending.making import (
     Folder,
     Way,
@@ -28,11 +27,11 @@ from tallystick.sending.making import (
     warn,
     within,
 )
+from tallystick.sending.processes import Forks, Termination
 from tallystick.sending.records import Asked, Record, is_provider, write_record
 
 if TYPE_CHECKING:
     from tallystick.sending.revising import BeforeSend
-    from tallystick.sending.termination import Termination
 
 FLUSH_INTERVAL_SECONDS = 60.0
 MAX_QUEUE = 5_000
@@ -243,7 +242,6 @@ def _start(settings: Settings, way: Way) -> None:
     if capture.active is not None:
         return
     from tallystick import hooks
-    from tallystick.sending.termination import Termination
 
     delivery = make_delivery(
         way,

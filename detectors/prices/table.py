@@ -17,7 +17,6 @@ from detectors.engine import Calls, attach, join_small, with_texts
 from detectors.prices import model_data, units
 from detectors.prices.book import PriceBook
 from detectors.prices.grid import CELL_POSITION, Grid, to_moment
-from detectors.prices.listing import Listing
 from detectors.prices.lookup.published import priced_regions
 from detectors.prices.lookup.targets import NO_TARGET
 from detectors.prices.rates import NO_RATES, Rates
@@ -245,16 +244,11 @@ def _price_cell(
         "cache_minimum": model_data.cache_minimum(listing.model),
         "needs_cache_opt_in": int(model_data.needs_cache_opt_in(listing.model)),
         "target_kind": NO_TARGET if target is None else listing.target_kind,
-        "target_window": _window(listing),
+        "target_window": listing.target_window or -1,  # which no call fits
         **_rate_columns("", rates, optional),
         **_rate_columns(_TARGET, target.with_fees_of(rates) if target else NO_RATES, optional),
     }
     return row, missing
-
-
-def _window(listing: Listing) -> int:
-    """Return the target's context window; -1, which no call fits, if it is unknown."""
-    return listing.target_window or -1
 
 
 def _rate_columns(prefix: str, rates: Rates, optional: Optional) -> dict[str, float | int]:

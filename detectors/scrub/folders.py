@@ -4,9 +4,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from detectors.formats.text.blocks import SQLITE, is_packed
+from detectors.scrub.scrubber import Summary
 
 _SUFFIXES: Final = tuple(
     f".{kind}{packed}"
@@ -16,11 +17,6 @@ _SUFFIXES: Final = tuple(
 # What SQLite keeps beside a database, and reads with it.
 _OF_DATABASE: Final = ("-wal", "-shm", "-journal")
 _START_BYTES: Final = 64
-
-
-class Skipped(Protocol):
-    def skip(self, reason: str, path: Path) -> None:
-        """Count a file, folder or link."""
 
 
 class Log(NamedTuple):
@@ -33,7 +29,7 @@ class Log(NamedTuple):
 class Folders:
     """Walks through folders once, through their links too, and notes what is skipped and why."""
 
-    def __init__(self, skipped: Skipped) -> None:
+    def __init__(self, skipped: Summary) -> None:
         self._skipped = skipped
         self._seen: set[tuple[int, int]] = set()
 

@@ -12,21 +12,13 @@ import socket
 import threading
 import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 
 COUNTS = {
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "cache_write_tokens",
-    "declared_max_tokens",
-    "cache_write_1h_tokens",
-    "reasoning_tokens",
-    "audio_prompt_tokens",
-    "audio_completion_tokens",
-    "image_prompt_tokens",
-    "image_completion_tokens",
-    "web_searches",
+    *("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens"),
+    *("declared_max_tokens", "cache_write_1h_tokens", "reasoning_tokens", "web_searches"),
+    *("audio_prompt_tokens", "audio_completion_tokens"),
+    *("image_prompt_tokens", "image_completion_tokens"),
 }
 LABELS = {
     *("provider", "model", "endpoint", "request_id", "tag", "prefix_hash", "ts"),
@@ -38,14 +30,39 @@ REQUIRED = {"ts", "provider", "model", "prompt_tokens", "completion_tokens"}
 MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
-class Collector(ThreadingHTTPServer):
-    """Answers with `status` and `headers`; `records` are all that came, `problems` what was bad."""
+class LocalServer(ThreadingHTTPServer):
+    """Serves within a `with` statement."""
 
     daemon_threads = True
     request_queue_size = 128
 
+    def __init__(self, handler: type[QuietHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def __enter__(self: _Server) -> _Server:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+_Server = TypeVar("_Server", bound=LocalServer)
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class Collector(LocalServer):
+    """Answers with `status` and `headers`; `records` are all that came, `problems` what was bad."""
+
     def __init__(self, status: int = 201, headers: dict[str, str] | None = None) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
         self.status = status
         self.answer_headers = headers or {}
         self.batches: list[list[dict[str, Any]]] = []
@@ -53,8 +70,7 @@ class Collector(ThreadingHTTPServer):
         self.missing: set[str] = set()  # paths that are answered by 404
         self.bytes = b""
         self.problems: list[str] = []
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+        super().__init__(_Handler)
 
     @property
     def dsn(self) -> str:
@@ -64,20 +80,9 @@ class Collector(ThreadingHTTPServer):
     def records(self) -> list[dict[str, Any]]:
         return [record for batch in list(self.batches) for record in batch]
 
-    def __enter__(self) -> Collector:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     server: Collector
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_GET(self) -> None:
         """As a redirect would be followed, with the key and without the body."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import struct
-import threading
 import zlib
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.client.collector import LocalServer, QuietHandler
 
 CANARY = "canary-7f3a"
 TEXT = f"{CANARY} answered"
@@ -49,35 +49,19 @@ CHAT_MODEL = "gpt-4o-2024-08-06"
 MESSAGES_MODEL = "claude-sonnet-4-6"
 
 
-class ProviderStub(ThreadingHTTPServer):
+class ProviderStub(LocalServer):
     """`seen` are the requests that came; `instead` has other answers, by how a path ends."""
 
-    daemon_threads = True
-    request_queue_size = 128
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
         self.polls: dict[str, int] = {}
         self.made = 0
         self.instead: dict[str, Json] = {}
-        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
-
-    def __enter__(self) -> ProviderStub:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.shutdown()
-        self.server_close()
+        super().__init__(_Handler)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     server: ProviderStub
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def do_GET(self) -> None:
         self._note(b"")

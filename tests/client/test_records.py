@@ -345,21 +345,6 @@ def test_a_body_that_contains_itself_is_harmless() -> None:
     assert hash_prefixes({"messages": [{"content": "\ud800"}]})[0]
 
 
-@pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("names", [{}, {"_list": None}, {"_list": [("x-request-id",)]}])
-def test_the_request_id_is_found_in_headers_of_any_making(names: dict[str, Any]) -> None:
-    class Headers(dict[str, str]):
-        pass
-
-    headers = Headers({"x-request-id": "req_1", "request-id": "req_2"})
-    vars(headers).update(names)
-    options = SimpleNamespace(method="post", url="/chat/completions", json_data={"model": "m"})
-    call = begin("openai", object(), options)
-    assert call is not None
-    call.arrived(headers, False)
-    assert call._id_of_request() == "req_1"
-
-
 AUDIO: Any = {"text_tokens": 100, "audio_tokens": 13_800}
 SOUND: Any = {"type": "tokens", "input_tokens": 13_900, "input_token_details": AUDIO,
               "output_tokens": 450, "total_tokens": 14_350}  # fmt: skip

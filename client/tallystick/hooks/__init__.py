@@ -22,7 +22,7 @@ _Wrap = Callable[..., Any]
 _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
     "_base_client": (
         ("SyncAPIClient", "request", requests.wrap_request),
-        ("AsyncAPIClient", "request", requests.wrap_async_request),
+        ("AsyncAPIClient", "request", functools.partial(requests.wrap_request, is_async=True)),
     ),
     "_response": (("BaseAPIResponse", "_parse", answers.wrap_parse),),
     "_legacy_response": (("LegacyAPIResponse", "_parse", answers.wrap_parse),),
@@ -37,7 +37,6 @@ _POINTS: dict[str, tuple[tuple[str, str, _Wrap], ...]] = {
 }
 # All made by the same generator, with the same base.
 _LIBRARIES = ("openai", "anthropic", "groq", "together")
-_BOTOCORE = "botocore.client"
 # Modules of libraries with other bases, and of ours what hooks them: its `POINTS` are the class,
 # its method, or else others of which the first is there, and what wraps it.
 _ELSEWHERE = {
@@ -55,6 +54,7 @@ _ELSEWHERE = {
     "anthropic.resources.messages.batches": "batches",
     "anthropic.resources.beta.messages.batches": "batches",
     "litellm.llms.custom_httpx.http_handler": "litellm",
+    "botocore.client": "bedrock",
     "dspy._vendor.lm15.transports._sync": "dspy",
     "dspy._vendor.lm15.transports._async": "dspy",
 }
@@ -65,8 +65,10 @@ _MARK = "__tallystick_original__"
 def install() -> None:
     """Hook what is imported already, and the rest when it is; never import anything."""
     names = [f"{library}.{module}" for library in _LIBRARIES for module in _POINTS]
-    actions = {**dict.fromkeys(names, _hook_module), _BOTOCORE: _hook_botocore}
-    actions.update(dict.fromkeys(_ELSEWHERE, _hook_elsewhere))
+    actions = {
+        **dict.fromkeys(names, _hook_module),
+        **dict.fromkeys(_ELSEWHERE, _hook_elsewhere),
+    }
     when_imported(actions)
     for name, action in actions.items():
         module = sys.modules.get(name)
@@ -91,16 +93,6 @@ def _hook_module(module: ModuleType) -> None:
         except Exception:  # moved or renamed: its calls are not counted
             if name != _OPTIONAL:
                 note_unhooked(f"{module.__name__}.{class_name}.{method}")
-
-
-def _hook_botocore(module: ModuleType) -> None:
-    load_sending()
-    from tallystick.hooks import bedrock
-
-    try:
-        _hook(vars(module)["BaseClient"], "_make_api_call", bedrock.wrap_api_call)
-    except Exception:  # moved or renamed: its calls are not counted
-        note_unhooked(f"{_BOTOCORE}.BaseClient._make_api_call")
 
 
 def _hook_elsewhere(module: ModuleType) -> None:

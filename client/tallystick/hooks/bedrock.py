@@ -244,3 +244,4 @@ class _Watch:
 
 
 wrap_api_call = around(_begin, _end_or_follow)
+POINTS = (("BaseClient", ("_make_api_call",), wrap_api_call),)

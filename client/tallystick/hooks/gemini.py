@@ -79,7 +79,8 @@ def _take(call: Call, members: dict[str, Any], headers: Any, *, is_partial: bool
     call.request_id = answer_id or call.request_id
     model = _name(members.get("model_version", members.get("modelVersion")))
     beside = {"candidates": members.get("candidates")}
-    call.take_partial(usage, model, is_partial=is_partial, tier=tier_in(headers), beside=beside)
+    tier = headers.get(_TIER_HEADER) if headers else None
+    call.take_partial(usage, model, is_partial=is_partial, tier=tier, beside=beside)
 
 
 def see(call: Call, chunk: Any) -> None:
@@ -101,11 +102,6 @@ class _Chunks(Watch):
 
     def see_end(self) -> None:
         self.call.is_whole()
-
-
-def tier_in(headers: Any) -> object:
-    """Return the tier that a header says."""
-    return headers.get(_TIER_HEADER) if headers else None
 
 
 def embedding_usage(answer: dict[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from typing import Any, Callable
 
 from tallystick.calls import Call, begin
-from tallystick.capture import note_fault
 from tallystick.hooks.answers import end_or_attach, watch_parser
+from tallystick.hooks.wrapping import around
 
 # The call of a subclass's own `request`, its client, and the entry that it covers. It counts unless
 # a `request` that it calls in turn is hooked, too: what is nearest to the provider sees every call.
@@ -19,58 +19,20 @@ _outer: ContextVar[tuple[Call, Any, Any] | None] = ContextVar("tallystick_outer"
 
 
 def wrap_request(
-    library: str, original: Callable[..., Any], *, is_outer: bool = False
+    library: str, original: Callable[..., Any], *, is_outer: bool = False, is_async: bool = False
 ) -> Callable[..., Any]:
     """Wrap a `request`; with `is_outer`, one that a subclass has in front of the library's."""
-
-    @functools.wraps(original)
-    def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = None
-        try:
-            options = args[1] if len(args) > 1 else kwargs["options"]
-            call = _begin(library, self, options, is_outer)
-        except Exception:
-            note_fault()
-        try:
-            answer = original(self, *args, **kwargs)
-        finally:
-            if is_outer:
-                _leave(call)
-        try:
-            end_or_attach(call, answer)
-        except Exception:
-            note_fault()
-        return answer
-
-    return request
+    wrapper: Callable[..., Any] = around(
+        functools.partial(_begin, library, is_outer),
+        lambda call, answer: end_or_attach(call, answer),
+        is_async=is_async,
+        leave=_leave if is_outer else None,
+    )(original)
+    return wrapper
 
 
-def wrap_async_request(
-    library: str, original: Callable[..., Any], *, is_outer: bool = False
-) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def request(self: Any, *args: Any, **kwargs: Any) -> Any:
-        call = None
-        try:
-            options = args[1] if len(args) > 1 else kwargs["options"]
-            call = _begin(library, self, options, is_outer)
-        except Exception:
-            note_fault()
-        try:
-            answer = await original(self, *args, **kwargs)
-        finally:
-            if is_outer:
-                _leave(call)
-        try:
-            end_or_attach(call, answer)
-        except Exception:
-            note_fault()
-        return answer
-
-    return request
-
-
-def _begin(library: str, client: Any, options: Any, is_outer: bool) -> Call | None:
+def _begin(library: str, is_outer: bool, client: Any, args: Any, kwargs: Any) -> Call | None:
+    options = args[1] if len(args) > 1 else kwargs["options"]
     call = begin(library, client, options)
     if call is None:
         return None
@@ -89,9 +51,6 @@ def _begin(library: str, client: Any, options: Any, is_outer: bool) -> Call | No
 
 
 def _leave(call: Call | None) -> None:
-    try:
-        outer = _outer.get()
-        if outer is not None and outer[0] is call:
-            _outer.set(outer[2])
-    except Exception:
-        note_fault()
+    outer = _outer.get()
+    if outer is not None and outer[0] is call:
+        _outer.set(outer[2])

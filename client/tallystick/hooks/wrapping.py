@@ -16,24 +16,34 @@ Begin = Callable[[Any, Any, Any], Any]
 End = Callable[[Any, Any], Any]
 
 
-def around(begin: Begin, end: End, *, is_async: bool = False) -> Callable[..., Any]:
+def around(
+    begin: Begin, end: End, *, is_async: bool = False, leave: Callable[[Any], None] | None = None
+) -> Callable[..., Any]:
     """Return what wraps a method: `begin` gets its object and arguments, and `end` its answer.
 
     `end` also gets what `begin` returned, and isn't called if that is None. What it returns, if
-    anything, stands in the place of the answer.
+    anything, stands in the place of the answer. `leave` is called even if the method fails.
     """
 
     def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             begun = guarded(begin, self, args, kwargs)
-            answer = original(self, *args, **kwargs)
+            try:
+                answer = original(self, *args, **kwargs)
+            finally:
+                if leave is not None:
+                    guarded(leave, begun)
             return answer if begun is None else finish(end, begun, answer)
 
         @functools.wraps(original)
         async def async_method(self: Any, *args: Any, **kwargs: Any) -> Any:
             begun = guarded(begin, self, args, kwargs)
-            answer = await original(self, *args, **kwargs)
+            try:
+                answer = await original(self, *args, **kwargs)
+            finally:
+                if leave is not None:
+                    guarded(leave, begun)
             return answer if begun is None else finish(end, begun, answer)
 
         return async_method if is_async else method
@@ -77,10 +87,11 @@ class Watch:
 
 def watched(items: Iterator[Any], watch: Watch) -> Iterator[Any]:
     """Yield the items of a stream, whose end ends the call."""
+    see = watch.see
     try:
         for item in items:
             try:
-                watch.see(item)
+                see(item)
             except Exception:
                 note_fault()
             yield item
@@ -94,10 +105,11 @@ def watched(items: Iterator[Any], watch: Watch) -> Iterator[Any]:
 
 async def watched_async(items: AsyncIterator[Any], watch: Watch) -> AsyncIterator[Any]:
     """Yield the same of an asynchronous stream; its event loop closes a dropped one."""
+    see = watch.see
     try:
         async for item in items:
             try:
-                watch.see(item)
+                see(item)
             except Exception:
                 note_fault()
             yield item

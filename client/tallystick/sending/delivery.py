@@ -86,7 +86,12 @@ class Delivery:
             try:
                 if self._thread is None:
                     self._load()
-                    self._make_locks()
+                    # Of the thread's own kind: gevent may have replaced both since this process
+                    # began, and a greenlet that waits for a lock of the system's stops all others.
+                    self._make_lock = threading.Lock
+                    wake = threading.Lock()
+                    wake.acquire()
+                    self._wake = wake
                     thread = threading.Thread(target=self._run, name="tallystick", daemon=True)
                     self._thread = thread  # even where it cannot start: asking again would not help
                     self.is_started = True
@@ -148,15 +153,6 @@ class Delivery:
     def _failed(self) -> int:
         return sum(self._refused.values()) + self._kept
 
-    def _make_locks(self) -> None:
-        """Of the thread's own kind: gevent may have replaced both since this process began, and a
-        greenlet that waits for a lock of the system's stops all others.
-        """
-        self._make_lock = threading.Lock
-        wake = threading.Lock()
-        wake.acquire()
-        self._wake = wake
-
     def _rouse(self) -> None:
         try:
             self._wake.release()
@@ -201,7 +197,6 @@ class Delivery:
 
     def _serve(self, sender: Any) -> None:
         wake, due = self._wake, time.monotonic() + self._interval
-        self._begin(sender)
         while True:
             wake.acquire(timeout=max(0.0, min(due - time.monotonic(), self._longest_wait)))
             while self._wake is not wake:  # gevent's threads are forked, too: this is the parent's
@@ -218,9 +213,6 @@ class Delivery:
                 done.release()
             if self.is_closing and not self._flushes:
                 return
-
-    def _begin(self, sender: Any) -> None:
-        """Do what comes before the first batch."""
 
     def _send(self, sender: Any, least: int) -> None:
         """Send the current queue in batches while there are enough records for one.

@@ -57,7 +57,9 @@ def parse_dsn(text: str) -> Destination | None:
     is_plain = text.isascii() and text.strip().isprintable() and " " not in text.strip()
     if scheme not in ("https", "http") or not (key and at and is_plain):
         return None
-    if not _is_host(host) or any(mark in address for mark in "@?#") or not _is_key(key):
+    if not _is_host(host) or any(mark in address for mark in "@?#"):
+        return None
+    if any(mark in key for mark in ":/?#[]@\\\"'"):
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
     return Destination(base, key)
@@ -81,10 +83,6 @@ def _is_loopback(host: str) -> bool:
     numbers = name.split(".")
     is_v4 = len(numbers) == 4 and numbers[0] == "127" and all(map(str.isdigit, numbers))
     return is_v4 or name.lower() == "localhost" or name == "[::1]"
-
-
-def _is_key(key: str) -> bool:
-    return not any(mark in key for mark in ":/?#[]@\\\"'")
 
 
 def _is_host(host: str) -> bool:

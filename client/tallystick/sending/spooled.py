@@ -70,8 +70,9 @@ class SpooledDelivery(Delivery):
         super()._run()
         self._release()
 
-    def _begin(self, sender: Any) -> None:
+    def _serve(self, sender: Any) -> None:
         self._send_others(sender)
+        super()._serve(sender)
 
     def _send(self, sender: Any, least: int) -> None:
         self._write()

@@ -94,7 +94,8 @@ class Sender:
             else:
                 if reply.retry_after is not None:
                     pause = _seconds(reply.retry_after)
-                if not _may_pass(reply.status) or time.monotonic() + pause >= deadline:
+                may_pass = reply.status == 429 or reply.status >= 500
+                if not may_pass or time.monotonic() + pause >= deadline:
                     return reply
             time.sleep(pause)
         return post(url, body, headers, self._trust, deadline)
@@ -138,10 +139,6 @@ def _judge(status: int, retry_after: str | None) -> Answer:
     elif retry_after is not None or status == 429:
         pause = _seconds(retry_after)
     return Answer(0, pause, f"status {status}", status not in _FINAL_STATUSES)
-
-
-def _may_pass(status: int) -> bool:
-    return status == 429 or status >= 500
 
 
 def _seconds(retry_after: str | None) -> float:

@@ -5,16 +5,12 @@ Any other ID is replaced by a hash of it, so that duplicate rows are still found
 """
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
 from detectors.formats.fields import read_levels
 
-_MODEL: Final = re.compile(
-    # Vertex AI's dates, and Claude Code's mark of a long context.
-    r"[A-Za-z0-9][A-Za-z0-9._:/+-]{0,99}(?:@(?:[0-9]{1,8}|default|latest))?(?:\[1m\])?"
-)
-_TAG: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/+#-]{0,119}")
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
 _ANSWER_ID: Final = re.compile(
     r"(?:time-[0-9-]{1,40}_)?((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[A-Za-z0-9._:-]{1,110})"
@@ -29,24 +25,20 @@ RESPONSE_IDS: Final = (
     (("google", "gemini", "vertex_ai"), r"^[A-Za-z0-9_-]{20,24}$"),
     (("mistral", "mistralai"), r"^[0-9a-f]{32}$"),
 )
-_PROVIDER: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_HASH: Final = re.compile(r"[0-9a-fA-F]{64}")
 
 
-def find_model(value: Any) -> str | None:
-    return value if isinstance(value, str) and _MODEL.fullmatch(value) else None
+def _finder(form: str) -> Callable[[Any], str | None]:
+    """Return what returns a text of this form, and None for anything else."""
+    pattern = re.compile(form)
+    return lambda value: value if isinstance(value, str) and pattern.fullmatch(value) else None
 
 
-def find_tag(value: Any) -> str | None:
-    return value if isinstance(value, str) and _TAG.fullmatch(value) else None
-
-
-def find_provider(value: Any) -> str | None:
-    return value if isinstance(value, str) and _PROVIDER.fullmatch(value) else None
-
-
-def find_hash(value: Any) -> str | None:
-    return value if isinstance(value, str) and _HASH.fullmatch(value) else None
+# Vertex AI's dates, and Claude Code's mark of a long context.
+_MODEL_ENDS: Final = r"(?:@(?:[0-9]{1,8}|default|latest))?(?:\[1m\])?"
+find_model: Final = _finder(rf"[A-Za-z0-9][A-Za-z0-9._:/+-]{{0,99}}{_MODEL_ENDS}")
+find_tag: Final = _finder(r"[A-Za-z0-9/][A-Za-z0-9._:/+#-]{0,119}")
+find_provider: Final = _finder(r"[a-z0-9][a-z0-9._-]{0,63}")
+find_hash: Final = _finder(r"[0-9a-fA-F]{64}")
 
 
 def find_levels(value: Any, prefix_hash: str | None) -> list[str] | None:

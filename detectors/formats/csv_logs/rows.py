@@ -108,7 +108,9 @@ class CsvText:
         self._rows, self._rows_before, self._row_bytes = rows, 0, 0
         try:
             # Rows before an error stay in the list.
-            rows.extend(map(_strip, islice(self._reader, count)))
+            rows.extend(
+                [cell.strip(PADDING) for cell in row] for row in islice(self._reader, count)
+            )
         except csv.Error as error:
             begin = first + sum(map(_span, rows))
             if self._skipped + self._reader.line_num > begin and _TOO_LONG in str(error):
@@ -124,10 +126,6 @@ class CsvText:
         last = len(rows) - 1
         kept = [index for index, row in enumerate(rows) if row or (is_broken and index == last)]
         return Batch([lines[index] for index in kept], [rows[index] for index in kept])
-
-
-def _strip(row: list[str]) -> list[str]:
-    return [cell.strip(PADDING) for cell in row]
 
 
 def _span(row: list[str]) -> int:

@@ -43,9 +43,6 @@ INVOKE_METRICS = {
 class FrameworkStub(ProviderStub):
     """`failing` is how many of the next requests get a 500."""
 
-    def __enter__(self) -> FrameworkStub:
-        return self
-
     def __init__(self) -> None:
         super().__init__()
         self.failing = 0

@@ -20,10 +20,6 @@ from detectors.formats.adapters.usage import read_usage, token_members
 _NOT_CACHED: Final = (None, "", "00000000-0000-0000-0000-000000000000")
 
 
-def _recognizes(row: Row) -> bool:
-    return "request_created_at" in row and ("prompt_tokens" in row or "response_id" in row)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     status = row.get("response_status")
     if row.get("cache_reference_id") not in _NOT_CACHED:
@@ -70,7 +66,9 @@ def _call(row: Row) -> Sighting | str:
 ADAPTER: Final = Adapter(
     title="Helicone requests",
     signs=("request_created_at",),
-    recognizes=_recognizes,
+    recognizes=lambda row: (
+        "request_created_at" in row and ("prompt_tokens" in row or "response_id" in row)
+    ),
     read=_read,
     allowed=members(
         "response_id response_created_at response_status response_model request_id "

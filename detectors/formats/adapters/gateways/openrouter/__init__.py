@@ -18,10 +18,6 @@ _SIGNS: Final = ("native_tokens_prompt", "tokens_prompt")
 _TRUE: Final = (True, "true", "True", "TRUE")
 
 
-def _recognizes(row: Row) -> bool:
-    return any(name in row or row.mentions("data", name) for name in _SIGNS)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     call = row.inner("data") if row.has("data") else row
     counts = token_members(call, "tokens_")
@@ -59,7 +55,7 @@ _CALL: Final = (
 ADAPTER: Final = Adapter(
     title="OpenRouter calls",
     signs=(*_SIGNS, "data"),
-    recognizes=_recognizes,
+    recognizes=lambda row: any(name in row or row.mentions("data", name) for name in _SIGNS),
     read=_read,
     allowed=members(f"{_CALL} data({_CALL})"),
     sums=Sums(

@@ -21,10 +21,6 @@ _SIGNS: Final = ("req_units", "ai_model", "res_units")
 _FALSE: Final = (0, False, "0", "false")
 
 
-def _recognizes(row: Row) -> bool:
-    return "ai_model" in row and ("req_units" in row or "ai_org" in row)
-
-
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     if str(row.get("cache_status")).upper().endswith("HIT"):
         yield CACHE_HIT
@@ -70,7 +66,7 @@ def _notes(row: Row) -> Row:
 ADAPTER: Final = Adapter(
     title="Portkey logs",
     signs=_SIGNS,
-    recognizes=_recognizes,
+    recognizes=lambda row: "ai_model" in row and ("req_units" in row or "ai_org" in row),
     read=_read,
     allowed=members(
         "id created_at is_success ai_org ai_model ai_org_auth_hash cost_currency request_url "

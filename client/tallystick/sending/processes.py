@@ -1,14 +1,18 @@
-"""Processes that are forked off: each starts over, with a queue and a thread of its own.
+"""The beginnings and ends of processes: those that are forked off, and those that SIGTERM ends.
 
-Nothing registered here can be taken back; what is called looks up for itself what it acts on, so
-that nothing is kept alive by it.
+A forked process starts over, with a queue and a thread of its own. Nothing registered for that can
+be taken back; what is called looks up for itself what it acts on, so that nothing is kept alive by
+it. SIGTERM without a handler would end a process at once, and the queue with it. Process managers,
+containers and `multiprocessing.Pool` all end processes this way.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
+import threading
 from typing import Any, Callable
 
 
@@ -53,7 +57,7 @@ class Forks:
             util.Finalize(None, self._finish, exitpriority=0)
 
     def _hook_celery(self, signals: Any) -> None:
-        signals.worker_process_shutdown.connect(self._at_worker_end, weak=False)
+        signals.worker_process_shutdown.connect(lambda **_: self._finish(), weak=False)
 
     def _hook_uvicorn(self, server: Any) -> None:
         """It handles SIGTERM itself, and once it has stopped, ends the process by that signal."""
@@ -68,5 +72,27 @@ class Forks:
 
         server.Server.shutdown = shutdown
 
-    def _at_worker_end(self, **arguments: Any) -> None:
-        self._finish()
+
+class Termination:
+    """Sends the queue before SIGTERM ends the process, if nothing else handles that signal."""
+
+    def __init__(self, finish: Callable[[], None]) -> None:
+        self._finish = finish
+
+    def install(self) -> None:
+        """Handle SIGTERM; only the main thread may, and a handler of the program's stays."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._handle)
+
+    def remove(self) -> None:
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) == self._handle:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _handle(self, number: int, frame: Any) -> None:
+        try:
+            self._finish()
+        finally:  # the process ends as it would without us, with the same status
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
