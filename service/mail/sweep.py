@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from service.core.logs import get_logger
 from service.core.telemetry.counters import SWEEPER_ACTIONS
-from service.jobs.queues import AuditQueues, MailWakeUp
+from service.jobs.queues import MAIL, AuditQueues, WakeUp
 from service.models.mail.outbox import fail_overdue_mails, list_due_mails
 
 # The view enqueues right after its commit, so a row this young was probably just sent.
@@ -22,7 +22,7 @@ def sweep_mails(connection: Connection, queues: AuditQueues) -> None:
         failed = fail_overdue_mails(connection)
         due = list_due_mails(connection, _FRESH_SECONDS)
     try:
-        sent = _send_lost([MailWakeUp(row.id, row.attempts + 1) for row in due], queues)
+        sent = _send_lost([WakeUp(row.id, MAIL, row.attempts + 1) for row in due], queues)
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)
         sent = 0
@@ -32,12 +32,12 @@ def sweep_mails(connection: Connection, queues: AuditQueues) -> None:
         _log.info("mails_swept", failed=list(failed), enqueued=sent)
 
 
-def _send_lost(wake_ups: list[MailWakeUp], queues: AuditQueues) -> int:
+def _send_lost(wake_ups: list[WakeUp], queues: AuditQueues) -> int:
     """Push wake-ups that aren't queued. If a worker has already taken one, its claim decides."""
     if not wake_ups:
         return 0
-    waiting = queues.waiting_mail_ids()
+    waiting = queues.waiting_job_ids(MAIL)
     lost = [wake_up for wake_up in wake_ups if wake_up.job_id not in waiting]
     for wake_up in lost:
-        queues.push_mail(wake_up)
+        queues.push(wake_up)
     return len(lost)
