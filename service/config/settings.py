@@ -200,7 +200,7 @@ class Config:
 
     @property
     def magic_link_limit_per_recipient(self) -> int:
-        """Return how many unused links one address may have, whoever asks for them."""
+        """Return how many unused links one address may have."""
         return self.magic_link_limit_per_minute
 
     def queued_audits(self, plan: str) -> int:

@@ -1,4 +1,4 @@
-"""What the owner tells its supervisor process about a program, and what it learns of it."""
+"""A program that the supervisor process runs, and its status."""
 
 from dataclasses import dataclass
 from signal import SIGTERM
