@@ -112,7 +112,6 @@ class Config:
     traces_headers: str = field(default="", repr=False)
     traces_share: float = 0.01
     log_requests_share: float = 1.0
-    instance_id: str = ""
     owner_email: str = ""
 
     # What no installation has to change. Tests do.

@@ -28,7 +28,9 @@ class Sealer:
     """Seal with the first key; open with any."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        derived = [_derive(key) for key in keys]
+        # Derived, so that a key of another purpose isn't used directly.
+        purpose = b"tallystick sealed columns"
+        derived = [hmac.new(key.encode(), purpose, hashlib.sha256).digest() for key in keys]
         self._keys = {_key_id(key): key for key in reversed(derived)}
         self.key_id = _key_id(derived[0])
         self.prefix = f"{_MARK}{self.key_id}:"
@@ -105,11 +107,6 @@ class SealedText(TypeDecorator[str]):
 
 def _sealer_of(dialect: Dialect) -> Sealer | None:
     return getattr(dialect, "sealer", None)
-
-
-def _derive(key: str) -> bytes:
-    """Derive the cipher's key, so that a key of another purpose isn't used directly."""
-    return hmac.new(key.encode(), b"tallystick sealed columns", hashlib.sha256).digest()
 
 
 def _key_id(derived: bytes) -> str:

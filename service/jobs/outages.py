@@ -5,7 +5,6 @@ An outage is no attempt at an audit: the next one has nothing to do with this on
 
 import errno
 import re
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from redis import RedisError
@@ -22,6 +21,7 @@ from service.core.blobs import (
 )
 from service.core.logs import get_logger
 from service.core.telemetry.counters import OUTAGES
+from service.core.telemetry.error_reports import chain_of
 
 STORAGE, DATABASE, NETWORK = "storage", "database", "network"
 
@@ -67,17 +67,10 @@ class Outage(NamedTuple):
 
 def find_outage(error: BaseException) -> Outage | None:
     """Return the outage that an error comes from, or None for every other error."""
-    chain = list(_chain(error))
+    chain = list(chain_of(error))
     if any(isinstance(each, _OWN_ERRORS) for each in chain):
         return None
     return next(filter(None, map(_find, chain)), None)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    found: BaseException | None = error
-    while found is not None:
-        yield found
-        found = found.__cause__ or (None if found.__suppress_context__ else found.__context__)
 
 
 def _find(error: BaseException) -> Outage | None:

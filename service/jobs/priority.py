@@ -16,14 +16,14 @@ _TRIES: Final = 20
 _PAUSE_SECONDS: Final = 0.11
 
 
-def give_way(*, in_own_session: bool) -> None:
+def give_way() -> None:
     """Lower the priority of this process, and of those that it starts.
 
     Linux first shares the processors between sessions, where that is on, and then between the
     processes of a session. So a worker that has a session of its own lowers its priority too.
     """
     os.nice(_NICENESS)
-    if in_own_session and os.getsid(0) == os.getpid():
+    if os.getsid(0) == os.getpid():
         with suppress(OSError):  # such as a kernel without it
             _lower_session()
 

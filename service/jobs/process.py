@@ -224,7 +224,7 @@ def run_worker(config: Config) -> None:
     its lease expires. The job's process reads its settings from the environment.
     """
     _set_up(config)
-    give_way(in_own_session=bool(config.instance_id))  # `tallystick up` sets both
+    give_way()
     # Forks inherit these imports.
     import_module("worker").prepare()
     _run(config, AuditWorker)
@@ -276,7 +276,9 @@ def _work(config: Config, make_worker: MakeWorker) -> bool:
     """Work until stopped and return True, or return False when RQ gives up without Redis."""
     worker = None
     try:
-        worker = make_worker(_connect(config))
+        # RQ sets a socket timeout that is longer than its longest wait.
+        redis = connect(config, socket_connect_timeout=_CONNECT_SECONDS, socket_timeout=None)
+        worker = make_worker(redis)
         worker.start_process()
         worker.work(logging_level=None, dequeue_strategy=DequeueStrategy.ROUND_ROBIN)
     except (RedisError, OSError) as error:
@@ -288,8 +290,3 @@ def _work(config: Config, make_worker: MakeWorker) -> bool:
         if worker is not None:
             worker.stop_process()
     return worker is not None and worker.is_stop_requested
-
-
-def _connect(config: Config) -> "Redis":
-    # RQ sets a socket timeout that is longer than its longest wait.
-    return connect(config, socket_connect_timeout=_CONNECT_SECONDS, socket_timeout=None)

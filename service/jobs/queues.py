@@ -37,6 +37,15 @@ AUDIT_TIMEOUT_SECONDS: Final = 900
 ACCOUNT_TIMEOUT_SECONDS: Final = 4 * 3600
 # Shorter than the lease of a mail or a notice, so that no two workers send the same.
 SENDING_TIMEOUT_SECONDS: Final = 40
+# What a wake-up runs, and for how long, by its source.
+MAIL, NOTICE = "mail", "notice"
+_JOBS: Final = {
+    INGEST: (RUN_AUDIT, AUDIT_TIMEOUT_SECONDS),
+    UPLOAD: (RUN_AUDIT, AUDIT_TIMEOUT_SECONDS),
+    ACCOUNT: (RUN_AUDIT, ACCOUNT_TIMEOUT_SECONDS),
+    MAIL: (SEND_MAIL, SENDING_TIMEOUT_SECONDS),
+    NOTICE: (SEND_NOTICE, SENDING_TIMEOUT_SECONDS),
+}
 # What metrics call each kind of job.
 _KINDS: Final = {
     RUN_AUDIT: "audit",
@@ -87,39 +96,16 @@ def job_kind(job: Job) -> str:
 
 @dataclass(frozen=True)
 class WakeUp:
-    """A wake-up for one attempt at an audit."""
+    """A wake-up for one attempt at an audit of a source, a mail or a notice."""
 
-    audit_id: str
+    row_id: str
     source: str = INGEST
     attempt: int = 1
 
     @property
     def job_id(self) -> str:
-        return f"audit-{self.audit_id}-{self.attempt}"
-
-
-@dataclass(frozen=True)
-class MailWakeUp:
-    """A wake-up for one attempt at a mail."""
-
-    mail_id: str
-    attempt: int = 1
-
-    @property
-    def job_id(self) -> str:
-        return f"mail-{self.mail_id}-{self.attempt}"
-
-
-@dataclass(frozen=True)
-class NoticeWakeUp:
-    """A wake-up for one attempt at a delivery."""
-
-    delivery_id: str
-    attempt: int = 1
-
-    @property
-    def job_id(self) -> str:
-        return f"notice-{self.delivery_id}-{self.attempt}"
+        kind = "audit" if self.source in QUEUE_NAMES else self.source
+        return f"{kind}-{self.row_id}-{self.attempt}"
 
 
 class AuditQueues:
@@ -127,10 +113,9 @@ class AuditQueues:
 
     def __init__(self, connection: "Redis") -> None:
         self._connection = connection
-        self._queues = {source: self._queue(name) for source, name in QUEUE_NAMES.items()}
+        names = {**QUEUE_NAMES, MAIL: MAIL_QUEUE, NOTICE: NOTICE_QUEUE}
+        self._queues = {source: self._queue(name) for source, name in names.items()}
         self._call_store_queue = self._queue(CALL_STORE_QUEUE)
-        self._mail_queue = self._queue(MAIL_QUEUE)
-        self._notice_queue = self._queue(NOTICE_QUEUE)
         self._resume_at = 0.0
 
     @classmethod
@@ -143,21 +128,20 @@ class AuditQueues:
 
         Never raises, because the sweeper sends a lost wake-up again.
         """
-        push = partial(self.push, WakeUp(audit_id, source, attempt))
         with stage_spans("enqueue", "PRODUCER"):
-            return self._try(push, audit_id=audit_id)
+            return self._wake(WakeUp(audit_id, source, attempt))
 
     def enqueue_mail(self, mail_id: str | None) -> bool:
         """Wake the mail worker for a committed mail; None is ignored. Never raises either."""
-        if mail_id is None:
-            return False
-        return self._try(lambda: self.push_mail(MailWakeUp(mail_id)), mail_id=mail_id)
+        return mail_id is not None and self._wake(WakeUp(mail_id, MAIL))
 
     def enqueue_notices(self, delivery_ids: Iterable[str]) -> None:
         """Wake the worker for committed deliveries. Never raises either."""
         for delivery_id in delivery_ids:
-            wake_up = NoticeWakeUp(delivery_id)
-            self._try(partial(self.push_notice, wake_up), delivery_id=delivery_id)
+            self._wake(WakeUp(delivery_id, NOTICE))
+
+    def _wake(self, wake_up: WakeUp) -> bool:
+        return self._try(partial(self.push, wake_up), job_id=wake_up.job_id)
 
     def enqueue_calls(self, audit_id: str, file_name: str, source: str) -> bool:
         """Have a worker write the calls of a finding, unless a job for it exists. Never raises."""
@@ -183,9 +167,9 @@ class AuditQueues:
 
     def push(self, wake_up: WakeUp) -> None:
         """Append one job to its queue; raise errors of Redis."""
+        function, seconds = _JOBS[wake_up.source]
         queue = self._queues[wake_up.source]
-        seconds = ACCOUNT_TIMEOUT_SECONDS if wake_up.source == ACCOUNT else AUDIT_TIMEOUT_SECONDS
-        _push(queue, RUN_AUDIT, wake_up.audit_id, wake_up.job_id, seconds)
+        _push(queue, function, wake_up.row_id, wake_up.job_id, seconds)
 
     def drop(self, wake_ups: Collection[WakeUp]) -> None:
         """Remove wake-ups that are no longer needed; a worker that finds one does nothing."""
@@ -198,33 +182,13 @@ class AuditQueues:
         except (RedisError, OSError) as error:
             _log.warning("wake_ups_not_dropped", error_type=type(error).__name__)
 
-    def push_mail(self, wake_up: MailWakeUp) -> None:
-        queue = self._mail_queue
-        _push(queue, SEND_MAIL, wake_up.mail_id, wake_up.job_id, SENDING_TIMEOUT_SECONDS)
-
-    def push_notice(self, wake_up: NoticeWakeUp) -> None:
-        queue, row_id = self._notice_queue, wake_up.delivery_id
-        _push(queue, SEND_NOTICE, row_id, wake_up.job_id, SENDING_TIMEOUT_SECONDS)
-
-    def waiting_mail_ids(self) -> set[str]:
-        """Return the job IDs in the mail queue, whether or not the jobs still exist."""
-        return set(self._mail_queue.get_job_ids())
-
-    def waiting_notice_ids(self) -> set[str]:
-        return set(self._notice_queue.get_job_ids())
-
-    def waiting_job_ids(self) -> set[str]:
-        """Return the job IDs in all audit queues, whether or not the jobs still exist."""
-        return {job_id for queue in self._queues.values() for job_id in queue.get_job_ids()}
+    def waiting_job_ids(self, *sources: str) -> set[str]:
+        """Return the job IDs in the queues of these sources, whether or not the jobs exist."""
+        return {job_id for source in sources for job_id in self._queues[source].get_job_ids()}
 
     def depths(self) -> dict[str, int]:
         """Count the waiting wake-ups by queue; raise errors of Redis."""
-        queues = (
-            *self._queues.values(),
-            self._call_store_queue,
-            self._mail_queue,
-            self._notice_queue,
-        )
+        queues = (*self._queues.values(), self._call_store_queue)
         with self._connection.pipeline(transaction=False) as pipeline:
             for queue in queues:
                 pipeline.llen(queue.key)

@@ -14,10 +14,8 @@ from service.config import Config
 from service.core.db import make_engine
 from service.core.logs import get_logger
 from service.core.telemetry.counters import SWEEPER_ACTIONS
-from service.jobs.queues import AuditQueues, MailWakeUp, NoticeWakeUp
+from service.jobs.queues import AuditQueues, WakeUp
 from service.jobs.transactions import transact
-from service.models.mail.outbox import Mail
-from service.models.notices.deliveries import NoticeDelivery
 from service.models.sending import (
     Sent,
     claim,
@@ -32,10 +30,6 @@ from service.models.sending import (
 LEASE_SECONDS: Final = 60.0
 # The wake-up is sent right after the commit, so a row this young was probably just sent.
 _FRESH_SECONDS: Final = 1.0
-_QUEUES: Final[Mapping[type, tuple[Any, Any, Any]]] = {
-    Mail: (MailWakeUp, AuditQueues.waiting_mail_ids, AuditQueues.push_mail),
-    NoticeDelivery: (NoticeWakeUp, AuditQueues.waiting_notice_ids, AuditQueues.push_notice),
-}
 
 _log = get_logger(__name__)
 
@@ -98,15 +92,14 @@ def sweep_unsent(connection: Connection, table: type[Sent], queues: AuditQueues)
     with connection.begin():
         failed = fail_overdue(connection, table)
         due = list_due(connection, table, _FRESH_SECONDS)
-    wake_up, waiting, push = _QUEUES[table]
     lost = []
     try:
         # If a worker has already taken a wake-up, its claim decides.
-        known = waiting(queues) if due else ()
-        wake_ups = [wake_up(row.id, row.attempts + 1) for row in due]
+        known = queues.waiting_job_ids(table.NAME) if due else ()
+        wake_ups = [WakeUp(row.id, table.NAME, row.attempts + 1) for row in due]
         lost = [each for each in wake_ups if each.job_id not in known]
         for each in lost:
-            push(queues, each)
+            queues.push(each)
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)
         lost = []

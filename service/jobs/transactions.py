@@ -34,11 +34,8 @@ def transact(
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 return step(connection)
         except DBAPIError as error:
-            if not _is_away(error) or time.monotonic() > gives_up_at:
+            is_away = error.connection_invalidated or isinstance(error, OperationalError)
+            if not is_away or time.monotonic() > gives_up_at:
                 raise
             _log.warning("database_unavailable", error_type=type(error).__name__)
             time.sleep(_PAUSE_SECONDS)
-
-
-def _is_away(error: DBAPIError) -> bool:
-    return error.connection_invalidated or isinstance(error, OperationalError)

@@ -46,10 +46,7 @@ def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: P
 def test_unreachable_programs_are_copied(
     closed_home: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patch:
-        # Second names of the installed files would close these, too.
-        patch.setattr("service.operations.local.embedded.binaries._link_or_copy", shutil.copy)
-        closed = copy_binaries(find_binaries(), closed_home)
+    closed = copy_binaries(find_binaries(), closed_home)
     for path in closed_home.rglob("*"):
         if not path.is_symlink():
             path.chmod(0o700)

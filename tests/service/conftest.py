@@ -247,7 +247,6 @@ def target(
 ) -> Iterator[Target]:
     """The same with every part switched on and no limit in the way, for hostile requests."""
     folder = tmp_path_factory.mktemp("target")
-    limits = ("magic_link", "early_access")
     service = start_live_service(
         database_url,
         redis_url,
@@ -255,7 +254,7 @@ def target(
         admin_token=ADMIN_TOKEN,
         **ONE_PROCESS,
         **PROVIDERS,
-        **{f"{name}_limit_per_minute": 1_000_000 for name in limits},
+        magic_link_limit_per_minute=1_000_000,
     )
     yield fill(service)
     stop_live_service(service)

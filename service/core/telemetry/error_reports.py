@@ -58,7 +58,8 @@ class ErrorReports:
         event = _describe(error, line)
         frames = event["exception"]["values"][-1]["stacktrace"]["frames"]
         place = frames[-1] if frames else {}
-        kind = (_name_of(error), str(place.get("filename")), str(place.get("lineno")))
+        name = f"{type(error).__module__}.{type(error).__qualname__}"
+        kind = (name, str(place.get("filename")), str(place.get("lineno")))
         with self._lock:
             self._start()
             is_new = kind in self._seen or len(self._seen) < _MOST_KINDS
@@ -131,18 +132,26 @@ def keep_allowed(event: Mapping[str, Any], _hint: object = None) -> dict[str, An
 
 
 def _describe(error: BaseException, line: Mapping[str, Any]) -> dict[str, Any]:
-    chain = list(_chain_of(error))[::-1]  # the cause first
     tags = {name: str(line[name]) for name in _TAGS if line.get(name)}
     return {
         "level": "error",
         "platform": "python",
         "logger": str(line.get("logger", "")),
         "tags": tags,
-        "exception": {"values": [_describe_one(each) for each in chain]},
+        "exception": {
+            "values": [
+                {
+                    "module": type(each).__module__,
+                    "type": type(each).__qualname__,
+                    "stacktrace": {"frames": _frames_of(each.__traceback__)},
+                }
+                for each in reversed(list(chain_of(error)))  # the cause first
+            ]
+        },
     }
 
 
-def _chain_of(error: BaseException) -> Iterator[BaseException]:
+def chain_of(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and its causes, each once."""
     seen: set[int] = set()
     following: BaseException | None = error
@@ -151,14 +160,6 @@ def _chain_of(error: BaseException) -> Iterator[BaseException]:
         yield following
         hidden = None if following.__suppress_context__ else following.__context__
         following = following.__cause__ or hidden
-
-
-def _describe_one(error: BaseException) -> dict[str, Any]:
-    return {
-        "module": type(error).__module__,
-        "type": type(error).__qualname__,
-        "stacktrace": {"frames": _frames_of(error.__traceback__)},
-    }
 
 
 def _frames_of(traceback: TracebackType | None) -> list[dict[str, Any]]:
@@ -177,7 +178,3 @@ def _short(file_name: str) -> str:
     """Return a file's name without the folder that the service is installed in."""
     _, _, within = file_name.partition(_PACKAGES)
     return within or file_name.removeprefix(_ROOT)
-
-
-def _name_of(error: BaseException) -> str:
-    return f"{type(error).__module__}.{type(error).__qualname__}"

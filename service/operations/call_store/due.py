@@ -1,7 +1,7 @@
 """Find the accounts whose call store has something to do, the expensive searches rarely."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection
@@ -17,43 +17,20 @@ _OFTEN_SECONDS: Final = 60.0
 _RARELY_SECONDS: Final = 3_600.0
 
 
-class Search:
-    """A query that is repeated after a while, and sooner if it has found something."""
-
-    def __init__(self, query: Callable[[Connection], Sequence[str]], seconds: float) -> None:
-        self._query = query
-        self._seconds = seconds
-        self._due_at = time.monotonic()
-
-    def find(self, connection: Connection) -> Sequence[str]:
-        """Return the accounts, or none if the query is not due."""
-        if time.monotonic() < self._due_at:
-            return ()
-        found = self._query(connection)
-        self._due_at = time.monotonic() + (_OFTEN_SECONDS if found else self._seconds)
-        return found
-
-
 class DueAccounts:
     """The searches of one sweeper."""
 
     def __init__(self) -> None:
-        self._searches = (
-            Search(_find_outdated, _OFTEN_SECONDS),
-            Search(_find_incomplete, _RARELY_SECONDS),
-        )
+        self._outdated_at = self._incomplete_at = time.monotonic()
 
     def find(self, connection: Connection) -> Sequence[str]:
         """Return accounts with files to merge or to reprice, or with imports to add."""
-        found = list(list_due(connection, utc_now().date(), _AT_ONCE))
-        for search in self._searches:
-            found += search.find(connection)
+        now, found = time.monotonic(), list(list_due(connection, utc_now().date(), _AT_ONCE))
+        if now >= self._outdated_at:
+            found += list_outdated_accounts(connection, find_version(connection), _AT_ONCE)
+            self._outdated_at = now + _OFTEN_SECONDS
+        if now >= self._incomplete_at:
+            incomplete = list_incomplete_accounts(connection, _AT_ONCE)
+            self._incomplete_at = now + (_OFTEN_SECONDS if incomplete else _RARELY_SECONDS)
+            found += incomplete
         return list(dict.fromkeys(found))
-
-
-def _find_outdated(connection: Connection) -> Sequence[str]:
-    return list_outdated_accounts(connection, find_version(connection), _AT_ONCE)
-
-
-def _find_incomplete(connection: Connection) -> Sequence[str]:
-    return list_incomplete_accounts(connection, _AT_ONCE)

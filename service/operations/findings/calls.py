@@ -36,12 +36,11 @@ def write_finding_calls(name: str, audit_again: AuditAgain, print_csv: PrintCsv)
 
         calls, content = audit_again(tools, audit_id, found, collect), b""
         if calls is not None:
-            content = _print_workbook(calls) if ending == XLSX else _encode(print_csv(calls))
+            is_workbook = ending == XLSX
+            content = (
+                _print_workbook(calls) if is_workbook else print_csv(calls).encode("utf-8-sig")
+            )
         tools.blobs.put(calls_key(found.frame_key, finding_id, ending or CSV), content)
-
-
-def _encode(table: str) -> bytes:
-    return table.encode("utf-8-sig")
 
 
 def _print_workbook(calls: Any) -> bytes:

@@ -63,15 +63,10 @@ class LoopbackSockets:
 
 
 def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket | None:
-    listener = socket.socket(family)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
-        listener.listen(_BACKLOG)
+        return socket.create_server((address, port), family=family, backlog=_BACKLOG)
     except OSError:
-        listener.close()
         return None
-    return listener
 
 
 def _has_ipv6() -> bool:

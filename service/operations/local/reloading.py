@@ -1,7 +1,7 @@
 """Notices changes of the checkout's source files, for `tallystick up --reload`."""
 
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -26,29 +26,20 @@ class SourceWatcher:
         times = self._look()
         if times == self._times:
             return None
-        while (later := self._look_later()) != times:
+        time.sleep(_STEADY_SECONDS)  # until an editor or a checkout has written the next file
+        while (later := self._look()) != times:
             times = later
+            time.sleep(_STEADY_SECONDS)
         changed = {path for path, _ in times.items() ^ self._times.items()}
         self._times = times
         return min(changed).relative_to(self._root).as_posix() if changed else None
 
-    def _look_later(self) -> Times:
-        """Wait until an editor or a checkout has written the next file."""
-        time.sleep(_STEADY_SECONDS)
-        return self._look()
-
     def _look(self) -> Times:
         times: Times = {}
-        for path in self._files():
-            try:
-                times[path] = path.stat().st_mtime_ns
-            except FileNotFoundError:  # removed since it was listed
-                continue
-        return times
-
-    def _files(self) -> Iterator[Path]:
         for name in _WATCHED:
             top = self._root / name
             for path in top.rglob("*") if top.is_dir() else (top,):
                 if path.suffix in _ENDINGS:
-                    yield path
+                    with suppress(FileNotFoundError):  # removed since it was listed
+                        times[path] = path.stat().st_mtime_ns
+        return times

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +21,6 @@ from service.operations.local.users import OrdinaryUser, choose_user, own_folder
 USUAL_PORT = 8000
 USUAL_METRICS_PORT = 9464
 USUAL_OWNER = "owner@localhost"
-INSTANCE_ID = "INSTANCE_ID"
 READY_SECONDS = 60.0
 GIVE_UP_AFTER_CRASHES = 3
 # Extra time for a program to exit after its grace period.
@@ -63,7 +61,6 @@ class Stack:
         self._web_sockets: LoopbackSockets | None = None
         self._metrics_sockets: LoopbackSockets | None = None
         self._programs: list[Program] = []
-        self._instance_id = secrets.token_urlsafe(16)
         self._servers = EmbeddedServers(
             self.data_dir,
             with_postgres="DATABASE_URL" not in self._environment,
@@ -201,7 +198,7 @@ class Stack:
 
     def _environment_of(self, settings: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the programs, which can't own tables or read backups."""
-        environment = {**self._environment, **settings, INSTANCE_ID: self._instance_id}
+        environment = {**self._environment, **settings}
         for name in ("MIGRATION_DATABASE_URL", "BACKUP_KEY"):
             environment.pop(name, None)
         if self._user is not None:  # libraries look for their files in root's home, and fail
@@ -225,7 +222,7 @@ class Stack:
 
     def _wait_until_ready(self) -> None:
         deadline, before = time.monotonic() + READY_SECONDS, self._count_crashes()
-        while (down := _find_down(self.port, self._instance_id)) or down is None:
+        while (down := _find_down(self.port)) or down is None:
             crashes = self._count_crashes() - before
             if crashes >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
                 what = f"the web process ({', '.join(down)}: down)" if down else "the web process"
@@ -236,8 +233,8 @@ class Stack:
         return self.supervisor.programs()["web"].crashes
 
 
-def _find_down(port: int, instance_id: str) -> list[str] | None:
-    """Return what the server on the port lacks to be ready; None if it isn't the one started here.
+def _find_down(port: int) -> list[str] | None:
+    """Return what the web process lacks to be ready; None while it doesn't answer.
 
     What it lacks is named in its log, with the reason.
     """
@@ -245,8 +242,6 @@ def _find_down(port: int, instance_id: str) -> list[str] | None:
     try:
         connection.request("GET", "/readyz", headers={"Accept": "application/json"})
         response = connection.getresponse()
-        if response.headers["X-Instance"] != instance_id:
-            return None
         if response.status == http.client.OK:
             return []
         states = json.loads(response.read())["components"]

@@ -104,7 +104,10 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     held = set[int]() if is_requested else _find_held(keys, counted)
     counted -= held
     _hold(connection, sent, held, carried)
-    _carry(connection, account_id, _recent_keys(batches, counted, held, carried), links)
+    # The newest keys are kept, so that a span that is sent again later counts once.
+    recent = _recent_keys(batches, counted, held, carried)[-MOST_CARRIED * KEY.size :]
+    if recent or links:
+        carry_keys(connection, account_id, recent, links[-MOST_CARRIED * LINK.size :])
     lines = _lines_of(sent, counted, carried)
     audits = [_store(blobs, account_id, client, own) for client, own in lines.items()]
     if audits:
@@ -184,10 +187,3 @@ def _store(
         "records": len(lines),
         "raw_bytes": len(content),
     }
-
-
-def _carry(connection: Connection, account_id: str, keys: bytes, links: bytes) -> None:
-    """Keep the newest keys, so that a span that is sent again later counts once."""
-    keys = keys[-MOST_CARRIED * KEY.size :]
-    if keys or links:
-        carry_keys(connection, account_id, keys, links[-MOST_CARRIED * LINK.size :])

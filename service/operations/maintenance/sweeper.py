@@ -18,7 +18,7 @@ from service.core.logs import get_logger
 from service.core.telemetry.counters import SWEEPER_ACTIONS, timed_task
 from service.core.telemetry.processes import begin_process
 from service.jobs.outages import find_outage
-from service.jobs.queues import AuditQueues, WakeUp
+from service.jobs.queues import QUEUE_NAMES, AuditQueues, WakeUp
 from service.jobs.sending import sweep_unsent
 from service.models.audits.audits import ACCOUNT, INGEST
 from service.models.audits.capacity import add_failed_seconds
@@ -157,7 +157,7 @@ class Sweeper:
             stopping.wait(self._config.sweep_seconds)
 
     def _send_lost(self, connection: Connection) -> int:
-        waiting = self._queues.waiting_job_ids()
+        waiting = self._queues.waiting_job_ids(*QUEUE_NAMES)
         sent, taken = 0, set[str]()
         for page in _queued_pages(connection):
             wake_ups = [WakeUp(row.id, row.source, row.attempts + 1) for row in page]
@@ -170,7 +170,7 @@ class Sweeper:
             for wake_up in lost:
                 self._queues.push(wake_up)
             with connection.begin():
-                mark_enqueued(connection, [wake_up.audit_id for wake_up in lost])
+                mark_enqueued(connection, [wake_up.row_id for wake_up in lost])
             sent += len(lost)
         self._taken_before = taken
         return sent

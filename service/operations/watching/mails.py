@@ -32,7 +32,16 @@ def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> s
         account_id=account_id,
         parameters={
             "days": [_describe_day(row) for row in days],
-            "budgets": [_describe_budget(row) for row in _latest(budgets)],
+            "budgets": [
+                {
+                    "route": row.route,
+                    "month": row.month.isoformat(),
+                    "amount_usd": str(row.amount_usd),
+                    "spend_usd": str(row.spend_usd),
+                    "forecast_usd": None if row.forecast_usd is None else str(row.forecast_usd),
+                }
+                for row in _latest(budgets)
+            ],
         },
         dedupe_key=key,
     )
@@ -56,13 +65,3 @@ def _latest(rows: Sequence[Any]) -> list[Any]:
     for row in sorted(rows, key=lambda row: (row.created_at, row.threshold != "forecast")):
         newest[(row.budget_id, row.month)] = row
     return list(newest.values())
-
-
-def _describe_budget(row: Any) -> dict[str, Any]:
-    return {
-        "route": row.route,
-        "month": row.month.isoformat(),
-        "amount_usd": str(row.amount_usd),
-        "spend_usd": str(row.spend_usd),
-        "forecast_usd": None if row.forecast_usd is None else str(row.forecast_usd),
-    }

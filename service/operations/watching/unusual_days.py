@@ -123,10 +123,8 @@ def _judge(series: Series, day: date) -> UnusualSpend | None:
     if usd < _MIN_EXCESS_USD:
         return None
     band = band_of(series.usd_by_day, day)
-    if band is None or usd < _limit(band):
+    if band is None:
+        return None
+    if usd < max(band.upper + _MIN_EXCESS_USD, band.upper * (1 + _MIN_EXCESS_SHARE)):
         return None
     return UnusualSpend(scope=series.scope, name=series.name, usd=usd, band=band)
-
-
-def _limit(band: Band) -> Decimal:
-    return max(band.upper + _MIN_EXCESS_USD, band.upper * (1 + _MIN_EXCESS_SHARE))

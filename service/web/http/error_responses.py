@@ -97,12 +97,9 @@ def wants_page() -> bool:
     is_sign_in = request.path.startswith(AUTH_PREFIX) and request.method == "POST"
     if is_sign_in or g.get("is_admin"):
         return any(kind == "text/html" for kind, _quality in request.accept_mimetypes)
-    return not is_api_path(request.path) and not _prefers_json()
-
-
-def _prefers_json() -> bool:
     kinds = ("text/html", "application/json")  # of equally good kinds, the first
-    return request.accept_mimetypes.best_match(kinds) == "application/json"
+    prefers_json = request.accept_mimetypes.best_match(kinds) == "application/json"
+    return not is_api_path(request.path) and not prefers_json
 
 
 def describe_error(error: Exception) -> Described | None:
@@ -214,20 +211,16 @@ def _is_account_gone(error: Exception) -> bool:
 
 def _describe_http_exception(error: HTTPException) -> Described:
     status = error.code or 500
-    headers = {}
+    headers, own_message = {}, ""
     if isinstance(error, RateLimitExceeded):
         headers["Retry-After"] = str(g.get("retry_after_seconds", 60))
+        own_message = str(error.limit.error_message or "")
     allowed = getattr(error, "valid_methods", None)
     if allowed:
         headers["Allow"] = ", ".join(sorted(allowed))
     fields = _invalid_fields(getattr(error, "data", None))
-    message = "; ".join(fields) or _limit_message(error) or message_for(status)
+    message = "; ".join(fields) or own_message or message_for(status)
     return Described(status, message, headers, {})
-
-
-def _limit_message(error: HTTPException) -> str:
-    """Return the message of a limit that has one of its own."""
-    return str(error.limit.error_message or "") if isinstance(error, RateLimitExceeded) else ""
 
 
 def _invalid_fields(data: Any) -> list[str]:

@@ -46,15 +46,11 @@ def _count(response: Response) -> Response:
     REQUESTS.labels(rule, method, response.status_code).inc()
     REQUEST_SECONDS.labels(rule, method).observe(time.perf_counter() - g.started)
     if rule.startswith(_WEBHOOKS):
-        WEBHOOKS.labels(rule.removeprefix(_WEBHOOKS), _outcome(response.status_code)).inc()
+        refused = "refused" if response.status_code < 500 else "failed"
+        outcome = "accepted" if response.status_code < 400 else refused
+        WEBHOOKS.labels(rule.removeprefix(_WEBHOOKS), outcome).inc()
     return response
 
 
 def _route() -> str:
     return request.url_rule.rule if request.url_rule is not None else _NO_ROUTE
-
-
-def _outcome(status: int) -> str:
-    if status < 400:
-        return "accepted"
-    return "refused" if status < 500 else "failed"

@@ -167,19 +167,16 @@ class FileSink:
 
     def _write(self, data: bytes) -> None:
         if self._field is not None:
-            self._write_field(self._field, data)
+            self._field += data
+            if len(self._field) > MAX_FIELD_BYTES:
+                _ = self.label
+                raise InvalidRequestError(_EXPECTED)
             return
         self.size += len(data)
         if self.size > self._max_bytes:
             raise PayloadTooLargeError(f"The file must be at most {self._max_bytes:,} bytes.")
         self._hash.update(data)
         self._stream.write(data)
-
-    def _write_field(self, field: bytearray, data: bytes) -> None:
-        field += data
-        if len(field) > MAX_FIELD_BYTES:
-            _ = self.label
-            raise InvalidRequestError(_EXPECTED)
 
 
 def copy_file(blocks: Iterable[bytes], boundary: bytes, sink: FileSink) -> None:

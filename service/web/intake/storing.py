@@ -57,7 +57,9 @@ def stored_batch(
     Raise `KeyTakenError` for a replayed key.
     """
     audit = _new_audit(INGEST)
-    audit.client, audit.environment = current_caller().client, _find_environment(records)
+    audit.client = current_caller().client
+    found = {record.environment for record in records if type(record) is UsageRecordV2}
+    audit.environment = found.pop() if len(found) == 1 else None  # only where all have the same
     audit.records, encoded = len(records), encode_records(records)
     audit.raw_bytes = len(encoded)
     with storage_needed():
@@ -108,12 +110,6 @@ def _new_audit(source: str) -> Audit:
     blob_key, trace = raw_key(audit_id), trace_context()
     own = {"account_id": account_id, "source": source, "traceparent": trace}
     return Audit(id=audit_id, blob_key=blob_key, **own)
-
-
-def _find_environment(records: Sequence[UsageRecord]) -> str | None:
-    """Return the environment of a batch's calls, if they all have the same."""
-    found = {record.environment for record in records if type(record) is UsageRecordV2}
-    return found.pop() if len(found) == 1 else None
 
 
 def _store_file(upload: ReceivedFile, spent: ProcessorTime) -> Audit:

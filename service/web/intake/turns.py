@@ -56,7 +56,9 @@ class UploadTurns:
         try:
             yield
         finally:
-            self._release(byte)
+            with self._guard:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, byte)
+                self._here.discard(byte)
 
     def _take(self, byte: int) -> bool:
         with self._guard:
@@ -70,11 +72,6 @@ class UploadTurns:
                 return False
             self._here.add(byte)
             return True
-
-    def _release(self, byte: int) -> None:
-        with self._guard:
-            fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, byte)
-            self._here.discard(byte)
 
 
 upload_turns: Final = UploadTurns()

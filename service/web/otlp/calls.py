@@ -141,7 +141,9 @@ def read_call(
         tag = first(values, names.SERVICE) or first(resource, names.SERVICE)
     environment = first(values, names.ENVIRONMENT) or first(resource, names.ENVIRONMENT)
     cap = 0 if place else min(read_number(first(values, names.MAX_TOKENS)), MAX_COUNT)
-    name = _read_label(first(values, names.RESPONSE_ID)) or _span_name(span)
+    # Without the provider's ID of a call, the same one however often it is sent.
+    name = _read_label(first(values, names.RESPONSE_ID))
+    name = name or f"{span.trace_id.hex()}-{span.span_id.hex()}"
     parts: dict[str, Any] = reading.parts
     tier: Any = first(values, names.TIER)
     odd = unknown_tier(tier)
@@ -319,8 +321,3 @@ def _read_label(value: Value | None) -> str | None:
     if not isinstance(value, str) or not value or len(value) > _MAX_LABEL:
         return None
     return value if LABEL_TEXT.match(value) else None
-
-
-def _span_name(span: Span) -> str:
-    """Return the ID of a call whose provider's is missing: the same however often it is sent."""
-    return f"{span.trace_id.hex()}-{span.span_id.hex()}"

@@ -194,9 +194,9 @@ def _is_mark(value: str) -> bool:
 
 def find_switch(scope: str) -> Switch | None:
     """Return how to keep text out of an instrumentation's spans, if we know it."""
-    fits = [each for each in SWITCHES if _fits(each.scope, scope)]
+    fits = [
+        each
+        for each in SWITCHES
+        if (scope.startswith(each.scope[:-1]) if each.scope.endswith("*") else scope == each.scope)
+    ]
     return max(fits, key=lambda each: len(each.scope), default=None)
-
-
-def _fits(known: str, scope: str) -> bool:
-    return scope.startswith(known[:-1]) if known.endswith("*") else scope == known

@@ -145,7 +145,7 @@ class _Client:
 
 
 class _Body:
-    """`wsgi.input`, read without a slot."""
+    """`wsgi.input`, read without a slot; Werkzeug's streams only call `read`."""
 
     def __init__(self, body: Any, client: _Client) -> None:
         self._body = body
@@ -153,22 +153,8 @@ class _Body:
         self.reader = body.reader
 
     def read(self, *size: int | None) -> bytes:
-        return self._count(self._body.read, *size)
-
-    def readline(self, *size: int | None) -> bytes:
-        return self._count(self._body.readline, *size)
-
-    def readlines(self, *size: int | None) -> list[bytes]:
         with self._client.sending_body():
-            lines: list[bytes] = self._body.readlines(*size)
-        return lines
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.readline, b"")
-
-    def _count(self, read: Callable[..., bytes], *size: int | None) -> bytes:
-        with self._client.sending_body():
-            received = read(*size)
+            received: bytes = self._body.read(*size)
         self._client.count_received(len(received))
         return received
 

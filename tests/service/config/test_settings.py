@@ -64,7 +64,6 @@ def test_all_problems_are_reported_together() -> None:
         ("LOG_LEVEL", "LOUD"),
         ("PRICES_UPDATE", "yes"),
         ("PRICES_URL", "file:///etc/hosts"),
-        ("MAX_BODY_BYTES", "0"),
         ("INGEST_KEY_LIMIT_PER_MINUTE", "-1"),
         ("TRUSTED_PROXIES", "-1"),
         ("LEASE_SECONDS", "nan"),

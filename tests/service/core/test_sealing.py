@@ -2,6 +2,7 @@
 
 import base64
 from collections import Counter
+from dataclasses import fields
 
 import pytest
 from sqlalchemy import select, text, type_coerce
@@ -80,7 +81,7 @@ def _read(sessions: "sessionmaker[Session]") -> set[str]:
 
 
 def _sessions(config: Config, **keys: str) -> "tuple[sessionmaker[Session], Sealer]":
-    settings = {name: getattr(config, name) for name in Config.__dataclass_fields__}
+    settings = {one.name: getattr(config, one.name) for one in fields(Config)}
     changed = Config(**{**settings, **keys})
     engine = make_engine(changed)
     return make_session_factory(engine), Sealer.from_config(changed)

@@ -29,8 +29,6 @@ from service.jobs.process import QueueWorker
 from service.models import Account, Audit
 from service.models.mail.outbox import Mail
 from service.operations.backup.repository import new_key
-from service.operations.maintenance.doctor.broker import check_redis
-from service.operations.maintenance.doctor.database import check_database
 from service.operations.maintenance.doctor.findings import (
     Area,
     Check,
@@ -40,16 +38,22 @@ from service.operations.maintenance.doctor.findings import (
     exit_code,
     run_check,
 )
-from service.operations.maintenance.doctor.outside import check_mail, check_payments, check_web
-from service.operations.maintenance.doctor.settings import check_names, check_values
-from service.operations.maintenance.doctor.spark import check_spark
-from service.operations.maintenance.doctor.storage import (
+from service.operations.maintenance.doctor.machine import (
     check_disks,
+    check_names,
     check_permissions,
     check_storage,
+    check_values,
+    check_versions,
 )
-from service.operations.maintenance.doctor.versions import check_versions
-from service.operations.maintenance.doctor.work import check_backups, check_work
+from service.operations.maintenance.doctor.outside import (
+    check_backups,
+    check_mail,
+    check_payments,
+    check_spark,
+    check_web,
+)
+from service.operations.maintenance.doctor.servers import check_database, check_redis, check_work
 from service.operations.maintenance.sweeper import SWEEPER_LOCK
 from tests.databases import as_ordinary, as_owner
 from tests.deploy.proxies import write_certificate
@@ -207,8 +211,8 @@ def test_a_machine_whose_clock_is_wrong_is_found(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = SimpleNamespace(time=lambda: time.time() - 2.5 * 3600)
-    for module, check in (("database", check_database), ("broker", check_redis)):
-        monkeypatch.setattr(f"service.operations.maintenance.doctor.{module}.time", slow)
+    monkeypatch.setattr("service.operations.maintenance.doctor.servers.time", slow)
+    for check in (check_database, check_redis):
         assert any(
             "2 hours ahead of this machine" in words for _, words in _problems(check(config))
         )
@@ -252,7 +256,7 @@ def test_workers_are_found_whatever_the_clock_says(
     for queues in (["uploads", "ingest"], ["mail"], ["notices"]):
         QueueWorker(redis, queues).register_birth()  # type: ignore[no-untyped-call]
     fast = SimpleNamespace(time=lambda: time.time() + 2.5 * 3600)
-    monkeypatch.setattr("service.operations.maintenance.doctor.broker.time", fast)
+    monkeypatch.setattr("service.operations.maintenance.doctor.servers.time", fast)
     (problem,) = _problems(check_redis(config))
     assert "clock" in problem[1]
 
@@ -289,7 +293,7 @@ def test_a_folder_of_an_ordinary_user_is_left_alone_by_root(
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(
-        "service.operations.maintenance.doctor.storage._owner", lambda _folder: 1000
+        "service.operations.maintenance.doctor.machine._owner", lambda _folder: 1000
     )
     assert not _problems(check_storage(config))
     assert not (tmp_path / "blobs").exists()

@@ -91,7 +91,7 @@ GIVE_WAY = f"""
 import os
 from pathlib import Path
 from service.jobs.priority import give_way
-give_way(in_own_session=True)
+give_way()
 print(os.nice(0), Path("{SESSION}").read_text())
 """
 

@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from service.config import Config
-from service.jobs.queues import AuditJob, AuditQueues, WakeUp
+from service.jobs.queues import QUEUE_NAMES, AuditJob, AuditQueues, WakeUp
 
 # Without a timeout of its own, a client of Redis would wait for ever.
 SLOWEST_SECONDS = 20.0
@@ -62,7 +62,7 @@ def test_jobs_without_a_call_do_not_count_as_existing(config: Config, redis: "Re
     redis.hset("rq:job:audit-late-1", mapping={"last_heartbeat": "now"})
     job_ids = ["audit-abc-1", "audit-late-1", "audit-none-1"]
     assert queues.existing_job_ids(job_ids) == {"audit-abc-1"}
-    assert queues.waiting_job_ids() == {"audit-abc-1"}
+    assert queues.waiting_job_ids(*QUEUE_NAMES) == {"audit-abc-1"}
 
 
 def test_it_never_raises_where_nothing_listens(config: Config) -> None:

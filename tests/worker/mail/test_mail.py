@@ -13,7 +13,7 @@ from rq import Queue
 from rq.serializers import DefaultSerializer, JSONSerializer
 
 from service.config import Config
-from service.jobs.queues import AuditQueues, MailWakeUp
+from service.jobs.queues import MAIL, AuditQueues, WakeUp
 from service.jobs.sending import LEASE_SECONDS
 from service.mail.delivery import deliver
 from service.mail.messages import compose
@@ -127,7 +127,7 @@ def test_wake_ups_that_come_three_times_send_one_mail(system: System, sink: Sink
         email = _ask(system)
         mail_id = _mail_id(system)
         for attempt in range(1, 4):
-            _queues(system).push_mail(MailWakeUp(mail_id, attempt))
+            _queues(system).push(WakeUp(mail_id, MAIL, attempt))
     wait_all_sent(system, 20)
     wait_until(lambda: not system.redis.llen(QUEUE), 20)
     assert len(sink.mails_to(email)) == 1

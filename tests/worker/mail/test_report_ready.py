@@ -16,7 +16,7 @@ from detectors.wording.figures import usd
 from detectors.wording.labels import inert, may_be_link
 from service.config import Config
 from service.core.tokens import verify_report
-from service.jobs.queues import AuditQueues, NoticeWakeUp
+from service.jobs.queues import NOTICE, AuditQueues, WakeUp
 from service.mail.messages import compose
 from service.mail.report_ready import post_report_ready
 from service.models import Account, Audit, Mail, NoticeDelivery
@@ -147,9 +147,9 @@ def test_the_notice_of_a_report_is_enqueued_with_its_publication(
         run_audit(audit_id)
         with Session(engine) as session:
             delivery_id = session.scalars(select(NoticeDelivery.id)).one()
-        waiting = AuditQueues.from_config(config).waiting_notice_ids()
+        waiting = AuditQueues.from_config(config).waiting_job_ids(NOTICE)
         redis.flushall()
-    assert waiting == {NoticeWakeUp(delivery_id).job_id}
+    assert waiting == {WakeUp(delivery_id, NOTICE).job_id}
 
 
 def test_hostile_labels_are_inert_in_the_mail(

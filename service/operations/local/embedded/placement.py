@@ -51,14 +51,19 @@ def place(
     data_dir: Path, binaries: Binaries, programs_user: OrdinaryUser | None = None
 ) -> Placement:
     """Choose user, folders and programs for the servers of a data folder."""
-    owner = _user_name()
+    try:
+        owner = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        raise ServersError(
+            f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
+        ) from None
     user = _find_server_user(data_dir) if os.geteuid() == 0 else None
     notices: tuple[str, ...] = ()
     if user is None:
         folder = make_private(data_dir / "servers", None)
     else:
         folder, notices = _place_for(user, data_dir)
-        if not all(_can_run(user, program) for program in binaries.all):
+        if not all(succeeds(user, '"$1" --version', program) for program in binaries.all):
             binaries = copy_binaries(binaries, folder)
     return Placement(
         owner=owner,
@@ -96,7 +101,7 @@ def _place_for(user: OrdinaryUser, data_dir: Path) -> tuple[Path, tuple[str, ...
     recorded, notices = _recorded_folder(data_dir), list[str]()
     if recorded is None:
         folder = _make_passable(data_dir / "servers", user)
-        if _can_enter(user, folder):
+        if succeeds(user, 'cd "$1"', folder):
             return folder, ()
         folder.rmdir()
         record = data_dir / ELSEWHERE_NAME
@@ -129,14 +134,6 @@ def _make_passable(folder: Path, user: OrdinaryUser) -> Path:
     return folder
 
 
-def _can_enter(user: OrdinaryUser, folder: Path) -> bool:
-    return succeeds(user, 'cd "$1"', folder)
-
-
-def _can_run(user: OrdinaryUser, program: Path) -> bool:
-    return succeeds(user, '"$1" --version', program)
-
-
 def _place_sockets(
     folder: Path, user: OrdinaryUser | None, programs_user: OrdinaryUser | None
 ) -> Path:
@@ -152,12 +149,3 @@ def _place_sockets(
     else:
         sockets.chmod(0o700)
     return sockets
-
-
-def _user_name() -> str:
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        raise ServersError(
-            f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
-        ) from None

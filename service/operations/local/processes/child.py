@@ -49,7 +49,22 @@ class Child:
         self._restart_at = None
         for pid_file in self.program.pid_files:
             _disown(Path(pid_file))
-        self._process = _spawn(self.program, self.output.writer)
+        program = self.program
+        self._process = subprocess.Popen(  # noqa: S603 - the owner of the data folder names it
+            program.command,
+            cwd=program.folder,
+            env=program.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output.writer,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C must reach only the owner, which stops the children in order.
+            start_new_session=True,
+            user=program.user,
+            group=program.group,
+            extra_groups=None if program.user is None else [],
+            pass_fds=program.descriptors,
+            preexec_fn=_die_with_parent(program.stop_signal),
+        )
         self._started_at = time.monotonic()
         if self._prober is not None:
             self._prober.begin(self._started_at)
@@ -66,7 +81,13 @@ class Child:
                 self.start()
             except START_ERRORS as error:  # Such as too many processes; a later try may succeed.
                 return f"{self.program.name} didn't start: {error}; {self._plan_restart()}"
-        return self._kill_if_hanging()
+        if self._process is None or self._prober is None:
+            return None
+        complaint = self._prober.find_complaint(time.monotonic())
+        if complaint is None:
+            return None
+        self._process.kill()  # the next check restarts it
+        return f"{self.program.name} {complaint}; killed"
 
     def signal_stop(self, stop_signal: int | None = None) -> None:
         """Ask the process to exit, and cancel any planned restart."""
@@ -98,16 +119,6 @@ class Child:
         self.output.save()
         self.output.finish()
 
-    def _kill_if_hanging(self) -> str | None:
-        """Kill the process if its probe has failed for too long; the next check restarts it."""
-        if self._process is None or self._prober is None:
-            return None
-        complaint = self._prober.find_complaint(time.monotonic())
-        if complaint is None:
-            return None
-        self._process.kill()
-        return f"{self.program.name} {complaint}; killed"
-
     def _plan_restart(self) -> str:
         self.crashes += 1
         if time.monotonic() - self._started_at > HEALTHY_SECONDS:
@@ -134,24 +145,6 @@ def _disown(pid_file: Path) -> None:
         file.seek(0)
         file.truncate()
         file.write("".join([f"{os.getpid()}\n", *lines[1:]]))
-
-
-def _spawn(program: Program, output: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - the owner of the data folder names the command
-        program.command,
-        cwd=program.folder,
-        env=program.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        # Ctrl-C must reach only the owner, which stops the children in order.
-        start_new_session=True,
-        user=program.user,
-        group=program.group,
-        extra_groups=None if program.user is None else [],
-        pass_fds=program.descriptors,
-        preexec_fn=_die_with_parent(program.stop_signal),
-    )
 
 
 def _die_with_parent(death_signal: int) -> Callable[[], None] | None:

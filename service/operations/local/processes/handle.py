@@ -1,26 +1,15 @@
 """The owner's side of the supervising process."""
 
+import socket
 import subprocess
 import sys
 import threading
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-import msgspec
-
-from service.operations.local.processes.program import (
-    Answer,
-    Ask,
-    Order,
-    Program,
-    Start,
-    Status,
-    Stop,
-)
+from service.operations.local.processes.program import Program, Status
 
 _MODULE = "service.operations.local.processes.supervisor"
-
-_decode_answer = msgspec.json.Decoder(Answer).decode
-_encode_order = msgspec.json.Encoder().encode
 
 
 class SupervisorError(Exception):
@@ -35,16 +24,18 @@ class Supervisor:
     """
 
     def __init__(self, log_file: Path, kept_open: tuple[int, ...] = ()) -> None:
-        with log_file.open("ab") as log:
+        ours, theirs = socket.socketpair()
+        with log_file.open("ab") as log, theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
                 # -P: never import a folder named `service` in the current directory.
                 [sys.executable, "-P", "-m", _MODULE, str(log_file)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
                 stderr=log,
                 pass_fds=kept_open,
                 start_new_session=True,
             )
+        self._orders = Connection(ours.detach())
         self._turn = threading.Lock()
 
     @property
@@ -55,40 +46,29 @@ class Supervisor:
         return self._process.poll() is None
 
     def start(self, program: Program) -> None:
-        self._order(Start(program))
+        self._order("start", program)
 
     def stop(self, name: str, signal: int | None = None) -> None:
         """Stop one program; `signal` overrides its stop signal."""
-        self._order(Stop(name, signal))
+        self._order("stop", name, signal)
 
     def programs(self) -> dict[str, Status]:
-        return self._order(Ask())
+        return self._order("ask")
 
     def close(self) -> None:
         """Stop every program in order and wait until all have exited."""
         with self._turn:
-            for pipe in (self._process.stdin, self._process.stdout):
-                if pipe is not None:
-                    pipe.close()
+            self._orders.close()
             self._process.wait()
 
-    def _order(self, order: Order) -> dict[str, Status]:
+    def _order(self, *order: object) -> dict[str, Status]:
+        """Return the state of every program after the order."""
         with self._turn:
-            answer = self._exchange(_encode_order(order) + b"\n")
-        if answer.error is not None:
-            raise SupervisorError(answer.error)
-        return answer.programs
-
-    def _exchange(self, line: bytes) -> Answer:
-        orders, answers = self._process.stdin, self._process.stdout
-        if orders is None or answers is None:
-            raise SupervisorError("the supervisor process has no pipes")
-        try:
-            orders.write(line)
-            orders.flush()
-            reply = answers.readline()
-        except (OSError, ValueError) as error:
-            raise SupervisorError("the supervisor process has exited") from error
-        if not reply:
-            raise SupervisorError("the supervisor process has exited")
-        return _decode_answer(reply)
+            try:
+                self._orders.send(order)
+                answer: dict[str, Status] | str = self._orders.recv()
+            except (OSError, EOFError) as error:
+                raise SupervisorError("the supervisor process has exited") from error
+        if isinstance(answer, str):
+            raise SupervisorError(answer)
+        return answer

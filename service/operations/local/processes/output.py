@@ -45,7 +45,9 @@ class Output:
 
     def save(self) -> None:
         """Write the lines that are complete."""
-        printed = self._unfinished + self._read()
+        printed = self._unfinished
+        with contextlib.suppress(BlockingIOError):
+            printed += os.read(self.reader, _PIPE_BYTES)
         lines, newline, self._unfinished = printed.rpartition(b"\n")
         if newline:
             self._write(lines)
@@ -57,12 +59,6 @@ class Output:
         if self._unfinished:
             self._write(self._unfinished)
             self._unfinished = b""
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self.reader, _PIPE_BYTES)
-        except BlockingIOError:
-            return b""
 
     def _write(self, lines: bytes) -> None:
         self._log.write(lines.decode(errors="backslashreplace"))

@@ -42,10 +42,13 @@ class Prober:
             self._listen(self._connection)
         elif now >= self._ask_at:
             self._ask_at = now + PAUSE_SECONDS
-            self._ask()
-        return self._complain()
-
-    def _complain(self) -> str | None:
+            self._connection = socket.socket(socket.AF_UNIX)
+            self._connection.setblocking(False)
+            try:
+                self._connection.connect(self._probe.socket)
+                self._connection.sendall(self._probe.question)
+            except OSError:  # Nobody listens, or the queue of connections is full.
+                self._hang_up()
         if self._silent_seconds > self._probe.silent_seconds * self._patience:
             complaint = f"hasn't answered for {self._silent_seconds:.0f} s"
         elif self._not_ready_seconds > self._probe.not_ready_seconds * self._patience:
@@ -53,17 +56,8 @@ class Prober:
         else:
             return None
         self._patience = min(2 * self._patience, _MOST_PATIENCE)
-        self.begin(self._looked_at)
+        self.begin(now)
         return complaint
-
-    def _ask(self) -> None:
-        self._connection = connection = socket.socket(socket.AF_UNIX)
-        connection.setblocking(False)
-        try:
-            connection.connect(self._probe.socket)
-            connection.sendall(self._probe.question)
-        except OSError:  # Nobody listens, or the queue of connections is full.
-            self._hang_up()
 
     def _listen(self, connection: socket.socket) -> None:
         """Read what has arrived; the answer is complete once the program has hung up."""
@@ -74,10 +68,8 @@ class Prober:
         except OSError:
             received = b""
         self._answer = (self._answer + received)[:_ANSWER_BYTES]
-        if not received:
-            self._take_answer()
-
-    def _take_answer(self) -> None:
+        if received:
+            return
         if self._answer:
             self._silent_seconds = 0.0
             if self._probe.not_ready not in self._answer:

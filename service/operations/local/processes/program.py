@@ -1,11 +1,11 @@
-"""The messages between the owner and its supervisor process: one JSON value per line."""
+"""A program that the supervisor process runs, and its status."""
 
+from dataclasses import dataclass
 from signal import SIGTERM
 
-from msgspec import Struct
 
-
-class Probe(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Probe:
     """How to see from outside that a program works.
 
     The program answers `question` on its Unix `socket` and closes the connection. An answer with
@@ -19,7 +19,8 @@ class Probe(Struct, frozen=True, kw_only=True):
     not_ready_seconds: float = 300.0
 
 
-class Program(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Program:
     """One process to keep running.
 
     Programs of a higher `stage` stop before those of a lower stage. Output is appended to
@@ -50,35 +51,9 @@ class Program(Struct, frozen=True, kw_only=True):
     longest_backoff_seconds: float = 5.0
 
 
-class Start(Struct, frozen=True, tag=True):
-    """Start a new or stopped program, and keep it running."""
-
-    program: Program
-
-
-class Stop(Struct, frozen=True, tag=True):
-    """Stop a program and keep it stopped; `signal` overrides the program's stop signal."""
-
-    name: str
-    signal: int | None = None
-
-
-class Ask(Struct, frozen=True, tag=True):
-    """Ask for the status of all programs."""
-
-
-Order = Start | Stop | Ask
-
-
-class Status(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Status:
     """The status of a program. `pid` is None while it is down; `crashes` counts its crashes."""
 
     pid: int | None
     crashes: int
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """The status of every program after an order, or why the order failed."""
-
-    programs: dict[str, Status] = {}
-    error: str | None = None

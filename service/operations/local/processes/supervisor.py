@@ -3,7 +3,7 @@
 `python -P -m service.operations.local.processes.supervisor LOG_FILE`
 
 It writes what the programs print to their log files. It exits with its owner, however that dies:
-its pipe closes or its parent changes. It must stay small and single-threaded, because it has to
+its socket closes or its parent changes. It must stay small and single-threaded, because it has to
 outlive everything else.
 """
 
@@ -14,34 +14,29 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-
-import msgspec
+from typing import Any
 
 from service.operations.local.processes.child import START_ERRORS, Child
 from service.operations.local.processes.orphans import adopt_orphans, kill_orphans, reap_orphans
 from service.operations.local.processes.output import LogFile
-from service.operations.local.processes.program import Answer, Ask, Order, Start, Stop
+from service.operations.local.processes.program import Status
 
 POLL_SECONDS = 0.1
 STOPPING_POLL_SECONDS = 0.02
 
-_decode_order = msgspec.json.Decoder(Order).decode
-_encode_answer = msgspec.json.Encoder().encode
-
 
 class SupervisingProcess:
-    """Run the programs that the owner orders, until the owner exits or closes the pipe."""
+    """Run the programs that the owner orders, until the owner exits or closes its socket."""
 
-    def __init__(self, orders: int, answers: int, log: LogFile) -> None:
+    def __init__(self, orders: Connection, log: LogFile) -> None:
         self._orders = orders
-        self._answers = answers
         self._log = log
         self._owner = os.getppid()
         self._children: dict[str, Child] = {}
         self._ending = False
-        self._buffer = b""
 
     def run(self) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -74,32 +69,31 @@ class SupervisingProcess:
         self._pause(seconds=STOPPING_POLL_SECONDS)
 
     def _read_orders(self) -> None:
-        if not self._pause([self._orders]):
+        if not self._pause([self._orders.fileno()]):
             return
-        received = os.read(self._orders, 65536)
-        if not received:
+        try:
+            self._orders.send(self._obey(self._orders.recv()))
+        except (EOFError, OSError):
             self._ending = True
-        *lines, self._buffer = (self._buffer + received).split(b"\n")
-        for line in lines:
-            os.write(self._answers, _encode_answer(self._obey(_decode_order(line))) + b"\n")
 
-    def _obey(self, order: Order) -> Answer:
+    def _obey(self, order: Any) -> dict[str, Status] | str:
+        """Return the state of all programs, or why the order failed."""
         try:
             match order:
-                case Start(program):
+                case ("start", program):
                     if program.name not in self._children:
                         self._children[program.name] = Child(program)
                     self._children[program.name].start()
-                case Stop(name, stop_signal) if name in self._children:
+                case ("stop", name, stop_signal) if name in self._children:
                     self._children[name].signal_stop(stop_signal)
                     self._children[name].wait_stopped(self._pause_stopping)
-                case Stop(name):
-                    return Answer(error=f"there is no program named {name}")
-                case Ask():
+                case ("stop", name, _):
+                    return f"there is no program named {name}"
+                case ("ask",):
                     self._check_children()
         except START_ERRORS as error:
-            return Answer(error=str(error))
-        return Answer(programs={name: child.status for name, child in self._children.items()})
+            return str(error)
+        return {name: child.status for name, child in self._children.items()}
 
     def _check_children(self) -> None:
         for child in self._children.values():
@@ -131,4 +125,4 @@ def _stage(child: Child) -> int:
 
 if __name__ == "__main__":
     log = LogFile(Path(sys.argv[1]))
-    SupervisingProcess(sys.stdin.fileno(), sys.stdout.fileno(), log).run()
+    SupervisingProcess(Connection(sys.stdin.fileno()), log).run()

@@ -1,23 +1,31 @@
-"""Run every check, each whatever the others find."""
+"""What `tallystick doctor` checks, each whatever the others find."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 from service.config import Config
-from service.operations.maintenance.doctor.broker import check_redis
-from service.operations.maintenance.doctor.database import check_database
 from service.operations.maintenance.doctor.findings import Check, Finding, run_check
-from service.operations.maintenance.doctor.outside import check_mail, check_payments, check_web
-from service.operations.maintenance.doctor.settings import check_names, check_values
-from service.operations.maintenance.doctor.spark import check_spark
-from service.operations.maintenance.doctor.storage import (
+from service.operations.maintenance.doctor.machine import (
     check_disks,
+    check_names,
     check_permissions,
     check_storage,
+    check_values,
+    check_versions,
 )
-from service.operations.maintenance.doctor.versions import check_versions
-from service.operations.maintenance.doctor.work import check_backups, check_work
+from service.operations.maintenance.doctor.outside import (
+    check_backups,
+    check_mail,
+    check_payments,
+    check_spark,
+    check_web,
+)
+from service.operations.maintenance.doctor.servers import (
+    check_database,
+    check_redis,
+    check_work,
+)
 
 
 def examine(

@@ -33,6 +33,14 @@ class Area:
     def fail(self, message: str, advice: str) -> Finding:
         return Finding(self._name, FAIL, message, advice)
 
+    def judge(
+        self, message: str, advice: str, *, warns: bool = False, fails: bool = False
+    ) -> Finding:
+        """Return the message as a failure or a warning, with what to do, or that it is fine."""
+        if fails:
+            return self.fail(message, advice)
+        return self.warn(message, advice) if warns else self.ok(message)
+
 
 Check = Callable[[], Iterable[Finding]]
 
@@ -70,9 +78,11 @@ _BROKEN_SECONDS: Final = 60.0
 def compare_clock(name: str, theirs: float, ours: float) -> Finding:
     """Compare a server's clock with this machine's; both in seconds since 1970."""
     gap = abs(theirs - ours)
-    if gap < _TOLERATED_SECONDS:
-        return _CLOCKS.ok(f"{name}'s clock agrees with this machine's")
     ahead = "ahead of" if theirs > ours else "behind"
-    found = f"{name}'s clock is {days_and_hours(gap)} {ahead} this machine's"
-    advice = "synchronize both with NTP (systemd-timesyncd or chrony)"
-    return _CLOCKS.fail(found, advice) if gap > _BROKEN_SECONDS else _CLOCKS.warn(found, advice)
+    words = "agrees with" if gap < _TOLERATED_SECONDS else f"is {days_and_hours(gap)} {ahead}"
+    return _CLOCKS.judge(
+        f"{name}'s clock {words} this machine's",
+        "synchronize both with NTP (systemd-timesyncd or chrony)",
+        warns=gap >= _TOLERATED_SECONDS,
+        fails=gap > _BROKEN_SECONDS,
+    )

@@ -1,10 +1,13 @@
-"""What is reached over a network: the mail server, the public URL, payment providers' events."""
+"""What is reached over a network: mail, the public URL, payments, backups, Spark."""
 
 import http.client
+import os
 import smtplib
 import ssl
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,14 +17,23 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.config import Config
 from service.core.db import make_probe_engine
+from service.errors import ConfigError
 from service.mail.delivery import check_server
 from service.models.base import utc_now
 from service.models.billing.payments import PROVIDERS, PaymentEvent
+from service.operations.backup.manifests import list_backups, time_of
+from service.operations.backup.repository import BackupError, Repository
 from service.operations.maintenance.doctor.findings import Area, Finding, days_and_hours
 
 _MAIL: Final = Area("mail")
 _WEB: Final = Area("web")
 _PAYMENTS: Final = Area("payments")
+_BACKUPS: Final = Area("backups")
+_SPARK: Final = Area("spark")
+_SPARK_SECONDS: Final = 90
+_SPARK_ADVICE: Final = "see docs/spark.md"
+_BACKUP_LATE_SECONDS: Final = 26 * 3600.0
+_BACKUP_OLD_SECONDS: Final = 7 * 86_400.0
 _CONNECT_SECONDS: Final = 10.0
 _EXPIRES_SOON_SECONDS: Final = 14 * 86_400
 _JSON: Final = {"Accept": "application/json"}
@@ -50,11 +62,19 @@ def check_mail(config: Config) -> Iterator[Finding]:
 def check_web(config: Config) -> Iterator[Finding]:
     """Ask the public URL for its health, as a client would."""
     parts = urlsplit(config.base_url)
+    connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = connect(parts.hostname or "", parts.port, timeout=_CONNECT_SECONDS)
     try:
-        connection = _connect(parts.scheme, parts.hostname or "", parts.port)
         try:
+            connection.connect()
             if isinstance(connection.sock, ssl.SSLSocket):
-                yield _check_certificate(connection.sock)
+                ends = str((connection.sock.getpeercert() or {}).get("notAfter", ""))
+                left = ssl.cert_time_to_seconds(ends) - time.time()
+                yield _WEB.judge(
+                    f"the certificate of BASE_URL is valid for {days_and_hours(left)}",
+                    "renew it, and check why that isn't automatic",
+                    warns=left < _EXPIRES_SOON_SECONDS,
+                )
             connection.request("GET", f"{parts.path}/healthz", headers=_JSON)
             status = connection.getresponse().status
         finally:
@@ -74,25 +94,6 @@ def check_web(config: Config) -> Iterator[Finding]:
         yield _WEB.fail(f"BASE_URL/healthz returns {status}", "check the proxy's configuration")
     else:
         yield _WEB.ok("BASE_URL answers")
-
-
-def _connect(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    connection: http.client.HTTPConnection = (
-        http.client.HTTPSConnection(host, port, timeout=_CONNECT_SECONDS)
-        if scheme == "https"
-        else http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
-    )
-    connection.connect()
-    return connection
-
-
-def _check_certificate(connection: ssl.SSLSocket) -> Finding:
-    ends = str((connection.getpeercert() or {}).get("notAfter", ""))
-    left = ssl.cert_time_to_seconds(ends) - time.time()
-    words = f"the certificate of BASE_URL is valid for {days_and_hours(left)}"
-    if left < _EXPIRES_SOON_SECONDS:
-        return _WEB.warn(words, "renew it, and check why that isn't automatic")
-    return _WEB.ok(words)
 
 
 def check_payments(config: Config) -> Iterator[Finding]:
@@ -118,3 +119,59 @@ def check_payments(config: Config) -> Iterator[Finding]:
         return  # the lines about the database say why
     finally:
         engine.dispose()
+
+
+def check_backups(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at the time of the newest backup, which isn't read."""
+    if not environment.get("BACKUP_URL", "").strip():
+        yield _BACKUPS.warn("BACKUP_URL is not set", "make backups; see Backups")
+        return
+    try:
+        ids = list_backups(Repository.from_environment(environment))
+    except (ConfigError, BackupError, OSError) as error:
+        words = getattr(error, "strerror", None) or type(error).__name__
+        words = str(error) if isinstance(error, ConfigError) else words
+        yield _BACKUPS.fail(f"the backups can't be listed: {words}", "check BACKUP_URL")
+        return
+    if not ids:
+        yield _BACKUPS.fail("there is no backup at BACKUP_URL", "run: tallystick backup create")
+        return
+    age = max(0.0, (utc_now() - time_of(ids[0])).total_seconds())
+    yield _BACKUPS.judge(
+        f"the last backup is {days_and_hours(age)} old",
+        "run: tallystick backup create",
+        warns=age > _BACKUP_LATE_SECONDS,
+        fails=age > _BACKUP_OLD_SECONDS,
+    )
+
+
+def check_spark(config: Config) -> Iterator[Finding]:
+    """Run a small job in a process of its own: the cluster answers, versions and packages fit."""
+    if not (config.spark_remote or config.spark_master):
+        return
+    settings = {"SPARK_REMOTE": config.spark_remote, "SPARK_MASTER": config.spark_master}
+    others = {name: value for name, value in os.environ.items() if name not in settings}
+    env = others | {name: value for name, value in settings.items() if value}
+    try:
+        done = subprocess.run(
+            (sys.executable, "-m", "detectors.distributed.spark"),
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SPARK_SECONDS,
+            check=False,
+            text=True,
+        )
+    except subprocess.TimeoutExpired:
+        problem = f"a small job on Spark didn't end within {_SPARK_SECONDS} seconds"
+        yield _SPARK.fail(problem, "look whether the cluster has free cores")
+        return
+    lines = done.stdout.strip().splitlines()
+    if done.returncode == 0 and lines:
+        yield _SPARK.ok(lines[-1])
+    elif done.returncode == 1 and lines:
+        problem, _, advice = lines[-1].partition(". ")
+        yield _SPARK.fail(problem, advice.rstrip(".") or _SPARK_ADVICE)
+    else:
+        install = "install 'tallystick-server[spark]' beside the service; " + _SPARK_ADVICE
+        yield _SPARK.fail("a small job on Spark failed", install)

@@ -20,7 +20,7 @@ from service.core.logs import get_logger
 from service.core.redis import connect
 from service.errors import RETRY_SECONDS
 from service.web.auth.admin_gate import may_administer
-from service.web.http.current import current_config, draining
+from service.web.http.current import draining
 from service.web.openapi.blueprint import RETRY_AFTER, Blueprint
 from service.web.schemas.ingest import HealthSchema
 
@@ -121,8 +121,6 @@ def readyz() -> Any:
     states = _health().states()
     is_ready = not draining and all(states[name] == OK for name in _NEEDED_FOR_TRAFFIC)
     headers = {} if is_ready else {"Retry-After": str(RETRY_SECONDS)}
-    if (instance_id := current_config().instance_id) and _is_from_inside():
-        headers["X-Instance"] = instance_id
     return _document(is_ready, states), 200 if is_ready else 503, headers
 
 

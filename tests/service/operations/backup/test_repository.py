@@ -38,7 +38,7 @@ from service.operations.backup.repository import (
     new_key,
     open_store,
 )
-from service.operations.exporter.backup_metrics import BackupMetrics
+from service.operations.exporter.server import BackupMetrics
 
 NEWEST = datetime(2026, 11, 23, 3, tzinfo=UTC)
 KEEP = Keep(days=7, weeks=5, months=12)

@@ -37,10 +37,7 @@ MISSING: Final = "0" * 32
 
 @pytest.fixture
 def app(share_app: Callable[..., Flask]) -> Flask:
-    plenty = {
-        f"{name}_limit_per_minute": 100_000
-        for name in ("magic_link", "early_access", "upload", "oauth")
-    }
+    plenty = {f"{name}_limit_per_minute": 100_000 for name in ("magic_link", "upload")}
     return share_app(admin_token=ADMIN_TOKEN, **PROVIDERS, **plenty)
 
 

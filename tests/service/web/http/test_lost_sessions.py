@@ -48,8 +48,7 @@ class Ends:
 @pytest.fixture
 def app(own_database: Config) -> Flask:
     limits: dict[str, Any] = {
-        f"{name}_limit_per_minute": 100_000
-        for name in ("magic_link", "early_access", "upload", "oauth")
+        f"{name}_limit_per_minute": 100_000 for name in ("magic_link", "upload")
     }
     settings: dict[str, Any] = {"admin_token": ADMIN_TOKEN, **PROVIDERS, **limits}
     return create_app(replace(own_database, **settings))

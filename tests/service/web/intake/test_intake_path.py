@@ -34,7 +34,7 @@ ACCESSORS: Final = frozenset(
         "models/audits/blob_keys",
         "models/base",
         "web/auth/callers",
-        "web/http/bodies/__init__",
+        "web/http/bodies",
         "web/http/current",
         "web/http/error_responses",
         "web/intake/processor_time",

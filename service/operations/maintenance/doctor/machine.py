@@ -1,0 +1,312 @@
+"""This machine: settings, libraries, blobs, folders and disks."""
+
+import os
+import platform
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Final
+from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import uuid4
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from service.config import Config
+from service.config.secret_files import SUFFIX
+from service.config.settings import SECRETS
+from service.core.blobs import BlobStore
+from service.operations.local import run_state
+from service.operations.maintenance.doctor.findings import FAIL, WARN, Area, Finding
+
+_SETTINGS: Final = Area("settings")
+_VERSIONS: Final = Area("versions")
+_STORAGE: Final = Area("storage")
+_DISK: Final = Area("disk")
+_KNOWN: Final = tuple(setting.name.upper() for setting in fields(Config))
+# As alike as `REDIS_URI` and `REDIS_URL`; fewer letters in common have other meanings.
+_ALIKE: Final = 0.87
+# Read by programs beside the service, under names that are close to ours.
+_OTHERS: Final = frozenset({"PORT", "LOGLEVEL", "REDIS_HOST", "DATABASE_HOST", "MAIL"})
+# Settings of 0.1, which are fixed now or follow from others.
+_RETIRED: Final = frozenset(
+    """
+    ADMIN_REFUSALS_PER_MINUTE BODY_MEMORY_BYTES DATABASE_CONNECT_TIMEOUT_SECONDS
+    DATABASE_POOL_TIMEOUT_SECONDS DATABASE_STATEMENT_TIMEOUT_SECONDS EARLY_ACCESS_LIMIT_PER_MINUTE
+    FAILED_WORK_SECONDS_PER_DAY INGEST_IP_LIMIT_PER_MINUTE INSTANCE_ID JOB_PROCESS_BYTES
+    JOB_PROCESS_JOBS LOG_REPEATS_PER_MINUTE MAGIC_LINK_LIMIT_PER_RECIPIENT MAGIC_LINK_MINUTES
+    MAIL_RETENTION_DAYS MAX_BODY_BYTES NOTICE_LIMIT_PER_MINUTE OAUTH_LIMIT_PER_MINUTE
+    OTLP_IP_LIMIT_PER_MINUTE OTLP_KEY_LIMIT_PER_MINUTE PAGE_LIMIT_PER_MINUTE QUEUED_AUDITS_PRO
+    QUEUED_AUDITS_TEAM REDIS_TIMEOUT_SECONDS REFUSED_UPLOAD_SECONDS_PER_DAY STORED_BYTES_PRO
+    STORED_BYTES_TEAM SWEEP_SECONDS UPLOAD_CPU_SECONDS
+    """.split()  # noqa: SIM905 - a line for each name says no more
+)
+_LOOPBACK: Final = ("localhost", "127.0.0.1", "::1", "")
+_ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
+_LOCK: Final = Path(__file__).parents[4] / "requirements" / "service.lock"
+_SHOWN: Final = 5
+_OLDEST_PYTHON: Final = (3, 11)
+_PROBE: Final = b"tallystick doctor"
+_ADVICE: Final = "check STORAGE_URL, the folder's owner or the bucket's policy, and free space"
+_GIB: Final = 1024**3
+_LOW: Final = (0.10, 2 * _GIB)
+_NEARLY_FULL: Final = (0.02, _GIB // 4)
+_PRIVATE: Final = (
+    run_state.SECRET_KEY_NAME,
+    run_state.ENCRYPTION_KEY_NAME,
+    f"{run_state.SECRET_KEY_NAME}{run_state.FALLBACKS_SUFFIX}",
+    f"{run_state.ENCRYPTION_KEY_NAME}{run_state.FALLBACKS_SUFFIX}",
+    run_state.STATE_NAME,
+)
+
+
+def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Find variables that look like settings and aren't."""
+    has_found = False
+    for name in sorted(environment.keys() - set(_KNOWN) - _OTHERS):
+        setting = name.removesuffix(SUFFIX)
+        alike = get_close_matches(setting, _KNOWN, n=1, cutoff=_ALIKE)
+        if name in _RETIRED:
+            problem, advice = "is no longer a setting", "remove it; see docs/operations.md"
+        elif setting in _KNOWN and setting in SECRETS:
+            continue
+        elif setting in _KNOWN:
+            problem, advice = "has no effect: only secrets come from files", f"set {setting}"
+        elif alike:
+            problem, advice = "isn't a setting", f"if you mean {alike[0]}, rename it"
+        else:
+            continue
+        has_found = True
+        yield _SETTINGS.warn(f"{name} {problem}", advice)
+    if not has_found:
+        yield _SETTINGS.ok("no variable looks like a misspelled setting")
+
+
+def is_local(config: Config) -> bool:
+    """Check whether the service is for this machine only."""
+    return not _is_remote(urlsplit(config.base_url).hostname)
+
+
+def _is_remote(host: str | None) -> bool:
+    return (host or "") not in _LOOPBACK
+
+
+def check_values(config: Config) -> Iterator[Finding]:
+    """Find settings that contradict one another or make the service insecure."""
+    is_public = not is_local(config)
+    database, redis, smtp = map(urlsplit, (config.database_url, config.redis_url, config.smtp_url))
+    mode = parse_qs(database.query).get("sslmode", [""])[-1]
+    rules = (
+        (
+            config.session_idle_days > config.session_days,
+            WARN,
+            "SESSION_IDLE_DAYS is longer than SESSION_DAYS and has no effect",
+            "shorten it",
+        ),
+        (
+            bool(config.secret_key_fallbacks or config.encryption_key_fallbacks),
+            WARN,
+            "a key has fallbacks: its rotation isn't finished",
+            "run `tallystick keys status`, then `tallystick keys drop`; see Rotating secrets",
+        ),
+        (
+            len(config.admin_tokens) > 1,
+            WARN,
+            "ADMIN_TOKEN has two tokens",
+            "remove the old one and restart",
+        ),
+        (
+            is_public and not config.base_url.startswith("https://"),
+            FAIL,
+            "BASE_URL starts with http://, so browsers don't stay signed in",
+            "put a proxy with TLS in front, and set BASE_URL to its https:// URL",
+        ),
+        (
+            is_public and not config.trusted_proxies,
+            WARN,
+            "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its limits;"
+            " without one, nothing keeps a client from opening every connection",
+            "put a proxy in front, and set it to the number of proxies",
+        ),
+        (
+            is_public and not config.smtp_url,
+            FAIL,
+            "SMTP_URL is not set: nobody gets a sign-in mail",
+            "set a mail server",
+        ),
+        (
+            is_public and not config.encryption_key,
+            WARN,
+            "ENCRYPTION_KEY is not set, so SECRET_KEY can't be replaced alone",
+            "set it; values that are sealed already stay readable",
+        ),
+        (
+            _is_remote(database.hostname) and mode not in _ENCRYPTED,
+            WARN,
+            "DATABASE_URL doesn't require TLS to another machine",
+            "add ?sslmode=verify-full",
+        ),
+        (
+            redis.scheme == "redis" and _is_remote(redis.hostname),
+            WARN,
+            "REDIS_URL doesn't use TLS to another machine",
+            "use rediss://",
+        ),
+        (
+            smtp.scheme == "smtp" and bool(smtp.password) and _is_remote(smtp.hostname),
+            FAIL,
+            "SMTP_URL sends its password without TLS",
+            "use smtps:// or smtp+starttls://",
+        ),
+        (
+            _is_remote(config.metrics_host),
+            WARN,
+            "METRICS_HOST is reachable from other machines, and metrics have no authentication",
+            "let only Prometheus reach it",
+        ),
+        (
+            config.allows_private_targets,
+            WARN,
+            "NOTICES_PRIVATE_TARGETS is on: everyone with an account can send requests into your"
+            " network",
+            "turn it off unless your receivers are there",
+        ),
+        (
+            config.log_level == "DEBUG",
+            WARN,
+            "LOG_LEVEL is DEBUG: logs grow fast",
+            "set it to INFO",
+        ),
+    )
+    found = [Finding("settings", *words) for is_wrong, *words in rules if is_wrong]
+    yield from found or [_SETTINGS.ok("the settings are consistent")]
+
+
+def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
+    """Compare what is installed with what this release was tested with."""
+    python = f"Python {platform.python_version()}"
+    if sys.version_info < _OLDEST_PYTHON:
+        yield _VERSIONS.fail(f"{python} is too old", "install 3.11 or later")
+    else:
+        yield _VERSIONS.ok(python)
+    if not lock.exists():
+        yield _VERSIONS.ok("there is no lock file beside the program to compare libraries with")
+        return
+    compared, different = _compare(lock)
+    if not different:
+        yield _VERSIONS.ok(f"{compared} libraries match the lock file")
+        return
+    more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+    yield _VERSIONS.warn(
+        f"installed libraries differ from the lock file: {', '.join(different[:_SHOWN])}{more}",
+        f"install those this release was tested with: pip install -r {lock.name}",
+    )
+
+
+def _compare(lock: Path) -> tuple[int, list[str]]:
+    """Return how many libraries were compared, and how those that differ are installed."""
+    compared, different = 0, list[str]()
+    for line in lock.read_text().splitlines():
+        if not line or line.startswith((" ", "#", "-")):
+            continue
+        try:
+            required = Requirement(line.removesuffix("\\").strip())
+        except InvalidRequirement:
+            continue
+        if required.marker is None or required.marker.evaluate():
+            compared += 1
+            try:
+                installed = version(required.name)
+            except PackageNotFoundError:
+                different.append(f"{required.name} is missing")
+            else:
+                if installed not in required.specifier:
+                    different.append(f"{required.name} is {installed}")
+    return compared, different
+
+
+def check_storage(config: Config) -> Iterator[Finding]:
+    """Write, read and delete a blob; if that stops halfway, it is removed as an orphan."""
+    folder = _folder_of(config)
+    if folder is not None and os.geteuid() == 0 != _owner(folder):
+        # What root can write says nothing about the program's user, and would belong to root.
+        yield _STORAGE.ok("the folder of the blobs belongs to an ordinary user; root wrote nothing")
+        return
+    store, key = BlobStore.from_url(config.storage_url), f"raw/doctor-{uuid4().hex}.jsonl"
+    step = "write"
+    try:
+        store.put(key, _PROBE)
+        step = "read"
+        is_same = store.get(key) == _PROBE
+        step = "delete"
+        store.delete(key)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        yield _STORAGE.fail(f"can't {step} a blob ({reason})", _ADVICE)
+        return
+    if is_same:
+        yield _STORAGE.ok("a blob can be written, read and deleted")
+    else:
+        yield _STORAGE.fail("a blob that was read differs from what was written", _ADVICE)
+
+
+def _owner(folder: Path) -> int:
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return existing.stat().st_uid
+
+
+def _folder_of(config: Config) -> Path | None:
+    parts = urlsplit(config.storage_url)
+    return Path(unquote(parts.path)) if parts.scheme == "file" else None
+
+
+def check_disks(config: Config, data_dir: Path | None) -> Iterator[Finding]:
+    """Look at the free space and the free inodes of every disk that this machine writes to."""
+    named = {
+        "the temporary folder": Path(gettempdir()),
+        "the blobs": _folder_of(config),
+        "uploads": Path(config.upload_folder) if config.upload_folder else None,
+        "the data folder": data_dir,
+    }
+    disks: dict[int, tuple[str, Path]] = {}
+    for name, folder in named.items():
+        if folder is not None and folder.exists():
+            disks[folder.stat().st_dev] = (name, folder)  # the last name is the best known
+    for name, folder in disks.values():
+        usage, inodes = shutil.disk_usage(folder), os.statvfs(folder)
+        free, share = usage.free, usage.free / usage.total
+        is_full = share < _NEARLY_FULL[0] or free < _NEARLY_FULL[1]
+        yield _DISK.judge(
+            f"the disk of {name} has {free / _GIB:,.1f} GiB free ({share:.0%})",
+            "free up space now: writes fail with 503 when it is full"
+            if is_full
+            else "free up space, or shorten the retention periods",
+            warns=share < _LOW[0] or free < _LOW[1],
+            fails=is_full,
+        )
+        if inodes.f_files and inodes.f_favail / inodes.f_files < _LOW[0]:
+            yield _DISK.warn(
+                f"the disk of {name} has {inodes.f_favail / inodes.f_files:.0%} of its inodes free",
+                "blobs are files: use a file system with more inodes, or S3",
+            )
+
+
+def check_permissions(data_dir: Path | None) -> Iterator[Finding]:
+    """Find keys in the data folder that others can read."""
+    if data_dir is None:
+        return
+    files = [data_dir / name for name in _PRIVATE if (data_dir / name).exists()]
+    others = stat.S_IRWXG | stat.S_IRWXO
+    readable = [path.name for path in files if path.stat().st_mode & others]
+    if readable:
+        yield Area("permissions").fail(
+            f"other users can read {', '.join(readable)} in the data folder",
+            "run chmod 600 on them, and rotate the keys; see Rotating secrets",
+        )
+    else:
+        yield Area("permissions").ok("only their owner can read the keys in the data folder")
