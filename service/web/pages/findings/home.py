@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from flask import Blueprint, redirect, render_template, request, url_for
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from service.errors import InvalidRequestError
 from service.models.base import utc_now
@@ -17,7 +17,6 @@ from service.models.calls.account_findings import (
     MAX_ASSIGNEE,
     OPEN,
     RETURNED,
-    AccountFinding,
 )
 from service.models.calls.finding_list import (
     KEYS,
@@ -56,7 +55,7 @@ blueprint.after_request(keep_private)
 class Line(NamedTuple):
     """A finding, and what its fix has saved, if it is fixed."""
 
-    finding: AccountFinding
+    finding: Row[Any]
     realized: Realized | None
 
 
@@ -106,7 +105,7 @@ def _dashboard(state: str, changed: int) -> str:
     return f"{query.url(changed=str(changed))}#findings"
 
 
-def add_realized(found: Sequence[AccountFinding]) -> list[Line]:
+def add_realized(found: Sequence[Row[Any]]) -> list[Line]:
     """Add the realized savings of fixed findings."""
     ids = [each.id for each in found if each.fixed_at is not None]
     realized = measure_realized(get_session().connection(), current_caller().account_id, ids)

@@ -9,7 +9,7 @@ from flask import Blueprint, render_template, request
 from detectors.wording.comparison import STATUS_WORDS
 from detectors.wording.figures import usd
 from service.errors import InvalidRequestError
-from service.models.audits.audit_lists import Reported, Selection, list_audits, list_reported
+from service.models.audits.audit_lists import AuditFilter, Reported, list_audits, list_reported
 from service.models.audits.audits import (
     DONE,
     Audit,
@@ -113,7 +113,7 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
     after = find_audit(session, account_id, after_id)
     if after is None:
         return {}
-    wanted = Selection(limit=_LISTED, status=DONE, source=after.source)
+    wanted = AuditFilter(limit=_LISTED, status=DONE, source=after.source)
     earlier = (
         audit.id
         for audit in list_audits(session, account_id, wanted, ("id", "created_at", "window_days"))

@@ -17,7 +17,7 @@ from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
 from service.models.base import utc_now
 from service.models.calls.daily_spend import PlanRow
-from service.models.calls.finding_list import list_findings_of
+from service.models.calls.finding_list import FindingFilter, list_account_findings
 from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_day, sum_spend
 from service.models.calls.traffic import find_traffic
@@ -80,7 +80,9 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
     if last_day is None and not (has_calls or plan.calls):
         last_day = find_last_day(session, account_id, today, query.only, PlanRow)
-    found = list_findings_of(session, account_id, own, _FINDINGS)
+    found = list_account_findings(
+        session, account_id, FindingFilter(state="all", only=own), _FINDINGS
+    )
     if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
     return render_template(
