@@ -15,7 +15,7 @@ from detectors.cli.terminal import report_console
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
-from service.cli.options import CommandError, data_option, one_line_errors, reach
+from service.cli.options import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
@@ -64,8 +64,7 @@ def account() -> None:
 @click.argument("email")
 @click.option("--plan", type=click.Choice(tuple(KEY_LIMITS)), default="free", show_default=True)
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
     """Create an account, with the subscription of its plan."""
     with session_of(reach(data_dir)) as session:
@@ -96,8 +95,7 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 )
 @click.option("--never-expires", "is_lasting", is_flag=True, help="A read token without an end.")
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
     """Create an ingest key or read token; print it once."""
     scopes, label = options["scopes"], _read_label(options["label"])
@@ -127,8 +125,7 @@ def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options:
     help="The days that end with the account's newest call.",
 )
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> None:
     """Audit an account's calls over all of its imports."""
     config = reach(data_dir)
@@ -145,8 +142,7 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
 @account.command("future-calls")
 @click.argument("email")
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
     """List an account's calls dated after today.
 
@@ -171,8 +167,7 @@ def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
 @click.option("--from", "first", metavar="DAY", help="The first day (UTC); tomorrow by default.")
 @click.option("--to", "last", metavar="DAY", help="The last day; by default, all later days.")
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
     """Delete an account's calls dated after today.
 
@@ -194,8 +189,7 @@ def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str 
 @account.command()
 @click.argument("email")
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def flush(email: str, as_json: bool, data_dir: Path | None) -> None:
     """Import an account's OpenTelemetry spans now."""
     with session_of(reach(data_dir)) as session:
@@ -213,8 +207,7 @@ def flush(email: str, as_json: bool, data_dir: Path | None) -> None:
 )
 @click.option("--before-to", "before_last", metavar="DAY", help="The earlier period's last day.")
 @json_option
-@data_option
-@one_line_errors
+@data_command
 def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
     """Compare two periods of an account.
 
