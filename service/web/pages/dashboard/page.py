@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from sqlalchemy.orm import Session
 
 from detectors.wording.figures import change, day, usd, whole_usd
@@ -38,9 +38,8 @@ from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, current_queues, get_session
-from service.web.http.headers import keep_private
 from service.web.pages.dashboard.spend import SpendFigures, read_spend
 from service.web.pages.findings.home import STATE_WORDS
 from service.web.pages.imports.page import read_chosen
@@ -55,8 +54,7 @@ _IMPORT_FILTERS: Final = frozenset({"status", "source", "before", "after"})
 # A route's budget is shown when so much of it is spent.
 _NEARLY: Final = 80
 
-blueprint = Blueprint("dashboard", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("dashboard", __name__)
 
 
 @blueprint.get("/dashboard")

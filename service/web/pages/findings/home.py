@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from sqlalchemy import Connection, Row
 
 from service.errors import InvalidRequestError
@@ -29,9 +29,8 @@ from service.models.identity.accounts import Account
 from service.operations.findings.changes import ACTIONS, change_findings, edit_findings
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_url
 from service.web.pages.spend.query import read_query
@@ -48,8 +47,7 @@ _ASSIGN: Final = "assign"
 _NEW_ASSIGNEE: Final = "new_assignee"  # the filter has a field named assignee
 _SHOWN: Final = 200
 
-blueprint = Blueprint("findings", __name__, url_prefix="/findings")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("findings", __name__, url_prefix="/findings")
 
 
 class Line(NamedTuple):

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from sqlalchemy import ColumnElement
 
 from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPLOAD
@@ -29,15 +29,13 @@ from service.models.imports.by_day import (
 from service.models.imports.span_batches import find_waiting, request_import
 from service.models.imports.span_notices import find_recent_spans
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 
 _YEARS: Final = range(2000, 2200)
 
-blueprint = Blueprint("imports", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("imports", __name__)
 
 
 class DayOfImports(NamedTuple):

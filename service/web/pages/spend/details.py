@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
 
-from flask import Blueprint, render_template, request
+from flask import render_template, request
 
 from detectors.charts import HoursOfDay, calls_by_hour
 from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
@@ -22,9 +22,8 @@ from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_day, sum_spend
 from service.models.calls.traffic import find_traffic
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
@@ -51,8 +50,7 @@ class Kind:
 ROUTE: Final = Kind("route", "model", ("route",), ("model", "provider", "environment"))
 MODEL: Final = Kind("model", "route", ("model", "provider"), ("route", "environment"))
 
-blueprint = Blueprint("spend_details", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("spend_details", __name__)
 
 
 @blueprint.get("/route")
