@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, time
-from typing import Any
 
 import msgspec
 from genai_prices.types import ModelInfo, ModelPrice, StartDateConstraint, TimeOfDateConstraint
@@ -55,17 +54,14 @@ class Boundaries(msgspec.Struct, frozen=True):
         lengths: set[int] = set()
         for constraint, price in prices:
             lengths |= tier_starts(price)
-            if constraint is not None:
-                days = _read(constraint, "start_date")
-                moments |= {datetime.combine(day, time(), UTC) for day in days}
-                clocks = _read(constraint, "start_time", "end_time")
-                day_seconds |= {_utc_second(clock) for clock in clocks}
+            if isinstance(constraint, StartDateConstraint):
+                moments.add(datetime.combine(constraint.start_date, time(), UTC))
+            elif constraint is not None:
+                day_seconds |= {
+                    _utc_second(constraint.start_time),
+                    _utc_second(constraint.end_time),
+                }
         return cls(frozenset(moments), frozenset(day_seconds), frozenset(lengths))
-
-
-def _read(constraint: _Constraint, *names: str) -> list[Any]:
-    """Return what the constraint has of these: a start date, or times of day."""
-    return [getattr(constraint, name) for name in names if hasattr(constraint, name)]
 
 
 def _utc_second(clock: time) -> int:

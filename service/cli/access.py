@@ -8,8 +8,8 @@ import click
 import msgspec
 from sqlalchemy.orm import Session
 
-from service.cli.account import get_account, json_option, session_of
-from service.cli.options import CommandError, data_option, one_line_errors, reach
+from service.cli.account import get_account, json_command, session_of
+from service.cli.options import CommandError, reach
 from service.cli.output import print_fields, print_table
 from service.models.access.credentials import (
     IngestKey,
@@ -70,9 +70,7 @@ def _revoke_secret(
 
 @click.command()
 @click.argument("email")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def access(email: str, as_json: bool, data_dir: Path | None) -> None:
     """List an account's keys, sessions, apps and links."""
     config = reach(data_dir)
@@ -89,9 +87,7 @@ def access(email: str, as_json: bool, data_dir: Path | None) -> None:
 @click.argument("email")
 @click.argument("kind", type=click.Choice(tuple(_REVOKE)))
 @click.argument("row_id", metavar="ID")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def revoke_access(email: str, kind: str, row_id: str, as_json: bool, data_dir: Path | None) -> None:
     """End a key, token, session, application or link."""
     end, event = _REVOKE[kind]

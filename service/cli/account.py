@@ -1,6 +1,6 @@
 """tallystick account: accounts, plans, keys and tokens."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from detectors.cli.terminal import report_console
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
-from service.cli.options import CommandError, data_option, one_line_errors, reach
+from service.cli.options import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
 from service.core.db import make_engine, make_session_factory
@@ -55,6 +55,11 @@ _SHOWN: Final = 20
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 
+def json_command(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options `--json` and `--data` to a command, and show its expected errors."""
+    return json_option(data_command(command))
+
+
 @click.group()
 def account() -> None:
     """Create accounts, keys and tokens."""
@@ -63,9 +68,7 @@ def account() -> None:
 @account.command()
 @click.argument("email")
 @click.option("--plan", type=click.Choice(tuple(KEY_LIMITS)), default="free", show_default=True)
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
     """Create an account, with the subscription of its plan."""
     with session_of(reach(data_dir)) as session:
@@ -95,9 +98,7 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
     help=f"Lifetime of a read token.  [default: {TOKEN_DAYS}]",
 )
 @click.option("--never-expires", "is_lasting", is_flag=True, help="A read token without an end.")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
     """Create an ingest key or read token; print it once."""
     scopes, label = options["scopes"], _read_label(options["label"])
@@ -126,9 +127,7 @@ def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options:
     show_default=True,
     help="The days that end with the account's newest call.",
 )
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> None:
     """Audit an account's calls over all of its imports."""
     config = reach(data_dir)
@@ -144,9 +143,7 @@ def audit_calls(email: str, days: str, as_json: bool, data_dir: Path | None) -> 
 
 @account.command("future-calls")
 @click.argument("email")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
     """List an account's calls dated after today.
 
@@ -170,9 +167,7 @@ def list_future(email: str, as_json: bool, data_dir: Path | None) -> None:
 @click.argument("email")
 @click.option("--from", "first", metavar="DAY", help="The first day (UTC); tomorrow by default.")
 @click.option("--to", "last", metavar="DAY", help="The last day; by default, all later days.")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
     """Delete an account's calls dated after today.
 
@@ -193,9 +188,7 @@ def delete_future(email: str, as_json: bool, data_dir: Path | None, **days: str 
 
 @account.command()
 @click.argument("email")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def flush(email: str, as_json: bool, data_dir: Path | None) -> None:
     """Import an account's OpenTelemetry spans now."""
     with session_of(reach(data_dir)) as session:
@@ -212,9 +205,7 @@ def flush(email: str, as_json: bool, data_dir: Path | None) -> None:
     "--before-from", "before_first", metavar="DAY", help="The earlier period's first day."
 )
 @click.option("--before-to", "before_last", metavar="DAY", help="The earlier period's last day.")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None) -> None:
     """Compare two periods of an account.
 

@@ -11,8 +11,8 @@ import msgspec
 from marshmallow import Schema, ValidationError
 from sqlalchemy.orm import Session
 
-from service.cli.account import json_option, session_of
-from service.cli.options import CommandError, data_option, one_line_errors, reach
+from service.cli.account import json_command, session_of
+from service.cli.options import CommandError, data_command, reach
 from service.cli.output import print_fields, print_table
 from service.config import Config
 from service.core.blobs import BlobStore
@@ -60,9 +60,7 @@ def admin() -> None:
 
 @admin.command()
 @click.argument("audit_id")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def purge(audit_id: str, as_json: bool, data_dir: Path | None) -> None:
     """Delete an audit's raw upload.
 
@@ -95,9 +93,7 @@ class _Since(click.ParamType[datetime]):
 @admin.command()
 @click.argument("audit_id", required=False)
 @click.option("--failed-since", type=_Since(), help="Rerun all audits that have failed since then.")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def rerun(
     audit_id: str | None, failed_since: datetime | None, as_json: bool, data_dir: Path | None
 ) -> None:
@@ -130,8 +126,7 @@ def rerun(
     default="-",
     help="The file to write.  [default: standard output]",
 )
-@data_option
-@one_line_errors
+@data_command
 def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
     """Write an audit's report as PDF."""
     config = reach(data_dir)
@@ -150,9 +145,7 @@ def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
 @click.option("--currency", default="USD", show_default=True)
 @click.option("--kind", default="credit", show_default=True, help="credit or subscription.")
 @click.option("--plan", help="Plan of a subscription: pro or team.")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def mark_paid(as_json: bool, data_dir: Path | None, **fields: str | None) -> None:
     """Grant a credit or plan that is free or was paid elsewhere."""
     payment = _load_payment({name: value for name, value in fields.items() if value is not None})
@@ -173,9 +166,7 @@ def mark_paid(as_json: bool, data_dir: Path | None, **fields: str | None) -> Non
     show_default=True,
     help="Number of credits.",
 )
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def grant(email: str, count: int, as_json: bool, data_dir: Path | None) -> None:
     """Give an email address free audit credits."""
     address = find_address(email)
@@ -191,9 +182,7 @@ def grant(email: str, count: int, as_json: bool, data_dir: Path | None) -> None:
 
 @admin.command(name="sign-out")
 @click.argument("email")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def end_sessions(email: str, as_json: bool, data_dir: Path | None) -> None:
     """Sign an account out in every browser."""
     with session_of(reach(data_dir)) as session:
@@ -205,9 +194,7 @@ def end_sessions(email: str, as_json: bool, data_dir: Path | None) -> None:
 
 @admin.command(name="reset-passkeys")
 @click.argument("email")
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def remove_passkeys(email: str, as_json: bool, data_dir: Path | None) -> None:
     """Remove a locked-out user's passkeys and recovery codes.
 
@@ -222,9 +209,7 @@ def remove_passkeys(email: str, as_json: bool, data_dir: Path | None) -> None:
 
 @admin.command()
 @page_option
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def audits(page: int, as_json: bool, data_dir: Path | None) -> None:
     """List audits."""
 
@@ -236,9 +221,7 @@ def audits(page: int, as_json: bool, data_dir: Path | None) -> None:
 
 @admin.command()
 @page_option
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def accounts(page: int, as_json: bool, data_dir: Path | None) -> None:
     """List accounts with their plans and free credits."""
     _list(reach(data_dir), page_of_accounts, AccountLineSchema(many=True), page, as_json)
@@ -247,9 +230,7 @@ def accounts(page: int, as_json: bool, data_dir: Path | None) -> None:
 @admin.command()
 @click.option("--csv", "as_csv", is_flag=True, help="Export all as CSV.")
 @page_option
-@json_option
-@data_option
-@one_line_errors
+@json_command
 def early_access(as_csv: bool, page: int, as_json: bool, data_dir: Path | None) -> None:
     """List or export the early access signups."""
     config = reach(data_dir)

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from detectors.wording.figures import counted
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_command, reach
 from service.cli.output import print_table
 from service.config import Config, read_secrets
 from service.operations.backup.creating import create_backup
@@ -63,8 +63,7 @@ def print_new_key() -> None:
 
 @backup.command()
 @click.option("--no-prune", is_flag=True, help="Keep all earlier backups.")
-@data_option
-@one_line_errors
+@data_command
 def create(no_prune: bool, data_dir: Path | None) -> None:
     """Make a backup while the service runs.
 
@@ -82,8 +81,7 @@ def create(no_prune: bool, data_dir: Path | None) -> None:
 
 
 @backup.command("list")
-@data_option
-@one_line_errors
+@data_command
 def list_all(data_dir: Path | None) -> None:
     """List the backups, newest first."""
     unread: list[DamagedError] = []
@@ -98,8 +96,7 @@ def list_all(data_dir: Path | None) -> None:
 @backup.command()
 @_id_argument
 @click.option("--full", is_flag=True, help="Also restore the database on a PostgreSQL of its own.")
-@data_option
-@one_line_errors
+@data_command
 def verify(backup_id: str | None, full: bool, data_dir: Path | None) -> None:
     """Read a backup, and check that it is as it was stored.
 
@@ -119,8 +116,7 @@ def verify(backup_id: str | None, full: bool, data_dir: Path | None) -> None:
 
 
 @backup.command()
-@data_option
-@one_line_errors
+@data_command
 def prune(data_dir: Path | None) -> None:
     """Delete the backups that aren't kept.
 
@@ -134,8 +130,7 @@ def prune(data_dir: Path | None) -> None:
 @backup.command()
 @_id_argument
 @click.option("--replace", is_flag=True, help="Delete what is in the database.")
-@data_option
-@one_line_errors
+@data_command
 def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None:
     """Restore a backup into an empty installation.
 
@@ -155,8 +150,7 @@ def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None
 
 
 @backup.command("restore-blobs")
-@data_option
-@one_line_errors
+@data_command
 def restore_blobs(data_dir: Path | None) -> None:
     """Restore blobs that the database has and STORAGE_URL lacks.
 

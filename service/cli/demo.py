@@ -22,7 +22,7 @@ from service.cli.account import (
     session_of,
 )
 from service.cli.local_calls import LocalService, call_json
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.up import INTERRUPTED, port_option, running
 from service.config import Config
 from service.config.resources import RESOURCES
@@ -44,8 +44,7 @@ _POLL_SECONDS = 0.25  # well within the limit of reads a minute
 @click.command()
 @click.option("--once", is_flag=True, help="Stop after the report.")
 @port_option
-@data_option
-@one_line_errors
+@data_command
 def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
     """Run the service and audit the sample log with it."""
     records, is_shown = read_sample(), False

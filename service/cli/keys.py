@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_command, reach
 from service.core.db import make_engine
 from service.core.sealing import Sealer
 from service.operations.local import run_state
@@ -35,8 +35,7 @@ def new() -> None:
 
 @keys.command()
 @_name_argument
-@data_option
-@one_line_errors
+@data_command
 def add(name: str, data_dir: Path | None) -> None:
     """Let a new key be accepted."""
     _find(name, data_dir).add()
@@ -45,8 +44,7 @@ def add(name: str, data_dir: Path | None) -> None:
 
 @keys.command()
 @_name_argument
-@data_option
-@one_line_errors
+@data_command
 def use(name: str, data_dir: Path | None) -> None:
     """Use the new key; the old one is still accepted."""
     _find(name, data_dir).use()
@@ -56,8 +54,7 @@ def use(name: str, data_dir: Path | None) -> None:
 
 @keys.command()
 @_name_argument
-@data_option
-@one_line_errors
+@data_command
 def drop(name: str, data_dir: Path | None) -> None:
     """Refuse the old key, if nothing is sealed with it."""
     files, config = _find(name, data_dir), reach(data_dir)
@@ -77,8 +74,7 @@ def drop(name: str, data_dir: Path | None) -> None:
 
 
 @keys.command("reseal")
-@data_option
-@one_line_errors
+@data_command
 def reseal_all(data_dir: Path | None) -> None:
     """Encrypt every sealed value with the key in use.
 
@@ -90,8 +86,7 @@ def reseal_all(data_dir: Path | None) -> None:
 
 
 @keys.command()
-@data_option
-@one_line_errors
+@data_command
 def status(data_dir: Path | None) -> None:
     """Show how many sealed values each key opens."""
     config = reach(data_dir)

@@ -67,6 +67,11 @@ def one_line_errors(command: Callable[Parameters, Result]) -> Callable[Parameter
     return guarded
 
 
+def data_command(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Add the option `--data` to a command, and show its expected errors as one line."""
+    return data_option(one_line_errors(command))
+
+
 def _describe(error: OperationalError) -> CommandError:
     """Return why the database can't be used, without its address."""
     said = str(error.orig)

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from service.cli.options import data_option, one_line_errors, reach
+from service.cli.options import data_command, reach
 from service.config import Config
 from service.core.db import (
     downgrade,
@@ -30,8 +30,7 @@ _WORKERS: Final = {"audits": run_worker, "mail": run_mail_worker, "notices": run
     show_default=True,
     help="The queue to process.",
 )
-@data_option
-@one_line_errors
+@data_command
 def worker(queue: str, data_dir: Path | None) -> None:
     """Process queued audits, mails or notices until stopped.
 
@@ -41,16 +40,14 @@ def worker(queue: str, data_dir: Path | None) -> None:
 
 
 @click.command()
-@data_option
-@one_line_errors
+@data_command
 def sweeper(data_dir: Path | None) -> None:
     """Queue lost audits and mails again, and clean up, until stopped."""
     run_sweeper(reach(data_dir))
 
 
 @click.command()
-@data_option
-@one_line_errors
+@data_command
 def metrics(data_dir: Path | None) -> None:
     """Serve metrics for Prometheus on METRICS_PORT, until stopped."""
     run_metrics(reach(data_dir))
@@ -66,8 +63,7 @@ def metrics(data_dir: Path | None) -> None:
 )
 @click.option("--yes", "is_sure", is_flag=True, help="Downgrade without asking.")
 @click.option("--sql", "is_sql", is_flag=True, help="Print the SQL and change nothing.")
-@data_option
-@one_line_errors
+@data_command
 def migrate(revision: str, is_sure: bool, is_sql: bool, data_dir: Path | None) -> None:
     """Migrate the database to the latest version, or to another.
 

@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from service.cli.local_calls import LocalService
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors
+from service.cli.options import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_owner_link
 from service.operations.local.embedded import ServerStartError
@@ -44,8 +44,7 @@ port_option = click.option(
     help="Stop if root starts this and no ordinary user can access the code or the data.",
 )
 @click.option("--reload", "is_reloading", is_flag=True, help="Restart when the code changes.")
-@data_option
-@one_line_errors
+@data_command
 def up(
     port: int | None,
     owner: str | None,

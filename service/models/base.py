@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 from enum import IntEnum
+from typing import Annotated
 from uuid import uuid4
 
 from sqlalchemy import Connection, DateTime, ForeignKey, MetaData, func, select
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, Session, mapped_column
 
 # Predictable names, so that migrations can refer to constraints.
 _NAMES = {
@@ -15,6 +16,16 @@ _NAMES = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
+
+
+def _owner(**options: bool) -> MappedColumn[str]:
+    return mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"), **options)  # type: ignore[arg-type]
+
+
+# The account that a row belongs to and is deleted with: alone, indexed, or in the primary key.
+Owner = Annotated[str, _owner()]
+IndexedOwner = Annotated[str, _owner(index=True)]
+OwnerKey = Annotated[str, _owner(primary_key=True)]
 
 
 class Base(DeclarativeBase):
@@ -63,6 +74,4 @@ class Owned:
     """The columns of a row that belongs to an account and is deleted with it."""
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
+    account_id: Mapped[IndexedOwner]

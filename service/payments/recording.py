@@ -4,7 +4,7 @@ Everything happens in the caller's transaction. The result does not depend on th
 rows are updated by the payment provider's own timestamps.
 """
 
-from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -36,7 +36,14 @@ def record_event(session: Session, event: VerifiedEvent) -> bool:
 
     Both share one transaction: after a crash neither happened, and the provider sends it again.
     """
-    if not add_event(session, _as_row(event)):
+    row = PaymentEvent(
+        provider=event.provider,
+        event_id=event.event_id,
+        type=event.type,
+        occurred_at=event.occurred_at,
+        payload=dict(event.payload),
+    )
+    if not add_event(session, row):
         return False
     if event.changes:
         lock_payments(session)
@@ -44,16 +51,6 @@ def record_event(session: Session, event: VerifiedEvent) -> bool:
         _apply(session, event, change)
         record_payer(session, event.provider, change.payer, event.occurred_at)
     return True
-
-
-def _as_row(event: VerifiedEvent) -> PaymentEvent:
-    return PaymentEvent(
-        provider=event.provider,
-        event_id=event.event_id,
-        type=event.type,
-        occurred_at=event.occurred_at,
-        payload=dict(event.payload),
-    )
 
 
 def _apply(session: Session, event: VerifiedEvent, change: Change) -> None:
@@ -83,15 +80,11 @@ def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdat
     referred = find_referenced_account(session, change.payer)
     if referred is not None:
         payment.account_id = payment.account_id or referred.id
-        _own_subscription(session, payment.provider, payment.reference, referred.id)
+        # Our reference outranks a match by address.
+        subscription = find_subscription(session, payment.provider, payment.reference)
+        if subscription is not None:
+            subscription.account_id = referred.id
     update_credits(session, payment)
-
-
-def _own_subscription(session: Session, provider: str, reference: str, account_id: str) -> None:
-    """Assign the subscription: our reference outranks a match by address."""
-    subscription = find_subscription(session, provider, reference)
-    if subscription is not None:
-        subscription.account_id = account_id
 
 
 def _record_refund(session: Session, event: VerifiedEvent, change: PaymentRefunded) -> None:
@@ -118,11 +111,13 @@ def _record_subscription(
         _log.warning("price_unknown", provider=event.provider, event_id=event.event_id)
     subscription = find_subscription(session, event.provider, change.reference)
     version = (event.occurred_at, change.rank, event.event_id)
-    is_new = subscription is None
-    if subscription is None:
+    known: tuple[Any, ...] = ()
+    if subscription is not None:
+        known = (subscription.event_at, subscription.event_rank, subscription.event_id)
+    else:
         subscription = Subscription(provider=event.provider, reference=change.reference)
         session.add(subscription)
-    if is_new or version > _version_of(subscription):
+    if version > known:
         subscription.plan, subscription.status = change.plan, change.status
         subscription.event_at, subscription.event_rank, subscription.event_id = version
     subscription.customer_reference = (
@@ -131,10 +126,6 @@ def _record_subscription(
     subscription.account_id = subscription.account_id or _find_buyer(
         session, event.provider, change
     )
-
-
-def _version_of(subscription: Subscription) -> tuple[datetime, int, str]:
-    return subscription.event_at, subscription.event_rank, subscription.event_id
 
 
 def _find_buyer(session: Session, provider: str, change: SubscriptionUpdated) -> str | None:

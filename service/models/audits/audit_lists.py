@@ -27,7 +27,7 @@ _FINDING: Final = FindingRow.__table__.c
 _NEWEST: Final = (_AUDIT.created_at, _AUDIT.id)
 
 
-class Selection(NamedTuple):
+class AuditFilter(NamedTuple):
     """The filters of an audit list: status, earliest time, cursor and source."""
 
     limit: int
@@ -38,7 +38,7 @@ class Selection(NamedTuple):
 
 
 def list_audits(
-    session: Session, account_id: str, wanted: Selection, columns: Iterable[str]
+    session: Session, account_id: str, wanted: AuditFilter, columns: Iterable[str]
 ) -> Sequence[Row[Any]]:
     """Return columns of the account's audits, newest first; ties are sorted by ID, descending."""
     query = select(*(_AUDIT[name] for name in columns)).where(

@@ -6,12 +6,12 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, ForeignKey, Row, func, select, update
+from sqlalchemy import Connection, Row, func, select, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import Audit
-from service.models.base import Base, utc_now
+from service.models.base import Base, OwnerKey, utc_now
 
 
 class AuditSettings(Base):
@@ -19,9 +19,7 @@ class AuditSettings(Base):
 
     __tablename__ = "audit_settings"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     assumptions: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
     price_terms: Mapped[str] = mapped_column(default="", server_default="")  # TOML
     # Of the terms as this release writes them; those of an earlier one are as they were typed.

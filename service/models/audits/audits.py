@@ -22,7 +22,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import BigInteger, LargeBinary
 
 from service.core.packing import PackedBytes
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, Owner, new_id, utc_now
 
 QUEUED, PROCESSING, DONE, FAILED = STATUSES = ("queued", "processing", "done", "failed")
 INGEST, UPLOAD, ACCOUNT = SOURCES = ("ingest", "upload", "account")
@@ -101,7 +101,7 @@ class Audit(Base):
     )
 
     id: Mapped[str] = mapped_column(primary_key=True, default=new_id)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     source: Mapped[str]
     status: Mapped[str] = mapped_column(default=QUEUED)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)

@@ -9,7 +9,6 @@ from typing import Final
 from sqlalchemy import (
     Connection,
     Date,
-    ForeignKey,
     Integer,
     bindparam,
     case,
@@ -23,7 +22,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import QUEUED, UPLOAD, Audit
-from service.models.base import Base, Executor, utc_now
+from service.models.base import Base, Executor, OwnerKey, utc_now
 from service.models.calls.call_files import IMPORT, CallFile
 from service.models.imports.span_batches import SpanBatch
 
@@ -33,9 +32,7 @@ class FailedWork(Base):
 
     __tablename__ = "failed_work"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     day: Mapped[date] = mapped_column(primary_key=True)
     seconds: Mapped[float] = mapped_column(default=0.0)
 

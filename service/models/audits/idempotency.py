@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.audits.audits import Audit
-from service.models.base import Base, Executor, utc_now
+from service.models.base import Base, Executor, OwnerKey, utc_now
 
 _HASHED: Final = "§"  # what a replaced key begins with; those of callers are ASCII
 _HAS_TEXT: Final = f"key NOT LIKE '{_HASHED}%'"
@@ -39,9 +39,7 @@ class IdempotencyKey(Base):
         Index("ix_idempotency_keys_text", "created_at", postgresql_where=text(_HAS_TEXT)),
     )
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     route: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(primary_key=True)  # a trigger replaces it by its hash
     key_hash: Mapped[bytes | None] = mapped_column(LargeBinary)  # by the trigger

@@ -23,7 +23,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import Audit, Cursor
-from service.models.base import Base, Executor, utc_now
+from service.models.base import Base, Executor, Owner, utc_now
 
 SHOWN_LINKS: Final = 200
 ACTIVE, EXPIRED, REVOKED = STATES = ("active", "expired", "revoked")
@@ -36,7 +36,7 @@ class ReportLink(Base):
     audit_id: Mapped[str] = mapped_column(
         ForeignKey("audits.id", ondelete="CASCADE"), primary_key=True
     )
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     generation: Mapped[int] = mapped_column(default=0, server_default="0")
     issued_at: Mapped[datetime] = mapped_column(default=utc_now)
     revoked_at: Mapped[datetime | None]

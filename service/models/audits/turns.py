@@ -11,14 +11,14 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, ForeignKey, Row, Select, and_, func, or_, select, text, tuple_
+from sqlalchemy import ColumnElement, Row, Select, and_, func, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import QUEUED, SOURCES, Audit
 from service.models.audits.leases import EXPIRED, READY, Claim, claim_each, counted_attempts
-from service.models.base import Base
+from service.models.base import Base, OwnerKey
 
 # An arbitrary number: every claim of a source takes the same lock, so that each sees the last.
 _CLAIMS_LOCK: Final = 725_501
@@ -34,9 +34,7 @@ class AccountTurn(Base):
 
     __tablename__ = "account_turns"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     source: Mapped[str] = mapped_column(primary_key=True)
     claimed_at: Mapped[datetime]
 

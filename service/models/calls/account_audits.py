@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import Connection, ForeignKey, and_, func, or_, select, text, update
+from sqlalchemy import Connection, and_, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract import CLOCK_MARGIN
 from service.models.audits.audits import ACCOUNT, DONE, PROCESSING, QUEUED, Audit
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, OwnerKey, new_id, utc_now
 from service.models.calls.call_files import CallFile
 from service.models.calls.daily_spend import PlanRow, SpendDay
 
@@ -31,9 +31,7 @@ class AccountCalls(Base):
 
     __tablename__ = "account_calls"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     first_import_at: Mapped[datetime]
     last_import_at: Mapped[datetime] = mapped_column(index=True)
     last_audit_at: Mapped[datetime | None]

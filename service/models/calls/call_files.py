@@ -13,7 +13,6 @@ from typing import Any, Final
 from sqlalchemy import (
     BigInteger,
     Connection,
-    ForeignKey,
     Identity,
     Index,
     LargeBinary,
@@ -32,7 +31,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract import DailySpend
-from service.models.base import Base, Owned, new_id
+from service.models.base import Base, IndexedOwner, Owned, new_id
 from service.models.calls.daily_spend import add_spend, drop_spend
 
 # So many files of one level of an open day become one of the next.
@@ -93,9 +92,7 @@ class CallImport(Base):
     )
 
     audit_id: Mapped[str] = mapped_column(primary_key=True)  # kept when its audit is deleted
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
+    account_id: Mapped[IndexedOwner]
     import_id: Mapped[str]  # one for each reading whose calls differ
     content_hash: Mapped[bytes] = mapped_column(LargeBinary)  # SHA-256 of the frame
     file_hash: Mapped[bytes | None] = mapped_column(LargeBinary)  # of an upload's records
@@ -110,9 +107,7 @@ class ReplacedImport(Base):
     __tablename__ = "replaced_imports"
 
     import_id: Mapped[str] = mapped_column(primary_key=True)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
+    account_id: Mapped[IndexedOwner]
     first_day: Mapped[date]
     last_day: Mapped[date]
 
@@ -308,9 +303,7 @@ class DeletedCalls(Base):
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
+    account_id: Mapped[IndexedOwner]
     audit_id: Mapped[str] = mapped_column(index=True)
     first_day: Mapped[date]
     last_day: Mapped[date]

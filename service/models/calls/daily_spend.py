@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from detectors.contract import DailyPlanUsage, DailySpend
-from service.models.base import Base
+from service.models.base import Base, Owner
 
 _USD: Final = Numeric(30, 9)
 # In one statement, some 3 MB.
@@ -47,7 +47,7 @@ class _Line:
 
     # Labels are too long for a key of their own.
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     file_id: Mapped[str] = mapped_column(
         ForeignKey("call_files.id", ondelete="CASCADE"), index=True
     )
@@ -101,7 +101,7 @@ class SpendDay(Base):
         ForeignKey("call_files.id", ondelete="CASCADE"), primary_key=True
     )
     day: Mapped[date] = mapped_column(primary_key=True)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     calls: Mapped[int] = mapped_column(BigInteger)
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
 
@@ -132,7 +132,7 @@ class SpendGroup(Base):
     day: Mapped[date] = mapped_column(primary_key=True)
     label: Mapped[str] = mapped_column(primary_key=True)
     value: Mapped[str] = mapped_column(primary_key=True)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     calls: Mapped[int] = mapped_column(BigInteger)
     cost_usd: Mapped[Decimal] = mapped_column(_USD)
 

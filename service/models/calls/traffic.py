@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Connection,
-    ForeignKey,
     delete,
     insert,
     select,
@@ -21,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract import Traffic, TrafficWindow
-from service.models.base import Base
+from service.models.base import Base, IndexedOwner
 
 
 class TrafficRow(Base):
@@ -31,9 +30,7 @@ class TrafficRow(Base):
 
     # Labels are too long for a key of their own.
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), index=True
-    )
+    account_id: Mapped[IndexedOwner]
     route: Mapped[str]
     provider: Mapped[str]
     model: Mapped[str]

@@ -8,12 +8,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, ForeignKey, Identity, Index, exists, or_, select
+from sqlalchemy import BigInteger, Identity, Index, exists, or_, select
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 from sqlalchemy.types import LargeBinary
 
-from service.models.base import Base, utc_now
+from service.models.base import Base, Owner, utc_now
 from service.models.identity.sign_in import WebSession
 
 SHOWN_EVENTS: Final = 200
@@ -65,7 +65,7 @@ class SecurityEvent(Base):
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=False), primary_key=True)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     kind: Mapped[str]
     occurred_at: Mapped[datetime] = mapped_column(default=utc_now)
     browser: Mapped[str] = mapped_column(default="", server_default="")  # a name we know, or ""

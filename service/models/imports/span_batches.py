@@ -12,7 +12,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    ForeignKey,
     Identity,
     Index,
     LargeBinary,
@@ -27,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from service.models.base import Base
+from service.models.base import Base, Owner
 from service.models.imports.span_keys import KEY, LINK
 
 # An account that sends spans all the time gets an import so often, unless it asks for one.
@@ -55,7 +54,7 @@ class SpanBatch(Base):
     __table_args__ = (Index("ix_span_batches_account", "account_id", "id"),)
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    account_id: Mapped[str] = mapped_column(ForeignKey("accounts.id", ondelete="CASCADE"))
+    account_id: Mapped[Owner]
     client: Mapped[str | None]  # the name of the ingest key
     environment: Mapped[str | None]  # of all calls; null if they have none, or several
     received_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ForeignKey, bindparam, delete, select
+from sqlalchemy import BigInteger, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base, utc_now
+from service.models.base import Base, OwnerKey, utc_now
 
 NOTICE_DAYS: Final = 7
 _READ: Final = ""  # the kind of the spans that were read
@@ -23,9 +23,7 @@ class SpanNotice(Base):
 
     __tablename__ = "span_notices"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     day: Mapped[date] = mapped_column(primary_key=True)
     kind: Mapped[str] = mapped_column(primary_key=True)
     spans: Mapped[int] = mapped_column(BigInteger)

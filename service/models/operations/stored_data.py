@@ -8,7 +8,6 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Connection,
-    ForeignKey,
     case,
     func,
     literal,
@@ -20,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.audits.audits import Audit, FindingRow, ReportRow
-from service.models.base import Base
+from service.models.base import Base, OwnerKey
 from service.models.calls.call_files import IMPORT, CallFile
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
 from service.models.identity.accounts import Account
@@ -35,9 +34,7 @@ class StoredData(Base):
 
     __tablename__ = "stored_data"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     measured_at: Mapped[datetime]
     report_bytes: Mapped[int] = mapped_column(BigInteger)  # documents and findings
     raw_bytes: Mapped[int] = mapped_column(BigInteger)  # records as they were sent

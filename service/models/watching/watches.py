@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, ForeignKey, Index, exists, func, or_, select, text
+from sqlalchemy import Connection, Index, exists, func, or_, select, text
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base
+from service.models.base import Base, OwnerKey
 from service.models.calls.daily_spend import SpendRow
 from service.models.identity.accounts import Account
 from service.models.watching.budgets import Budget
@@ -22,9 +22,7 @@ class AccountWatch(Base):
 
     __tablename__ = "account_watches"
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     watched_until: Mapped[date | None]  # the last day that was over
     budgets_checked_at: Mapped[datetime | None]
 
@@ -37,9 +35,7 @@ class UnusualDay(Base):
         Index("ix_unusual_days_unmailed", "account_id", postgresql_where=text("mailed_at IS NULL")),
     )
 
-    account_id: Mapped[str] = mapped_column(
-        ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True
-    )
+    account_id: Mapped[OwnerKey]
     day: Mapped[date] = mapped_column(primary_key=True)
     series: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

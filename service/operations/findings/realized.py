@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -12,9 +11,7 @@ from sqlalchemy import (
     Connection,
     Date,
     Row,
-    Select,
     and_,
-    bindparam,
     case,
     cast,
     func,
@@ -30,7 +27,6 @@ from service.models.calls.spend import find_last_day
 # So long before a fix, what the finding cost is measured.
 DAYS_BEFORE: Final = 14
 _MONTH_DAYS: Final = 30
-_NEWEST: Final = bindparam("newest", type_=Date)
 FIXED_ON: Final = cast(func.timezone("UTC", AccountFinding.fixed_at), Date)
 # The calls of a finding's route; without a route, those of its model.
 IS_ROUTE: Final = and_(
@@ -87,41 +83,31 @@ def measure_realized(
     newest = find_last_day(connection, account_id, utc_now().date())
     if newest is None:
         return {}
-    given = {"account_id": account_id, "newest": newest, "finding_ids": list(finding_ids)}
-    calls, savings = _queries()
-    avoidable = {row.id: row for row in connection.execute(savings, given)}
+    fixed = (
+        AccountFinding.account_id == account_id,
+        AccountFinding.id.in_(finding_ids),
+        newest > FIXED_ON,
+    )
+    of_each = AccountFinding.id
+    calls = select(of_each, FIXED_ON.label("fixed_on"), *_sums(SpendRow, newest))
+    calls = calls.join_from(AccountFinding, SpendRow, IS_ROUTE)
+    savings = select(of_each, *_sums(FindingSaving, newest)).join_from(
+        AccountFinding, FindingSaving, FindingSaving.account_finding_id == AccountFinding.id
+    )
+    saved = connection.execute(savings.where(*fixed).group_by(of_each))
+    avoidable = {row.id: row for row in saved}
     return {
         row.id: _measure(row, avoidable.get(row.id), newest)
-        for row in connection.execute(calls, given)
+        for row in connection.execute(calls.where(*fixed).group_by(of_each))
         if row.before and row.since
     }
 
 
-@cache
-def _queries() -> tuple[Select[*tuple[Any, ...]], Select[*tuple[Any, ...]]]:
-    """Return the queries of the calls and of the savings, which take longer to build than to run.
-
-    Their parameters are the account's ID, its last day until today, and the IDs of findings.
-    """
-    fixed = (
-        AccountFinding.account_id == bindparam("account_id"),
-        AccountFinding.id.in_(bindparam("finding_ids", expanding=True)),
-        _NEWEST > FIXED_ON,
-    )
-    calls = select(AccountFinding.id, FIXED_ON.label("fixed_on"), *_sums(SpendRow))
-    calls = calls.join_from(AccountFinding, SpendRow, IS_ROUTE)
-    savings = select(AccountFinding.id, *_sums(FindingSaving)).join_from(
-        AccountFinding, FindingSaving, FindingSaving.account_finding_id == AccountFinding.id
-    )
-    of_each = AccountFinding.id
-    return calls.where(*fixed).group_by(of_each), savings.where(*fixed).group_by(of_each)
-
-
-def _sums(table: type[SpendRow] | type[FindingSaving]) -> list[ColumnElement[Any]]:
+def _sums(table: type[SpendRow] | type[FindingSaving], newest: date) -> list[ColumnElement[Any]]:
     """Return the sums over the days before the fix and since."""
     amount: Any = SpendRow.calls if table is SpendRow else FindingSaving.saving_usd
     is_before = table.day.between(FIXED_ON - (DAYS_BEFORE - 1), FIXED_ON)
-    is_since = and_(table.day > FIXED_ON, table.day <= _NEWEST)
+    is_since = and_(table.day > FIXED_ON, table.day <= newest)
     return [
         func.coalesce(func.sum(amount).filter(is_in), 0).label(name)
         for name, is_in in (("before", is_before), ("since", is_since))

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from flask import Response
 
-from service.models.calls.finding_list import FindingCursor, list_finding_columns
+from service.models.calls.finding_list import FindingCursor, list_account_findings
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_FINDINGS
@@ -38,10 +38,10 @@ def list_all(query: dict[str, Any]) -> dict[str, Any] | Response:
     wanted = query["filter"]
     if query["format"] == CSV:
         return answer_findings_csv(account_id, wanted)
-    rows = list_finding_columns(session, account_id, wanted, limit + 1, query.get("cursor"))
-    ids = [row["id"] for row in rows[:limit] if row["fixed_at"] is not None]
+    rows = list_account_findings(session, account_id, wanted, limit + 1, query.get("cursor"))
+    ids = [row.id for row in rows[:limit] if row.fixed_at is not None]
     realized = measure_realized(session.connection(), account_id, ids)
-    found = [_describe(row, realized.get(row["id"])) for row in rows]
+    found = [_describe(row._asdict(), realized.get(row.id)) for row in rows]
     return page("findings", found, limit, _cursor_after)
 
 

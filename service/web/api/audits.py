@@ -5,7 +5,7 @@ from typing import Any, Final
 from flask import Response
 
 from service.errors import NotFoundError
-from service.models.audits.audit_lists import Selection, find_findings, list_audits
+from service.models.audits.audit_lists import AuditFilter, find_findings, list_audits
 from service.models.audits.audits import (
     FAILED,
     QUEUED,
@@ -53,7 +53,7 @@ blueprint = ReadBlueprint("audits", __name__, description="Read audits, findings
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
     """List your audits."""
     limit = query["limit"]
-    wanted = Selection(
+    wanted = AuditFilter(
         limit + 1,
         query.get("status"),
         query.get("since"),

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, Final, ParamSpec
 
-from flask import Flask, redirect, request, url_for
+from flask import Blueprint, Flask, redirect, request, url_for
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.models.audits.audits import ACCOUNT, INGEST, UPLOAD
 from service.models.identity.sign_in import KnownSession
 from service.web.auth.callers import require_login
 from service.web.auth.web_sessions import find_web_session
+from service.web.http.headers import keep_private
 
 P = ParamSpec("P")
 
@@ -19,6 +20,14 @@ SOURCE_WORDS: Final[Mapping[str, str]] = {
     INGEST: "API batch",
     ACCOUNT: "Account",
 }
+
+
+class PrivatePages(Blueprint):
+    """Pages of visitors, which no cache keeps."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.after_request(keep_private)
 
 
 def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:

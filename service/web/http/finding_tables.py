@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 from flask import Response
+from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
-from service.models.calls.account_findings import AccountFinding
 from service.models.calls.finding_list import (
     FindingFilter,
     has_more_findings,
@@ -67,7 +67,7 @@ def answer_findings_xlsx(account_id: str, wanted: FindingFilter) -> Response:
     return send_table(FindingTable(account_id=account_id, wanted=wanted, ending="xlsx"))
 
 
-def _cells(finding: AccountFinding, saved: Realized | None) -> list[Any]:
+def _cells(finding: Row[Any], saved: Realized | None) -> list[Any]:
     values = {name: getattr(finding, column) for name, column in _COLUMNS.items()}
     values["is_monthly"] = "true" if finding.is_monthly else "false"
     measured = (saved.total_usd, saved.monthly_usd) if saved else (None, None)

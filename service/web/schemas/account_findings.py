@@ -10,7 +10,7 @@ from service.models.calls.account_findings import STATES
 from service.models.calls.finding_list import FILTERS, KEYS, UNRESOLVED_NAME, FindingFilter
 from service.web.schemas.audits import Moment, limit_field
 from service.web.schemas.cursors import CursorField, find_finding_cursor
-from service.web.schemas.ingest import described
+from service.web.schemas.ingest import described, required
 from service.web.schemas.spend import CSV, JSON
 
 # What a label, a detector or an assignee can be.
@@ -79,10 +79,10 @@ class AccountFindingSchema(Schema):
     """A finding of the account's calls. The same waste keeps its ID over all audits."""
 
     id = _text("The same in every audit of the account.")
-    state = fields.String(
-        required=True,
+    state = required(
+        fields.String,
+        "Where it stands; `returned` happened again after it was fixed.",
         validate=OneOf(STATES),
-        metadata=described("Where it stands; `returned` happened again after it was fixed."),
     )
     detector = _text("The detector that found it.")
     kind = _text("The kind of waste, of those of its detector.")
@@ -91,27 +91,25 @@ class AccountFindingSchema(Schema):
     model = _text("The model of its calls.")
     severity = _text("high, medium or low, by monthly savings.")
     confidence = _text("How sure the savings are: VERIFIED, ESTIMATED or CONDITIONAL.")
-    monthly_cost_impact_usd = fields.Float(
-        required=True,
+    monthly_cost_impact_usd = required(
+        fields.Float,
+        "Potential savings in 30 days; 0 if the latest audit lacks it.",
         attribute="monthly_usd",
-        metadata=described("Potential savings in 30 days; 0 if the latest audit lacks it."),
     )
-    observed_cost_impact_usd = fields.Float(
-        required=True,
+    observed_cost_impact_usd = required(
+        fields.Float,
+        "What its calls could have saved in the window of that audit.",
         attribute="observed_usd",
-        metadata=described("What its calls could have saved in the window of that audit."),
     )
-    is_monthly = fields.Boolean(
-        required=True,
-        metadata=described(
-            "False if that audit had too little data to project a month: both amounts are then"
-            " those of its window."
-        ),
+    is_monthly = required(
+        fields.Boolean,
+        "False if that audit had too little data to project a month: both amounts are then"
+        " those of its window.",
     )
-    calls = fields.Integer(required=True, metadata=described("Number of flagged calls."))
+    calls = required(fields.Integer, "Number of flagged calls.")
     fix = _text("What to change.")
-    first_seen = Moment(required=True, metadata=described("Its first flagged call, in UTC."))
-    last_seen = Moment(required=True, metadata=described("Its last flagged call, in UTC."))
+    first_seen = required(Moment, "Its first flagged call, in UTC.")
+    last_seen = required(Moment, "Its last flagged call, in UTC.")
     audit_id = _text("The latest audit of the account that has it.")
     finding_id = _text("Its ID in the report of that audit.")
     assignee = _text("Who fixes it: a name or an address, as typed; empty without one.")
@@ -127,9 +125,7 @@ class AccountFindingSchema(Schema):
 
 
 class AccountFindingListSchema(Schema):
-    findings = fields.List(
-        fields.Nested(AccountFindingSchema),
-        required=True,
-        metadata=described("The findings, most savings first."),
+    findings = required(
+        fields.List, "The findings, most savings first.", fields.Nested(AccountFindingSchema)
     )
     next_cursor = fields.String(metadata=described("Present if there are more findings."))

@@ -13,6 +13,7 @@ from service.models.identity.accounts import COMP, KEY_LIMITS
 from service.models.operations.admin_actions import ADMIN_ACTIONS
 from service.payments import ManualPayment
 from service.web.schemas.audits import Moment
+from service.web.schemas.ingest import required
 
 _MAX_PAGE: Final = 1_000
 
@@ -99,19 +100,19 @@ class OverviewSchema(Schema):
     early_access = fields.List(fields.Nested(EarlyAccessLineSchema), required=True)
     acts = fields.List(fields.Nested(ActLineSchema), required=True)
     queue = fields.List(fields.Nested(WaitingSchema), required=True)
-    wake_ups = fields.Dict(
+    wake_ups = required(
+        fields.Dict,
+        "Waiting jobs in Redis by queue. Null while Redis is down.",
         keys=fields.String(),
         values=fields.Integer(),
-        required=True,
         allow_none=True,
-        metadata={"description": "Waiting jobs in Redis by queue. Null while Redis is down."},
     )
     mails = fields.List(fields.Nested(WaitingSchema), required=True)
     failed_mails = fields.Integer(required=True)
-    stored_data = fields.List(
+    stored_data = required(
+        fields.List,
+        "The accounts that store most, measured once a day.",
         fields.Nested(StoredLineSchema),
-        required=True,
-        metadata={"description": "The accounts that store most, measured once a day."},
     )
     next_pages = fields.Dict(keys=fields.String(), values=fields.Integer(), required=True)
 
@@ -124,7 +125,7 @@ class PurgedSchema(Schema):
 
 class SignedOutSchema(Schema):
     account_id = fields.String(required=True)
-    sessions = fields.Integer(required=True, metadata={"description": "How many were ended."})
+    sessions = required(fields.Integer, "How many were ended.")
 
 
 class RerunSchema(Schema):
@@ -134,10 +135,8 @@ class RerunSchema(Schema):
 
 class MarkedPaidSchema(Schema):
     payment_id = fields.String(required=True)
-    account_id = fields.String(
-        required=True,
-        allow_none=True,
-        metadata={"description": "Null until someone signs in with the email address."},
+    account_id = required(
+        fields.String, "Null until someone signs in with the email address.", allow_none=True
     )
     is_repeat = fields.Boolean(required=True)
 
@@ -184,11 +183,11 @@ class MarkPaidSchema(Schema):
         validate=Regexp(r"[a-z][a-z0-9_-]{0,31}\Z", error="must be a lowercase name"),
         error_messages=_messages("a lowercase name, such as stripe, paddle, invoice or comp"),
     )
-    reference = fields.String(
-        required=True,
+    reference = required(
+        fields.String,
+        "The same provider and reference count as one payment.",
         validate=Regexp(r"[!-~]{1,200}\Z", error="must be 1 to 200 printable characters"),
         error_messages=_messages("the payment provider's reference for this payment"),
-        metadata={"description": "The same provider and reference count as one payment."},
     )
     amount = fields.Decimal(
         required=True,

@@ -10,7 +10,7 @@ from marshmallow.validate import OneOf, Range
 from service.models.audits.audits import SOURCES, STATUSES
 from service.models.calls.account_audits import DEFAULT_WINDOW, WINDOWS
 from service.web.schemas.cursors import CursorField, find_cursor
-from service.web.schemas.ingest import audit_id_field, described
+from service.web.schemas.ingest import audit_id_field, described, required
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
@@ -122,14 +122,11 @@ class AccountAuditQuerySchema(Schema):
 
 class AccountAuditSchema(Schema):
     audit_id = audit_id_field()
-    status_url = fields.Url(required=True, metadata=described("Where to poll the status."))
+    status_url = required(fields.Url, "Where to poll the status.")
 
 
 class SpanImportSchema(Schema):
-    calls = fields.Integer(
-        required=True,
-        metadata=described("Number of calls in spans that were waiting to be imported."),
-    )
+    calls = required(fields.Integer, "Number of calls in spans that were waiting to be imported.")
 
 
 PROJECTIONS: Final = ("good", "rough", "very rough", "none")
@@ -146,52 +143,35 @@ class AuditSummarySchema(Schema):
 
     id = audit_id_field()
     status = status_field()
-    created_at = Moment(
-        required=True, metadata=described("When the batch or file was accepted, in UTC.")
-    )
-    source = fields.String(
-        required=True,
+    created_at = required(Moment, "When the batch or file was accepted, in UTC.")
+    source = required(
+        fields.String,
+        "What was audited: a batch (`ingest`), a file (`upload`), or the calls of the account"
+        " over all of them (`account`).",
         validate=OneOf(SOURCES),
-        metadata=described(
-            "What was audited: a batch (`ingest`), a file (`upload`), or the calls of the account"
-            " over all of them (`account`)."
-        ),
     )
-    records = fields.Integer(
-        required=True,
-        metadata=described(
-            "Number of audited calls. Until the audit is done, of valid rows: a call that was"
-            " logged more than once is then counted once. The report has the difference in"
-            " `echoes_dropped`."
-        ),
+    records = required(
+        fields.Integer,
+        "Number of audited calls. Until the audit is done, of valid rows: a call that was"
+        " logged more than once is then counted once. The report has the difference in"
+        " `echoes_dropped`.",
     )
-    observed_days = fields.Integer(
-        required=True,
-        metadata=described("Days (UTC) from the first call to the last, inclusive."),
+    observed_days = required(
+        fields.Integer, "Days (UTC) from the first call to the last, inclusive."
     )
-    total_spend_usd = fields.Float(
-        required=True, metadata=described("Cost of the priced calls in US dollars.")
+    total_spend_usd = required(fields.Float, "Cost of the priced calls in US dollars.")
+    projected_spend_usd = required(fields.Float, "Spend projected to 30 days, in US dollars.")
+    savings_pct = required(
+        fields.Float,
+        "Share of verified and estimated savings in the spend, 0 to 100. Overlaps are counted"
+        " once.",
     )
-    projected_spend_usd = fields.Float(
-        required=True, metadata=described("Spend projected to 30 days, in US dollars.")
+    equiv_spend = required(
+        fields.Boolean,
+        "Whether some of the spend is a list-price equivalent and not a bill: calls of"
+        " flat-rate plans, or of model providers without prices of their own.",
     )
-    savings_pct = fields.Float(
-        required=True,
-        metadata=described(
-            "Share of verified and estimated savings in the spend, 0 to 100. Overlaps are counted"
-            " once."
-        ),
-    )
-    equiv_spend = fields.Boolean(
-        required=True,
-        metadata=described(
-            "Whether some of the spend is a list-price equivalent and not a bill: calls of"
-            " flat-rate plans, or of model providers without prices of their own."
-        ),
-    )
-    findings = fields.Integer(
-        required=True, attribute="findings_count", metadata=described("Number of findings.")
-    )
+    findings = required(fields.Integer, "Number of findings.", attribute="findings_count")
     projection = fields.String(
         **_nullable(
             "How sure monthly figures are: `good`, `rough`, `very rough`, or `none`: then they are"
@@ -237,41 +217,27 @@ def columns_of(schema: type[Schema]) -> tuple[str, ...]:
 
 
 class AuditListSchema(Schema):
-    audits = fields.List(
-        fields.Nested(AuditSummarySchema),
-        required=True,
-        metadata=described("Your audits, newest first."),
-    )
+    audits = required(fields.List, "Your audits, newest first.", fields.Nested(AuditSummarySchema))
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
     )
 
 
 class FindingSchema(Schema):
-    id = fields.String(required=True, metadata=described("Unique within the audit."))
-    detector = fields.String(
-        required=True, metadata=described("The detector's ID, for example `d1_model_overkill`.")
+    id = required(fields.String, "Unique within the audit.")
+    detector = required(fields.String, "The detector's ID, for example `d1_model_overkill`.")
+    route = required(fields.String, "The `tag`, or else the `endpoint`, or else the model.")
+    severity = required(fields.String, "`high`, `medium` or `low`, by monthly dollars.")
+    confidence = required(
+        fields.String,
+        "`VERIFIED` by billed counts or equal hashes, `ESTIMATED` from a stated assumption,"
+        " `CONDITIONAL` on your own evaluation of a cheaper model, or `INFORMATIONAL` without a"
+        " dollar figure.",
     )
-    route = fields.String(
-        required=True,
-        metadata=described("The `tag`, or else the `endpoint`, or else the model."),
+    monthly_cost_impact_usd = required(
+        fields.Float, "Potential savings in 30 days from this finding alone, in US dollars."
     )
-    severity = fields.String(
-        required=True, metadata=described("`high`, `medium` or `low`, by monthly dollars.")
-    )
-    confidence = fields.String(
-        required=True,
-        metadata=described(
-            "`VERIFIED` by billed counts or equal hashes, `ESTIMATED` from a stated assumption,"
-            " `CONDITIONAL` on your own evaluation of a cheaper model, or `INFORMATIONAL` without a"
-            " dollar figure."
-        ),
-    )
-    monthly_cost_impact_usd = fields.Float(
-        required=True,
-        metadata=described("Potential savings in 30 days from this finding alone, in US dollars."),
-    )
-    fix = fields.String(required=True, metadata=described("The recommended change."))
+    fix = required(fields.String, "The recommended change.")
     impact_low = fields.Float(**_nullable("Low end of `monthly_cost_impact_usd`."))
     impact_high = fields.Float(**_nullable("High end of `monthly_cost_impact_usd`."))
     first_seen = Moment(**_nullable("Time of the first call, in UTC."))
@@ -280,8 +246,8 @@ class FindingSchema(Schema):
 
 class FindingListSchema(Schema):
     audit_id = audit_id_field()
-    findings = fields.List(
+    findings = required(
+        fields.List,
+        "Ranked by monthly impact. Potential savings overlap and don't add up.",
         fields.Nested(FindingSchema),
-        required=True,
-        metadata=described("Ranked by monthly impact. Potential savings overlap and don't add up."),
     )

@@ -13,7 +13,7 @@ from service.models.base import utc_now
 from service.models.calls.spend import MAX_DAYS, Period, Periods
 from service.operations.comparing import KINDS, Compared
 from service.web.schemas.audits import limit_field
-from service.web.schemas.ingest import described
+from service.web.schemas.ingest import described, required
 from service.web.schemas.spend import DEFAULT_DAYS, day_field
 
 
@@ -118,10 +118,8 @@ class SpanSchema(Schema):
         metadata=described("The first day (UTC): of the period, or with calls."),
     )
     last = fields.Date(data_key="to", metadata=described("The last day (UTC)."))
-    days = fields.Integer(
-        required=True, validate=Range(min=1), metadata=described("The number of days covered.")
-    )
-    calls = fields.Integer(required=True, metadata=described("Number of calls."))
+    days = required(fields.Integer, "The number of days covered.", validate=Range(min=1))
+    calls = required(fields.Integer, "Number of calls.")
     spend_usd = _dollars("The whole spend, in US dollars.")
 
 
@@ -141,17 +139,14 @@ class TotalChangeSchema(_ChangeSchema):
 class RouteChangeSchema(_ChangeSchema):
     """The change of one route's spend."""
 
-    route = fields.String(
-        required=True,
-        metadata=described("The `tag`, or else the `endpoint`; may be empty."),
-    )
+    route = required(fields.String, "The `tag`, or else the `endpoint`; may be empty.")
 
 
 class ModelChangeSchema(_ChangeSchema):
     """The change of one model's spend."""
 
-    provider = fields.String(required=True, metadata=described("The model provider."))
-    model = fields.String(required=True, metadata=described("The model ID as billed."))
+    provider = required(fields.String, "The model provider.")
+    model = required(fields.String, "The model ID as billed.")
 
 
 def _text(text: str) -> fields.String:
@@ -161,10 +156,10 @@ def _text(text: str) -> fields.String:
 class ComparedFindingSchema(Schema):
     """A finding of either audit or period."""
 
-    status = fields.String(
-        required=True,
+    status = required(
+        fields.String,
+        "`gone`: no longer found, and its route has no calls; else `fixed`.",
         validate=OneOf(CHANGE_STATUSES),
-        metadata=described("`gone`: no longer found, and its route has no calls; else `fixed`."),
     )
     detector = _text("The detector that found it.")
     kind = _text("The kind of waste, of those of its detector.")
@@ -176,29 +171,18 @@ class ComparedFindingSchema(Schema):
 
 
 class ComparisonSchema(Schema):
-    kind = fields.String(
-        required=True,
-        validate=OneOf(KINDS),
-        metadata=described("What is compared."),
+    kind = required(fields.String, "What is compared.", validate=OneOf(KINDS))
+    before = required(fields.Nested, "The earlier one.", SpanSchema)
+    after = required(fields.Nested, "The later one.", SpanSchema)
+    is_per_day = required(
+        fields.Boolean, "Whether changes are per day, because the numbers of days differ."
     )
-    before = fields.Nested(SpanSchema, required=True, metadata=described("The earlier one."))
-    after = fields.Nested(SpanSchema, required=True, metadata=described("The later one."))
-    is_per_day = fields.Boolean(
-        required=True,
-        metadata=described("Whether changes are per day, because the numbers of days differ."),
+    total = required(fields.Nested, "The change of all spend.", TotalChangeSchema)
+    routes = required(
+        fields.List, "Routes by the size of their change.", fields.Nested(RouteChangeSchema)
     )
-    total = fields.Nested(
-        TotalChangeSchema, required=True, metadata=described("The change of all spend.")
-    )
-    routes = fields.List(
-        fields.Nested(RouteChangeSchema),
-        required=True,
-        metadata=described("Routes by the size of their change."),
-    )
-    models = fields.List(
-        fields.Nested(ModelChangeSchema),
-        required=True,
-        metadata=described("Models by the size of their change."),
+    models = required(
+        fields.List, "Models by the size of their change.", fields.Nested(ModelChangeSchema)
     )
     findings = fields.List(
         fields.Nested(ComparedFindingSchema),
@@ -206,10 +190,8 @@ class ComparisonSchema(Schema):
             "Findings by status. Present if the token has the scope `read:findings` too."
         ),
     )
-    notes = fields.List(
-        fields.String(),
-        required=True,
-        metadata=described("What to know before reading the figures, in English."),
+    notes = required(
+        fields.List, "What to know before reading the figures, in English.", fields.String()
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from marshmallow import RAISE, Schema, fields
 from marshmallow.validate import Length, OneOf, Range, Regexp
@@ -26,23 +26,27 @@ from detectors.contract import (
     RecordField,
 )
 
+Field = TypeVar("Field", bound=fields.Field[Any])
+
+
+def described(text: str) -> Mapping[str, str]:
+    return {"description": text}
+
+
+def required(kind: type[Field], description: str, *values: Any, **options: Any) -> Field:
+    """Return a field that every response or request has."""
+    return kind(*values, required=True, metadata=described(description), **options)
+
 
 class PaymentLinkSchema(Schema):
-    provider = fields.String(
-        required=True,
-        metadata={"description": "The payment provider, or `billing` for our billing page."},
-    )
-    url = fields.Url(required=True, metadata={"description": "The checkout or billing page."})
+    provider = required(fields.String, "The payment provider, or `billing` for our billing page.")
+    url = required(fields.Url, "The checkout or billing page.")
 
 
 class ErrorDetailSchema(Schema):
-    code = fields.String(
-        required=True, metadata={"description": "Machine-readable. Doesn't change within v1."}
-    )
-    message = fields.String(required=True, metadata={"description": "Safe to show to a user."})
-    request_id = fields.String(
-        required=True, metadata={"description": "The same ID as in the X-Request-Id header."}
-    )
+    code = required(fields.String, "Machine-readable. Doesn't change within v1.")
+    message = required(fields.String, "Safe to show to a user.")
+    request_id = required(fields.String, "The same ID as in the X-Request-Id header.")
     payment_links = fields.List(
         fields.Nested(PaymentLinkSchema),
         metadata={
@@ -53,10 +57,6 @@ class ErrorDetailSchema(Schema):
 
 class ErrorSchema(Schema):
     error = fields.Nested(ErrorDetailSchema, required=True)
-
-
-def described(text: str) -> Mapping[str, str]:
-    return {"description": text}
 
 
 def _published(pattern: str) -> str:
@@ -160,30 +160,28 @@ def audit_id_field() -> fields.String:
 
 class AcceptedSchema(Schema):
     audit_id = audit_id_field()
-    records = fields.Integer(required=True, metadata=described("Number of accepted records."))
-    replayed = fields.Boolean(required=True, metadata=described("Always false."))
+    records = required(fields.Integer, "Number of accepted records.")
+    replayed = required(fields.Boolean, "Always false.")
 
 
 class ReplayedSchema(Schema):
     audit_id = audit_id_field()
-    replayed = fields.Boolean(required=True, metadata=described("Always true."))
+    replayed = required(fields.Boolean, "Always true.")
 
 
 class EventReceivedSchema(Schema):
-    received = fields.Boolean(required=True, metadata=described("Always true."))
+    received = required(fields.Boolean, "Always true.")
 
 
 class UploadedSchema(Schema):
     audit_id = audit_id_field()
-    replayed = fields.Boolean(required=True, metadata=described("Whether this is a retry."))
-    status_url = fields.Url(required=True, metadata=described("Where to poll the status."))
+    replayed = required(fields.Boolean, "Whether this is a retry.")
+    status_url = required(fields.Url, "Where to poll the status.")
 
 
 class HealthSchema(Schema):
-    status = fields.String(
-        required=True,
-        validate=OneOf(("ok", "degraded")),
-        metadata=described("`ok` if every component is `ok`."),
+    status = required(
+        fields.String, "`ok` if every component is `ok`.", validate=OneOf(("ok", "degraded"))
     )
     components = fields.Dict(
         keys=fields.String(),

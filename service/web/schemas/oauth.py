@@ -7,6 +7,7 @@ from marshmallow.validate import Equal, OneOf
 
 from service.errors import OAUTH_CODES
 from service.models.access.oauth import TOKEN_SECONDS
+from service.web.schemas.ingest import required
 
 GRANT_ERRORS: Final = ("invalid_grant", "unsupported_grant_type", "unauthorized_client")
 
@@ -23,11 +24,9 @@ class OAuthErrorSchema(Schema):
 
 
 class TokenSchema(Schema):
-    access_token = fields.String(required=True, metadata={"description": "`at_…`, read-only."})
-    token_type = fields.String(
-        required=True,
-        validate=Equal("Bearer"),
-        metadata={"description": "How to send it: `Authorization: Bearer at_…`."},
+    access_token = required(fields.String, "`at_…`, read-only.")
+    token_type = required(
+        fields.String, "How to send it: `Authorization: Bearer at_…`.", validate=Equal("Bearer")
     )
     expires_in = fields.Integer(
         required=True, metadata={"description": "Seconds.", "example": TOKEN_SECONDS}

@@ -6,7 +6,7 @@ from marshmallow.validate import OneOf, Range
 from service.models.audits.report_links import STATES
 from service.web.schemas.audits import Moment, limit_field
 from service.web.schemas.cursors import CursorField, find_cursor
-from service.web.schemas.ingest import audit_id_field, described
+from service.web.schemas.ingest import audit_id_field, described, required
 
 
 class ReportLinkQuerySchema(Schema):
@@ -18,29 +18,21 @@ class ReportLinkSchema(Schema):
     """The link itself isn't included, because anyone who has it can read the report."""
 
     audit_id = audit_id_field()
-    state = fields.String(
-        required=True,
-        validate=OneOf(STATES),
-        metadata=described("The link works only while it is `active`."),
+    state = required(
+        fields.String, "The link works only while it is `active`.", validate=OneOf(STATES)
     )
-    issued_at = Moment(required=True, metadata=described("When the link was issued, in UTC."))
-    expires_at = Moment(
-        required=True, metadata=described("When the link stops working unless revoked, in UTC.")
-    )
+    issued_at = required(Moment, "When the link was issued, in UTC.")
+    expires_at = required(Moment, "When the link stops working unless revoked, in UTC.")
     revoked_at = Moment(metadata=described("When it was revoked. Present only if `revoked`."))
-    opens = fields.Integer(
-        required=True,
-        validate=Range(min=0),
-        metadata=described("How often it was opened by anyone but you."),
+    opens = required(
+        fields.Integer, "How often it was opened by anyone but you.", validate=Range(min=0)
     )
     last_opened_at = Moment(metadata=described("Present once it was opened, in UTC."))
 
 
 class ReportLinkListSchema(Schema):
-    report_links = fields.List(
-        fields.Nested(ReportLinkSchema),
-        required=True,
-        metadata=described("The latest issued first."),
+    report_links = required(
+        fields.List, "The latest issued first.", fields.Nested(ReportLinkSchema)
     )
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")

@@ -7,6 +7,7 @@ from marshmallow.exceptions import SCHEMA
 
 from service.errors import InvalidRequestError
 from service.mail.addresses import MAX_LENGTH, find_address
+from service.web.schemas.ingest import required
 
 _ADDRESS_EXPECTED = "must be an email address"
 
@@ -60,10 +61,10 @@ class MagicLinkSchema(EarlyAccessSchema):
 
 
 class VerifyQuerySchema(Schema):
-    token = fields.String(
-        required=True,
+    token = required(
+        fields.String,
+        "The token from the emailed link.",
         error_messages={name: "is missing" for name in ("required", "null", "invalid")},
-        metadata={"description": "The token from the emailed link."},
     )
 
 
@@ -78,4 +79,4 @@ class VerifySchema(VerifyQuerySchema):
 
 
 class MessageSchema(Schema):
-    message = fields.String(required=True, metadata={"description": "Human-readable."})
+    message = required(fields.String, "Human-readable.")

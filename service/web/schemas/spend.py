@@ -11,7 +11,7 @@ from service.models.base import utc_now
 from service.models.calls.spend import DAY, KEYS, MAX_DAYS, MAX_KEYS, Selection
 from service.web.schemas.audits import limit_field
 from service.web.schemas.cursors import EXPECTED, CursorField, SpendCursor, find_spend_cursor
-from service.web.schemas.ingest import described
+from service.web.schemas.ingest import described, required
 
 JSON, CSV, FOCUS = FORMATS = ("json", "csv", "focus")
 DEFAULT_DAYS: Final = 30
@@ -161,42 +161,28 @@ class SpendLineSchema(SpendTotalsSchema, _KeysSchema):  # in this order, keys co
 
 
 class SpendSchema(Schema):
-    first = fields.Date(
-        data_key="from", required=True, metadata=described("The first day of the range (UTC).")
-    )
-    last = fields.Date(
-        data_key="to", required=True, metadata=described("The last day of the range (UTC).")
-    )
-    group_by = fields.List(
-        fields.String(validate=OneOf(KEYS)),
-        required=True,
-        metadata=described("The keys of each row."),
-    )
-    spend = fields.List(
+    first = required(fields.Date, "The first day of the range (UTC).", data_key="from")
+    last = required(fields.Date, "The last day of the range (UTC).", data_key="to")
+    group_by = required(fields.List, "The keys of each row.", fields.String(validate=OneOf(KEYS)))
+    spend = required(
+        fields.List,
+        "Sorted by the keys. Groups without calls are omitted.",
         fields.Nested(SpendLineSchema),
-        required=True,
-        metadata=described("Sorted by the keys. Groups without calls are omitted."),
     )
-    totals = fields.Nested(
-        SpendTotalsSchema,
-        required=True,
-        metadata=described("Sums of the whole range, the same on every page."),
+    totals = required(
+        fields.Nested, "Sums of the whole range, the same on every page.", SpendTotalsSchema
     )
-    plan_usage = fields.Nested(
+    plan_usage = required(
+        fields.Nested,
+        "The calls of the range that a plan includes, such as those of a coding agent on a"
+        " subscription. No other figure has them: their value is no spend.",
         PlanUsageSchema,
-        required=True,
-        metadata=described(
-            "The calls of the range that a plan includes, such as those of a coding agent on a"
-            " subscription. No other figure has them: their value is no spend."
-        ),
     )
-    after_today = fields.Nested(
+    after_today = required(
+        fields.Nested,
+        "All your calls that are dated after today, whatever the range. A range that ends today"
+        " doesn't include them.",
         FutureSumsSchema,
-        required=True,
-        metadata=described(
-            "All your calls that are dated after today, whatever the range. A range that ends today"
-            " doesn't include them."
-        ),
     )
     next_cursor = fields.String(
         metadata=described("Pass it as `cursor` to get the next page. Absent on the last page.")
@@ -218,29 +204,20 @@ class FutureCallsQuerySchema(Schema):
 class FutureLineSchema(FutureSumsSchema):
     """The calls of one day, route and model."""
 
-    day = fields.Date(required=True, metadata=described("Day of the calls (UTC)."))
-    route = fields.String(
-        required=True,
-        metadata=described("The `tag`, or else the `endpoint`; empty for calls without either."),
+    day = required(fields.Date, "Day of the calls (UTC).")
+    route = required(
+        fields.String, "The `tag`, or else the `endpoint`; empty for calls without either."
     )
-    provider = fields.String(required=True, metadata=described("The model provider."))
-    model = fields.String(required=True, metadata=described("The model ID as billed."))
+    provider = required(fields.String, "The model provider.")
+    model = required(fields.String, "The model ID as billed.")
 
 
 class FutureCallsSchema(FutureSumsSchema):
-    is_deleting = fields.Boolean(
-        required=True, metadata=described("Whether calls that you deleted are still listed.")
-    )
-    lines = fields.List(
-        fields.Nested(FutureLineSchema),
-        required=True,
-        metadata=described("Sorted by day, at most 200."),
-    )
+    is_deleting = required(fields.Boolean, "Whether calls that you deleted are still listed.")
+    lines = required(fields.List, "Sorted by day, at most 200.", fields.Nested(FutureLineSchema))
 
 
 class DeletedFutureCallsSchema(Schema):
-    calls = fields.Integer(
-        required=True,
-        validate=Range(min=0),
-        metadata=described("Number of calls that are being deleted."),
+    calls = required(
+        fields.Integer, "Number of calls that are being deleted.", validate=Range(min=0)
     )

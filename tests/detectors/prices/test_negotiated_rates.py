@@ -1,11 +1,13 @@
 """Rates that were agreed on with a provider, instead of the list prices."""
 
+import pickle
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import polars as pl
 import pytest
+from genai_prices.data_snapshot import get_snapshot
 
 from detectors.errors import DetectorError, PriceTermsError
 from detectors.prices.book import PriceBook
@@ -232,3 +234,20 @@ def test_invalid_terms_are_rejected(terms: dict[str, Any], message: str) -> None
         PriceBook(**terms)
     assert isinstance(caught.value, DetectorError)
     assert isinstance(caught.value, ValueError)
+
+
+def test_a_copied_price_book_has_its_negotiated_rates() -> None:
+    """A model is the same object under all its names, in a book from another process, too."""
+    book = PriceBook(overrides={("openai", "gpt-4o"): {"input_mtok": 1, "output_mtok": 2}})
+    listing = pickle.loads(pickle.dumps(book)).find_listing("OpenAI", "gpt-4o-2024-08-06")
+    rates = listing.find_rates(datetime(2026, 5, 1, tzinfo=UTC), 0)
+    assert rates.input_usd == 1e-6
+
+
+def test_a_price_book_forgets_the_names_that_it_was_asked_for() -> None:
+    """The names of calls are their callers'; the prices outlive each account's audit."""
+    before = len(get_snapshot()._provider_misses)
+    book = PriceBook()
+    for number in range(50):
+        assert book.find_listing(f"nobody-{number}", f"nothing-{number}") is None
+    assert len(get_snapshot()._provider_misses) == before

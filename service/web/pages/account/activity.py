@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from flask import Blueprint, render_template
+from flask import render_template
 
 from service.models.identity.security_events import (
     SHOWN_EVENTS,
@@ -12,9 +12,8 @@ from service.models.identity.security_events import (
     list_security_events,
 )
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.http.headers import keep_private
 
 _WORDS: Final[Mapping[str, str]] = {
     EventKind.SIGN_IN: "Signed in",
@@ -51,8 +50,7 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 _COMMAND: Final = "Command line"
 
-blueprint = Blueprint("activity", __name__, url_prefix="/settings/activity")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("activity", __name__, url_prefix="/settings/activity")
 
 
 @blueprint.get("")

@@ -4,19 +4,17 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 
 from detectors.contract import ASSUMPTIONS, Assumption, read_assumptions
 from detectors.wording.assumptions import read_typed, unit_name, write_typed, write_value
 from detectors.wording.names import introduce_detectors
 from service.models.audits.audit_settings import find_settings, save_assumptions
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 
-blueprint = Blueprint("assumptions", __name__, url_prefix="/settings/assumptions")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("assumptions", __name__, url_prefix="/settings/assumptions")
 
 
 @blueprint.get("")

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from flask import Blueprint, g, redirect, render_template, request, url_for
+from flask import g, redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.config import Config
@@ -16,9 +16,8 @@ from service.models.operations.admin_actions import Via
 from service.operations.admin.actions import grant_credits
 from service.payments.links import payment_links
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.http.headers import keep_private
 from service.web.schemas.local_paths import find_local_path
 
 PROVIDER_NAMES: Final[Mapping[str, str]] = {
@@ -30,8 +29,7 @@ _SHOWN_PAYMENTS: Final = 100
 _PRODUCTS: Final = ("credit", "pro", "team")
 _GRANTED_CREDITS: Final = 5
 
-blueprint = Blueprint("billing", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("billing", __name__)
 
 
 @blueprint.get("/billing")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
@@ -21,9 +21,8 @@ from service.models.watching.budgets import (
 )
 from service.operations.watching.budgets import list_states
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 
 MAX_AMOUNT: Final = Decimal(1_000_000_000)
 _CENT: Final = Decimal("0.01")
@@ -31,8 +30,7 @@ _SUGGESTED: Final = 200
 _MAX_ROUTE: Final = 200
 _NO_BUDGET: Final = "Not found. It may already be removed."
 
-blueprint = Blueprint("budgets", __name__, url_prefix="/settings/budgets")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("budgets", __name__, url_prefix="/settings/budgets")
 
 
 @blueprint.get("")

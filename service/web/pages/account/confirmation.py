@@ -1,18 +1,16 @@
 """/sign-in/confirm: confirm that it's you, with a link that comes back to where you were."""
 
-from flask import Blueprint, redirect, render_template, request
+from flask import redirect, render_template, request
 from werkzeug import Response
 
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import RECENT, is_recent
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_config
-from service.web.http.headers import keep_private
 from service.web.schemas.local_paths import find_local_path
 
-blueprint = Blueprint("confirmation", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("confirmation", __name__)
 
 
 @blueprint.get("/sign-in/confirm")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
@@ -32,9 +32,8 @@ from service.notices.urls import InvalidTargetError, check_target
 from service.web.auth.callers import current_caller, limit_by_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, current_queues, get_session
-from service.web.http.headers import keep_private
 from service.web.http.limits import limiter, per_minute
 from service.web.schemas.labels import read_label
 
@@ -55,8 +54,7 @@ _LIMIT: Final = per_minute("notice_limit_per_minute")
 _NO_TARGET: Final = "Not found. It may already be removed."
 _TEST: Final = {"summary": "This is a test. Notices from Tallystick arrive here."}
 
-blueprint = Blueprint("notices", __name__, url_prefix="/settings/notices")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("notices", __name__, url_prefix="/settings/notices")
 
 
 @blueprint.get("")

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from flask import session as cookie
 from werkzeug import Response
 
@@ -32,9 +32,8 @@ from service.web.auth.passkeys.answers import (
 )
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.schemas.labels import read_label
 
 if TYPE_CHECKING:
@@ -44,8 +43,7 @@ _CHALLENGE: Final = "passkey_challenge"  # in the cookie, with the time when it 
 _CHALLENGE_SECONDS: Final = 600
 _UNNAMED: Final = "Passkey"
 
-blueprint = Blueprint("passkeys", __name__, url_prefix="/settings/passkeys")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("passkeys", __name__, url_prefix="/settings/passkeys")
 
 
 @blueprint.get("")

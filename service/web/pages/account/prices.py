@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flask import Blueprint, Response, redirect, render_template, request, url_for
+from flask import Response, redirect, render_template, request, url_for
 
 from detectors.errors import PriceTermsError
 from service.models.audits.audit_settings import (
@@ -19,15 +19,13 @@ from service.operations.price_terms import (
     write_terms,
 )
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 
 _MAX_NAME: Final = 200
 _FIELDS: Final = ("provider", "model", "as_provider", "as_model", "input_mtok", "output_mtok")
 
-blueprint = Blueprint("prices", __name__, url_prefix="/settings/prices")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("prices", __name__, url_prefix="/settings/prices")
 
 
 @blueprint.get("")

@@ -2,18 +2,16 @@
 
 from typing import Any
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 
 from service.operations.outdated_reports import list_outdated, recalculate_outdated
 from service.web.auth.callers import current_caller
 from service.web.auth.caps import count_recalculations_allowed
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_queues, get_session
-from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 
-blueprint = Blueprint("recalculation", __name__, url_prefix="/settings/recalculate")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("recalculation", __name__, url_prefix="/settings/recalculate")
 
 
 @blueprint.get("")

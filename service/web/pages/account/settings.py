@@ -3,7 +3,7 @@
 import secrets
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
@@ -20,15 +20,13 @@ from service.web.auth.browsers import describe_browser
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import count_event, record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
-from service.web.http.headers import keep_private
 from service.web.otlp.requests import MAX_ATTRIBUTE_NAME, is_label_attribute
 
 _SPEND_MAILS: Final = {"daily": True, "none": False}
 
-blueprint = Blueprint("settings", __name__, url_prefix="/settings")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("settings", __name__, url_prefix="/settings")
 
 
 @blueprint.get("")

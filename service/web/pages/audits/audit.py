@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
+from flask import Response, make_response, redirect, render_template, request, url_for
 
 from service.errors import NotFoundError
 from service.models.audits.audits import (
@@ -27,17 +27,15 @@ from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, SharedLink, Terms, print_finding, print_report
 from service.reports.kept import get_pdf
 from service.web.auth.callers import current_caller, require_login
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_config, current_queues, get_session
 from service.web.http.error_responses import storage_needed
-from service.web.http.headers import keep_private
 from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 # The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
 
-blueprint = Blueprint("audit_pages", __name__, url_prefix="/audits")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("audit_pages", __name__, url_prefix="/audits")
 
 
 class Progress(NamedTuple):

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from flask import Blueprint, Response, make_response, render_template, send_file
+from flask import Response, make_response, render_template, send_file
 
 from service.core.blobs import BlobNotFoundError
 from service.errors import InvalidRequestError, NotFoundError
@@ -11,9 +11,8 @@ from service.models.audits.audits import find_audit
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import CallsSource, find_calls_source
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_queues, get_session
-from service.web.http.headers import keep_private
 from service.web.http.tables import XLSX
 
 _RELOAD_SECONDS: Final = "2"
@@ -34,8 +33,7 @@ MOST_CALLS: Final = 1_048_575  # rows of a sheet, below its header
 _TOO_MANY: Final = f"A spreadsheet has room for {MOST_CALLS:,} rows. Download CSV."
 _TYPES: Final = {"csv": "text/csv", "xlsx": XLSX}
 
-blueprint = Blueprint("finding_calls", __name__, url_prefix="/audits")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("finding_calls", __name__, url_prefix="/audits")
 
 
 @blueprint.get("/<audit_id>/calls/<finding_id>.csv")

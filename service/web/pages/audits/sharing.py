@@ -7,7 +7,7 @@ Renew, which need a recent sign-in.
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.core.tokens import sign_report
@@ -28,14 +28,12 @@ from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.http.headers import keep_private
 
 _NO_AUDIT: Final = "Audit not found."
 
-blueprint = Blueprint("sharing", __name__, url_prefix="/settings/report-links")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("sharing", __name__, url_prefix="/settings/report-links")
 
 
 class Row(NamedTuple):

@@ -5,7 +5,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from flask import Blueprint, g, make_response, redirect, render_template, request, url_for
+from flask import g, make_response, redirect, render_template, request, url_for
 from werkzeug import Response
 from werkzeug.exceptions import HTTPException
 
@@ -31,11 +31,10 @@ from service.models.base import new_id
 from service.models.billing.credits import count_free_credits
 from service.payments.links import payment_links
 from service.web.auth.csrf import check_token
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_config, current_queues, get_session
 from service.web.http.error_responses import describe_error
-from service.web.http.headers import keep_private
 from service.web.intake.gates import (
     admit_upload,
     bounded_upload,
@@ -51,8 +50,7 @@ from service.web.pages.account.billing import granting_for
 # The form shows these problems itself, above another attempt.
 _SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
 
-blueprint = Blueprint("upload", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("upload", __name__)
 
 
 @blueprint.get("/upload")

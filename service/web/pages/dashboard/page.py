@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from sqlalchemy.orm import Session
 
 from detectors.wording.figures import change, day, usd, whole_usd
@@ -25,8 +25,9 @@ from service.models.calls.account_audits import (
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.finding_list import (
     FINDING_LABELS,
+    FindingFilter,
     count_by_state,
-    list_first_findings,
+    list_account_findings,
     sum_confidences,
 )
 from service.models.calls.future_calls import sum_future_calls
@@ -37,10 +38,9 @@ from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, current_queues, get_session
-from service.web.http.headers import keep_private
-from service.web.pages.dashboard.spend import Spend, read_spend
+from service.web.pages.dashboard.spend import SpendFigures, read_spend
 from service.web.pages.findings.home import STATE_WORDS
 from service.web.pages.imports.page import read_chosen
 from service.web.pages.spend.charts import UNNAMED
@@ -54,8 +54,7 @@ _IMPORT_FILTERS: Final = frozenset({"status", "source", "before", "after"})
 # A route's budget is shown when so much of it is spent.
 _NEARLY: Final = 80
 
-blueprint = Blueprint("dashboard", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("dashboard", __name__)
 
 
 @blueprint.get("/dashboard")
@@ -106,6 +105,8 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
     audits = find_account_audits(session, account_id)
     periods = (month.so_far, month.previous_so_far)
     is_early = audits.latest is None and not only
+    labels = {name: value for name, value in only.items() if name in FINDING_LABELS}
+    first = list_account_findings(session, account_id, FindingFilter(only=labels), _FINDINGS)
     return {
         "query": query,
         "ranged": replace(query, fragment="#spend"),
@@ -117,7 +118,7 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
-        "findings": list_first_findings(session, account_id, only, _FINDINGS),
+        "findings": [each for each in first if each.monthly_usd > 0],
         "import_findings": list_top_findings(session, account_id) if is_early else [],
         "counts": count_by_state(session, account_id),
         "states": STATE_WORDS,
@@ -129,7 +130,7 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
 
 
 def _read_budgets(
-    session: Session, account_id: str, query: Query, spend: Spend
+    session: Session, account_id: str, query: Query, spend: SpendFigures
 ) -> list[BudgetState]:
     """Return the account's budget and those of routes that need attention, or the route's own."""
     known = None if query.only else spend.usd_by_day

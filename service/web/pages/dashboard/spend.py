@@ -14,12 +14,12 @@ from service.models.calls.finding_list import Potential, sum_potential
 from service.models.calls.spend import (
     BY_COST,
     Selection,
+    Spend,
     UsdByDay,
     sum_days,
     sum_days_of,
     sum_spend,
 )
-from service.models.calls.spend import Spend as Ranking
 from service.operations.watching.month import Month, days_needed, look_at_month
 from service.web.pages.spend.charts import chart_spend
 from service.web.pages.spend.query import Query
@@ -41,7 +41,7 @@ class RouteLine(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spend:
+class SpendFigures:
     """The month of today, and the chosen range by day and by route."""
 
     month: Month
@@ -52,7 +52,7 @@ class Spend:
     previous: tuple[date, date]  # the period before, which the routes are compared with
 
 
-def read_spend(session: Session, account_id: str, query: Query, today: date) -> Spend:
+def read_spend(session: Session, account_id: str, query: Query, today: date) -> SpendFigures:
     """Read the month, the chart and the routes of a page's state."""
     of_month, in_range = _read_days(session, account_id, query, today)
     # The table still lists the other routes when one is chosen.
@@ -73,7 +73,7 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
         series = replace(query.selection, before=None, is_brief=True)
         shown = sum_spend(session, account_id, series, order=BY_COST, limit=MOST_SERIES)
         chart = chart_spend(query, shown, usd_by_day=in_range)
-    return Spend(
+    return SpendFigures(
         month=look_at_month(of_month, today),
         usd_by_day=of_month,
         chart=chart,
@@ -110,7 +110,7 @@ def _all_routes(query: Query) -> Selection:
 
 def _lines(
     wanted: Selection,
-    ranked: Ranking,
+    ranked: Spend,
     trends: Mapping[str, UsdByDay],
     before: Mapping[str, Decimal],
     potential: Mapping[str, Potential],

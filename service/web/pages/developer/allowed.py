@@ -1,6 +1,6 @@
 """/settings/applications: applications that may read the visitor's audits."""
 
-from flask import Blueprint, redirect, render_template, url_for
+from flask import redirect, render_template, url_for
 from werkzeug import Response
 
 from service.errors import NotFoundError
@@ -9,12 +9,10 @@ from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import SCOPE_WORDS
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 
-blueprint = Blueprint("allowed", __name__, url_prefix="/settings/applications")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("allowed", __name__, url_prefix="/settings/applications")
 
 
 @blueprint.get("")

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
@@ -19,16 +19,14 @@ from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.http.headers import keep_private
 from service.web.oauth.redirects import check_redirect_uris
 from service.web.schemas.labels import read_label
 
 _FIELDS: Final = ("name", "redirect_uris")
 
-blueprint = Blueprint("applications", __name__, url_prefix="/developer/applications")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("applications", __name__, url_prefix="/developer/applications")
 
 
 @blueprint.get("")

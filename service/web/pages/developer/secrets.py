@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.core.tokens import make_dsn
@@ -31,9 +31,8 @@ from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.scopes import SCOPE_WORDS, SCOPES
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.http.headers import keep_private
 from service.web.schemas.labels import read_label
 
 # How long a replaced key works on, in hours.
@@ -54,8 +53,7 @@ EXPIRIES: Final[Mapping[str, str]] = {
 
 _TOKEN_FIELDS: Final = ("label", "scope", "expires_in_days")
 
-blueprint = Blueprint("developer", __name__, url_prefix="/developer")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("developer", __name__, url_prefix="/developer")
 
 
 @blueprint.get("")

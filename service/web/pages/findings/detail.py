@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 
 from detectors.charts import savings_by_audit
 from detectors.wording.caching_code import write_code
@@ -20,16 +20,14 @@ from service.models.identity.accounts import Account
 from service.operations.findings.changes import edit_findings
 from service.operations.findings.realized import measure_realized
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.pages.findings.forms import read_assignee, read_note
 from service.web.pages.findings.home import STATE_WORDS
 
 _NO_FINDING: Final = "Your account has no finding with this ID."
 
-blueprint = Blueprint("findings_detail", __name__, url_prefix="/findings")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("findings_detail", __name__, url_prefix="/findings")
 
 
 @blueprint.get("/<finding_id>")

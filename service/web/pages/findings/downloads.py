@@ -1,16 +1,14 @@
 """/findings.csv and /findings.xlsx: all findings that the filters of the page show."""
 
-from flask import Blueprint, Response, request
+from flask import Response, request
 
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.finding_tables import answer_findings_csv, answer_findings_xlsx
-from service.web.http.headers import keep_private
 from service.web.pages.findings.forms import read_filter
 
-blueprint = Blueprint("finding_downloads", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("finding_downloads", __name__)
 
 
 @blueprint.get("/findings.csv")

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
-from flask import Blueprint, redirect, render_template, request, url_for
-from sqlalchemy import Connection
+from flask import redirect, render_template, request, url_for
+from sqlalchemy import Connection, Row
 
 from service.errors import InvalidRequestError
 from service.models.base import utc_now
@@ -17,7 +17,6 @@ from service.models.calls.account_findings import (
     MAX_ASSIGNEE,
     OPEN,
     RETURNED,
-    AccountFinding,
 )
 from service.models.calls.finding_list import (
     KEYS,
@@ -30,9 +29,8 @@ from service.models.identity.accounts import Account
 from service.operations.findings.changes import ACTIONS, change_findings, edit_findings
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_url
 from service.web.pages.spend.query import read_query
@@ -49,14 +47,13 @@ _ASSIGN: Final = "assign"
 _NEW_ASSIGNEE: Final = "new_assignee"  # the filter has a field named assignee
 _SHOWN: Final = 200
 
-blueprint = Blueprint("findings", __name__, url_prefix="/findings")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("findings", __name__, url_prefix="/findings")
 
 
 class Line(NamedTuple):
     """A finding, and what its fix has saved, if it is fixed."""
 
-    finding: AccountFinding
+    finding: Row[Any]
     realized: Realized | None
 
 
@@ -106,7 +103,7 @@ def _dashboard(state: str, changed: int) -> str:
     return f"{query.url(changed=str(changed))}#findings"
 
 
-def add_realized(found: Sequence[AccountFinding]) -> list[Line]:
+def add_realized(found: Sequence[Row[Any]]) -> list[Line]:
     """Add the realized savings of fixed findings."""
     ids = [each.id for each in found if each.fixed_at is not None]
     realized = measure_realized(get_session().connection(), current_caller().account_id, ids)

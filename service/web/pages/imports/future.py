@@ -3,7 +3,7 @@
 from datetime import date
 from typing import Final
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError
@@ -18,16 +18,14 @@ from service.models.calls.future_calls import (
 from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.security_events import record_event
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_queues, get_session
-from service.web.http.headers import keep_private
 from service.web.pages.spend.charts import UNNAMED
 from service.web.schemas.spend import find_day
 
 _DAY_EXPECTED: Final = "Choose a day from the list."
 
-blueprint = Blueprint("imports_future", __name__, url_prefix="/imports/future")
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("imports_future", __name__, url_prefix="/imports/future")
 
 
 @blueprint.get("")

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from flask import Blueprint, redirect, render_template, request, url_for
+from flask import redirect, render_template, request, url_for
 from sqlalchemy import ColumnElement
 
 from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPLOAD
@@ -29,15 +29,13 @@ from service.models.imports.by_day import (
 from service.models.imports.span_batches import find_waiting, request_import
 from service.models.imports.span_notices import find_recent_spans
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 
 _YEARS: Final = range(2000, 2200)
 
-blueprint = Blueprint("imports", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("imports", __name__)
 
 
 class DayOfImports(NamedTuple):
@@ -76,10 +74,17 @@ def home() -> str:
     if day is not None:
         return _show_client(ClientDay(day, _read("client"), _read("environment")))
     session, account_id, chosen = get_session(), current_caller().account_id, read_chosen()
-    until = _read_day("until")
-    days, start = find_days(session, account_id, chosen, until), _read_start(until)
+    until, start = _read_day("until"), None
+    days = find_days(session, account_id, chosen, until)
+    # Where the page continues its first day, if a link of the page before says so.
+    upload = find_position(session, account_id, read_id(request.args.get("before", "")))
+    if until is not None and upload is not None:
+        start = Start(until, upload)
     listed = _list_imports(account_id, days, chosen, start) if days else None
     days = listed.days if listed else None
+    account_audits: Sequence[OneAudit] = ()
+    if days and chosen.source in ("", ACCOUNT):
+        account_audits = list_account_audits(session, account_id, days, chosen)
     return render_template(
         "pages/imports/imports.html",
         chosen=chosen,
@@ -91,7 +96,7 @@ def home() -> str:
         imports=listed.imports if listed else (),
         continued=start and start.day,
         batch_lines_shown=BATCH_LINES_SHOWN,
-        account_audits=_list_account_audits(account_id, days, chosen) if days else (),
+        account_audits=account_audits,
         account_audits_shown=ACCOUNT_AUDITS_SHOWN,
         pages=_page_links(listed, chosen, start) if listed else {},
         link=_client_url,
@@ -108,20 +113,19 @@ def import_spans() -> Any:
     return redirect(url_for("imports.home"), 303)
 
 
-def _read_start(until: date | None) -> Start | None:
-    """Return where the page continues its first day, if a link of the page before says so."""
-    upload_id = read_id(request.args.get("before", ""))
-    if until is None:
-        return None
-    upload = find_position(get_session(), current_caller().account_id, upload_id)
-    return None if upload is None else Start(until, upload)
-
-
 def _list_imports(account_id: str, days: Days, chosen: Chosen, start: Start | None) -> Listed:
     """Return the days whose lines fit on the page; the first may continue on the next one."""
-    uploads = _list_uploads(account_id, days, chosen, start)
+    session = get_session()
+    uploads: Sequence[OneAudit] = ()
+    if chosen.source in ("", UPLOAD):
+        uploads = list_uploads(session, account_id, days, chosen, start and start.upload)
     crowded = uploads[UPLOADS_SHOWN].day if len(uploads) > UPLOADS_SHOWN else None
-    batches = _list_batches(account_id, days._replace(first=crowded or days.first), chosen, start)
+    batches: Sequence[Batches] = ()
+    if chosen.source in ("", INGEST):
+        # Those of a day that the page continues were on the page before.
+        last = days.last if start is None else min(days.last, start.day - timedelta(days=1))
+        of_days = days._replace(first=crowded or days.first, last=last)
+        batches = list_batches(session, account_id, of_days, chosen)
     cut = batches[BATCH_LINES_SHOWN].day if len(batches) > BATCH_LINES_SHOWN else None
     ends = [day for day in (crowded, cut) if day is not None]
     batches, uploads = batches[:BATCH_LINES_SHOWN], uploads[:UPLOADS_SHOWN]
@@ -142,33 +146,8 @@ def _list_imports(account_id: str, days: Days, chosen: Chosen, start: Start | No
         return Listed(days, imports)
     if shown[-1] == crowded:
         return Listed(days._replace(first=crowded), imports, uploads[-1].id)
-    rest = find_days(get_session(), account_id, chosen, shown[-1] - timedelta(days=1))
+    rest = find_days(session, account_id, chosen, shown[-1] - timedelta(days=1))
     return Listed(days._replace(first=shown[-1], older=rest and rest.last), imports)
-
-
-def _list_uploads(
-    account_id: str, days: Days, chosen: Chosen, start: Start | None
-) -> Sequence[OneAudit]:
-    if chosen.source not in ("", UPLOAD):
-        return ()
-    return list_uploads(get_session(), account_id, days, chosen, start and start.upload)
-
-
-def _list_batches(
-    account_id: str, days: Days, chosen: Chosen, start: Start | None
-) -> Sequence[Batches]:
-    """List the batches of the days, but not of one that the page continues."""
-    if chosen.source not in ("", INGEST):
-        return ()
-    if start is not None:
-        days = days._replace(last=min(days.last, start.day - timedelta(days=1)))
-    return list_batches(get_session(), account_id, days, chosen)
-
-
-def _list_account_audits(account_id: str, days: Days, chosen: Chosen) -> Sequence[OneAudit]:
-    if chosen.source not in ("", ACCOUNT):
-        return ()
-    return list_account_audits(get_session(), account_id, days, chosen)
 
 
 def _show_client(client_day: ClientDay) -> str:

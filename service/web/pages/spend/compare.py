@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, Final
 
-from flask import Blueprint, render_template, request
+from flask import render_template, request
 
 from detectors.wording.comparison import STATUS_WORDS
 from detectors.wording.figures import usd
 from service.errors import InvalidRequestError
-from service.models.audits.audit_lists import Reported, Selection, list_audits, list_reported
+from service.models.audits.audit_lists import AuditFilter, Reported, list_audits, list_reported
 from service.models.audits.audits import (
     DONE,
     Audit,
@@ -21,9 +21,8 @@ from service.operations.comparing import Compared, compare_audits, compare_perio
 from service.reports.documents import find_published
 from service.reports.html import minute
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import SOURCE_WORDS, require_visitor
+from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.http.paths import read_id
 from service.web.pages.spend.charts import UNNAMED
 from service.web.pages.spend.query import PERIODS
@@ -40,8 +39,7 @@ _DAYS: Final = {
 }
 _DAYS_EXPECTED: Final = "Enter days from 2000 to 2100."
 
-blueprint = Blueprint("comparison_page", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("comparison_page", __name__)
 
 
 @blueprint.get("/compare")
@@ -113,7 +111,7 @@ def _find_previous(after_id: str) -> Mapping[str, str]:
     after = find_audit(session, account_id, after_id)
     if after is None:
         return {}
-    wanted = Selection(limit=_LISTED, status=DONE, source=after.source)
+    wanted = AuditFilter(limit=_LISTED, status=DONE, source=after.source)
     earlier = (
         audit.id
         for audit in list_audits(session, account_id, wanted, ("id", "created_at", "window_days"))

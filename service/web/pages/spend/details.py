@@ -10,21 +10,20 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
 
-from flask import Blueprint, render_template, request
+from flask import render_template, request
 
 from detectors.charts import HoursOfDay, calls_by_hour
 from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
 from service.models.base import utc_now
 from service.models.calls.daily_spend import PlanRow
-from service.models.calls.finding_list import list_findings_of
+from service.models.calls.finding_list import FindingFilter, list_account_findings
 from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_day, sum_spend
 from service.models.calls.traffic import find_traffic
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
-from service.web.http.headers import keep_private
 from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
@@ -51,8 +50,7 @@ class Kind:
 ROUTE: Final = Kind("route", "model", ("route",), ("model", "provider", "environment"))
 MODEL: Final = Kind("model", "route", ("model", "provider"), ("route", "environment"))
 
-blueprint = Blueprint("spend_details", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("spend_details", __name__)
 
 
 @blueprint.get("/route")
@@ -80,7 +78,9 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
     if last_day is None and not (has_calls or plan.calls):
         last_day = find_last_day(session, account_id, today, query.only, PlanRow)
-    found = list_findings_of(session, account_id, own, _FINDINGS)
+    found = list_account_findings(
+        session, account_id, FindingFilter(state="all", only=own), _FINDINGS
+    )
     if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
     return render_template(

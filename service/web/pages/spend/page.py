@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from flask import Blueprint, Response, render_template, request
+from flask import Response, render_template, request
 
 from service.models.base import utc_now
 from service.models.calls.daily_spend import PlanRow
@@ -11,17 +11,15 @@ from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
 from service.models.calls.spend import BY_COST, DAY, Selection, find_last_day, sum_spend
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import require_visitor
+from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
-from service.web.http.headers import keep_private
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import PERIODS, Query, read_query
 
 SHOWN: Final = 100
 
-blueprint = Blueprint("spend_page", __name__)
-blueprint.after_request(keep_private)
+blueprint = PrivatePages("spend_page", __name__)
 
 
 @blueprint.get("/spend")

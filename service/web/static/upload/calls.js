@@ -101,23 +101,14 @@ export function hasOtherUsage(document) {
 }
 
 function recordCounts(record) {
-  return {
-    prompt: record.prompt_tokens,
-    completion: record.completion_tokens,
-    cached: record.cached_tokens ?? 0,
-    written: record.cache_write_tokens ?? 0,
-  };
+  return { prompt: record.prompt_tokens, completion: record.completion_tokens };
 }
 
 function openaiCounts(usage) {
-  const details = usage.prompt_tokens_details ?? usage.input_tokens_details ?? {};
-  const prompt = usage.prompt_tokens ?? usage.input_tokens;
   const isEmbedding = usage.total_tokens === usage.prompt_tokens;
   return {
-    prompt,
+    prompt: usage.prompt_tokens ?? usage.input_tokens,
     completion: usage.completion_tokens ?? usage.output_tokens ?? (isEmbedding ? 0 : undefined),
-    cached: details.cached_tokens ?? usage.prompt_cache_hit_tokens ?? 0,
-    written: details.cache_write_tokens ?? 0,
   };
 }
 
@@ -126,7 +117,7 @@ function anthropicCounts(usage) {
   const written = usage.cache_creation_input_tokens
     ?? (split.ephemeral_5m_input_tokens ?? 0) + (split.ephemeral_1h_input_tokens ?? 0);
   const cached = usage.cache_read_input_tokens ?? 0;
-  return { prompt: usage.input_tokens + cached + written, completion: usage.output_tokens, cached, written };
+  return { prompt: usage.input_tokens + cached + written, completion: usage.output_tokens };
 }
 
 function isWhole(value) {
@@ -153,7 +144,7 @@ export function callOfRow(cells, fields, provider) {
   };
   const isValid = call.time !== null && call.model && call.provider
     && [prompt, completion, cached, written].every(isWhole);
-  return isValid ? { ...call, prompt, completion, cached, written } : null;
+  return isValid ? { ...call, prompt, completion } : null;
 }
 
 function countOf(cell) {
