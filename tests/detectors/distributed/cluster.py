@@ -1,11 +1,12 @@
 """A standalone Spark master with two workers, and a Connect server on it, on loopback."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -77,9 +78,9 @@ class Cluster:
                 stderr=subprocess.STDOUT,
             )
 
-    def start_connect(self) -> str:
+    def start_connect(self, port: int | None = None) -> str:
         """Start a Connect server whose driver uses the cluster; return its address."""
-        port = free_port()
+        port = port or free_port()
         settings = {
             **SETTINGS,
             "spark.master": self.master_url,
@@ -143,12 +144,13 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     pytest.fail(f"Spark did not start:\n{log.read_text()[-2000:]}")
 
 
-# Audits files of Parquet, with the partitions and the settings that it is told, and writes the
-# document, or the error's type and text.
+# Audits a frame for each case that it is told, and writes the documents, or the errors' types and
+# texts. Then no job may run on.
 PROGRAM: Final = """
-import faulthandler, json, sys, warnings
+import faulthandler, json, os, sys, time, warnings
 warnings.simplefilter("ignore")
-faulthandler.dump_traceback_later(100)
+faulthandler.dump_traceback_later(250)
+import pyarrow.parquet
 import detectors
 from pyspark.sql import SparkSession
 told = json.loads(sys.argv[1])
@@ -156,22 +158,68 @@ builder = SparkSession.builder
 for name, value in told["settings"].items():
     builder = builder.config(name, value)
 spark = builder.getOrCreate()
-frame = spark.read.parquet(told["path"]).repartition(told["partitions"])
-try:
-    text = detectors.audit(frame, keep_calls=False).to_json()
-except Exception as error:
-    text = f"{type(error).__name__}: {error}".encode()
-open(told["out"], "wb").write(text if isinstance(text, bytes) else text.encode())
-import os
-os._exit(0) if told.get("abrupt") else spark.stop()
+found = []
+for case in told["cases"]:
+    for name, value in case.get("conf", {}).items():
+        spark.conf.set(name, value)
+    try:
+        if "engine" in case:
+            frame = case["path"]
+        elif "in_order" in case:
+            frame = spark.createDataFrame(pyarrow.parquet.read_table(case["path"]))
+        else:
+            frame = spark.read.parquet(case["path"])
+        if "partitions" in case:
+            frame = frame.repartition(case["partitions"])
+        if "table" in case:
+            frame.write.saveAsTable(case["table"])
+            frame = spark.read.table(case["table"])
+        report = detectors.audit(frame, keep_calls=False, engine=case.get("engine"))
+        found.append(report.to_json().decode())
+    except Exception as error:
+        found.append(f"{type(error).__name__}: {error}")
+if not told["settings"].get("spark.remote") and not told.get("is_lost"):
+    deadline = time.monotonic() + 10
+    while spark.sparkContext.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds(), found
+with open(told["out"], "w") as out:
+    json.dump(found, out)
+os._exit(0) if told.get("is_lost") else spark.stop()
 """
 
 
-def start_program(
-    told: dict[str, Any], environ: dict[str, str], log: Path
-) -> subprocess.Popen[bytes]:
-    import json
+class Program:
+    """A user's program in a process of its own: a process has classic sessions or remote ones."""
 
-    with log.open("wb") as file:
-        command = [sys.executable, "-c", PROGRAM, json.dumps(told)]
-        return subprocess.Popen(command, env=environ, stdout=file, stderr=subprocess.STDOUT)
+    def __init__(
+        self,
+        folder: Path,
+        address: str,
+        cases: Sequence[dict[str, Any]],
+        *,
+        settings: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        is_lost: bool = False,
+    ) -> None:
+        own = {"spark.remote": address} if address.startswith("sc:") else {"spark.master": address}
+        own |= {} if address.startswith("sc:") else SETTINGS
+        self._out, self._log = folder / "out", folder / "program.log"
+        told = {"settings": own | dict(settings or {}), "cases": cases, "out": str(self._out)}
+        command = [sys.executable, "-c", PROGRAM, json.dumps(told | {"is_lost": is_lost})]
+        with self._log.open("wb") as file:
+            self.process = subprocess.Popen(
+                command, env=environment(**environ or {}), stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def finish(self, seconds: float = 240) -> list[str]:
+        """Return what it has found for each case."""
+        try:
+            self.process.wait(seconds)
+        finally:
+            self.process.kill()
+            self.process.wait()
+        assert self._out.exists(), self._log.read_text()[-3000:]
+        found = json.loads(self._out.read_text())
+        assert isinstance(found, list)
+        return found
