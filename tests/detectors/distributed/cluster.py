@@ -15,30 +15,26 @@ import psutil
 import pyspark
 import pytest
 
+from tests.detectors.inputs.frames import SMALL_JAVA, SMALL_SPARK
 from tests.service.support.live import free_port
 
 _HOME: Final = Path(pyspark.__file__).parent
 _ROOT: Final = Path(__file__).parents[3]
 _START_SECONDS: Final = 120
-_SMALL_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _ENVIRONMENT: Final = {
     "SPARK_HOME": str(_HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
     "SPARK_LOCAL_HOSTNAME": "127.0.0.1",
     "PYSPARK_PYTHON": sys.executable,
     "PYTHONPATH": str(_ROOT),
-    "SPARK_DAEMON_JAVA_OPTS": _SMALL_JAVA,
+    "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA,
 }
 # What a program of the cluster's user sets.
 SETTINGS: Final = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
+    **SMALL_SPARK,
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": _SMALL_JAVA,
-    "spark.executor.extraJavaOptions": _SMALL_JAVA,
+    "spark.executor.extraJavaOptions": SMALL_JAVA,
     "spark.executor.memory": "512m",
-    "spark.log.level": "ERROR",
 }
 
 
@@ -47,16 +43,23 @@ def environment(**more: str) -> dict[str, str]:
 
 
 class Cluster:
-    """The processes of a cluster, which are stopped at the end, whatever has been killed."""
+    """The processes of a cluster, which are stopped at the end, whatever has been killed.
 
-    def __init__(self, folder: Path) -> None:
+    A small one has its master and workers in the process of the Connect server.
+    """
+
+    def __init__(self, folder: Path, *, is_small: bool = False) -> None:
         self.folder = folder
+        self.connect: subprocess.Popen[bytes] | None = None
+        self.started: list[subprocess.Popen[bytes]] = []
+        if is_small:
+            self.master_url = "local-cluster[2,1,1024]"
+            return
         self.port = free_port()
         self.master_url = f"spark://127.0.0.1:{self.port}"
         self.master = self._start("master.Master", "--port", str(self.port))
         _wait(self.port, self.master, folder / "master.Master.log")
         self.workers = [self._start_worker(number) for number in range(2)]
-        self.connect: subprocess.Popen[bytes] | None = None
 
     def _start(self, name: str, *options: str, log: str = "") -> subprocess.Popen[bytes]:
         arguments = ["--host", "127.0.0.1", "--webui-port", str(free_port()), *options]
@@ -70,13 +73,15 @@ class Cluster:
 
     def _run(self, command: list[str], log: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{log}.log").open("wb") as file:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 env=environment(),
                 cwd=self.folder,
                 stdout=file,
                 stderr=subprocess.STDOUT,
             )
+        self.started.append(process)
+        return process
 
     def start_connect(self, port: int | None = None) -> str:
         """Start a Connect server whose driver uses the cluster; return its address."""
@@ -109,13 +114,12 @@ class Cluster:
         return found
 
     def stop(self) -> None:
-        every = [*([self.connect] if self.connect else []), *self.workers, self.master]
         left = list[psutil.Process]()
-        for process in every:
+        for process in reversed(self.started):
             with suppress(psutil.Error):
                 left += psutil.Process(process.pid).children(recursive=True)
             process.terminate()
-        for process in every:
+        for process in self.started:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
             process.kill()
@@ -126,8 +130,8 @@ class Cluster:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Cluster]:
-    cluster = Cluster(folder)
+def running(folder: Path, *, is_small: bool = False) -> Iterator[Cluster]:
+    cluster = Cluster(folder, is_small=is_small)
     try:
         yield cluster
     finally:
@@ -149,7 +153,7 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 PROGRAM: Final = """
 import faulthandler, json, os, sys, time, warnings
 warnings.simplefilter("ignore")
-faulthandler.dump_traceback_later(250)
+faulthandler.dump_traceback_later(600)
 import pyarrow.parquet
 import detectors
 from pyspark.sql import SparkSession

@@ -20,8 +20,16 @@ from tests.detectors.reference.traffic import STARTS, draw_crowd_of_routes, draw
 pytestmark = NEEDS_JAVA
 _SOON = 30  # seconds
 _HELD_UP = 40
+_LONG = 900
 _AS_SHIPPED = {"spark.sql.adaptive.enabled": "true"}
 _TAGS, _CALLS = 60_004, 62_400
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Connect server on a small cluster."""
+    with running(tmp_path_factory.mktemp("small"), is_small=True) as started:
+        yield started.start_connect()
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +77,7 @@ def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
 
 
 def test_spark_audits_on_a_cluster_through_connect_as_here(
-    cluster: Cluster, log: pl.DataFrame, tmp_path: Path
+    small: str, log: pl.DataFrame, tmp_path: Path
 ) -> None:
     """Two workers audit four partitions; the invalid rows are in all of them, in order."""
     own = log.sample(2_000, seed=1).with_row_index("row")
@@ -77,7 +85,7 @@ def test_spark_audits_on_a_cluster_through_connect_as_here(
     own = own.with_columns(bad.alias("prompt_tokens")).drop("row")
     conf = _AS_SHIPPED | {"spark.sql.leafNodeDefaultParallelism": "4"}
     case = {"path": _case(tmp_path, own)["path"], "in_order": True, "conf": conf}
-    (found,) = Program(tmp_path, cluster.start_connect(), [case]).finish()
+    (found,) = Program(tmp_path, small, [case]).finish()
     assert found == _audit(own)
     assert detectors.audit(own).invalid_rows.count == 250
 
@@ -87,6 +95,7 @@ def _hold_up(batches: Iterator[Any]) -> Iterator[Any]:
     yield from batches
 
 
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_spark_stops_when_an_audit_is_given_up() -> None:
     """Progress is reported while a job runs, so that what it raises ends the job."""
     frame = spark().createDataFrame(as_polars(draw_log(3)[:5]).to_arrow())
@@ -105,6 +114,7 @@ def test_spark_stops_when_an_audit_is_given_up() -> None:
 
 
 @pytest.mark.stress
+@pytest.mark.timeout(2 * _LONG)
 @pytest.mark.parametrize("address", ["classic", "connect"])
 def test_spark_audits_any_partitions_and_tags_as_here(
     cluster: Cluster, log: pl.DataFrame, tmp_path: Path, address: str
@@ -132,7 +142,7 @@ def test_spark_audits_any_partitions_and_tags_as_here(
     cases.append(_case(tmp_path, log, table=f"calls_{address}"))
     expected.append(_audit(log))
     where = cluster.master_url if address == "classic" else cluster.start_connect()
-    found = Program(tmp_path, where, cases).finish(280)
+    found = Program(tmp_path, where, cases).finish(_LONG)
     differing = [case for case, a, b in zip(cases, found, expected, strict=True) if a != b]
     assert not differing, found[cases.index(differing[0])][:500]
 
