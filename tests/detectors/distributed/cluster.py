@@ -216,7 +216,7 @@ class Program:
                 command, env=environment(**environ or {}), stdout=file, stderr=subprocess.STDOUT
             )
 
-    def finish(self, seconds: float = 240) -> list[str]:
+    def finish(self, seconds: float = 600) -> list[str]:
         """Return what it has found for each case."""
         try:
             self.process.wait(seconds)

@@ -17,10 +17,10 @@ from tests.detectors.distributed.cluster import Cluster, Program, running
 from tests.detectors.inputs.frames import NEEDS_JAVA, as_polars, spark
 from tests.detectors.reference.traffic import STARTS, draw_crowd_of_routes, draw_log
 
-pytestmark = NEEDS_JAVA
+_LONG = 900
+pytestmark = [NEEDS_JAVA, pytest.mark.timeout(_LONG)]
 _SOON = 30  # seconds
 _HELD_UP = 40
-_LONG = 900
 _AS_SHIPPED = {"spark.sql.adaptive.enabled": "true"}
 _TAGS, _CALLS = 60_004, 62_400
 
@@ -114,7 +114,6 @@ def test_spark_stops_when_an_audit_is_given_up() -> None:
 
 
 @pytest.mark.stress
-@pytest.mark.timeout(2 * _LONG)
 @pytest.mark.parametrize("address", ["classic", "connect"])
 def test_spark_audits_any_partitions_and_tags_as_here(
     cluster: Cluster, log: pl.DataFrame, tmp_path: Path, address: str
