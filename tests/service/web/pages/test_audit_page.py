@@ -69,7 +69,7 @@ def test_the_audit_of_all_calls_says_how_much_is_done(
 ) -> None:
     audit_id = add_run(sessions, person.account_id, source="account", status="processing")
     assert "Collecting your calls." in words(progress(client, person, audit_id))
-    for done, expected in ((0, "Auditing your calls."), (3, "37% of your calls' audit is done.")):
+    for done, expected in ((0, "Auditing your calls."), (3, "Auditing your calls: 37% done.")):
         app.extensions["queues"].show_progress(audit_id, done, 8)
         assert expected in words(progress(client, person, audit_id))
 
