@@ -20,7 +20,7 @@ from tests.service.support.live import free_port
 
 _HOME: Final = Path(pyspark.__file__).parent
 _ROOT: Final = Path(__file__).parents[3]
-_START_SECONDS: Final = 120
+_START_SECONDS: Final = 300
 _ENVIRONMENT: Final = {
     "SPARK_HOME": str(_HOME),
     "SPARK_LOCAL_IP": "127.0.0.1",
@@ -112,6 +112,12 @@ class Cluster:
                     if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
                 ]
         return found
+
+    def has_tasks(self) -> bool:
+        """Check whether an executor has started Python, as it does for the first task."""
+        with suppress(psutil.Error):
+            return any(executor.children() for executor in self.executors())
+        return False
 
     def stop(self) -> None:
         left = list[psutil.Process]()

@@ -179,8 +179,7 @@ def test_a_spark_connect_server_that_dies_ends_the_audit_soon(
 ) -> None:
     address = fragile.start_connect()
     program = Program(tmp_path, address, [_case(tmp_path, _repeat(log, 300))], is_lost=True)
-    _wait_until(fragile.executors, 120)
-    time.sleep(3)
+    _wait_until(fragile.has_tasks, 300)
     executors = fragile.executors()
     died = time.monotonic()
     assert fragile.connect is not None
@@ -204,8 +203,7 @@ def test_spark_without_its_master_goes_on_with_its_executors(
 ) -> None:
     case = _case(tmp_path, _repeat(log, 300))
     program = Program(tmp_path, fragile.master_url, [case], is_lost=True)
-    _wait_until(fragile.executors, 120)
-    time.sleep(3)
+    _wait_until(fragile.has_tasks, 300)
     fragile.master.kill()
     assert program.finish() == [_audit(_repeat(log, 300))]
 
