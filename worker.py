@@ -294,8 +294,9 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
 def _audit_account(tools: Tools, claim: Claim, window_days: int, leases: HeldLeases) -> Result:
     library, terms, compaction = _open_account(tools, claim.account_id)
 
-    def go_on(*_step: int) -> None:
+    def go_on(done: int, total: int) -> None:
         leases.check(claim)
+        tools.queues.show_progress(claim.audit_id, done, total)
 
     auditors = _auditors(tools.config, library, terms, go_on)
     window = audit_account(compaction, tools.blobs, window_days, auditors, now=utc_now())
@@ -310,7 +311,7 @@ def _auditors(
     return Auditors(
         here=partial(library.audit_window, terms=terms, progress=progress),
         most_here=config.account_polars_calls,
-        on_spark=spark.audit if spark.remote or spark.master else None,
+        on_spark=partial(spark.audit, progress=progress) if spark.remote or spark.master else None,
     )
 
 

@@ -5,7 +5,8 @@
 Every program is a separate process; the best of several runs counts. For comparison, DuckDB reads
 and sums the same file, and a `json.loads` loop reads it. DuckDB reads the Parquet files twice:
 only the columns that it sums and groups by, and every column. Memory is that of a process and its
-children. `--engines` audits the Parquet files on DuckDB and Spark too.
+children. `--engines` audits the Parquet files on DuckDB and Spark too, on Spark several
+times in one session.
 """
 
 import argparse
@@ -64,6 +65,18 @@ STAGES = (
     "print(json.dumps([late - early for early, late in zip(marks, marks[1:])]))",
 )
 STAGE_NAMES = ("import", "read", "audit", "write")
+# Several audits in one session of Spark; the processor time is that of Java and Python.
+SPARK = (
+    "-c",
+    "import json, sys, time, psutil, detectors\n"
+    "def used():\n"
+    "    own = psutil.Process()\n"
+    "    return sum(sum(p.cpu_times()[:2]) for p in (own, *own.children(recursive=True)))\n"
+    "for _ in range(4):\n"
+    "    began, before = time.perf_counter(), used()\n"
+    "    detectors.audit(sys.argv[1], engine='pyspark')\n"
+    "    print(json.dumps([time.perf_counter() - began, used() - before]))",
+)
 _PARQUET_RUNS = 2
 
 
@@ -110,6 +123,11 @@ def _measure_parquet(console: Console, most: int, has_engines: bool) -> None:
         duckdb = _best(DUCKDB_ALL, rows)
         _add_parquet(table, f"detectors.audit, {engine}", rows, _audit(rows, engine), duckdb)
     console.print(table)
+    if has_engines:
+        run = best(SPARK, usage.parquet(rows), 1)
+        audits = [json.loads(line) for line in run.output.splitlines()]
+        named = (f"{wall:.1f} s ({processor:.1f} of processors)" for wall, processor in audits)
+        console.print("audits of one Spark session, the first with its start: " + ", ".join(named))
 
 
 def _audit(rows: int, engine: str) -> Run:

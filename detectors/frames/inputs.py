@@ -3,10 +3,13 @@
 They are read, and not computed with: an audit runs on Polars.
 """
 
+import os
+import re
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Self, cast
+from urllib.parse import urlsplit
 
 import polars as pl
 from polars.io.plugins import register_io_source
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch, RecordBatchReader
 
 ENGINES: Final = ("polars", "duckdb", "pyspark")  # what can read Parquet files
+# What DuckDB says of an extension that it lacks and can't download.
+_EXTENSION: Final = re.compile(r"extension '(\w+)|the (\w+) extension needs")
 _PACKAGES: Final = {"pyspark": "'tallystick-server[spark]'"}
 
 
@@ -48,6 +53,14 @@ class MissingEngineError(DetectorError):
     def of_frame(cls, library: str) -> Self:
         return cls(f"Frames of {library} are read through Arrow: pip install pyarrow")
 
+    @classmethod
+    def of_extension(cls, extension: str) -> Self:
+        return cls(
+            f"DuckDB needs its extension {extension} for this kind of address, and can't load it. "
+            f"Run INSTALL {extension} where DuckDB can download it, or read the files with "
+            "Polars: leave out `engine`."
+        )
+
 
 def scan_parquet(source: object, engine: str) -> Calls:
     """Open the Parquet files of a path or pattern with the named engine."""
@@ -75,9 +88,20 @@ def _scan_with_duckdb(path: str) -> Calls:
     import duckdb
 
     try:
-        return _from_arrow(duckdb.connect().read_parquet(path))
+        return _from_arrow(duckdb.connect(config=_find_bucket(path)).read_parquet(path))
     except duckdb.Error as error:
+        if (extension := _EXTENSION.search(str(error))) is not None:
+            raise MissingEngineError.of_extension(extension[extension.lastindex or 0]) from error
         raise UnreadableLogError("There are no readable Parquet files at that path.") from error
+
+
+def _find_bucket(path: str) -> dict[str, str | bool | int | float | list[str]]:
+    """Return where a bucket is if it is elsewhere than at AWS; DuckDB reads the keys itself."""
+    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))
+    if not path.startswith("s3://") or not endpoint.netloc:
+        return {}
+    has_ssl = str(endpoint.scheme == "https").lower()
+    return {"s3_endpoint": endpoint.netloc, "s3_use_ssl": has_ssl, "s3_url_style": "path"}
 
 
 def _scan_with_spark(path: str) -> Calls:

@@ -53,7 +53,8 @@ def audit(
         The folder for calls that don't fit into memory, about 60 bytes each; by default that for
         temporary files.
     progress : callable of (int, int), optional
-        Receives the number of steps that are done, and of all. What it raises ends the audit.
+        Receives the number of steps that are done, and of all; on Spark, also while a step runs.
+        What it raises ends the audit.
 
     Returns
     -------

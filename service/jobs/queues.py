@@ -3,6 +3,7 @@
 An audit, the calls of a finding, a compaction of calls, a mail, a notice.
 """
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ _KINDS: Final = {
 # RQ forgets finished jobs soon, because PostgreSQL has their state.
 _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
+_PROGRESS_TTL_SECONDS: Final = 600
+_PROGRESS: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 # After a failure, no wake-ups are sent for this long; the sweeper sends them later.
 _PAUSE_SECONDS: Final = 1.0
 # The only fields of a job that are read. Callbacks and webhooks are excluded, because a job from
@@ -165,6 +168,22 @@ class AuditQueues:
 
         return self._try(push, account_id=account_id)
 
+    def show_progress(self, audit_id: str, done: int, total: int) -> None:
+        """Keep for the audit's page how many steps are done. Never raises either."""
+        share = f"{done}/{total}"
+        push = partial(self._connection.set, _progress_key(audit_id), share, _PROGRESS_TTL_SECONDS)
+        self._try(push, audit_id=audit_id)
+
+    def find_progress(self, audit_id: str) -> tuple[int, int] | None:
+        """Return how many steps of an audit are done and how many it has, where that is known."""
+        try:
+            share = cast("bytes | None", self._connection.get(_progress_key(audit_id)))
+        except (RedisError, OSError) as error:
+            _log.warning("progress_unknown", error_type=type(error).__name__)
+            return None
+        found = _PROGRESS.fullmatch((share or b"").decode("ascii", "replace"))
+        return found and (int(found[1]), int(found[2]))
+
     def push(self, wake_up: WakeUp) -> None:
         """Append one job to its queue; raise errors of Redis."""
         function, seconds = _JOBS[wake_up.source]
@@ -215,7 +234,7 @@ class AuditQueues:
             name, connection=self._connection, job_class=AuditJob, serializer=JSONSerializer
         )
 
-    def _try(self, push: Callable[[], None], **names: str) -> bool:
+    def _try(self, push: Callable[[], object], **names: str) -> bool:
         if time.monotonic() < self._resume_at:
             return False
         try:
@@ -225,6 +244,10 @@ class AuditQueues:
             _log.warning("not_enqueued", error_type=type(error).__name__, **names)
             return False
         return True
+
+
+def _progress_key(audit_id: str) -> str:
+    return f"tallystick:progress:{audit_id}"
 
 
 def _push(queue: Queue, function: str, row_id: str, job_id: str, timeout: int) -> None:

@@ -81,6 +81,7 @@ DECISIONS = {
     ("GET", "/audits/<audit_id>/calls/<finding_id>.xlsx"): PAGE,
     ("GET", "/audits/<audit_id>/progress"): SESSION,
     ("POST", "/audits/<audit_id>/recalculate"): FORM,
+    ("POST", "/audits/<audit_id>/cancel"): FORM,
     ("GET", "/upload"): OPEN,
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,

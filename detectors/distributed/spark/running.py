@@ -35,12 +35,18 @@ class Jobs:
         """Run a job, and return its rows."""
         rows = self._run(lambda: frame.toArrow(), description)
         self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._steps)
+        self._report()
         return rows
 
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._steps)
+
     def _run(self, action: Callable[[], T], description: str) -> T:
-        """Run in a thread of its own, so that a job can be given up at any time."""
+        """Run in a thread of its own, so that a job can be given up at any time.
+
+        Progress is reported now and then, because what it raises ends the audit.
+        """
         results, errors = list[T](), list[BaseException]()
 
         def run() -> None:
@@ -52,10 +58,14 @@ class Jobs:
 
         thread = Thread(target=run, name=self.name, daemon=True)
         thread.start()
+        next_look = time.monotonic() + _PROBE_SECONDS
         try:
             while thread.is_alive():
                 thread.join(_POLL_SECONDS)
-                self._probe.check()
+                if time.monotonic() >= next_look:
+                    next_look = time.monotonic() + _PROBE_SECONDS
+                    self._probe.check()
+                    self._report()
         except BaseException:
             self.cancel()
             raise
@@ -98,14 +108,11 @@ class _Probe:
         address = _find_address(session)
         # Behind a proxy, it doesn't answer to us.
         self._address = address if address and _answers(address) else None
-        self._next = time.monotonic() + _PROBE_SECONDS
         self._seen = time.monotonic()
 
     def check(self) -> None:
-        now = time.monotonic()
-        if self._address is None or now < self._next:
+        if self._address is None:
             return
-        self._next = now + _PROBE_SECONDS
         if _answers(self._address) or self._has_executors():
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > _AWAY_SECONDS:

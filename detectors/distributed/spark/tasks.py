@@ -45,6 +45,7 @@ RESULT: Final = "result"
 ERROR: Final = "error"
 _CHUNK_ROWS: Final = 500_000  # that are checked together
 _PIECE_BYTES: Final = 16 << 20  # far from what a message of Spark Connect or a row may have
+_CODEC: Final = "zstd"
 _PER_SLICE: Final = BUCKETS // SLICES
 _ARROW: Final = pyarrow.schema(
     [("kind", pyarrow.string()), ("part", pyarrow.int32()), ("piece", pyarrow.int32())]
@@ -122,21 +123,28 @@ def _in_batches(rows: Iterable[_Row]) -> Rows:
 
 
 def _in_pieces(kind: str, part: int, content: object) -> Rows:
-    pickled = pickle.dumps(content, protocol=5)
-    for piece, start in enumerate(range(0, len(pickled), _PIECE_BYTES)):
-        yield _batch([(kind, part, piece, pickled[start : start + _PIECE_BYTES])])
+    """Compress the object: priced calls become a fifth, of which Spark makes several copies."""
+    whole = pyarrow.compress(pickle.dumps(content, protocol=5), _CODEC, asbytes=True)
+    for piece, start in enumerate(range(0, len(whole), _PIECE_BYTES)):
+        yield _batch([(kind, part, piece, whole[start : start + _PIECE_BYTES])])
 
 
 def join_pieces(batches: Batches, kind: str) -> dict[int, bytes]:
-    """Return the contents of this kind by part."""
+    """Return the pickled objects of this kind by part."""
     found: dict[int, dict[int, bytes]] = {}
     for batch in batches:
         for row in batch.to_pylist():
             if row["kind"] == kind:
                 found.setdefault(row["part"], {})[row["piece"]] = row["content"]
     return {
-        part: b"".join(own[number] for number in sorted(own)) for part, own in sorted(found.items())
+        part: _decompress(b"".join(own[number] for number in sorted(own)))
+        for part, own in sorted(found.items())
     }
+
+
+def _decompress(content: bytes) -> bytes:
+    with pyarrow.CompressedInputStream(pyarrow.BufferReader(content), _CODEC) as stream:
+        return bytes(stream.read())
 
 
 def _check_versions(ours: str) -> None:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from detectors.contract import AuditedWindow, CallWindow, TrafficWindow
-from detectors.distributed.spark.auditing import SparkRows, opened
+from detectors.distributed.spark.auditing import Progress, SparkRows, opened
 from detectors.distributed.spark.running import Jobs
 from detectors.distributed.spark.tasks import Setting, find_versions
 from detectors.frames.parts import InMemory
@@ -23,7 +23,14 @@ class IncompleteFilesError(RuntimeError):
     """Spark has read another number of calls than the files have."""
 
 
-def audit_window(frame: Any, window: CallWindow, terms: Terms, *, calls: int) -> AuditedWindow:
+def audit_window(
+    frame: Any,
+    window: CallWindow,
+    terms: Terms,
+    *,
+    calls: int,
+    progress: Progress | None = None,
+) -> AuditedWindow:
     """Audit the calls of a window in a frame of `calls` stored calls."""
     last, future_calls = _measure(frame, window, calls)
     future_calls += window.future_calls
@@ -35,7 +42,7 @@ def audit_window(frame: Any, window: CallWindow, terms: Terms, *, calls: int) ->
         )
     after = last - timedelta(days=window.days)
     setting = Setting(versions=find_versions(), stored=(after, window.until))
-    with opened(frame, setting, None) as rows:
+    with opened(frame, setting, progress) as rows:
         log = of_account(none, rows.valid + window.duplicates, future_calls)
         audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
         return to_window(audited, _find_traffic(rows))

@@ -1,6 +1,6 @@
 """The audit of an account whose calls don't fit into memory, on Spark."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 import msgspec
@@ -21,7 +21,14 @@ class SparkWindows(msgspec.Struct, frozen=True):
     remote: str = ""
     master: str = ""
 
-    def audit(self, urls: Sequence[str], window: CallWindow, *, calls: int) -> AuditedWindow:
+    def audit(
+        self,
+        urls: Sequence[str],
+        window: CallWindow,
+        *,
+        calls: int,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> AuditedWindow:
         """Audit the calls of a window as `audit_window` does, with equal results.
 
         Parameters
@@ -32,6 +39,8 @@ class SparkWindows(msgspec.Struct, frozen=True):
             As for `audit_window`.
         calls : int
             How many calls the files have.
+        progress : callable of (int, int), optional
+            As for `audit_window`; it is called while Spark's jobs run as well.
 
         Raises
         ------
@@ -49,5 +58,7 @@ class SparkWindows(msgspec.Struct, frozen=True):
             raise MissingEngineError.of_name("pyspark") from error
         with spark.opened_session(self.remote, self.master) as session:
             frame = spark.scan_all(session, urls)
-            window_of: AuditedWindow = windows.audit_window(frame, window, self.terms, calls=calls)
-            return window_of
+            audited: AuditedWindow = windows.audit_window(
+                frame, window, self.terms, calls=calls, progress=progress
+            )
+            return audited

@@ -28,7 +28,15 @@ from sqlalchemy import (
     values,
 )
 
-from service.models.audits.audits import DONE, FAILED, PROCESSING, QUEUED, Audit, ReportRow
+from service.models.audits.audits import (
+    ACCOUNT,
+    DONE,
+    FAILED,
+    PROCESSING,
+    QUEUED,
+    Audit,
+    ReportRow,
+)
 from service.models.audits.blob_keys import frame_key
 from service.models.billing.credits import return_credit
 
@@ -41,6 +49,7 @@ EXPIRED: Final = and_(Audit.status == PROCESSING, Audit.lease_expires_at < func.
 READY: Final = and_(
     Audit.status == QUEUED, or_(Audit.resume_at.is_(None), Audit.resume_at <= func.now())
 )
+CANCELED: Final = "You canceled this audit."
 _FIRST_PAUSE_SECONDS: Final = 2.0
 _LONGEST_PAUSE_SECONDS: Final = 60.0
 
@@ -170,6 +179,13 @@ def fail_audit(connection: Connection, claim: Claim, error: str) -> bool:
     if has_failed:
         return_credit(connection, claim.audit_id)
     return has_failed
+
+
+def cancel_audit(connection: Connection, account_id: str, audit_id: str) -> bool:
+    """End an account's audit that waits or runs; its holder learns it at the next renewal."""
+    own = update(Audit).where(Audit.id == audit_id, Audit.account_id == account_id)
+    unfinished = own.where(_UNFINISHED, Audit.source == ACCOUNT)
+    return _update(connection, unfinished.values(_failed(CANCELED)))
 
 
 def retry_audit(connection: Connection, claim: Claim) -> bool:

@@ -1,7 +1,8 @@
 """Audits in parts on any mapper: documents equal those of one process byte for byte."""
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 import detectors
 from detectors import distributed
+from detectors.distributed.arrays import run_job
 from detectors.errors import GroupTooLargeError
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
@@ -55,6 +57,37 @@ def test_spawned_processes_audit_and_forked_ones_are_refused() -> None:
         pytest.raises(distributed.ForkedProcessError, match="spawn"),
     ):
         distributed.audit(log, map=pool.map, parts=2)
+
+
+def test_an_array_of_jobs_audits_over_a_shared_folder(tmp_path: Path) -> None:
+    """Each job is a process of its own, which starts with nothing but its folder and number."""
+    log = draw_log(0)
+
+    def submit(command: Sequence[str], jobs: int) -> None:
+        started = [subprocess.Popen([*command, str(number)]) for number in range(jobs)]
+        assert [job.wait(60) for job in started] == [0] * jobs
+
+    array = distributed.JobArray(tmp_path, submit)
+    found = distributed.audit(log, map=array.map, scratch=tmp_path, parts=2)
+    assert found.to_json() == detectors.audit(log).to_json()
+    assert not list(tmp_path.iterdir())
+
+
+def test_jobs_that_end_without_a_result_are_named(tmp_path: Path) -> None:
+    def submit(command: Sequence[str], jobs: int) -> None:
+        run_job(command[-1], 0)
+
+    array = distributed.JobArray(tmp_path, submit)
+    with pytest.raises(distributed.JobsLostError, match=r"without a result: 1, 2\."):
+        distributed.audit(draw_log(0), map=array.map, parts=3)
+    error = GroupTooLargeError("r", "p", "m", 3, 630, 1)
+    with pytest.raises(GroupTooLargeError):
+        list(array.map(_refuse, [error]))
+    assert not list(tmp_path.iterdir())
+
+
+def _refuse(error: Exception) -> None:
+    raise error
 
 
 def test_progress_counts_both_steps_and_may_end_the_audit() -> None:

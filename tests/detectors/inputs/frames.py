@@ -33,36 +33,42 @@ def as_polars(records: Iterable[UsageRecord]) -> pl.DataFrame:
     return pl.DataFrame([row | {"ts": row["ts"].astimezone(UTC)} for row in rows], schema)
 
 
+# Nothing runs long enough to be worth a second compiler, many threads that collect, or verifying
+# what is in the packages of Spark.
+SMALL_JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+SMALL_SPARK = {
+    "spark.driver.extraJavaOptions": SMALL_JAVA,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Compiling a query takes longer than some hundred rows do.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Nor is it worth looking for what follows from filters, or checking and printing plans.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.maxPlanStringLength": "100",
+    "spark.sql.maxToStringFields": "1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.log.level": "ERROR",
+}
+
+
 @cache
 def spark() -> "SparkSession":
     """One small session for all tests of a process."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master("local[1]")
+    for name, value in SMALL_SPARK.items():
+        builder = builder.config(name, value)
     return (
-        SparkSession.builder.master("local[1]")
-        # Nothing runs long enough to be worth a second compiler, many threads that collect, or
-        # verifying what is in the packages of Spark.
-        .config(
-            "spark.driver.extraJavaOptions",
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-            " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
-        )
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        # Compiling a query takes longer than some hundred rows do.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.adaptive.enabled", "false")
-        # Nor is it worth looking for what follows from filters, or checking and printing plans.
-        .config("spark.sql.constraintPropagation.enabled", "false")
-        .config("spark.sql.lightweightPlanChangeValidation", "false")
-        .config("spark.sql.maxPlanStringLength", "100")
-        .config("spark.sql.maxToStringFields", "1")
+        builder.config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.session.timeZone", "Asia/Tokyo")
-        .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
 

@@ -104,3 +104,15 @@ def test_files_in_a_bucket_are_read_as_others_are(monkeypatch: pytest.MonkeyPatc
             with pytest.raises(UnreadableLogError, match="Parquet files at that path"):
                 detectors.audit(missing)
         assert bucket.requests
+
+
+@pytest.mark.parametrize("endpoint", ["", "http://127.0.0.1:9"])
+def test_a_missing_extension_of_duckdb_is_named(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It reads no bucket without one, and can't always download it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(MissingEngineError, match="DuckDB needs its extension httpfs"):
+        detectors.audit("s3://bucket/calls.parquet", engine="duckdb")

@@ -138,6 +138,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/audits/<audit_id>/pdf"): _page(404),
     ("GET", "/audits/<audit_id>/json"): _page(404),
     ("POST", "/audits/<audit_id>/recalculate"): _form(422, 404),  # its blob was never stored
+    ("POST", "/audits/<audit_id>/cancel"): _form(303, 404),
     ("GET", "/audits/<audit_id>/findings.csv"): _page(404),
     ("GET", "/audits/<audit_id>/calls/<finding_id>.csv"): Row(303, {SESSION: Cell(404, 404)}),
     ("GET", "/audits/<audit_id>/calls/<finding_id>.xlsx"): Row(303, {SESSION: Cell(404, 404)}),

@@ -36,7 +36,7 @@ PAGES = frozenset(
         *("/settings/notices", "/settings/notices/add", "/settings/notices/<target_id>/test"),
         *("/settings/notices/<target_id>/enable", "/settings/notices/<target_id>/remove"),
         "/settings/notices/deliveries/<delivery_id>/resend",
-        *("/audits/<audit_id>/recalculate", "/settings/recalculate"),
+        *("/audits/<audit_id>/recalculate", "/audits/<audit_id>/cancel", "/settings/recalculate"),
         *("/settings/prices", "/settings/prices/models", "/settings/prices/export"),
         *("/settings/passkeys", "/settings/passkeys/add", "/settings/passkeys/recovery-codes"),
         *("/settings/passkeys/<passkey_id>/remove", "/sign-in/passkey"),

@@ -1,5 +1,6 @@
 """An account's audit: the calls of its imports, each once, as one log."""
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -16,6 +17,7 @@ from service.config import Config
 from service.core.blobs import BlobStore
 from service.jobs.queues import AuditQueues
 from service.models import AccountCalls, Audit, Mail, SpendRow
+from service.models.audits.leases import CANCELED, cancel_audit
 from service.models.calls.account_audits import list_due_accounts, queue_account_audit
 from service.operations.maintenance.sweeper import Sweeper
 from tests.detectors.reference.builders import answers, hashed, series
@@ -82,6 +84,26 @@ def test_any_number_of_imports_gives_the_report_of_one_log(
         mails = session.scalars(select(Mail.dedupe_key)).all()
     assert spent == expected.audit.total_spend_usd
     assert not [key for key in mails if audit.id in (key or "")]
+
+
+def test_a_canceled_audit_ends_at_its_next_step(
+    engine: Engine, account_id: str, publish: NewBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(body(records()))
+    monkeypatch.setenv("LEASE_SECONDS", "1")
+    steps = list[tuple[int, int]]()
+
+    def cancel(_queues: AuditQueues, audit_id: str, done: int, total: int) -> None:
+        steps.append((done, total))
+        with engine.begin() as connection:
+            assert cancel_audit(connection, account_id, audit_id)
+        time.sleep(0.7)  # until the lease is to be renewed
+
+    monkeypatch.setattr(AuditQueues, "show_progress", cancel)
+    audit = audit_account(engine, account_id)
+    assert steps == [(1, 2)]
+    assert (audit.status, audit.error, audit.attempts) == ("failed", CANCELED, 1)
+    assert document(engine, audit.id) is None
 
 
 @pytest.mark.parametrize("days", sampled([30, 7, 90], 3))

@@ -17,6 +17,7 @@ from service.models.audits.audits import (
     Audit,
     find_audit,
 )
+from service.models.audits.leases import CANCELED, cancel_audit
 from service.models.audits.report_links import find_link
 from service.models.audits.turns import count_ahead
 from service.models.base import utc_now
@@ -39,10 +40,11 @@ blueprint = PrivatePages("audit_pages", __name__, url_prefix="/audits")
 
 
 class Progress(NamedTuple):
-    """The step an audit is at, and the number of audits ahead in the queue."""
+    """The step an audit is at, how many audits are ahead in the queue, and how much is done."""
 
     step: int
     ahead: int = 0
+    done_pct: int = 0
 
 
 @blueprint.get("/<audit_id>")
@@ -69,6 +71,16 @@ def recalculate_own(audit_id: str) -> Any:
         audit = recalculate(session, current_blobs(), account_id, audit_id)
     session.commit()
     current_queues().enqueue_audit(audit.id, audit.source, audit.attempts + 1)
+    return redirect(url_for("audit_pages.show", audit_id=audit.id), 303)
+
+
+@blueprint.post("/<audit_id>/cancel")
+@require_visitor
+def cancel(audit_id: str) -> Any:
+    """End an audit of the account's calls that waits or runs."""
+    session, audit = get_session(), _get_audit(audit_id)
+    cancel_audit(session.connection(), audit.account_id, audit.id)
+    session.commit()
     return redirect(url_for("audit_pages.show", audit_id=audit.id), 303)
 
 
@@ -171,6 +183,8 @@ def _context(audit: Audit) -> dict[str, Any]:
         "audit": audit,
         "progress": _find_progress(audit),
         "has_credit": audit.source == UPLOAD,
+        "of_account": audit.source == ACCOUNT,
+        "is_canceled": audit.error == CANCELED,
         "report_days": current_config().report_retention_days,
         "earlier": find_earlier_upload(get_session(), audit),
     }
@@ -183,4 +197,7 @@ def _find_progress(audit: Audit) -> Progress:
         return Progress(_READY)
     if audit.status == FAILED:
         return Progress(_BROKEN)
+    if audit.source == ACCOUNT:
+        done, total = current_queues().find_progress(audit.id) or (0, 0)
+        return Progress(_AUDITING if total else _VALIDATING, done_pct=100 * done // max(total, 1))
     return Progress(_VALIDATING if audit.valid_pct is None else _AUDITING)

@@ -8,6 +8,7 @@ from io import BytesIO, StringIO
 from typing import Any
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
@@ -15,11 +16,13 @@ from werkzeug.test import TestResponse
 import detectors
 from detectors.contract import DataQuality, Report
 from service.core.tokens import sign_report
+from service.models import Audit
 from service.models.base import utc_now
 from tests.lazily import pypdf
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import SECRET_KEY, record
 from tests.service.support.uploads import Person, add_person
+from tests.service.web.pages.forms import load_form
 from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
@@ -59,6 +62,39 @@ def test_it_shows_the_progress_of_the_audit(
     audit_id = add_run(sessions, person.account_id, **fields)
     assert expected in words(show(client, person, audit_id))
     assert expected in words(progress(client, person, audit_id))
+
+
+def test_the_audit_of_all_calls_says_how_much_is_done(
+    client: FlaskClient, app: Flask, person: Person, sessions: Sessions
+) -> None:
+    audit_id = add_run(sessions, person.account_id, source="account", status="processing")
+    assert "Collecting your calls." in words(progress(client, person, audit_id))
+    for done, expected in ((0, "Auditing your calls."), (3, "Auditing your calls: 37% done.")):
+        app.extensions["queues"].show_progress(audit_id, done, 8)
+        assert expected in words(progress(client, person, audit_id))
+
+
+@pytest.mark.parametrize("status", ["queued", "processing"])
+def test_the_audit_of_all_calls_can_be_canceled(
+    client: FlaskClient, person: Person, sessions: Sessions, status: str
+) -> None:
+    upload = add_run(sessions, person.account_id, status=status)
+    assert "Cancel this audit" not in words(show(client, person, upload))
+    audit_id = add_run(
+        sessions, person.account_id, source="account", status=status, lease_token="held"
+    )
+    form = load_form(client, f"/audits/{audit_id}", "cancel", person.headers)
+    sent = {"headers": form.headers, "data": {"csrf_token": form.token}}
+    for _ in range(2):
+        answer = client.post(form.action, **sent)
+        assert (answer.status_code, answer.location) == (303, f"/audits/{audit_id}")
+        client.post(form.action.replace(audit_id, upload), **sent)
+    text = words(show(client, person, audit_id))
+    assert "This audit was canceled You canceled this audit." in text
+    assert "credit" not in text
+    with sessions() as session:
+        ended, other = session.get_one(Audit, audit_id), session.get_one(Audit, upload)
+        assert (ended.status, ended.lease_token, other.status) == ("failed", None, status)
 
 
 def test_it_shows_the_number_of_audits_ahead(
