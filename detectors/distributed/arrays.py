@@ -51,9 +51,9 @@ class JobArray:
         try:
             count = 0
             for count, task in enumerate(tasks, 1):
-                _path(own, count - 1, "task").write_bytes(pickle.dumps((function, task)))
+                path_of(own, count - 1, "task").write_bytes(pickle.dumps((function, task)))
             self._submit([sys.executable, "-m", "detectors.distributed", str(own)], count)
-            results = [_path(own, number, "result") for number in range(count)]
+            results = [path_of(own, number, "result") for number in range(count)]
             if lost := [number for number, path in enumerate(results) if not path.exists()]:
                 raise JobsLostError(lost)
             for path in results:
@@ -65,19 +65,6 @@ class JobArray:
             shutil.rmtree(own, ignore_errors=True)
 
 
-def run_job(folder: str, number: int) -> None:
-    """Run the task of a job; an error of ours is its result."""
-    own = Path(folder)
-    content = _path(own, number, "task").read_bytes()
-    function, task = pickle.loads(content)  # noqa: S301 - from the audit that submitted the job
-    try:
-        result = function(task)
-    except DetectorError as error:
-        result = error
-    unfinished = _path(own, number, "part")
-    unfinished.write_bytes(pickle.dumps(result))
-    unfinished.rename(_path(own, number, "result"))
-
-
-def _path(folder: Path, number: int, kind: str) -> Path:
+def path_of(folder: Path, number: int, kind: str) -> Path:
+    """Return the file of a job's task or result."""
     return folder / f"{number}.{kind}"

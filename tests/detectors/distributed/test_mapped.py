@@ -13,7 +13,7 @@ import pytest
 
 import detectors
 from detectors import distributed
-from detectors.distributed.arrays import run_job
+from detectors.distributed.__main__ import run_job
 from detectors.errors import GroupTooLargeError
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
