@@ -179,7 +179,7 @@ sources: $(DEV) ## Update what docs/sources.md says about adapters
 # The reader's home is the client, which imports nothing else; `detectors` has a copy.
 usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, and copy the reader
 	cp $(USAGE)/reader.py detectors/formats/json_logs/usage/
-	$(BIN)/python -m detectors.formats.json_logs.usage.compiling > $(USAGE)/tables.py.new || \
+	$(BIN)/python -m examples.make_usage_tables > $(USAGE)/tables.py.new || \
 	  { rm -f $(USAGE)/tables.py.new; exit 1; }
 	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
 	cp $(USAGE)/tables.py detectors/formats/json_logs/usage/

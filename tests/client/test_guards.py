@@ -12,7 +12,7 @@ import pytest
 import tallystick
 from tallystick import capture, client, ending, hooks
 from tallystick.calls import Call
-from tallystick.hooks import answers, importing
+from tallystick.hooks import answers
 from tallystick.sending.delivery import Delivery
 from tallystick.sending.processes import Forks
 from tests.client import offline
@@ -158,8 +158,8 @@ def test_forking_libraries_are_hooked_once_and_may_fail(monkeypatch: pytest.Monk
     Forks(lambda: None, lambda: None, lambda: None)
 
 
-def _finder() -> importing._Finder:
-    (finder,) = [one for one in sys.meta_path if isinstance(one, importing._Finder)]
+def _finder() -> hooks._Finder:
+    (finder,) = [one for one in sys.meta_path if isinstance(one, hooks._Finder)]
     return finder
 
 
@@ -169,7 +169,7 @@ def test_a_watched_import_returns_the_requested_module(
     seen: list[ModuleType] = []
     (tmp_path / "watched_module.py").write_text("x = 1")
     monkeypatch.syspath_prepend(tmp_path)
-    importing.when_imported({"watched_module": seen.append, "watched_nowhere": seen.append})
+    hooks.when_imported({"watched_module": seen.append, "watched_nowhere": seen.append})
     module = importlib.import_module("watched_module")
     assert seen == [module]
     assert type(module.__spec__.loader).__name__ == "SourceFileLoader"  # type: ignore[union-attr]
@@ -187,24 +187,24 @@ def test_failing_import_hooks_do_not_break_imports(
 ) -> None:
     (tmp_path / "watched_too.py").write_text("x = 1")
     monkeypatch.syspath_prepend(tmp_path)
-    importing.when_imported({"watched_too": fail})
+    hooks.when_imported({"watched_too": fail})
     assert importlib.import_module("watched_too").x == 1
     del sys.modules["watched_too"]
     monkeypatch.setattr(_finder(), "_find", fail)
     assert importlib.import_module("watched_too").x == 1
-    loader = importing._NotifyingLoader(SimpleNamespace(exec_module=lambda module: None), fail)
+    loader = hooks._NotifyingLoader(SimpleNamespace(exec_module=lambda module: None), fail)
     loader.exec_module(SimpleNamespace(__spec__=7))  # type: ignore[arg-type]
     assert tallystick.stats()["faults"] >= 3
 
 
 def test_a_loader_of_the_old_kind_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     spec: Any = SimpleNamespace(loader=object())
-    finder = importing._Finder({"old": fail})
+    finder = hooks._Finder({"old": fail})
     old = SimpleNamespace(find_spec=lambda *wanted: spec)
     monkeypatch.setattr(sys, "meta_path", [finder, SimpleNamespace(), old])
     found: Any = finder.find_spec("old", None)
     assert found is spec
-    assert not isinstance(found.loader, importing._NotifyingLoader)
+    assert not isinstance(found.loader, hooks._NotifyingLoader)
 
 
 def test_a_module_without_what_is_hooked_stays_as_it_is_and_is_named_once(

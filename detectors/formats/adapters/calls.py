@@ -29,8 +29,14 @@ from detectors.formats.adapters.labels import (
     id_of,
     provider_of,
 )
-from detectors.formats.adapters.usage import Reading, count_of
-from detectors.formats.json_logs.usage.reader import largest_of, names_of, tier_of, unknown_tier
+from detectors.formats.json_logs.usage.reader import (
+    Reading,
+    count_of,
+    largest_of,
+    names_of,
+    tier_of,
+    unknown_tier,
+)
 from detectors.formats.moments import read_moment
 
 # A shorter prompt could be found from its hash by trying texts.

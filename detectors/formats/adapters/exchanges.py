@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.labels import find_model, find_provider
-from detectors.formats.adapters.rows import UNREADABLE, Row
-from detectors.formats.adapters.usage import Usages, read_usages
+from detectors.formats.adapters.rows import UNREADABLE, Row, Usages, read_usages
 
 # The members of a request with its prompt, in the order in which they are hashed.
 PROMPTS: Final = ("system", "instructions", "messages", "input", "prompt")

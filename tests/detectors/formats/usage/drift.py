@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from detectors.formats.json_logs.usage.compiling import UNPRICED, all_fields
 from detectors.formats.json_logs.usage.tables import FAMILIES
+from examples.make_usage_tables import UNPRICED, all_fields
 from tests.client.environments import environment_python, run
 from tests.detectors.formats.usage import numbers as numbers_module
 

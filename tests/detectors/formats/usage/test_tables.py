@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from detectors.formats.json_logs.usage import compiling, reader, tables
+from detectors.formats.json_logs.usage import reader, tables
+from examples import make_usage_tables
 from tallystick.reading.usage import reader as home
 from tests.detectors.formats.usage import drift
 
@@ -19,11 +20,11 @@ def test_the_copy_is_the_clients_file(name: str) -> None:
 
 
 def test_the_names_are_those_of_their_sources() -> None:
-    assert compiling.compiled() == Path(tables.__file__).read_text(), "run: make usage"
+    assert make_usage_tables.compiled() == Path(tables.__file__).read_text(), "run: make usage"
 
 
 def test_every_field_of_ours_has_a_source() -> None:
-    data = compiling.read_data()
+    data = make_usage_tables.read_data()
     for family in data["families"].values():
         assert family["about"]
         assert all(fields["source"] for fields in family["fields"])
@@ -34,7 +35,7 @@ def test_every_usage_is_a_unit_of_the_price_book() -> None:
     from detectors.contract import UNITS
     from detectors.contract.units import FIELDS_OF_UNITS
 
-    roles = {role for fields in compiling.all_fields().values() for role in fields.values()}
+    roles = {role for fields in make_usage_tables.all_fields().values() for role in fields.values()}
     ours = {"total", "uncached", "part", "free", "unpriced", "usd", "cents", "ticks", "copy"}
     ours |= {"apart", "read_input", "read_output"}
     assert roles - ours <= {*UNITS, *FIELDS_OF_UNITS}

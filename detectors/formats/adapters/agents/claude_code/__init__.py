@@ -13,7 +13,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import read_usage
+from detectors.formats.json_logs.usage.reader import read_usage
 
 # The name of a session; any other name could be text.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -15,7 +15,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting, find_moment
 from detectors.formats.adapters.rows import NOTHING, Row
-from detectors.formats.adapters.usage import read_usage
+from detectors.formats.json_logs.usage.reader import read_usage
 
 _SUBSCRIPTION: Final = "codex"
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")

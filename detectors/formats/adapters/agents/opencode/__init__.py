@@ -21,7 +21,7 @@ from detectors.formats.adapters.calls import (
     milliseconds_between,
 )
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import read_usage
+from detectors.formats.json_logs.usage.reader import read_usage
 
 
 def _recognizes(row: Row) -> bool:

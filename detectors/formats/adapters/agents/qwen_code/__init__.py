@@ -12,7 +12,7 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import read_usage
+from detectors.formats.json_logs.usage.reader import read_usage
 
 
 def _read(row: Row, state: State) -> Iterator[Sighting | str]:

@@ -14,8 +14,8 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import lower_name
-from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import read_usage, token_members
+from detectors.formats.adapters.rows import Row, token_members
+from detectors.formats.json_logs.usage.reader import read_usage
 
 _NOT_CACHED: Final = (None, "", "00000000-0000-0000-0000-000000000000")
 

@@ -14,8 +14,8 @@ from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, mem
 from detectors.formats.adapters.calls import CACHE_HIT, ROW, Sighting, Span, milliseconds_between
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, id_of
-from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import count_of, plain_counts, read_usage
+from detectors.formats.adapters.rows import Row, parsed, plain_counts
+from detectors.formats.json_logs.usage.reader import count_of, read_usage
 
 _DETAILS: Final = ("usageDetails", "usage_details")
 _COPIED: Final = frozenset(("cache_read_input_tokens", "cache_creation_input_tokens"))

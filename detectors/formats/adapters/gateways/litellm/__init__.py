@@ -22,8 +22,7 @@ from detectors.formats.adapters.calls import (
 )
 from detectors.formats.adapters.exchanges import caps_of
 from detectors.formats.adapters.labels import answer_id
-from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import plain_counts, read_usages
+from detectors.formats.adapters.rows import Row, parsed, plain_counts, read_usages
 
 _BATCHES: Final = ("aretrieve_batch", "retrieve_batch")  # what a whole batch cost
 # A response that was made, or read again: https://github.com/BerriAI/litellm/issues/17814

@@ -11,8 +11,8 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import NO_USAGE, ROW, Sighting
-from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import read_usage, token_members
+from detectors.formats.adapters.rows import Row, token_members
+from detectors.formats.json_logs.usage.reader import read_usage
 
 _SIGNS: Final = ("native_tokens_prompt", "tokens_prompt")
 _TRUE: Final = (True, "true", "True", "TRUE")

@@ -14,8 +14,8 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import CACHE_HIT, FAILED, ROW, Sighting
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import lower_name
-from detectors.formats.adapters.rows import Row, row_of
-from detectors.formats.adapters.usage import plain_counts, read_usage
+from detectors.formats.adapters.rows import Row, plain_counts, row_of
+from detectors.formats.json_logs.usage.reader import read_usage
 
 _SIGNS: Final = ("req_units", "ai_model", "res_units")
 _FALSE: Final = (0, False, "0", "false")

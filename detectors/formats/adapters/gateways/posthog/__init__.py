@@ -12,8 +12,8 @@ from typing import Final
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.labels import answer_id, lower_name
-from detectors.formats.adapters.rows import Row, parsed
-from detectors.formats.adapters.usage import read_usage, token_members
+from detectors.formats.adapters.rows import Row, parsed, token_members
+from detectors.formats.json_logs.usage.reader import read_usage
 
 _CALLS: Final = ("$ai_generation", "$ai_embedding", None)
 _CACHE: Final = ("reads", "writes")

@@ -14,8 +14,8 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.exchanges import caps_of, read_batch
 from detectors.formats.adapters.labels import last_name
-from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import Usages, read_usage
+from detectors.formats.adapters.rows import Row, Usages
+from detectors.formats.json_logs.usage.reader import read_usage
 
 _MESSAGES: Final = ("@message", "message")
 _KIND: Final = "schemaType"

@@ -15,8 +15,7 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.labels import answer_id, last_name
 from detectors.formats.adapters.rows import Row
-from detectors.formats.adapters.usage import read_usage
-from detectors.formats.json_logs.usage.reader import dialect_of
+from detectors.formats.json_logs.usage.reader import dialect_of, read_usage
 
 _NAMES: Final = ("usageMetadata", "usage_metadata")
 _GROUNDING: Final = ("groundingMetadata", "grounding_metadata")

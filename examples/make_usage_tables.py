@@ -1,6 +1,6 @@
-"""Writes `tables.py`: the price book's own extractors, and what `fields.toml` adds to them.
+"""Writes the usage reader's `tables.py`: `make usage`.
 
-python -m detectors.formats.json_logs.usage.compiling > client/tallystick/reading/usage/tables.py
+It has the price book's own extractors, and what `fields.toml` adds to them.
 """
 
 import re
@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from genai_prices.data_snapshot import get_snapshot
 
-DATA: Final = Path(__file__).with_name("fields.toml")
+from detectors.formats.json_logs import usage
+
+DATA: Final = Path(usage.__file__).with_name("fields.toml")
 UNPRICED: Final = "unpriced"
 COPY: Final = "copy"
 _ABOUT: Final = ("source", "about", "snake_case")
