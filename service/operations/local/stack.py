@@ -190,7 +190,9 @@ class Stack:
                 user=self._user.user if self._user else None,
                 group=self._user.group if self._user else None,
                 descriptors=self._servers.kept_open if is_web else (),
-                stop_seconds=self.config.stop_seconds + _STOP_MARGIN_SECONDS,
+                stop_seconds=self.config.drain_seconds
+                + self.config.stop_seconds
+                + _STOP_MARGIN_SECONDS,
                 stage=_PROGRAMS_STAGE,
             )
             self._programs.append(program)

@@ -1,6 +1,6 @@
 """Read the spans of a JSON request: OTLP's JSON encoding, with hexadecimal IDs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -8,22 +8,17 @@ from msgspec import Struct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
-from service.web.otlp.attributes import CONTENT, COPIES, COUNT, SKIPPED, TEXT, USED
-from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import (
     ERROR,
-    EVENT_COST,
-    NO_COPY,
-    NOT_READ,
     SPAN_COST,
     Origin,
     Reading,
     Span,
     Value,
     make_origin,
-    read_amount,
     too_many_spans,
 )
+from service.web.otlp.values import AttributeReader
 
 # Elements of all lists and objects, which are decoded before anything else counts them.
 _MOST_ELEMENTS: Final = 1_000_000
@@ -139,7 +134,7 @@ def _read_resource(text: msgspec.Raw, reading: Reading) -> Iterator[Span]:
     resource = _decode(_RESOURCE, resource_spans.resource)
     values: dict[str, Value] = {}
     if resource is not None:
-        _read_attributes(resource.attributes, values, {}, reading)
+        _ATTRIBUTES.read(resource.attributes or (), values, {}, reading)
     reading.begin_resource()
     for each in resource_spans.scope_spans or ():
         reading.spend(SPAN_COST)
@@ -161,13 +156,9 @@ def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
 def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
     values: dict[str, Value] = {}
     usage: dict[str, float] = {}
-    _read_attributes(span.attributes, values, usage, reading)
+    _ATTRIBUTES.read(span.attributes or (), values, usage, reading)
     for event in span.events or ():
-        reading.spend(EVENT_COST + len(event.attributes or ()))
-        for attribute in event.attributes or ():
-            name = published_event_name(event.name, attribute.key)
-            if name is not None and _holds_text(attribute.value, reading):
-                reading.note_text(name)
+        _ATTRIBUTES.read_event(event.name, event.attributes or (), reading)
     span_id, parent_id = _read_id(span.span_id), _read_id(span.parent_span_id)
     if not (values or usage or reading.is_noted):
         reading.parents[span_id] = parent_id
@@ -179,75 +170,15 @@ def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
     yield reading.finish(read) if reading.is_noted else read
 
 
-def _read_attributes(
-    attributes: list[_Attribute] | None,
-    values: dict[str, Value],
-    usage: dict[str, float],
-    reading: Reading,
-) -> None:
-    reading.spend(len(attributes or ()))
-    for attribute in attributes or ():
-        name, value = attribute.key, attribute.value
-        kind = reading.kinds.get(name)
-        if kind is None:
-            kind = reading.classify(name)
-        if kind == SKIPPED or value is None:
-            continue
-        if kind == USED:
-            usage[name] = _read_used(value, reading)
-        elif kind == COUNT:
-            values[name] = value.int_value or value.double_value or value.string_value or 0
-        elif kind == TEXT:
-            is_copy = not value.string_value and name in COPIES and _has_number(value, reading)
-            values[name] = NO_COPY if is_copy else value.string_value or ""
-        elif kind == CONTENT:
-            if _holds_text(value, reading):
-                reading.note_text(published_name(name) or name)
-        else:
-            reading.note_tokens(name, _read_used(value, reading))
-
-
-def _read_used(value: _Any, reading: Reading) -> float:
-    number = value.int_value or value.double_value or value.string_value or 0
-    if isinstance(number, str):
-        return read_amount(number)
-    return number or (NOT_READ if _has_number(value, reading) else 0)
-
-
-def _has_number(value: _Any, reading: Reading) -> bool:
-    """Check for a list or a map with a number in it, however deep."""
+def _inner(value: _Any) -> Sequence[_Any | None] | None:
     if value.array_value is not None:
-        inner = value.array_value.values or []
-    elif value.kvlist_value is not None:
-        inner = [each.value for each in value.kvlist_value.values or ()]
-    else:
-        return False
-    reading.spend(1 + len(inner))
-    return any(
-        each is not None
-        and (_amount(each.int_value) or _amount(each.double_value) or _has_number(each, reading))
-        for each in inner
-    )
-
-
-def _amount(value: float | str | None) -> float:
-    return read_amount(value) if isinstance(value, str) else value or 0
-
-
-def _holds_text(value: _Any | None, reading: Reading) -> bool:
-    if value is None:
-        return False
-    if value.string_value is not None:
-        return has_text(value.string_value)
-    if value.array_value is not None:
-        values = value.array_value.values or ()
-        reading.spend(1 + len(values))
-        return any(_holds_text(each, reading) for each in values)
+        return value.array_value.values or ()
     if value.kvlist_value is not None:
-        members = value.kvlist_value.values or ()
-        reading.spend(1 + len(members))
-        return any(_holds_text(each.value, reading) for each in members)
-    return bool(value.bytes_value)
+        return [each.value for each in value.kvlist_value.values or ()]
+    return None
+
+
+_ATTRIBUTES: Final = AttributeReader(_inner)
 
 
 def _read_id(text: str) -> bytes:
