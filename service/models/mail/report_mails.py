@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, INGEST, UPLOAD, Audit
@@ -19,7 +18,7 @@ from service.models.base import Lock, take_lock, utc_now
 from service.models.calls.account_findings import AccountFinding, FindingChange
 from service.models.calls.daily_spend import PlanRow, SpendDay
 from service.models.identity.accounts import DAILY, EACH, WEEKLY, Account
-from service.models.mail.outbox import Mail
+from service.models.mail.outbox import Mail, post_mail
 
 REPORT_READY: Final = "report_ready"
 REPORT_DIGEST: Final = "report_digest"
@@ -122,20 +121,18 @@ def _news(account_id: Any, since: Any, midnight: datetime) -> tuple[ColumnElemen
     )
 
 
-def _post(connection: Connection, account: Any, midnight: datetime) -> int:
+def _post(connection: Connection, account: Any, midnight: datetime) -> bool:
     news = _news(account.id, account.since, midnight)
-    mail = {
-        "account_id": account.id,
-        "kind": REPORT_DIGEST,
-        "recipient": account.email,
-        "parameters": {
-            "since": f"{account.since:%Y-%m-%d}",
-            **_summarize(connection, account.id, news, midnight),
-        },
-        "dedupe_key": f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
-    }
-    once = insert(Mail).values(mail).on_conflict_do_nothing(index_elements=["dedupe_key"])
-    return connection.execute(once).rowcount
+    since = {"since": f"{account.since:%Y-%m-%d}"}
+    mail_id = post_mail(
+        connection,
+        account_id=account.id,
+        kind=REPORT_DIGEST,
+        recipient=account.email,
+        parameters={**since, **_summarize(connection, account.id, news, midnight)},
+        dedupe_key=f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
+    )
+    return mail_id is not None
 
 
 def _summarize(
