@@ -123,7 +123,7 @@ class Selection(Period):
 
     def values(self, account_id: str) -> dict[str, Any]:
         """Return the values of the parameters of a query of this shape."""
-        before = self.before or self.previous
+        before = self.before or self
         return {
             "account_id": account_id,
             **{"first": self.first, "last": self.last, "days": self.days, "among": self.among},
