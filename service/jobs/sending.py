@@ -103,7 +103,7 @@ def sweep_unsent(connection: Connection, table: type[Sent], queues: AuditQueues)
     except (RedisError, OSError) as error:
         _log.warning("redis_unavailable", error_type=type(error).__name__)
         lost = []
-    SWEEPER_ACTIONS.labels(f"{table.NAME}_failed").inc(len(failed))
-    SWEEPER_ACTIONS.labels(f"{table.NAME}_woken").inc(len(lost))
+    SWEEPER_ACTIONS.labels(table.FAILED_ACTION).inc(len(failed))
+    SWEEPER_ACTIONS.labels(table.WOKEN_ACTION).inc(len(lost))
     if failed or lost:
         _log.info(f"{table.NAME}s_swept", failed=list(failed), enqueued=len(lost))

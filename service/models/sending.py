@@ -51,6 +51,8 @@ class Outgoing(Base):
     NAME: ClassVar[str]  # in logs and metrics
     ID_NAME: ClassVar[str]
     SENT: ClassVar[str]  # the status of what was sent
+    FAILED_ACTION: ClassVar[str]  # what metrics call a row that the sweeper gives up, or wakes
+    WOKEN_ACTION: ClassVar[str]
     PAUSE_FACTOR: ClassVar[int]  # by which pauses grow with each attempt
     LONGEST_PAUSE_SECONDS: ClassVar[float]
     NO_RESPONSE: ClassVar[Mapping[str, None]] = {}  # what an attempt without a response leaves

@@ -12,6 +12,7 @@ from service.models.sending import Outgoing, table_args
 
 class Mail(Outgoing):
     NAME, ID_NAME, SENT = "mail", "mail_id", "sent"
+    FAILED_ACTION, WOKEN_ACTION = "mail_failed", "mail_woken"
     PAUSE_FACTOR, LONGEST_PAUSE_SECONDS = 2, 900.0
 
     __tablename__ = "mails"

@@ -46,6 +46,7 @@ _DISABLED: Final = "target disabled"  # an error, beside the types of exceptions
 
 class NoticeDelivery(Outgoing):
     NAME, ID_NAME, SENT = "notice", "delivery_id", "delivered"
+    FAILED_ACTION, WOKEN_ACTION = "notice_failed", "notice_woken"
     PAUSE_FACTOR, LONGEST_PAUSE_SECONDS = 4, 4 * 3600.0
     NO_RESPONSE = MappingProxyType({"status_code": None})
 

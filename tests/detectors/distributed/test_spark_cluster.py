@@ -90,14 +90,14 @@ def test_spark_audits_on_a_cluster_through_connect_as_here(
     assert detectors.audit(own).invalid_rows.count == 250
 
 
-def _hold_up(batches: Iterator[Any]) -> Iterator[Any]:
-    time.sleep(_HELD_UP)
-    yield from batches
-
-
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 def test_spark_stops_when_an_audit_is_given_up() -> None:
     """Progress is reported while a job runs, so that what it raises ends the job."""
+
+    def hold_up(batches: Iterator[Any]) -> Iterator[Any]:
+        time.sleep(_HELD_UP)
+        yield from batches
+
     frame = spark().createDataFrame(as_polars(draw_log(3)[:5]).to_arrow())
     active = spark().sparkContext.statusTracker().getActiveJobsIds
 
@@ -107,7 +107,7 @@ def test_spark_stops_when_an_audit_is_given_up() -> None:
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        detectors.audit(frame.mapInArrow(_hold_up, frame.schema), progress=give_up)
+        detectors.audit(frame.mapInArrow(hold_up, frame.schema), progress=give_up)
     while active() and time.monotonic() < began + _HELD_UP:
         time.sleep(0.05)
     assert time.monotonic() < began + _HELD_UP

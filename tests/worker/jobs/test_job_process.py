@@ -57,6 +57,7 @@ def test_a_process_is_replaced_after_many_jobs_or_once_it_is_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What replaces it is the same as after a stop signal."""
+    monkeypatch.setattr(job_process, "MOST_BYTES", 1 << 40)
     assert not job_process.has_worked_enough(job_process.MOST_JOBS - 1)
     assert job_process.has_worked_enough(job_process.MOST_JOBS)
     monkeypatch.setattr(job_process, "MOST_BYTES", 1)
