@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from detectors import ColumnMapping, Report
     from detectors.frames import CheckedCalls
 
-# How Polars keeps freed memory, which is read when it is imported: what one thread has freed is for
-# all threads, and is returned to the system after a second. A value of your own has precedence.
-_MEMORY: Final = "narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0"
 STANDARD_INPUT: Final = Path("-")
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 
@@ -40,7 +37,7 @@ def read_report(
 
 
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
-    os.environ.setdefault("_RJEM_MALLOC_CONF", _MEMORY)
+    os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:
         read = [_read(file, mapping)]
