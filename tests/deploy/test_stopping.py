@@ -30,16 +30,16 @@ def listener() -> Iterator[socket.socket]:
         yield listener
 
 
-def test_connections_that_were_made_are_answered_and_new_ones_refused(
-    listener: socket.socket,
-) -> None:
+def _stop_before_accepting(listener: socket.socket, *, is_held: bool) -> list[socket.socket]:
+    """Run a process that is stopped already, and return five connections that wait for it."""
+
     def answer(_environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
         start("200 OK", [("Content-Length", "2")])
         return [b"ok"]
 
     config = GunicornConfig()
     worker: Any = WebWorker(0, os.getppid(), [listener], None, 30, config, Logger(config))
-    worker.wsgi = answer
+    worker.wsgi, worker.owns_sockets = answer, not is_held
     address = listener.getsockname()
     made = [socket.create_connection(address) for _ in range(5)]
     for connection in made:
@@ -49,16 +49,56 @@ def test_connections_that_were_made_are_answered_and_new_ones_refused(
     worker.alive = False  # as after SIGTERM, before it has accepted any
     with closing(worker.tmp):
         ThreadWorker.run(worker)
-    for connection in made:
+    return made
+
+
+def test_connections_that_were_made_are_answered_and_new_ones_refused(
+    listener: socket.socket,
+) -> None:
+    address = listener.getsockname()
+    for connection in _stop_before_accepting(listener, is_held=False):
         with connection:
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
 
 
+def test_connections_to_a_held_socket_wait_for_the_next_process(listener: socket.socket) -> None:
+    with closing(listener.dup()) as held:
+        waiting = _stop_before_accepting(listener, is_held=True)
+        held.settimeout(5)
+        for connection in waiting:
+            with connection, held.accept()[0] as accepted:
+                assert accepted.recv(4096).startswith(b"GET / HTTP/1.1")
+
+
+@pytest.mark.parametrize(
+    ("systemd", "address", "is_held"),
+    [(False, ("127.0.0.1", 8000), False), (True, ("127.0.0.1", 8000), True), (False, 3, True)],
+)
+def test_sockets_of_systemd_and_of_up_are_held(
+    monkeypatch: pytest.MonkeyPatch, systemd: bool, address: object, is_held: bool
+) -> None:
+    config = SimpleNamespace(trusted_proxies=1, drain_seconds=0)
+    monkeypatch.setattr(Config, "load", lambda: config)
+    server = _server([], address, systemd=systemd)
+    gunicorn_config.when_ready(server)
+    assert server.worker_class.owns_sockets is not is_held
+
+
+def _server(listeners: list[Any], address: object, *, systemd: bool = False) -> Any:
+    return SimpleNamespace(
+        LISTENERS=listeners,
+        stop=None,
+        systemd=systemd,
+        cfg=SimpleNamespace(address=[address]),
+        worker_class=SimpleNamespace(),
+    )
+
+
 def test_the_worker_replaces_methods_that_gunicorn_calls() -> None:
     """If this fails after an upgrade of gunicorn, what a method did happens nowhere."""
-    own = {name for name in vars(WebWorker) if not name.startswith("_")}
+    own = {name for name, part in vars(WebWorker).items() if callable(part) and name[0] != "_"}
     assert "enqueue_req" in own
     assert own <= set(dir(ThreadWorker))
 
@@ -76,7 +116,7 @@ def test_a_port_that_others_reach_without_a_proxy_is_worth_a_warning(
     config = SimpleNamespace(trusted_proxies=proxies, drain_seconds=0)
     monkeypatch.setattr(Config, "load", lambda: config)
     with closing(socket.create_server((address, 0))) as listener:
-        server = SimpleNamespace(LISTENERS=[SimpleNamespace(sock=listener)], stop=None)
+        server = _server([SimpleNamespace(sock=listener)], listener.getsockname())
         with capture_logs() as logs:
             gunicorn_config.when_ready(server)
     assert [log["event"] for log in logs] == ["no_proxy"] * warns

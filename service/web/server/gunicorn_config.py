@@ -53,6 +53,8 @@ def when_ready(server: Any) -> None:
         stop(graceful)
 
     server.stop = drain_and_stop
+    is_held = server.systemd or any(isinstance(address, int) for address in server.cfg.address)
+    server.worker_class.owns_sockets = not is_held
     if not config.trusted_proxies and any(map(_is_reachable, server.LISTENERS)):
         reason = "other machines can connect, and TRUSTED_PROXIES is 0; see docs/operations.md"
         get_logger(__name__).warning("no_proxy", reason=reason)

@@ -65,6 +65,8 @@ _log = get_logger(__name__)
 class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
     """The threaded worker, with deadlines and error responses that don't quote the request."""
 
+    owns_sockets = True  # so that nobody goes on listening on them
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._deadlines = Deadlines()
@@ -90,10 +92,11 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         """When the process stops, take the connections that are made, and refuse new ones.
 
         gunicorn leaves the socket open until the last request is finished: the kernel would accept
-        connections that nobody answers, which a proxy can't send to another instance.
+        connections that nobody answers, which a proxy can't send to another instance. On a socket
+        that another program holds, they wait for the next process instead.
         """
         super().set_accept_enabled(enabled)
-        if enabled or self.alive:
+        if enabled or self.alive or not self.owns_sockets:
             return
         for listener in self.sockets:
             before = -1
