@@ -13,10 +13,11 @@ import pytest
 
 import detectors
 from detectors import distributed
+from detectors.contract import UsageRecord
 from detectors.distributed.__main__ import run_job
 from detectors.errors import GroupTooLargeError
 from tests.detectors.inputs.frames import as_polars
-from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_log
+from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_ladders, draw_log
 
 
 def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
@@ -27,8 +28,11 @@ def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[
 
 
 @pytest.mark.parametrize("parts", [1, 9])
-def test_any_number_of_parts_gives_the_same_document(parts: int) -> None:
-    log = draw_log(parts)
+@pytest.mark.parametrize("draw", [draw_log, draw_ladders])
+def test_any_number_of_parts_gives_the_same_document(
+    parts: int, draw: Callable[[int], list[UsageRecord]]
+) -> None:
+    log = draw(parts)
     found = distributed.audit(log, map=_far_away, parts=parts)
     assert found.to_json() == detectors.audit(log).to_json()
 
@@ -48,7 +52,7 @@ def test_a_log_without_calls_is_audited() -> None:
 
 
 def test_spawned_processes_audit_and_forked_ones_are_refused() -> None:
-    log = draw_log(0)
+    log = draw_ladders(0)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         found = distributed.audit(log, map=pool.map, parts=2)
     assert found.to_json() == detectors.audit(log).to_json()
@@ -61,7 +65,7 @@ def test_spawned_processes_audit_and_forked_ones_are_refused() -> None:
 
 def test_an_array_of_jobs_audits_over_a_shared_folder(tmp_path: Path) -> None:
     """Each job is a process of its own, which starts with nothing but its folder and number."""
-    log = draw_log(0)
+    log = draw_ladders(1)
 
     def submit(command: Sequence[str], jobs: int) -> None:
         started = [subprocess.Popen([*command, str(number)]) for number in range(jobs)]
