@@ -270,3 +270,5 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 _REPORT_ENCODER = msgspec.json.Encoder(decimal_format="number")
+# While one thread imports: msgspec crashes Python if two threads are the first to decode a type.
+msgspec.json.Decoder(Report)

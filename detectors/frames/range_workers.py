@@ -33,6 +33,7 @@ _TICKET: Final = struct.Struct("=I")
 _MOST_LOST: Final = 2  # ranges, until others are not even tried
 RANGES_AT_ONCE: Final = 128  # whose calls are in memory together
 _LENGTHS: Final = struct.Struct("=QQ")
+_NOTES: Final = msgspec.msgpack.Decoder(RangeNotes)
 BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
     "from detectors.frames.range_workers import worker_main; worker_main(**task)"
@@ -201,4 +202,4 @@ def load(file: IO[bytes]) -> Iterator[RangeResult]:
         notes, frame = file.read(notes_length), file.read(frame_length)
         if not frame or len(frame) < frame_length:
             return
-        yield RangeResult(msgspec.msgpack.decode(notes, type=RangeNotes), pl.read_ipc_stream(frame))
+        yield RangeResult(_NOTES.decode(notes), pl.read_ipc_stream(frame))

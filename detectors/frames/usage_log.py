@@ -31,6 +31,7 @@ from detectors.formats.columns import (
 )
 
 FIRST_INVALID: Final = 100
+_INVALID: Final = msgspec.json.Decoder(InvalidRows)
 _INVALID_ROWS: Final = "tallystick.invalid_rows"  # a key of the Parquet file's metadata
 _DROPPED_ROWS: Final = "tallystick.dropped_rows"
 # One row per call; nulls only in latency_ms and reported_usd. Absent labels are "", absent counts
@@ -242,7 +243,7 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
             metadata = pl.read_parquet_metadata(opened)
             opened.seek(0)
             frame = from_bytes(pl.read_parquet(opened))
-        invalid = msgspec.json.decode(metadata[_INVALID_ROWS], type=InvalidRows)
+        invalid = _INVALID.decode(metadata[_INVALID_ROWS])
         dropped = msgspec.json.decode(metadata.get(_DROPPED_ROWS, "{}"), type=dict[str, int])
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UnreadableLogError("The file is not a frame of calls in Parquet.") from error

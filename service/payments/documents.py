@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,6 +16,8 @@ T = TypeVar("T")
 # Currencies whose smallest unit isn't a hundredth in the payment providers' amounts.
 _WHOLE_UNITS: Final = re.compile("BIF|CLP|DJF|GNF|JPY|KMF|KRW|MGA|PYG|RWF|VND|VUV|XAF|XOF|XPF")
 _THOUSANDTHS: Final = re.compile("BHD|IQD|JOD|KWD|LYD|OMR|TND")
+# msgspec crashes Python if two threads are the first to convert to a type.
+_CONVERTING: Final = Lock()
 _MAX_MINOR: Final = 10**15  # more than any payment, and small enough to store
 
 
@@ -32,7 +35,8 @@ def decode_document(body: bytes) -> dict[str, Any]:
 def convert(document: Any, shape: type[T]) -> T:
     """Convert the fields that we read to the types that the payment provider documents."""
     try:
-        return msgspec.convert(document, shape)
+        with _CONVERTING:
+            return msgspec.convert(document, shape)
     except (msgspec.ValidationError, ValueError):
         # The payment provider sends the event again and shows the failure in its dashboard.
         raise InvalidRequestError("The event doesn't have the documented shape.") from None

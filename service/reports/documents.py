@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -53,14 +53,18 @@ class ListedReport(Report, frozen=True, kw_only=True):
     findings: tuple[ListedFinding, ...]
 
 
+_LISTED: Final = msgspec.json.Decoder(ListedReport)
+_EVIDENCE: Final = msgspec.json.Decoder(Evidence)
+
+
 def read_listed(content: bytes) -> ListedReport:
     """Decode a report document, all but its evidence."""
-    return msgspec.json.decode(content, type=ListedReport)
+    return _LISTED.decode(content)
 
 
 def with_evidence(finding: ListedFinding) -> Finding:
     """Return the finding with its evidence decoded."""
-    calls = tuple(msgspec.json.decode(call, type=Evidence) for call in finding.evidence)
+    calls = tuple(map(_EVIDENCE.decode, finding.evidence))
     fields = {name: getattr(finding, name) for name in finding.__struct_fields__}
     return Finding(**(fields | {"evidence": calls}))
 

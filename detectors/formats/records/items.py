@@ -35,6 +35,10 @@ def read_items(items: Iterable[UsageRecord | Mapping[str, Any]]) -> Iterator[Chu
         first += len(batch)
 
 
+# While one thread imports: msgspec crashes Python if two threads are the first to use a type.
+msgspec.json.Decoder(list[UsageRecordV2])
+
+
 def _read_valid(batch: list[UsageRecord | Mapping[str, Any]]) -> Chunk | None:
     try:
         values = [asdict(item) if isinstance(item, UsageRecord) else item for item in batch]

@@ -39,6 +39,9 @@ class _Stored(msgspec.Struct, frozen=True):
     unknown: bytes | None = None  # an earlier release counted none, or one name a day
 
 
+_STORED: Final = msgspec.json.Decoder(_Stored)
+
+
 class FileCounts(msgspec.Struct, frozen=True):
     """Calls by day, by model and by slot of traffic, as the audit of their file counts them.
 
@@ -91,7 +94,7 @@ class FileCounts(msgspec.Struct, frozen=True):
         content = metadata.get(_METERED) or metadata.get(_NAME)
         if content is None:
             return None
-        stored = msgspec.json.decode(content, type=_Stored)
+        stored = _STORED.decode(content)
         models = _read(stored.models)
         if not has_included and have_plan(models.select("provider").iter_rows(named=True)):
             return None  # an earlier release has counted calls of plans with the others

@@ -62,6 +62,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return sum(blob.size for blob in self.blobs)
 
 
+_MANIFEST: Final = msgspec.json.Decoder(Manifest)
+
+
 class Keep(NamedTuple):
     """How many days, weeks and months keep their last backup."""
 
@@ -132,7 +135,7 @@ def read_manifest(repository: Repository, backup_id: str) -> Manifest:
     repository.read(name, content)
     try:
         document = zlib.decompress(content.getvalue())
-        found = msgspec.json.decode(document, type=Manifest)
+        found = _MANIFEST.decode(document)
     except (zlib.error, msgspec.DecodeError) as error:
         raise DamagedError(f"{name} can't be read: a later release may have made it") from error
     if found.format != FORMAT or found.id != backup_id:
