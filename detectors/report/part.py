@@ -130,23 +130,18 @@ def open_part(only_reference: list[Calls], job: Job, *, count: bool = True) -> O
     missing = count_missing_rates(priced)
     if missing is not None:
         tables[counts.MISSING_RATES] = missing
-    return OpenedPart(priced, tables | _count_lengths(priced, job))
+    calls = priced.calls
+    if job.keys:
+        calls = attach(calls, priced.groups.select("group", *job.keys), "group")
+    routes = list_routes(calls, priced.groups, int(job.thresholds.d3_bin_min_routes))
+    tables[counts.LENGTHS], tables[counts.ROUTES] = collect_all([count_lengths(calls), routes])
+    return OpenedPart(priced, tables)
 
 
 def _price(only_reference: list[Calls], job: Job) -> PricedCalls:
     labelled = only_reference.pop()
     groups = number_groups(labelled, job.keys)
     return price_labelled(labelled, groups, job.cells, job.keys)
-
-
-def _count_lengths(priced: PricedCalls, job: Job) -> Counts:
-    calls = priced.calls
-    if job.keys:
-        calls = attach(calls, priced.groups.select("group", *job.keys), "group")
-    most = int(job.thresholds.d3_bin_min_routes)
-    tables = [count_lengths(calls), list_routes(calls, priced.groups, most)]
-    lengths, routes = collect_all(tables)
-    return {counts.LENGTHS: lengths, counts.ROUTES: routes}
 
 
 def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartResult, FlaggedFrames]:
@@ -171,12 +166,18 @@ def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartRes
     listed = [impact for each in selections for impact in each.listed.values()]
     most = int(thresholds.evidence_calls)
     details = collect_details(listed, frames.found, arranged, most=most)
+    names = {impact.key: impact.identity for impact in listed}
+    days: dict[tuple[object, ...], list[Row]] = {}
+    for row in by_day.filter(pl.col("in_window")).iter_rows(named=True):
+        if identity := names.get(tuple(row[name] for name in FINDING)):
+            day = {"day": row["day"], "calls": row["calls"], "saving_usd": usd(row, "saving_usd")}
+            days.setdefault(identity, []).append(day)
     result = PartResult(
         groups=list(groups.values()),
         spent=spend.by_day_and_model(spent, labels),
         impacts=impacts,
         details={each.identity: detail for each, detail in zip(listed, details, strict=True)},
-        finding_days=_split_days(by_day, listed),
+        finding_days=days,
         saved=_sum_savings(frames, selections, labels),
         reported=sum_reported(calls, groups),
     )
@@ -197,19 +198,6 @@ def find(arranged: ArrangedCalls, facts: RuleFacts) -> FlaggedFrames:
         with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
             found = list(pool.map(pl.LazyFrame.collect, queries))
     return FlaggedFrames(arranged, [each.lazy() for each in found])
-
-
-def _split_days(
-    by_day: pl.DataFrame, listed: Sequence[Impact]
-) -> dict[tuple[object, ...], list[Row]]:
-    """Return the rows of days in the window of each finding."""
-    names = {impact.key: impact.identity for impact in listed}
-    found: dict[tuple[object, ...], list[Row]] = {}
-    for row in by_day.filter(pl.col("in_window")).iter_rows(named=True):
-        if identity := names.get(tuple(row[name] for name in FINDING)):
-            day = {"day": row["day"], "calls": row["calls"], "saving_usd": usd(row, "saving_usd")}
-            found.setdefault(identity, []).append(day)
-    return found
 
 
 def _sum_savings(

@@ -254,8 +254,25 @@ class Once:
         is_turn = group[0].session in self._sessions
         splits = list(self._split_turns(group)) if is_turn else _split_ways(group)
         for copies, is_named in splits:
+            # The call is the one with the most counts, at the time and in the session of the first.
             original = min(copies, key=self._age)
-            call = self._join(copies, original)
+            source = original.way, original.session
+            own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
+            copied = sum(seen.times for seen in copies) - len(own)
+            if len(own) > 1:
+                self._dropped[SNAPSHOT] += len(own) - 1
+            if copied:
+                self._dropped[DUPLICATE_ROW] += copied
+            # Of equal ones, that with parts of its prompt; and a gateway knows who is paid.
+            fullest = max(
+                copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at)
+            )
+            first, call = _decode(original.body), _decode(fullest.body)
+            call.ts, call.tag = first.ts, first.tag or call.tag
+            sessions = [seen.session for seen in copies if seen.session]
+            call.session_id = first.session_id or min(sessions, default=None)
+            if original.session in self._sessions:
+                call.request_id = first.request_id  # a copy has its own
             if len(splits) == 1 and self._is_request(call, copies):
                 self._dropped[DUPLICATE_ROW] += 1
                 continue
@@ -265,25 +282,6 @@ class Once:
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
             yield min(seen.number for seen in copies), _encode(call)
-
-    def _join(self, copies: list[Seen], original: Seen) -> Call:
-        """Return the call with the most counts, at the time and in the session of the original."""
-        source = original.way, original.session
-        own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
-        copied = sum(seen.times for seen in copies) - len(own)
-        if len(own) > 1:
-            self._dropped[SNAPSHOT] += len(own) - 1
-        if copied:
-            self._dropped[DUPLICATE_ROW] += copied
-        # Of equal ones, that with parts of its prompt; and a gateway knows who is paid.
-        fullest = max(copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at))
-        first, call = _decode(original.body), _decode(fullest.body)
-        call.ts, call.tag = first.ts, first.tag or call.tag
-        sessions = [seen.session for seen in copies if seen.session]
-        call.session_id = first.session_id or min(sessions, default=None)
-        if original.session in self._sessions:
-            call.request_id = first.request_id  # a copy has its own
-        return call
 
     def _age(self, seen: Seen) -> tuple[bool, int, bool, int, str]:
         """Order copies by age; of equal ones, a session that ended earlier had it first."""
@@ -306,7 +304,13 @@ class Once:
         calls: dict[str, list[Seen]] = {}
         copies: list[tuple[list[str], Seen]] = []
         for seen in group:
-            ancestors = self._ancestors(seen.session)
+            ancestors: list[str] = []  # the sessions that it was forked from, the nearest first
+            waiting = [seen.session]
+            while waiting:
+                origin = self._sessions.get(waiting.pop(0))
+                new = [name for name in (origin.parents if origin else ()) if name not in ancestors]
+                ancestors += [name for name in new if name != seen.session]
+                waiting += ancestors[-len(new) :] if new else []
             begun = self._sessions[seen.session].begun
             before = [other.at for other in group if other.session in ancestors]
             is_soon = begun is not None and seen.at <= _microseconds(begun) + _COPIED_SOON_US
@@ -320,17 +324,6 @@ class Once:
                 found = next(iter(calls), None)  # a session between them is not among the logs
             calls.setdefault(found or ancestors[-1], []).append(seen)
         yield from ((same, True) for same in calls.values())
-
-    def _ancestors(self, session: str) -> list[str]:
-        """Return the sessions that this one was forked from, the nearest first."""
-        found: list[str] = []
-        waiting = [session]
-        while waiting:
-            origin = self._sessions.get(waiting.pop(0))
-            new = [name for name in (origin.parents if origin else ()) if name not in found]
-            found += [name for name in new if name != session]
-            waiting += found[-len(new) :] if new else []
-        return found
 
 
 def _microseconds(instant: datetime) -> int:

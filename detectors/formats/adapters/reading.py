@@ -18,7 +18,7 @@ from detectors.errors import (
     UnreadableLogError,
 )
 from detectors.formats.adapters import find_sums, read_row
-from detectors.formats.adapters.adapter import Adapter, State, unknown_members
+from detectors.formats.adapters.adapter import State, unknown_members
 from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Sighting, calls_of, record_of
 from detectors.formats.adapters.duplicates import Once
 from detectors.formats.adapters.rows import Row
@@ -124,7 +124,15 @@ class _Reader:
                 raise UnreadableLogError(f"We don't recognize {where}: {_KNOWN}, or {_SCRUB}")
             mixed = f"We read this file as {self._title}, but {where} is not:"
             raise UnreadableLogError(f"{mixed} use a file for each, or {_SCRUB}")
-        self._check_no_text(adapter, document, where)
+        # Nothing is read from a file with members that may hold text.
+        names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
+        if names:
+            shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
+            raise ContractError(
+                f"This file of {adapter.title} has fields that may hold text ({shown}) on {where}: "
+                f"{_SCRUB}",
+                (f"{where}: {shown}",),
+            )
         self._once.note(found)
         self._title = self._title or adapter.title
         for seen in found:
@@ -137,13 +145,3 @@ class _Reader:
                 invalid.append(InvalidRow(number, str(calls)))
             else:
                 self._dropped[str(calls)] += 1
-
-    def _check_no_text(self, adapter: Adapter, document: dict[str, Any], where: str) -> None:
-        names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
-        if names:
-            shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
-            raise ContractError(
-                f"This file of {adapter.title} has fields that may hold text ({shown}) on {where}: "
-                f"{_SCRUB}",
-                (f"{where}: {shown}",),
-            )

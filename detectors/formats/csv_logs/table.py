@@ -163,7 +163,14 @@ class _Table:
         if cells is None:
             return [empty] * rows
         if name == "ts":
-            return _read_times(cells)
+            with suppress(msgspec.ValidationError):
+                return datetimes_to_microseconds(
+                    msgspec.convert(cells, list[datetime], strict=False)
+                )
+            try:
+                return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
+            except (ValueError, OverflowError):
+                raise msgspec.ValidationError from None
         if name == HASHES:
             return [_join_levels(cell) for cell in cells]
         given: Sequence[str | None] = [c or None for c in cells] if "" in cells else cells
@@ -246,15 +253,6 @@ def _join_levels(cell: str) -> str:
     """Return the levels of a cell without the spaces between them; others are no levels."""
     levels = cell.split()
     return "".join(levels) if all(len(level) == LEVEL_DIGITS for level in levels) else _NO_LEVELS
-
-
-def _read_times(cells: Sequence[str]) -> list[int | None]:
-    with suppress(msgspec.ValidationError):
-        return datetimes_to_microseconds(msgspec.convert(cells, list[datetime], strict=False))
-    try:
-        return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
-    except (ValueError, OverflowError):
-        raise msgspec.ValidationError from None
 
 
 def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:

@@ -80,10 +80,6 @@ def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
         [row.created if row.ts is None else row.ts for row in rows],
         *((body.created for body in bodies), (body.created_at for body in bodies)),
     )
-    return line_columns(rows, bodies, "openai", _usage_columns(bodies), moments)
-
-
-def _usage_columns(bodies: Sequence[_Response]) -> Columns:
     usages = [body.usage for body in bodies]
     completions: list[int | None] = first_given(
         [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
@@ -118,7 +114,7 @@ def _usage_columns(bodies: Sequence[_Response]) -> Columns:
             image_completion_tokens=column(answers, "image_tokens"),
         ),
     }
-    return cut_parts(columns)
+    return line_columns(rows, bodies, "openai", cut_parts(columns), moments)
 
 
 def _find_odd(bodies: Sequence[_Response], columns: Columns) -> set[int]:

@@ -4,7 +4,7 @@ The typed decoder reads a good batch in a millisecond or two but stops at the fi
 that it rejects is read again without types, to accept unusual notations or to list every error.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from itertools import chain, islice
@@ -171,25 +171,6 @@ def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
     """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
     offenders = Offenders()
-    for index, text in enumerate(_split_records(body)):
-        decode = decode_long_object if len(text) > LONG_BYTES else decode_document
-        record: UsageRecord | list[Problem]
-        try:
-            record = _read_batch_record(decode(text), version.fields)
-        except TooComplexError:
-            record = [_TOO_COMPLEX]
-        if isinstance(record, UsageRecord):
-            records.append(record)
-            continue
-        for problem in record:
-            offenders.add(f"record {index}", problem)
-    if offenders.named:
-        raise contract_error(offenders)
-    return records
-
-
-def _split_records(body: memoryview) -> Iterator[memoryview]:
-    """Return the texts of the records of a well-formed body, which has some but not too many."""
     check_syntax(body)
     try:
         found = _DOCUMENT.decode(body).records
@@ -204,7 +185,21 @@ def _split_records(body: memoryview) -> Iterator[memoryview]:
     _check_keys(body, raw)
     if not count:
         raise ContractError(_SHAPE)
-    return (raw[start:end] for start, end in find_elements(raw))
+    for index, text in enumerate(raw[start:end] for start, end in find_elements(raw)):
+        decode = decode_long_object if len(text) > LONG_BYTES else decode_document
+        record: UsageRecord | list[Problem]
+        try:
+            record = _read_batch_record(decode(text), version.fields)
+        except TooComplexError:
+            record = [_TOO_COMPLEX]
+        if isinstance(record, UsageRecord):
+            records.append(record)
+            continue
+        for problem in record:
+            offenders.add(f"record {index}", problem)
+    if offenders.named:
+        raise contract_error(offenders)
+    return records
 
 
 def _check_keys(body: memoryview, raw: memoryview) -> None:

@@ -135,7 +135,12 @@ def merge_files(
     if without:
         merged = merged.filter(~pl.col(IMPORT).is_in(list(without)))
     if deleted:
-        merged = _without_deleted(merged, deleted)
+        kinds = {IMPORT: pl.String, "first": pl.Date, "last": pl.Date}
+        ranges = pl.DataFrame(deleted, kinds, orient="row")
+        dated = merged.select(IMPORT, pl.col("ts").dt.date().alias("day")).with_row_index("row")
+        is_deleted = pl.col("day").is_between("first", "last")
+        rows = dated.join(ranges, on=IMPORT).filter(is_deleted)["row"]
+        merged = merged.filter(~pl.int_range(pl.len()).is_in(rows.implode()))
     if merged.is_empty():
         return
     merged = merged.sort("ts", maintain_order=True)
@@ -173,15 +178,6 @@ def _repeats(calls: pl.DataFrame, named: pl.Series, other: Path | BinaryIO) -> b
     return both.height < once.height + suspects.height
 
 
-def _without_deleted(calls: pl.DataFrame, deleted: Sequence[Deleted]) -> pl.DataFrame:
-    kinds = {IMPORT: pl.String, "first": pl.Date, "last": pl.Date}
-    ranges = pl.DataFrame(deleted, kinds, orient="row")
-    days = calls.select(IMPORT, pl.col("ts").dt.date().alias("day")).with_row_index("row")
-    is_deleted = pl.col("day").is_between("first", "last")
-    rows = days.join(ranges, on=IMPORT).filter(is_deleted)["row"]
-    return calls.filter(~pl.int_range(pl.len()).is_in(rows.implode()))
-
-
 def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Join frames that may lack different optional columns, and number those without a number."""
     numbered = [
@@ -197,7 +193,8 @@ def _starts(days: pl.Series, months_before: date, today: date | None) -> list[in
     starts, calls, before = list[int](), 0, date.min
     for number, day in days.rle().struct.unnest().iter_rows():
         is_same_month = (day.year, day.month) == (before.year, before.month)
-        is_month = is_same_month and _next_month(day) <= months_before
+        next_month = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        is_month = is_same_month and next_month <= months_before
         is_sparse = calls + number <= SPARSE_CALLS and today not in (before, day)
         at = starts[-1] + calls if starts else 0
         if is_month or (is_same_month and is_sparse):
@@ -207,10 +204,6 @@ def _starts(days: pl.Series, months_before: date, today: date | None) -> list[in
             calls = number
         before = day
     return starts
-
-
-def _next_month(day: date) -> date:
-    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
 
 
 def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
@@ -223,7 +216,14 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     suspects = calls.filter(is_suspect)
     # Of copies of a response, one may lack the cached tokens, which cost less.
     cached = pl.col("cached_tokens").fill_null(0) + pl.col("cache_write_tokens").fill_null(0)
-    ordered = suspects.sort(cached == 0, _labels(suspects.columns), *sorted(suspects.columns))
+    given = [pl.col(name) != "" for name in _LABELS]
+    for name in _OPTIONAL:
+        if name in suspects.columns:
+            kind = CALLS.get(name) or OPTIONAL_CALLS[name]
+            column = pl.col(name)
+            given.append(column != "" if kind == pl.String else column.fill_null(0) != 0)
+    labels = -pl.sum_horizontal(given).cast(pl.Int32)  # smaller the more labels a call has
+    ordered = suspects.sort(cached == 0, labels, *sorted(suspects.columns))
     counts = pl.struct("prompt_tokens", "completion_tokens")
     same = ordered.with_columns(
         pl.len().over(SAME_CALL).cast(pl.UInt32).alias("copies"),
@@ -254,7 +254,13 @@ def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
         ((apart.over("request_id") <= _NEAR) & (kinds.over("request_id") == 1)).alias("is_one"),
         (pl.col("ts") - end.min().over(_SAME_RESPONSE) <= _NEAR).alias("is_near"),
     )
-    is_same = _is_response_id() & (pl.col("is_one") | pl.col("is_near"))
+    identity = pl.col("request_id")
+    known = [
+        pl.col("provider").is_in(providers) & identity.str.contains(pattern)
+        for providers, pattern in RESPONSE_IDS
+    ]
+    is_response_id = pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)
+    is_same = is_response_id & (pl.col("is_one") | pl.col("is_near"))
     # Where the ID is one, counts tell nothing apart.
     key = pl.when("is_one").then(None).otherwise(counts).alias("key")
     same, others = numbered.filter(is_same), numbered.filter(~is_same)
@@ -266,23 +272,3 @@ def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
         .unique(subset=["request_id", "key"], keep="first", maintain_order=True)
     )
     return pl.concat([others.select(calls.columns), once.select(calls.columns)])
-
-
-def _is_response_id() -> pl.Expr:
-    identity = pl.col("request_id")
-    known = [
-        pl.col("provider").is_in(providers) & identity.str.contains(pattern)
-        for providers, pattern in RESPONSE_IDS
-    ]
-    return pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)
-
-
-def _labels(columns: Sequence[str]) -> pl.Expr:
-    """Return an expression that is smaller the more labels a call has."""
-    given = [pl.col(name) != "" for name in _LABELS]
-    for name in _OPTIONAL:
-        if name in columns:
-            kind = CALLS.get(name) or OPTIONAL_CALLS[name]
-            column = pl.col(name)
-            given.append(column != "" if kind == pl.String else column.fill_null(0) != 0)
-    return -pl.sum_horizontal(given).cast(pl.Int32)

@@ -71,9 +71,24 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         Nothing is projected from fewer observed days than `least_days`. With `keeps_newest`, no
         calls at the end are outliers.
         """
-        kept, outliers = _drop_outliers(days, thresholds, keeps_newest=keeps_newest)
+        # Drop the outliers at both ends. A gap between two days is the only kind that can be
+        # longer than a day, so outliers are all calls of some days.
+        most = max(1.0, sum(day.calls for day in days) * thresholds.outlier_share)
+        gap = thresholds.outlier_gap_days * DAY_US
+        is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
+        front = _longest(days, is_far, most)
+        back = 0 if keeps_newest else _longest(days[::-1], is_far[::-1], most)
+        kept, outliers = (
+            tuple(days[front : len(days) - back]),
+            (*days[:front], *days[len(days) - back :]),
+        )
+        if sum(day.calls for day in outliers) > most + _MARGIN:
+            kept, outliers = tuple(days), ()
         month = thresholds.days_per_month * DAY_US
-        span = _span(kept)
+        # The time from the first call to the last and one mean gap.
+        seconds, span = sum(day.seconds for day in kept), Fraction(0)
+        if seconds > 1:
+            span = Fraction((kept[-1].last_us - kept[0].first_us) * seconds, seconds - 1)
         first, last = (kept[0].first_us, kept[-1].last_us) if kept else (0, -1)
         is_long = span > month
         from_us = last - month + 1 if is_long else first
@@ -125,25 +140,6 @@ def _observed_days(days: Sequence[DayOfCalls]) -> int:
     return days[-1].last_us // DAY_US - days[0].first_us // DAY_US + 1 if days else 0
 
 
-def _drop_outliers(
-    days: Sequence[DayOfCalls], thresholds: Thresholds, *, keeps_newest: bool
-) -> tuple[tuple[DayOfCalls, ...], tuple[DayOfCalls, ...]]:
-    """Return the days without the outliers at both ends, and these.
-
-    A gap between two days is the only kind that can be longer than a day, so outliers are
-    all calls of some days.
-    """
-    most = max(1.0, sum(day.calls for day in days) * thresholds.outlier_share)
-    gap = thresholds.outlier_gap_days * DAY_US
-    is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
-    front = _longest(days, is_far, most)
-    back = 0 if keeps_newest else _longest(days[::-1], is_far[::-1], most)
-    outliers = (*days[:front], *days[len(days) - back :])
-    if sum(day.calls for day in outliers) > most + _MARGIN:
-        return tuple(days), ()
-    return tuple(days[front : len(days) - back]), outliers
-
-
 def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) -> int:
     """Return how many days at the front are outliers."""
     calls, longest = 0, 0
@@ -153,14 +149,6 @@ def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) ->
             break
         longest = count if ends else longest
     return longest
-
-
-def _span(days: Sequence[DayOfCalls]) -> Fraction:
-    """Return the time from the first call to the last and one mean gap, in microseconds."""
-    seconds = sum(day.seconds for day in days)
-    if seconds < 2:
-        return Fraction(0)
-    return Fraction((days[-1].last_us - days[0].first_us) * seconds, seconds - 1)
 
 
 def _kind(span: Fraction, calls: int, thresholds: Thresholds) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from detectors.contract import Evidence, Finding, Method, Report, Thresholds
+from detectors.contract import Evidence, Finding, Method, Report
 from detectors.html.findings import finding_body
 from detectors.html.markup import cell, paragraph, table, text
 from detectors.wording.figures import counted, usd
@@ -82,12 +82,14 @@ class Explanation:
 def explain(report: Report, finding_id: str) -> Explanation:
     finding = find(report, finding_id)
     rules = {method.detector: method.fires_on for method in report.methods}
+    prefix = f"{finding.detector.partition('_')[0]}_"
+    names = [name for name in report.thresholds.__struct_fields__ if name.startswith(prefix)]
     return Explanation(
         finding=finding,
         rule=rules.get(finding.detector, ""),
         formula=finding.formula or "No savings are claimed for findings of this kind.",
         most_expensive=_describe(finding.evidence[0]) if finding.evidence else "",
-        thresholds=_thresholds(report.thresholds, finding),
+        thresholds={name: getattr(report.thresholds, name) for name in [*names, "days_per_month"]},
         _methods=report.methods,
     )
 
@@ -119,9 +121,3 @@ def _written(threshold: float | tuple[int, ...]) -> str:
     if isinstance(threshold, tuple):
         return " ".join(map(str, threshold))
     return f"{threshold:g}"
-
-
-def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float | tuple[int, ...]]:
-    prefix = f"{finding.detector.partition('_')[0]}_"
-    names = [name for name in thresholds.__struct_fields__ if name.startswith(prefix)]
-    return {name: getattr(thresholds, name) for name in [*names, "days_per_month"]}
