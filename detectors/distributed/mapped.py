@@ -80,7 +80,10 @@ def audit(
     TooFewValidRowsError, UnreadableLogError, ContractError, ScratchFullError
         As for `detectors.audit`.
     """
-    _check_mapper(map)
+    # A pool that forks is refused: its processes may stop even before their first task.
+    context = getattr(getattr(map, "__self__", None), "_mp_context", None)
+    if context is not None and context.get_start_method() == "fork":
+        raise ForkedProcessError
     thresholds, book = thresholds or Thresholds(), prices or PriceBook()
     if mapping is not None:
         source = read(source, mapping=mapping)
@@ -137,13 +140,6 @@ class _Results:
             if self._progress is not None:
                 self._progress(self._done, 2 * len(self._tasks))
         return results
-
-
-def _check_mapper(given: Map | None) -> None:
-    """Refuse a pool that forks: its processes may stop even before their first task."""
-    context = getattr(getattr(given, "__self__", None), "_mp_context", None)
-    if context is not None and context.get_start_method() == "fork":
-        raise ForkedProcessError
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final
 
 import msgspec
-from genai_prices.types import ModelPrice, TieredPrices
+from genai_prices.types import ModelPrice
 
 from detectors.prices import units
 
@@ -109,17 +109,13 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     for price_key, rate in vars(price).items():
         unit = None if rate is None else units.find_unit(price_key)
         if unit is not None:
-            own[unit.usage_key] = float(_tier(rate, prompt_tokens) / unit.per)
+            if not isinstance(rate, Decimal):
+                # A long prompt pays the higher rate on all tokens, not only on the excess.
+                reached = [tier.price for tier in rate.tiers if prompt_tokens > tier.start]
+                rate = reached[-1] if reached else rate.base
+            own[unit.usage_key] = float(rate / unit.per)
     return Rates(own) if own else None
 
 
 def tier_starts(price: ModelPrice) -> set[int]:
     return {tier.start for rate in vars(price).values() for tier in getattr(rate, "tiers", ())}
-
-
-def _tier(rate: Decimal | TieredPrices, prompt_tokens: int) -> Decimal:
-    """Return the rate: a long prompt pays the higher rate on all tokens, not only on the excess."""
-    if isinstance(rate, Decimal):
-        return rate
-    reached = [tier.price for tier in rate.tiers if prompt_tokens > tier.start]
-    return reached[-1] if reached else rate.base

@@ -65,12 +65,13 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         others = filter_near(others, _IDENTITY, most)
     hashed = hashed.filter((pl.col("shape") < 0) | has_shape)
     shaped = pl.concat([hashed, others], how="vertical")
-    # By one number first, which few calls share by chance: four columns take twice as long.
-    return _filter_repeated(
-        _filter_repeated(shaped.with_columns(_mixed().alias("mixed")), ["mixed"], least),
-        _IDENTITY,
-        least,
-    )
+    # By one number first, which few calls of other identities share: four columns take twice as
+    # long.
+    mixed = pl.lit(0, pl.Int64)
+    for name in _IDENTITY:
+        mixed = (mixed * _FACTOR + pl.col(name).cast(pl.Int64) + 1) % _MODULUS
+    numbered = shaped.with_columns(mixed.cast(pl.Int32).alias("mixed"))
+    return _filter_repeated(_filter_repeated(numbered, ["mixed"], least), _IDENTITY, least)
 
 
 def _farthest(thresholds: Thresholds) -> int:
@@ -84,15 +85,6 @@ def _farthest(thresholds: Thresholds) -> int:
     if calls < 2 or share <= 0:
         return 0
     return max(floor((calls / share - 1) / (calls - 1) + QUANTILE_MARGIN), 1)
-
-
-def _mixed() -> pl.Expr:
-    """Return a number that is equal for calls of one identity, and rarely for others."""
-    identity = [pl.col(name).cast(pl.Int64) for name in _IDENTITY]
-    mixed = pl.lit(0, pl.Int64)
-    for column in identity:
-        mixed = (mixed * _FACTOR + column + 1) % _MODULUS
-    return mixed.cast(pl.Int32)
 
 
 def _filter_repeated(calls: Calls, by: Sequence[str], least: float) -> Calls:

@@ -36,7 +36,6 @@ Counted from the records themselves; half of the prompt and five items per reque
 
 import polars as pl
 
-from detectors.contract import Thresholds
 from detectors.engine import Calls
 from detectors.prices.calls import LEVELS_GIVEN
 from detectors.rules.caching.levels import compare, highest_equal, measure, of_pair
@@ -84,7 +83,16 @@ def find(calls: Calls, facts: Facts) -> Calls:
     shares = (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
     saving, high = (prompt_usd * share for share in shares)
     if has(calls, LEVELS_GIVEN):
-        loops = _measure_shared(loops, keys, thresholds)
+        # How much each call begins with in common with the one before it in its session.
+        before = pl.col("row").shift(1).over(*keys, order_by="number")
+        paired = loops.with_row_index("row").with_columns(before.alias("pair"))
+        compared = compare(
+            paired.with_columns(
+                highest_equal(paired).alias("level"),
+                of_pair(pl.col("prompt_tokens")).alias("pair_prompt"),
+            )
+        )
+        loops = measure(compared, thresholds)
         saving, high = (
             pl.when(pl.col("with_levels"))
             .then(pl.col(shared) * pl.col("input_usd_per_token"))
@@ -94,38 +102,21 @@ def find(calls: Calls, facts: Facts) -> Calls:
     # Calls that could have shared an earlier call's request.
     followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
     saving, high = (pl.when(is_hashed).then(usd).otherwise(pl.lit(0.0)) for usd in (saving, high))
+    repeated = pl.lit(0.0)  # counted only in logs with hashes by level
+    if has(loops, "with_levels"):
+        assumed = thresholds.d6_saving_share * pl.col("prompt_tokens")
+        tokens = pl.when(pl.col("with_levels")).then(pl.col("shared")).otherwise(assumed)
+        repeated = pl.when(pl.col("is_hashed")).then(tokens).otherwise(repeated)
     return flag(
         followers,
         pl.when(is_hashed).then(pl.lit(_HASHED)).otherwise(pl.lit(_UNHASHED)),
         saving,
         low_usd=saving * thresholds.d6_low_share,
         high_usd=high,
-        prefix_tokens=_repeated_tokens(loops, thresholds),
+        prefix_tokens=repeated,
         pause_seconds=pl.col("pause_us") / _SECOND_US,
         basis=pl.col("position"),
     )
-
-
-def _measure_shared(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
-    """Add how much each call begins with in common with the one before it in its session."""
-    before = pl.col("row").shift(1).over(*session, order_by="number")
-    paired = loops.with_row_index("row").with_columns(before.alias("pair"))
-    compared = compare(
-        paired.with_columns(
-            highest_equal(paired).alias("level"),
-            of_pair(pl.col("prompt_tokens")).alias("pair_prompt"),
-        )
-    )
-    return measure(compared, thresholds)
-
-
-def _repeated_tokens(loops: Calls, thresholds: Thresholds) -> pl.Expr:
-    """Return the tokens that are counted as repeated, in logs with hashes by level; 0 in others."""
-    if not has(loops, "with_levels"):
-        return pl.lit(0.0)
-    assumed = thresholds.d6_saving_share * pl.col("prompt_tokens")
-    tokens = pl.when(pl.col("with_levels")).then(pl.col("shared")).otherwise(assumed)
-    return pl.when(pl.col("is_hashed")).then(tokens).otherwise(pl.lit(0.0))
 
 
 def advise(flagged: FlaggedCalls) -> str:

@@ -14,18 +14,6 @@ _SECOND_US: Final = 1_000_000
 _MILLISECOND_US: Final = 1_000
 
 
-def _filter_groups(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Keep the groups with enough short answers for a session, before any window is computed."""
-    least = thresholds.d6_min_calls * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
-    groups = (
-        calls.select("group", _is_short(calls, thresholds).alias("short"))
-        .group_by("group")
-        .agg(pl.len().alias("calls"), pl.col("short").sum())
-        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
-    )
-    return calls.join(groups, on="group", how="semi")
-
-
 def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[str, ...]]:
     """Number each group's sessions; return the columns that identify one too.
 
@@ -35,7 +23,15 @@ def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[s
     keys = ("group", "session") if has(calls, "session") else ("group",)
     longest_us = thresholds.d6_session_gap_seconds * _SECOND_US
     if len(keys) > 1:
-        calls = _filter_groups(calls, thresholds)
+        # Keep the groups with enough short answers for a session, before any window is computed.
+        least = thresholds.d6_min_calls * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+        groups = (
+            calls.select("group", _is_short(calls, thresholds).alias("short"))
+            .group_by("group")
+            .agg(pl.len().alias("calls"), pl.col("short").sum())
+            .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
+        )
+        calls = calls.join(groups, on="group", how="semi")
         return split_at_pauses(calls, keys, longest_us), (*keys, "part")
     return split_at_pauses(calls, keys, longest_us), ("part",)
 
@@ -45,6 +41,12 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
     pause, at = pl.col("pause_us"), pl.col("at_us")
     overlaps = pause < thresholds.d6_overlap_gap_seconds * _SECOND_US
     longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
+    # With times in whole seconds, overlaps are pauses of zero.
+    most_overlaps = (pl.col("calls") - 1) * (
+        pl.when(pl.col("fraction") == 0)
+        .then(thresholds.d6_max_zero_gap_share + QUANTILE_MARGIN)
+        .otherwise(thresholds.d6_max_overlap_share + QUANTILE_MARGIN)
+    )
     loops = (
         _filter_short(sessions, session, thresholds)
         .with_columns(
@@ -61,16 +63,12 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
         )
         .filter(
             pl.col("ended") - pl.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
-            pl.col("overlaps") <= _most_overlaps(thresholds),
+            pl.col("overlaps") <= most_overlaps,
             pl.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
         )
     )
     if has(sessions, "latency_ms"):
         loops = _filter_waiting(loops, session, thresholds)
-    return _number_calls(loops, session)
-
-
-def _number_calls(loops: Calls, session: tuple[str, ...]) -> Calls:
     if not has(loops, "session"):
         # Numbers have no gaps within a group, and the session's calls are all in between.
         position = pl.col("number").cast(pl.Int64) - pl.col("first").cast(pl.Int64)
@@ -96,16 +94,6 @@ def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresho
 
 def _is_short(calls: Calls, thresholds: Thresholds) -> pl.Expr:
     return (answer_tokens(calls) <= thresholds.d6_short_completion_tokens).cast(pl.Int64)
-
-
-def _most_overlaps(thresholds: Thresholds) -> pl.Expr:
-    """Return the allowed overlaps; with times in whole seconds, these are pauses of zero."""
-    pauses = pl.col("calls") - 1
-    return (
-        pl.when(pl.col("fraction") == 0)
-        .then(pauses * (thresholds.d6_max_zero_gap_share + QUANTILE_MARGIN))
-        .otherwise(pauses * (thresholds.d6_max_overlap_share + QUANTILE_MARGIN))
-    )
 
 
 def _filter_waiting(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:

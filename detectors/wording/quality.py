@@ -1,6 +1,6 @@
 """What limits how far a report's figures can be trusted, as warnings that say what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
 
@@ -217,36 +217,32 @@ def _missing_rates(quality: DataQuality) -> Iterator[str]:
     for each in quality.missing_rates or ():
         groups.setdefault((each.kind, each.name), []).append(each)
     for own in list(groups.values())[:_MOST_MISSING]:
-        yield _missing_rate(own)
+        kind, name = own[0].kind, inert(own[0].name)
+        calls = sum(each.calls for each in own)
+        has = "has" if calls == 1 else "have"
+        when = months(min(each.first_call for each in own), max(each.last_call for each in own))
+        where, instead = {
+            "tier": (f"at tier {name}", "priced as standard"),
+            "region": (f"in region {name}", "priced as in any other region"),
+            "unit": (
+                f"with {name}",
+                "billed as other tokens" if name.endswith("_tokens") else "not billed",
+            ),
+        }[kind]
+        direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
+        sellers = list(
+            dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own)
+        )
+        models = ", ".join(sellers[:_NAMED])
+        if len(sellers) > _NAMED:
+            models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
+        likely = "possibly" if kind == "region" else "probably"
+        yield (
+            f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
+            f"{likely} too {direction}. Concerned: {models}."
+        )
     if len(groups) > _MOST_MISSING:
         yield f"{number(len(groups) - _MOST_MISSING)} more tiers, regions or units have no rate."
-
-
-def _missing_rate(own: Sequence[MissingRate]) -> str:
-    """Say how the calls of a tier, a region or a unit are priced without a rate for it."""
-    kind, name = own[0].kind, inert(own[0].name)
-    calls = sum(each.calls for each in own)
-    has = "has" if calls == 1 else "have"
-    when = months(min(each.first_call for each in own), max(each.last_call for each in own))
-    where, instead = {
-        "tier": (f"at tier {name}", "priced as standard"),
-        "region": (f"in region {name}", "priced as in any other region"),
-        "unit": (f"with {name}", "billed as other tokens" if _is_part(name) else "not billed"),
-    }[kind]
-    direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
-    sellers = list(dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own))
-    models = ", ".join(sellers[:_NAMED])
-    if len(sellers) > _NAMED:
-        models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
-    return (
-        f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
-        f"{'possibly' if kind == 'region' else 'probably'} too {direction}. Concerned: {models}."
-    )
-
-
-def _is_part(unit: str) -> bool:
-    """Check whether a unit counts tokens, which are part of the prompt or the answer."""
-    return unit.endswith("_tokens")
 
 
 def _reported(quality: DataQuality) -> Iterator[str]:

@@ -148,7 +148,9 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path, monkeypatch: pytest.M
 def test_an_expired_certificate_may_be_a_wrong_clock(code: int, part: str) -> None:
     error = ssl.SSLCertVerificationError()
     error.verify_code, error.verify_message = code, "certificate has expired"
-    assert part in checking._explain_certificate(error, "tallystick.example")
+    destination = parse_dsn("https://ik_test@tallystick.example")
+    assert destination is not None
+    assert part in checking._explain(error, destination)
 
 
 @pytest.mark.parametrize(

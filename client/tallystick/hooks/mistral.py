@@ -29,7 +29,12 @@ def _begin(sdk: Any, args: Any, kwargs: Any) -> Call | None:
     if request.method != "POST":
         return None
     asked = members_of(request.__dict__.pop(_ASKED, None))
-    library = _library(sdk)
+    # The provider by the module of the library; its host may name another.
+    library, module = "mistral", type(sdk).__module__
+    if "azure" in module:
+        library = "azure"
+    elif module.startswith(("google.", "mistralai.gcp", "mistralai_gcp")):
+        library = "google"
     return begin_elsewhere(library, library, _label(request.url.path), _members(asked))
 
 
@@ -39,16 +44,6 @@ def _members(asked: dict[str, Any]) -> dict[str, Any]:
         return asked
     found = map(members_of, asked.values())
     return next((members for members in found if "model" in members), asked)
-
-
-def _library(sdk: Any) -> str:
-    """Return the provider by the module of the library; its host may name another."""
-    module = type(sdk).__module__
-    if "azure" in module:
-        return "azure"
-    return (
-        "google" if module.startswith(("google.", "mistralai.gcp", "mistralai_gcp")) else "mistral"
-    )
 
 
 def _label(path: str) -> str | None:

@@ -56,7 +56,8 @@ class Delivery:
 
     def reset(self) -> None:
         """As new: a forked process has neither the thread nor a right to the parent's records."""
-        self._interval = self._usual_interval * _share()
+        # Nine to eleven tenths, so that processes started together do not send together.
+        self._interval = self._usual_interval * (0.9 + os.getpid() % 101 / 500)
         self._queue: deque[Noted] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
@@ -256,8 +257,3 @@ class Delivery:
 def records(count: int, one: str, many: str) -> str:
     """Return a number of records and the verb that agrees with it."""
     return f"1 record {one}" if count == 1 else f"{count} records {many}"
-
-
-def _share() -> float:
-    """Nine to eleven tenths, so that processes started together do not send together."""
-    return 0.9 + os.getpid() % 101 / 500

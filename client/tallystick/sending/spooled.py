@@ -84,7 +84,10 @@ class SpooledDelivery(Delivery):
         for segment in segments:
             self._send_own(sender, segment)
         if unwritten:
-            self._send_unwritten(sender, unwritten)
+            answer = sender.send_lines(unwritten)
+            self._pause(answer)
+            self._add(sent=answer.taken, in_flight=-answer.taken)
+            self._drop(len(unwritten) - answer.taken, answer.reason)
         if least == 1:
             self._send_others(sender)
 
@@ -133,12 +136,6 @@ class SpooledDelivery(Delivery):
         segment.release()
         self._report(f"{records(segment.lines, 'stays', 'stay')} in the spool: {reason}")
 
-    def _send_unwritten(self, sender: Any, lines: list[str]) -> None:
-        answer = sender.send_lines(lines)
-        self._pause(answer)
-        self._add(sent=answer.taken, in_flight=-answer.taken)
-        self._drop(len(lines) - answer.taken, answer.reason)
-
     def _send_others(self, sender: Any) -> None:
         """Send what is left on disk, oldest first, until that fails."""
         while not self.is_paused:
@@ -151,16 +148,14 @@ class SpooledDelivery(Delivery):
                 self._pause(answer)
                 segment.release()
                 return
-            self._resolve(segment, answer.taken if answer else 0)
-
-    def _resolve(self, segment: Segment, taken: int) -> None:
-        own = self._kept_segments.pop(segment.path, 0)
-        if own:
-            self._add(sent=taken, kept=-own)
-            self._drop(own - taken, "invalid record", was_in_flight=False)
-        else:
-            self._recovered += taken
-        self._spool.discard(segment)
+            taken = answer.taken if answer else 0
+            own = self._kept_segments.pop(segment.path, 0)
+            if own:
+                self._add(sent=taken, kept=-own)
+                self._drop(own - taken, "invalid record", was_in_flight=False)
+            else:
+                self._recovered += taken
+            self._spool.discard(segment)
 
     def _pause(self, answer: Any) -> None:
         self._slow_down(answer.reason)

@@ -14,7 +14,7 @@ from detectors.cli.comparison import plain_table
 from detectors.cli.console import BadInputError, shown, standard_output, write_output
 from detectors.cli.gate.text import GateText
 from detectors.cli.terminal import PLAIN_WIDTH, report_console
-from detectors.contract import Gate, GateRule, check_gate
+from detectors.contract import GateRule, check_gate
 
 if TYPE_CHECKING:
     from detectors import Report
@@ -56,7 +56,29 @@ class GateRequest(NamedTuple):
     def check(self, report: "Report") -> "Outcome":
         gate = check_gate(report, self.baseline, self.rule)
         text = GateText(gate, report, self.baseline, self.baseline_name)
-        document = _to_json(gate, self.baseline_name)
+        failed = {
+            "passed": not gate.failures,
+            "fail_on": gate.rule.fail_on,
+            "allowed_growth_pct": gate.rule.allowed_growth_pct,
+            "baseline": self.baseline_name or None,
+            "failures": [
+                {
+                    "status": change.status if self.baseline_name else None,
+                    "id": change.finding.id,
+                    "detector": change.finding.detector,
+                    "kind": change.finding.kind,
+                    "route": change.finding.route,
+                    "provider": change.finding.provider,
+                    "model": change.finding.model,
+                    "severity": change.finding.severity,
+                    "confidence": change.finding.confidence,
+                    "before_usd": change.before_usd if self.baseline_name else None,
+                    "after_usd": change.after_usd,
+                }
+                for change in gate.failures
+            ],
+        }
+        document = msgspec.json.Encoder(decimal_format="number").encode(failed) + b"\n"
         if self.json not in (None, "-"):
             write_output(Path(self.json or ""), document)
         if self.markdown:
@@ -104,29 +126,3 @@ class Outcome(NamedTuple):
                 raise BadInputError(f"cannot write {shown(file)}: {error.strerror}") from error
         if self.text.gate.failures:
             click.get_current_context().exit(FAILED)
-
-
-def _to_json(gate: Gate, baseline: str) -> bytes:
-    document = {
-        "passed": not gate.failures,
-        "fail_on": gate.rule.fail_on,
-        "allowed_growth_pct": gate.rule.allowed_growth_pct,
-        "baseline": baseline or None,
-        "failures": [
-            {
-                "status": change.status if baseline else None,
-                "id": change.finding.id,
-                "detector": change.finding.detector,
-                "kind": change.finding.kind,
-                "route": change.finding.route,
-                "provider": change.finding.provider,
-                "model": change.finding.model,
-                "severity": change.finding.severity,
-                "confidence": change.finding.confidence,
-                "before_usd": change.before_usd if baseline else None,
-                "after_usd": change.after_usd,
-            }
-            for change in gate.failures
-        ],
-    }
-    return msgspec.json.Encoder(decimal_format="number").encode(document) + b"\n"

@@ -147,7 +147,8 @@ class SparkRows:
         sizes = self._sizes
         if not sizes:
             return audit_logs([log], log.calls, book, thresholds, keep_calls=False)
-        names = self._find_names()
+        known = set[str]().union(*(each.names for each in self.summaries))
+        names = ("at_us", *(name for name in present_columns(known) if name in known))
         parts = count_parts(sizes.total(), PART_CALLS)
         parts = min(parts, len(sizes))
         slices, keys = find_keys(sizes, parts)
@@ -167,11 +168,6 @@ class SparkRows:
         find_reopen = partial(self._find_reopen, slices, names, job) if keep_calls else None
         audit_parts = partial(self._audit_parts, priced, list(found))
         return merge(log, job, book, counted, audit_parts, find_reopen)
-
-    def _find_names(self) -> tuple[str, ...]:
-        """Return the columns in which some call has a value."""
-        known = set[str]().union(*(each.names for each in self.summaries))
-        return ("at_us", *(name for name in present_columns(known) if name in known))
 
     def _find_positions(
         self, placed: Any, names: Sequence[str], grid: Grid, keys: Sequence[str]

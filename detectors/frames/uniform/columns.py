@@ -37,20 +37,6 @@ class Taken(NamedTuple):
 def take(text: bytes, keys: Sequence[Key], separators: Separators) -> Taken:
     """Return the value of each path, and whether each object is there; null where it is absent."""
     # One query, so that neither the lines nor what is written again is ever there as a whole.
-    both = [_split(text, keys, separators), pl.scan_lines(text, name=_LINE)]
-    is_equal = (_join(_write_object(keys, separators)) == pl.col(_LINE)).fill_null(value=False)
-    compared = pl.concat(both, how="horizontal").with_columns(
-        is_equal.alias(_IS_EQUAL), pl.col(_LINE).str.len_bytes()
-    )
-    values = compared.collect(engine="streaming")
-    # No byte is outside the lines, each of which was compared.
-    ends = values.height - (not text.endswith(b"\n"))
-    if values[_LINE].sum() + ends != len(text):
-        raise NoFormError
-    return Taken(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
-
-
-def _split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.LazyFrame:
     columns: dict[str, pl.Expr] = {}
     most = max(_place(keys, {1}, separators, columns))
     names = [_field(number) for number in range(most + 1)]
@@ -66,7 +52,20 @@ def _split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.LazyF
         extra_columns="ignore",
         truncate_ragged_lines=True,
     )
-    return fields.select(value.alias(path) for path, value in columns.items())
+    both = [
+        fields.select(value.alias(path) for path, value in columns.items()),
+        pl.scan_lines(text, name=_LINE),
+    ]
+    is_equal = (_join(_write_object(keys, separators)) == pl.col(_LINE)).fill_null(value=False)
+    compared = pl.concat(both, how="horizontal").with_columns(
+        is_equal.alias(_IS_EQUAL), pl.col(_LINE).str.len_bytes()
+    )
+    values = compared.collect(engine="streaming")
+    # No byte is outside the lines, each of which was compared.
+    ends = values.height - (not text.endswith(b"\n"))
+    if values[_LINE].sum() + ends != len(text):
+        raise NoFormError
+    return Taken(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
 
 
 def _field(number: int) -> str:

@@ -254,13 +254,7 @@ def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
         ((apart.over("request_id") <= _NEAR) & (kinds.over("request_id") == 1)).alias("is_one"),
         (pl.col("ts") - end.min().over(_SAME_RESPONSE) <= _NEAR).alias("is_near"),
     )
-    identity = pl.col("request_id")
-    known = [
-        pl.col("provider").is_in(providers) & identity.str.contains(pattern)
-        for providers, pattern in RESPONSE_IDS
-    ]
-    is_response_id = pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)
-    is_same = is_response_id & (pl.col("is_one") | pl.col("is_near"))
+    is_same = _is_response_id() & (pl.col("is_one") | pl.col("is_near"))
     # Where the ID is one, counts tell nothing apart.
     key = pl.when("is_one").then(None).otherwise(counts).alias("key")
     same, others = numbered.filter(is_same), numbered.filter(~is_same)
@@ -272,3 +266,12 @@ def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:
         .unique(subset=["request_id", "key"], keep="first", maintain_order=True)
     )
     return pl.concat([others.select(calls.columns), once.select(calls.columns)])
+
+
+def _is_response_id() -> pl.Expr:
+    identity = pl.col("request_id")
+    known = [
+        pl.col("provider").is_in(providers) & identity.str.contains(pattern)
+        for providers, pattern in RESPONSE_IDS
+    ]
+    return pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)

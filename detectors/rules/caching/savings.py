@@ -68,7 +68,21 @@ def find_uncached(cacheable: Calls, thresholds: Thresholds) -> Calls:
         .filter(pl.col("calls") >= thresholds.d2_min_hash_calls)
     )
     compared = measure(compare(pair(hashed, thresholds)), thresholds)
-    read = _count_read(_find_turns(compared, thresholds))
+    # A call reads the shared text, or all of a conversation's last prompt.
+    read = _find_turns(compared, thresholds).with_columns(
+        pl.when(pl.col("is_turn"))
+        .then(pl.col("pair_prompt").cast(pl.Float64))
+        .otherwise(pl.col(shared))
+        .alias(name)
+        for name, shared in _READ.items()
+    )
+    read = read.with_columns(
+        pl.when(pl.col(name) >= pl.col("cache_minimum"))
+        .then(pl.col(name))
+        .otherwise(pl.lit(0.0))
+        .alias(name)
+        for name in _READ
+    )
     discount = pl.col("input_usd") - pl.col("cache_read_usd")
     premium = pl.col("cache_write_usd") - pl.col("input_usd")
     rest = pl.col("prompt_tokens") - pl.col("prefix_low")
@@ -116,23 +130,6 @@ def _find_turns(calls: Calls, thresholds: Thresholds) -> Calls:
         )
         .with_columns((pl.col("grows") & ~differs & (grown >= pairs * share)).alias("is_turn"))
         .drop("pairs", "growth", "all_pairs", "all_growth", "grows")
-    )
-
-
-def _count_read(calls: Calls) -> Calls:
-    """Add what `_READ` names: the shared text, or all of a conversation's last prompt."""
-    return calls.with_columns(
-        pl.when(pl.col("is_turn"))
-        .then(pl.col("pair_prompt").cast(pl.Float64))
-        .otherwise(pl.col(shared))
-        .alias(name)
-        for name, shared in _READ.items()
-    ).with_columns(
-        pl.when(pl.col(name) >= pl.col("cache_minimum"))
-        .then(pl.col(name))
-        .otherwise(pl.lit(0.0))
-        .alias(name)
-        for name in _READ
     )
 
 
