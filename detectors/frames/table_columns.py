@@ -192,14 +192,6 @@ def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
     return CheckedColumn(value, is_bad, is_missing)
 
 
-def _absent(name: str) -> pl.Expr:
-    if name in ("latency_ms", REPORTED):
-        return pl.lit(None, pl.Float64)
-    if name in SECONDS:
-        return pl.lit(0.0)
-    return pl.lit(0, pl.Int64) if name in _COUNTS else pl.lit("")
-
-
 def _number(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
     """Check a number; whole floats are integers, as pandas writes them beside missing values."""
     if not kind.is_numeric():
@@ -214,6 +206,14 @@ def _number(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
     if not kind.is_integer():
         is_fine = is_fine & (value.floor() == value)
     return pl.when(is_fine).then(value).otherwise(pl.lit(0)).cast(pl.Int64), is_fine
+
+
+def _absent(name: str) -> pl.Expr:
+    if name in ("latency_ms", REPORTED):
+        return pl.lit(None, pl.Float64)
+    if name in SECONDS:
+        return pl.lit(0.0)
+    return pl.lit(0, pl.Int64) if name in _COUNTS else pl.lit("")
 
 
 def _label(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:

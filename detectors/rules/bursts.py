@@ -27,10 +27,19 @@ def find_bursts(calls: Calls, thresholds: Thresholds) -> Calls:
 
     `shape` is -1 if the hash covers the whole prompt; otherwise it is the length of the answer.
     """
-    bursts = _split(_identify(calls, thresholds), thresholds).with_columns(
-        pl.len().over(*_BURST).cast(pl.Int64).alias("calls"),
-        pl.col("number").min().over(*_BURST).cast(pl.Int64).alias("first"),
-        pl.col("number").max().over(*_BURST).cast(pl.Int64).alias("last"),
+    before = pl.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
+    starts = pl.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
+    burst = pl.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
+    bursts = (
+        _identify(calls, thresholds)
+        .with_columns((pl.col("at_us") - before).fill_null(0).alias("pause_us"))
+        .with_columns(starts.cast(pl.Int32).alias("starts"))
+        .with_columns(burst.cast(pl.Int64).alias("burst"))
+        .with_columns(
+            pl.len().over(*_BURST).cast(pl.Int64).alias("calls"),
+            pl.col("number").min().over(*_BURST).cast(pl.Int64).alias("first"),
+            pl.col("number").max().over(*_BURST).cast(pl.Int64).alias("last"),
+        )
     )
     # Numbers have no gaps within a group, so their distance counts the group's calls in between.
     span = pl.col("last") - pl.col("first") + 1
@@ -90,18 +99,6 @@ def _farthest(thresholds: Thresholds) -> int:
 def _filter_repeated(calls: Calls, by: Sequence[str], least: float) -> Calls:
     counted = calls.with_columns(pl.len().over(*by).alias("calls"))
     return counted.filter(pl.col("calls") >= least)
-
-
-def _split(calls: Calls, thresholds: Thresholds) -> Calls:
-    """Number the bursts of each identity."""
-    before = pl.col("at_us").shift(1).over(*_IDENTITY, order_by="number")
-    starts = pl.col("pause_us") > thresholds.d4_gap_seconds * _SECOND_US
-    burst = pl.col("starts").cum_sum().over(*_IDENTITY, order_by="number")
-    return (
-        calls.with_columns((pl.col("at_us") - before).fill_null(0).alias("pause_us"))
-        .with_columns(starts.cast(pl.Int32).alias("starts"))
-        .with_columns(burst.cast(pl.Int64).alias("burst"))
-    )
 
 
 def compare_answers(bursts: Calls, thresholds: Thresholds) -> Calls:

@@ -47,8 +47,16 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
         .then(thresholds.d6_max_zero_gap_share + QUANTILE_MARGIN)
         .otherwise(thresholds.d6_max_overlap_share + QUANTILE_MARGIN)
     )
+    least = pl.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+    found = (
+        sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
+        .group_by(*session)
+        .agg(pl.len().alias("calls"), pl.col("short").sum())
+        .with_columns(pl.col("calls").cast(pl.Int64))
+        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
+    )
     loops = (
-        _filter_short(sessions, session, thresholds)
+        sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
         .with_columns(
             overlaps.fill_null(value=False).cast(pl.Int64).alias("overlaps"),
             (at % _SECOND_US != 0).cast(pl.Int64).alias("fraction"),
@@ -77,19 +85,6 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
     return loops.with_columns(pl.lit(1, pl.Int64).alias("position")).with_columns(
         position.cast(pl.Int64).alias("position")
     )
-
-
-def _filter_short(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
-    """Keep the sessions with enough short answers, which are few, and add their `calls`."""
-    least = pl.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
-    found = (
-        sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
-        .group_by(*session)
-        .agg(pl.len().alias("calls"), pl.col("short").sum())
-        .with_columns(pl.col("calls").cast(pl.Int64))
-        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
-    )
-    return sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
 
 
 def _is_short(calls: Calls, thresholds: Thresholds) -> pl.Expr:

@@ -17,6 +17,7 @@ import pytest
 from tallystick import __main__ as command
 from tallystick.sending import checking, connection
 from tallystick.sending.checking import check
+from tallystick.sending.dsn import parse_dsn
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.environments import run
 

@@ -35,15 +35,10 @@ def _begin(sdk: Any, args: Any, kwargs: Any) -> Call | None:
         library = "azure"
     elif module.startswith(("google.", "mistralai.gcp", "mistralai_gcp")):
         library = "google"
-    return begin_elsewhere(library, library, _label(request.url.path), _members(asked))
-
-
-def _members(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of a request's body, which some endpoints have in one of theirs."""
-    if "model" in asked:
-        return asked
-    found = map(members_of, asked.values())
-    return next((members for members in found if "model" in members), asked)
+    if "model" not in asked:  # some endpoints have the members of the body in one of theirs
+        found = map(members_of, asked.values())
+        asked = next((members for members in found if "model" in members), asked)
+    return begin_elsewhere(library, library, _label(request.url.path), asked)
 
 
 def _label(path: str) -> str | None:

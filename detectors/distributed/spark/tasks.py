@@ -109,19 +109,6 @@ def _batch(rows: Sequence[_Row]) -> pyarrow.RecordBatch:
     return pyarrow.RecordBatch.from_arrays(arrays, schema=_ARROW)
 
 
-def _in_batches(rows: Iterable[_Row]) -> Rows:
-    """Join small rows: each batch costs Spark some time."""
-    waiting, size = list[_Row](), 0
-    for row in rows:
-        waiting.append(row)
-        size += len(row[3])
-        if size >= _PIECE_BYTES:
-            yield _batch(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _batch(waiting)
-
-
 def _in_pieces(kind: str, part: int, content: object) -> Rows:
     """Compress the object: priced calls become a fifth, of which Spark makes several copies."""
     whole = pyarrow.compress(pickle.dumps(content, protocol=5), _CODEC, asbytes=True)
@@ -173,7 +160,16 @@ def read_rows(pickled: bytes, batches: Batches) -> Rows:
             _count_traffic(read, summary)
         if setting.only is None:
             summary.pairs = [add_pairs([*summary.pairs, find_pairs(read_labels(read.lazy()))])]
-        yield from _in_batches(_slice(read, number, summary, setting.only))
+        # Join small rows: each batch costs Spark some time.
+        waiting, size = list[_Row](), 0
+        for row in _slice(read, number, summary, setting.only):
+            waiting.append(row)
+            size += len(row[3])
+            if size >= _PIECE_BYTES:
+                yield _batch(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield _batch(waiting)
     yield from _in_pieces(SUMMARY, _own_number(), summary)
 
 

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from detectors.formats.adapters.calls import (
-    MESSAGE,
     Call,
     Origin,
     Sighting,
@@ -147,7 +146,28 @@ class Once:
     def add(self, call: Call, seen: Sighting) -> Iterator[Taken]:
         """Yield the call if it is new, unless its copies have to be compared first."""
         if seen.origin is not None and call.request_id is not None:
-            self._see(call, call.request_id, seen)
+            origin, usage = seen.origin, call.usage
+            asked, at = origin.asked, _microseconds(call.ts)
+            details = usage.prompt_tokens_details
+            parts = (details.cached_tokens, details.cache_write_tokens) if details else ()
+            prompt = f"{usage.prompt_tokens} {parts}" if usage.prompt_tokens else ""
+            session = origin.session or call.session_id or ""
+            if at > self._ends.get(session, 0):
+                self._ends[session] = at
+            if origin.place is not None:
+                self._sessions[session] = origin
+            elif origin.is_row:
+                asked = str(at)
+            self._number += 1
+            body = _encode(call)
+            span = hash(seen.span.name) if seen.span else 0
+            size = usage.prompt_tokens + usage.completion_tokens
+            name = origin.place or origin.name or call.request_id
+            self._pending.append(
+                (name, seen.way, asked, at, prompt, session, size, self._number, span, body)
+            )
+            if len(self._pending) >= _BATCH:
+                self._flush()
         elif self._is_new(call, seen.created):
             yield Taken(call, encode_call(call))
         else:
@@ -218,31 +238,6 @@ class Once:
             self._database.execute("PRAGMA journal_mode = OFF")
             self._database.executescript(_SCHEMA)
         return self._database
-
-    def _see(self, call: Call, name: str, seen: Sighting) -> None:
-        origin = seen.origin or MESSAGE
-        asked, at = origin.asked, _microseconds(call.ts)
-        usage = call.usage
-        details = usage.prompt_tokens_details
-        parts = (details.cached_tokens, details.cache_write_tokens) if details else ()
-        prompt = f"{usage.prompt_tokens} {parts}" if usage.prompt_tokens else ""
-        session = origin.session or call.session_id or ""
-        if at > self._ends.get(session, 0):
-            self._ends[session] = at
-        if origin.place is not None:
-            self._sessions[session] = origin
-        elif origin.is_row:
-            asked = str(at)
-        self._number += 1
-        body = _encode(call)
-        span = hash(seen.span.name) if seen.span else 0
-        size = usage.prompt_tokens + usage.completion_tokens
-        name = origin.place or origin.name or name
-        self._pending.append(
-            (name, seen.way, asked, at, prompt, session, size, self._number, span, body)
-        )
-        if len(self._pending) >= _BATCH:
-            self._flush()
 
     def _flush(self) -> None:
         if self._pending:

@@ -134,7 +134,13 @@ def _write_object(keys: Sequence[Key], separators: Separators) -> Pieces:
     pieces: Pieces = ["{"]
     for number, key in enumerate(keys):
         start = (separators[0] if number else "") + json.dumps(key.name) + separators[1]
-        value = _write_value(key, separators)
+        value: Pieces = [pl.col(key.path)]
+        if key.kind == "null":
+            value = ["null"]
+        elif key.kind == "object":
+            value = _write_object(key.keys, separators)
+        elif key.kind == "text":
+            value = ['"', *value, '"']
         column = pl.col(key.path) if key.kind != "null" else pl.lit(None)
         is_there = column if key.kind == "object" else column.is_not_null()
         if key.may_be_absent:
@@ -145,14 +151,6 @@ def _write_object(keys: Sequence[Key], separators: Separators) -> Pieces:
         else:
             pieces += [start, *value]
     return [*pieces, "}"]
-
-
-def _write_value(key: Key, separators: Separators) -> Pieces:
-    if key.kind == "null":
-        return ["null"]
-    if key.kind == "object":
-        return _write_object(key.keys, separators)
-    return ['"', pl.col(key.path), '"'] if key.kind == "text" else [pl.col(key.path)]
 
 
 def _join(pieces: Pieces) -> pl.Expr:

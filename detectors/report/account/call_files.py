@@ -147,7 +147,20 @@ def merge_files(
     once, copies = _drop_duplicates(merged)
     # The calls are sorted, so each period is a slice.
     days = once["ts"].dt.date()
-    for begin, stop in pairwise([*_starts(days, months_before, today), days.len()]):
+    starts, calls, before = list[int](), 0, date.min
+    for number, day in days.rle().struct.unnest().iter_rows():
+        is_same_month = (day.year, day.month) == (before.year, before.month)
+        next_month = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        is_month = is_same_month and next_month <= months_before
+        is_sparse = calls + number <= SPARSE_CALLS and today not in (before, day)
+        at = starts[-1] + calls if starts else 0
+        if is_month or (is_same_month and is_sparse):
+            calls += number
+        else:
+            starts.append(at)
+            calls = number
+        before = day
+    for begin, stop in pairwise([*starts, days.len()]):
         duplicates = int(copies[begin:stop].sum())
         yield CallFile(days[begin], days[stop - 1], once[begin:stop].drop(_FILE), duplicates)
 
@@ -186,24 +199,6 @@ def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     ]
     beside = pl.concat([_BESIDE, *(frame.select(_APART) for frame in numbered)])
     return pl.concat([concat([frame.drop(_APART) for frame in numbered]), beside], how="horizontal")
-
-
-def _starts(days: pl.Series, months_before: date, today: date | None) -> list[int]:
-    """Return the positions in sorted days where a new file begins."""
-    starts, calls, before = list[int](), 0, date.min
-    for number, day in days.rle().struct.unnest().iter_rows():
-        is_same_month = (day.year, day.month) == (before.year, before.month)
-        next_month = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
-        is_month = is_same_month and next_month <= months_before
-        is_sparse = calls + number <= SPARSE_CALLS and today not in (before, day)
-        at = starts[-1] + calls if starts else 0
-        if is_month or (is_same_month and is_sparse):
-            calls += number
-        else:
-            starts.append(at)
-            calls = number
-        before = day
-    return starts
 
 
 def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:

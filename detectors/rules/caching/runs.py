@@ -32,8 +32,16 @@ def split_runs(calls: Calls, thresholds: Thresholds) -> Calls:
     by_hour = (pl.col("cache_write_1h_usd") - pl.col("cache_write_usd")) * pl.col("expiring_tokens")
     read_instead = pl.col("cache_write_usd") - pl.col("cache_read_usd")
     saving = pl.col("rewritten_tokens") * read_instead - by_hour
+    # The calls that use the cache, of the prefixes with writes that may lose money.
+    written, read = pl.col("cache_write_tokens"), pl.col("cached_tokens")
+    hour_written = pl.min_horizontal(count_of(calls, "cache_write_1h_tokens"), written)
+    users = calls.filter(pl.col("has_cache_read") == 1, (written > 0) | (read > 0))
+    is_dear = pl.col("cache_write_usd") > pl.col("input_usd")
+    writers = users.filter(written > 0, is_dear | (pl.col("has_cache_write_1h") == 1))
     return (
-        _filter_writers(calls)
+        users.join(writers.select(*_PREFIX).unique(), on=list(_PREFIX), how="semi")
+        .with_columns(hour_written.alias("hour_written"), (written + read).alias("stored"))
+        .with_columns((written - pl.col("hour_written")).alias("short_written"))
         .with_columns(*before)
         .with_columns((pl.col("at_us") - pl.col("at_us_before")).alias("pause_us"))
         .with_columns(is_new.fill_null(value=False).cast(pl.Int64).alias("is_new"))
@@ -49,20 +57,6 @@ def split_runs(calls: Calls, thresholds: Thresholds) -> Calls:
             .alias("lifetime_usd")
         )
         .with_columns(pl.col("lifetime_usd").sum().over(*_RUN).alias("hour_run_usd"))
-    )
-
-
-def _filter_writers(calls: Calls) -> Calls:
-    """Keep the calls that use the cache, of the prefixes with writes that may lose money."""
-    written, read = pl.col("cache_write_tokens"), pl.col("cached_tokens")
-    hour_written = pl.min_horizontal(count_of(calls, "cache_write_1h_tokens"), written)
-    users = calls.filter(pl.col("has_cache_read") == 1, (written > 0) | (read > 0))
-    is_dear = pl.col("cache_write_usd") > pl.col("input_usd")
-    writers = users.filter(written > 0, is_dear | (pl.col("has_cache_write_1h") == 1))
-    return (
-        users.join(writers.select(*_PREFIX).unique(), on=list(_PREFIX), how="semi")
-        .with_columns(hour_written.alias("hour_written"), (written + read).alias("stored"))
-        .with_columns((written - pl.col("hour_written")).alias("short_written"))
     )
 
 
