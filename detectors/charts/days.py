@@ -1,7 +1,7 @@
 """Stacked bars of spend over time: one per day, or one per several days of a long period."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -81,7 +81,14 @@ def spend_by_day(report: Report) -> Chart:
     # As many weeks as the bars need to fit.
     length = (max(days) - min(days)).days + 1 if days else 1
     span = 1 if length <= _MOST_BARS else 7 * -(-length // (7 * _MOST_BARS))
-    bars = list(_bars(days, span))
+    start, bars = min(days, default=date.min), list[_Bar]()
+    sums: dict[int, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for when, each in days.items():
+        for name, amount in each.items():
+            sums[(when - start).days // span][name] += amount
+    for index in range(-(-length // span) if days else 0):
+        begin = start + timedelta(days=index * span)
+        bars.append(_Bar(begin, min(begin + timedelta(days=span - 1), max(days)), sums[index]))
     title = {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
     if not bars:
         summary = "No calls could be priced."
@@ -102,19 +109,6 @@ def spend_by_day(report: Report) -> Chart:
             for bar in shown
         ),
     )
-
-
-def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
-    if not days:
-        return
-    first, last = min(days), max(days)
-    sums: dict[int, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for day, spend in days.items():
-        for name, amount in spend.items():
-            sums[(day - first).days // span][name] += amount
-    for index in range((last - first).days // span + 1):
-        begin = first + timedelta(days=index * span)
-        yield _Bar(begin, min(begin + timedelta(days=span - 1), last), sums[index])
 
 
 def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:

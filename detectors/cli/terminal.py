@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from detectors.contract import Finding, Report
+from detectors.contract import Report
 from detectors.wording.actions import action, action_labels
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, day, percent, usd
@@ -88,8 +88,15 @@ def print_report(report: Report, console: Console, top: int) -> None:
     if actions := first_actions(report):
         heading = f"\nFix {'this' if len(actions) == 1 else 'these'} first"
         console.print(Text(heading, style="bold"), width=width)
-        first = _numbered([_action(finding, report) for finding in actions], indent=2)
-        console.print(first, width=width)
+        first = [
+            Text.assemble(
+                (impact(finding, report.audit), "bold green"),
+                f": {action(finding, report.methods)}\n",
+                (f"{' · '.join(map(inert, action_labels(finding)))} · {how_sure(finding)}", "dim"),
+            )
+            for finding in actions
+        ]
+        console.print(_numbered(first, indent=2), width=width)
     valid_pct = report.audit.valid_pct
     if report.invalid_rows.count and valid_pct < report.thresholds.warn_valid_pct:
         warning = f"only {percent(valid_pct)} of rows could be read. See data quality below."
@@ -127,16 +134,6 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(Text("\nWe found no avoidable spend."))
     for text in _below(report, top):
         console.print(text, width=width)
-
-
-def _action(finding: Finding, report: Report) -> Text:
-    """Return the savings and the change, and in a second line where and how sure."""
-    where = " · ".join(map(inert, action_labels(finding)))
-    return Text.assemble(
-        (impact(finding, report.audit), "bold green"),
-        f": {action(finding, report.methods)}\n",
-        (f"{where} · {how_sure(finding)}", "dim"),
-    )
 
 
 def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:

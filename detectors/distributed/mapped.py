@@ -95,7 +95,13 @@ def audit(
         job = Job(cells=Cells.of(read_labels(log.calls.scan()), book), thresholds=thresholds)
         valid = log.rows - log.invalid.count
         count = parts or count_parts(valid, PART_CALLS)
-        tasks = list(_list_tasks(log.calls, count, job))
+        # The number of a part is its position, so parts without calls are tasks too.
+        tasks, pickled = list[Task](), pickle.dumps(job)
+        for number in range(count):
+            part = PartNumber(number, count)
+            rows = ((file, *file.rows_of(part)) for file in log.calls.files)
+            own = tuple((os.fspath(file.path), first, n) for file, first, n in rows if n)
+            tasks.append(Task(rows=own, names=log.calls.names, job=pickled))
         with _mapper(map) as run:
             results = _Results(run, tasks, progress)
             counted = results.count()
@@ -104,15 +110,6 @@ def audit(
             return merge(log, job, book, counted, results.find, find_reopen).reports[0]
     finally:
         log.calls.close()
-
-
-def _list_tasks(scratch: Scratch, count: int, job: Job) -> Iterator[Task]:
-    """Yield the parts, also those without calls: the number of a part is its position."""
-    pickled = pickle.dumps(job)
-    for number in range(count):
-        rows = ((file, *file.rows_of(PartNumber(number, count))) for file in scratch.files)
-        own = tuple((os.fspath(file.path), first, n) for file, first, n in rows if n)
-        yield Task(rows=own, names=scratch.names, job=pickled)
 
 
 class _Results:

@@ -36,9 +36,16 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
         if falls is not None:
             return _order_times(frame, order, rows, times.gather(falls).unique())
     else:
-        packed = _pack(frame, order[0], order[1])
-        if packed is None:
+        # Two integer columns become one with the same order, if 64 bits are enough.
+        major, minor = pl.col(order[0]), pl.col(order[1])
+        limits = frame.lazy().select(
+            major.max().alias("major"), minor.min().alias("low"), minor.max()
+        )
+        highest, low, high = limits.collect().row(0)
+        span = high - low + 1
+        if (highest + 1) * span > _LARGEST:
             return frame.lazy().select(pl.arg_sort_by(order)).collect().to_series()
+        packed = major.cast(pl.Int64) * span + (minor - low)
         keyed = frame.lazy().select(packed.alias("key")).with_row_index("row")
         rows = keyed.sort("key").collect()["row"]
     same = _equals_before(_gather(frame, order[:2], rows))
@@ -106,19 +113,6 @@ def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Itera
 def _equals_before(columns: Iterable[pl.Series]) -> pl.Series:
     pairs = ((each == each.shift(1)).fill_null(value=False) for each in columns)
     return reduce(and_, pairs)
-
-
-def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:
-    """Combine two integer columns into one with the same order; None if 64 bits are too few."""
-    limits = frame.lazy().select(
-        pl.col(major).max().alias("major"), pl.col(minor).min().alias("low"), pl.col(minor).max()
-    )
-    highest, low, high = limits.collect().row(0)
-    span = high - low + 1
-    if (highest + 1) * span > _LARGEST:
-        return None
-    packed: pl.Expr = pl.col(major).cast(pl.Int64) * span + (pl.col(minor) - low)
-    return packed
 
 
 _COPIED_COLUMNS: Final = 4  # at once

@@ -209,7 +209,10 @@ class Scratch:
                 file, compression="lz4", row_group_size=ROW_GROUP, statistics=False
             )
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise self._explain(error) from error
+            if find_errno(error) not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            free = shutil.disk_usage(self._folder).free
+            raise ScratchFullError(str(self._folder.parent), None, free) from error
         self.files.append(SortedFile(file, starts))
         if len(self.files) == 1 and self._rows_expected is not None:
             left = max(self._rows_expected - calls.height, 0)
@@ -221,12 +224,6 @@ class Scratch:
     def drop(self, names: Sequence[str]) -> None:
         """Leave out columns in which no call has a value."""
         self._names -= {*names}
-
-    def _explain(self, error: Exception) -> Exception:
-        if find_errno(error) not in (errno.ENOSPC, errno.EDQUOT):
-            return error
-        free = shutil.disk_usage(self._folder).free
-        return ScratchFullError(str(self._folder.parent), None, free)
 
     def scan(self) -> Calls:
         return pl.concat(self.scan_files())
@@ -293,7 +290,12 @@ def take_part(slices: Sequence[tuple[Calls, int]], whole: Calls) -> Calls:
     GroupTooLargeError
         They don't fit into memory.
     """
-    _check_memory([calls for calls, _ in slices], sum(rows for _, rows in slices))
+    needed, free = sum(rows for _, rows in slices) * BYTES_PER_CALL, _free_memory()
+    if needed > free:
+        labels = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each, _ in slices])
+        counted = labels.group_by(_GROUP).len().sort("len").last()
+        route, provider, model, count = counted.collect().row(0)
+        raise GroupTooLargeError(route, provider, model, count, needed, free)
     slices = slices or [(whole.head(0), 0)]
     frames = [categorize(calls.collect()) for calls, _ in slices]
     return pl.concat(alike(frames)).lazy()
@@ -308,16 +310,6 @@ def _absent(name: str) -> Any:
     if name in ("at_us", "latency_ms", REPORTED):
         return None
     return 0 if _type_of(name).is_numeric() else ""
-
-
-def _check_memory(part: Sequence[Calls], rows: int) -> None:
-    """Check that the calls of a part, which are read next, fit into memory."""
-    needed, free = rows * BYTES_PER_CALL, _free_memory()
-    if needed <= free:
-        return
-    counted = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each in part]).group_by(_GROUP).len()
-    route, provider, model, calls = counted.sort("len").last().collect().row(0)
-    raise GroupTooLargeError(route, provider, model, calls, needed, free)
 
 
 def _free_memory() -> int:

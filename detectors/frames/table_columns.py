@@ -95,10 +95,7 @@ def with_problems(table: Calls) -> Calls:
     given = [*schema.names(), *([UNKNOWN] if _is_text(schema.get("service_tier")) else [])]
     names = [name for name in present_columns(given) if name in given or name in COLUMNS]
     fine = {each.name for each in composed.select(_CATEGORIES) if _is_fine(each)}
-    columns = {
-        name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
-        for name in names
-    }
+    columns = {name: _read_column(name, schema.get(name), name in fine) for name in names}
     row = [name for name in schema.names() if name == "row"]
     values = (
         column.value.alias("at_us" if name == "ts" else name)
@@ -160,13 +157,10 @@ def _is_fine(column: pl.Series) -> bool:
     return bool(labels.to_frame().select(is_same)["is_same"].all())
 
 
-def _plain_label(name: str) -> CheckedColumn:
-    """Return a column whose labels are all valid, so that only absent ones are left to find."""
-    is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
-    return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
-
-
-def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
+def _read_column(name: str, kind: pl.DataType | None, is_fine_label: bool) -> CheckedColumn:
+    if is_fine_label:  # only absent labels are left to find
+        is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
+        return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
     if name == UNKNOWN:
         # A tier that we don't know, as files have it: as the name of an unknown field.
         tier, no_name = _tier(), pl.lit("service_tier")

@@ -80,19 +80,17 @@ class Rates(msgspec.Struct, frozen=True):
 
         A rate that the base has not moves as the rate of input or output that it is part of.
         """
-        return Rates({key: rate * _multiple(key, other, base) for key, rate in self.own.items()})
+        rates = {}
+        for key, rate in self.own.items():
+            own = key if key in base.own and key in other.own else units.direction(key)
+            is_known = base.own.get(own) and own in other.own
+            rates[key] = rate * (other.own[own] / base.own[own] if is_known else 1.0)
+        return Rates(rates)
 
     def with_fees_of(self, other: "Rates") -> "Rates":
         """Add the other model's fees for tools that this one has no fee for."""
         fees = {key: rate for key, rate in other.own.items() if units.is_fee(key)}
         return Rates({**fees, **self.own})
-
-
-def _multiple(key: str, other: Rates, base: Rates) -> float:
-    own, based = other.own, base.own
-    if key not in based or key not in own:
-        key = units.direction(key)
-    return own[key] / based[key] if based.get(key) and key in own else 1.0
 
 
 # For calls without known rates, where a frame needs numbers.

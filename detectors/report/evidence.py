@@ -73,8 +73,17 @@ def collect_details(
         pl.col("cached_tokens", "cache_write_tokens").sum(),
         *(each.alias(name) for name, (column, each) in _OF_BASIS.items() if column in basis),
     ]
-    sums = fetch(sum_usd(own, "cost_usd", by=["finding"], others=others))
-    summaries = {row["finding"]: _summary(row) for row in sums}
+    medians = ("median_prompt_tokens", "median_completion_tokens", "median_declared_max_tokens")
+    counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
+    summaries = {
+        row["finding"]: {
+            **{name: float(row[name]) for name in medians},
+            **{name: float(row.get(name, 0)) for name in _OF_BASIS},
+            **{name: int(row[name]) for name in counts},
+            "cost_usd": usd(row, "cost_usd"),
+        }
+        for row in fetch(sum_usd(own, "cost_usd", by=["finding"], others=others))
+    }
     return [Detail(evidence[index], summaries[index]) for index in range(len(impacts))]
 
 
@@ -113,14 +122,3 @@ def _pick_evidence(
                 )
             )
     return [tuple(calls) for calls in evidence]
-
-
-def _summary(row: Row) -> Row:
-    medians = ("median_prompt_tokens", "median_completion_tokens", "median_declared_max_tokens")
-    counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
-    return {
-        **{name: float(row[name]) for name in medians},
-        **{name: float(row.get(name, 0)) for name in _OF_BASIS},
-        **{name: int(row[name]) for name in counts},
-        "cost_usd": usd(row, "cost_usd"),
-    }

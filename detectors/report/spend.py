@@ -169,10 +169,8 @@ def count_unpriced(
             left = {"calls": row["calls"] - calls, "tokens": int(row["tokens"]) - tokens}
             lines.append(UnpricedModel(**labels, **left))
     lines.sort(key=lambda line: (-line.calls, line.provider, line.model))
-    first = [replace(line, suggestions=_suggest(line, book)) for line in lines[:_MOST_SUGGESTED]]
-    return (*first, *lines[_MOST_SUGGESTED:])
-
-
-def _suggest(line: UnpricedModel, book: PriceBook) -> tuple[KnownModel, ...]:
-    near = book.suggest(line.provider, line.model)
-    return tuple(KnownModel(provider=provider, model=model) for provider, model in near)
+    for index, line in enumerate(lines[:_MOST_SUGGESTED]):
+        near = book.suggest(line.provider, line.model)
+        known = tuple(KnownModel(provider=provider, model=model) for provider, model in near)
+        lines[index] = replace(line, suggestions=known)
+    return tuple(lines)

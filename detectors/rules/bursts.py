@@ -69,7 +69,13 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         .drop("alike", "hashed")
     )
     others = calls.filter(~is_hashed).with_columns(completion.alias("shape")).filter(has_shape)
-    least, most = thresholds.d4_min_burst_calls, _farthest(thresholds)
+    # How far apart the nearest two calls of a dense burst can be; 0 for any distance. Of c calls
+    # that are a share s of all calls from the first to the last, the c - 1 distances add up to at
+    # most c / s - 1. Their mean is largest for the fewest calls.
+    least, most = thresholds.d4_min_burst_calls, 0
+    dense = thresholds.d4_same_shape_min_share - QUANTILE_MARGIN
+    if least >= 2 and dense > 0:
+        most = max(floor((least / dense - 1) / (least - 1) + QUANTILE_MARGIN), 1)
     if 0 < most <= _NEAREST:
         others = filter_near(others, _IDENTITY, most)
     hashed = hashed.filter((pl.col("shape") < 0) | has_shape)
@@ -81,19 +87,6 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
         mixed = (mixed * _FACTOR + pl.col(name).cast(pl.Int64) + 1) % _MODULUS
     numbered = shaped.with_columns(mixed.cast(pl.Int32).alias("mixed"))
     return _filter_repeated(_filter_repeated(numbered, ["mixed"], least), _IDENTITY, least)
-
-
-def _farthest(thresholds: Thresholds) -> int:
-    """Return how far apart the nearest two calls of a dense burst can be; 0 for any distance.
-
-    Of c calls that are a share s of all calls from the first to the last, the c - 1 distances add
-    up to at most c / s - 1. Their mean is largest for the fewest calls.
-    """
-    calls = thresholds.d4_min_burst_calls
-    share = thresholds.d4_same_shape_min_share - QUANTILE_MARGIN
-    if calls < 2 or share <= 0:
-        return 0
-    return max(floor((calls / share - 1) / (calls - 1) + QUANTILE_MARGIN), 1)
 
 
 def _filter_repeated(calls: Calls, by: Sequence[str], least: float) -> Calls:

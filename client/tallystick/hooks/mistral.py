@@ -70,16 +70,11 @@ def _take(call: Call, document: Any) -> None:
     if not usage:
         return
     call.request_id = id_or_none(members.get("id")) or call.request_id
-    model = members.get("model") or _model_of(members.get("outputs"))
+    outputs = members.get("outputs")  # of a conversation, which says its model of each
+    of_outputs = map(members_of, outputs if isinstance(outputs, list) else ())
+    named = (output["model"] for output in of_outputs if "model" in output)
+    model = members.get("model") or next(named, None)
     call.take(usage, model, members.get("service_tier"), beside=members)
-
-
-def _model_of(outputs: Any) -> object:
-    """Return the model of a conversation, which says it of each output."""
-    for output in outputs if isinstance(outputs, list) else ():
-        if "model" in members_of(output):
-            return output["model"]
-    return None
 
 
 _build = around(lambda sdk, args, kwargs: kwargs, _keep_asked)

@@ -102,19 +102,15 @@ class SpooledDelivery(Delivery):
                 waiting -= size
                 self._add(in_flight=size)  # before they leave the queue: `stats` never loses one
                 batch = [self._queue.popleft() for _ in range(size)]
-                lines, reason = self._lines_of(batch)
+                try:
+                    lines, reason = self._write_lines(batch), reason_of(self._write_lines)
+                except Exception as error:
+                    lines, reason = [], type(error).__name__
                 self._drop(size - len(lines), reason)
                 if lines and not self._spool.append(lines):
                     self._unwritten += lines
         finally:
             self._writing.release()
-
-    def _lines_of(self, batch: list[Noted]) -> tuple[list[str], str]:
-        """Return the lines, and why there are fewer than records."""
-        try:
-            return self._write_lines(batch), reason_of(self._write_lines)
-        except Exception as error:
-            return [], type(error).__name__
 
     def _send_own(self, sender: Any, segment: Segment) -> None:
         if self.is_paused:

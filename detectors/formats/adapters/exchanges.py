@@ -80,8 +80,10 @@ def read_exchange(text: bytes) -> Sighting:
         # The events of a stream: what later ones say of the answer counts.
         found: dict[str, Any] = {}
         usage: dict[str, Any] = {}
-        for event in answered:
-            for holder in _holders(event):
+        for event in filter(lambda each: isinstance(each, dict), answered):
+            for holder in (event, event.get("message"), event.get("response")):
+                if not isinstance(holder, dict) or not isinstance(holder.get("usage") or {}, dict):
+                    continue
                 found |= {
                     name: holder[name] for name in _OF_STREAMS if holder.get(name) is not None
                 }
@@ -105,18 +107,6 @@ def _exchange_of(value: Any) -> Exchange:
 
 
 _OF_STREAMS: Final = ("id", "model", "type", "object", "service_tier", "tool_usage", "usage")
-
-
-def _holders(event: Any) -> list[dict[str, Any]]:
-    """Return an event, and the answer in it."""
-    if not isinstance(event, dict):
-        return []
-    found = [event, *(event.get(name) for name in ("message", "response"))]
-    return [
-        each
-        for each in found
-        if isinstance(each, dict) and isinstance(each.get("usage") or {}, dict)
-    ]
 
 
 def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting:

@@ -69,7 +69,12 @@ def read_csv(
 ) -> Iterator[Chunk]:
     text = CsvText(pieces, delimiter)
     cells = [cell.strip().lower() for cell in text.first()]
-    table = _Table(_find_fields(cells, mapping), delimiter)
+    try:
+        header = mapping.resolve(cells) if mapping else check_header(cells)
+    except DetectorError as error:
+        error.columns = tuple(cells)
+        raise
+    table = _Table(header, delimiter)
     yield from _join(map(table.parse, text.rest()))
     for piece in text.pieces():
         chunk = table.parse_piece(piece)
@@ -78,14 +83,6 @@ def read_csv(
             yield chunk
         else:
             yield from _join(map(table.parse, text.read(piece)))
-
-
-def _find_fields(cells: list[str], mapping: ColumnMapping | None) -> Header:
-    try:
-        return mapping.resolve(cells) if mapping else check_header(cells)
-    except DetectorError as error:
-        error.columns = tuple(cells)
-        raise
 
 
 def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -277,20 +274,13 @@ def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
     columns = [cells[index : -1 : width + 1] for index in range(width)]
     if " " in text or "\t" in text:
         columns = list(map(_stripped, columns))
-    return _unquote(columns) if '"' in text else columns
-
-
-def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
-    """Remove quotes from columns that are entirely quoted; None if any other quote remains."""
-    bare: list[list[str]] = []
-    for cells in columns:
+    for index, cells in enumerate(columns if '"' in text else ()):
         if '"' in cells[0]:
             inner = [cell[1:-1] for cell in cells if len(cell) > 1 and cell[0] == cell[-1] == '"']
-            cells = _stripped(inner) if len(inner) == len(cells) else cells
-        if '"' in "".join(cells):
+            columns[index] = _stripped(inner) if len(inner) == len(cells) else cells
+        if '"' in "".join(columns[index]):
             return None
-        bare.append(cells)
-    return bare
+    return columns
 
 
 def _stripped(cells: list[str]) -> list[str]:

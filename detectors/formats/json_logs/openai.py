@@ -86,8 +86,13 @@ def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
     )
     if None in completions:
         # Embeddings have no output and report no completion tokens.
-        pairs = zip(completions, bodies, strict=True)
-        completions = [0 if n is None and _is_embedding(body) else n for n, body in pairs]
+        is_embedding = (
+            body.usage.prompt_tokens is not None
+            and (body.object == "list" or body.usage.total_tokens == body.usage.prompt_tokens)
+            for body in bodies
+        )
+        pairs = zip(completions, is_embedding, strict=True)
+        completions = [0 if n is None and is_one else n for n, is_one in pairs]
     details = first_given(
         [usage.prompt_tokens_details for usage in usages],
         (usage.input_tokens_details for usage in usages),
@@ -139,14 +144,6 @@ def _is_odd(
     # xAI's reasoning is beside the answer, as its total says; here, a part is cut to its whole.
     is_apart = reasoning >= answer if total is None else total != prompt + answer
     return cached > prompt or (reasoning > 0 and is_apart)
-
-
-def _is_embedding(body: _Response) -> bool:
-    """Check for embeddings, which have no output and report no completion tokens."""
-    usage = body.usage
-    if usage.prompt_tokens is None:
-        return False
-    return body.object == "list" or usage.total_tokens == usage.prompt_tokens
 
 
 OPENAI: Final = Dialect(

@@ -83,7 +83,17 @@ def read_blocks(
     is damaged, incomplete or of an unsupported kind `UnreadableLogError`.
     """
     progress = _Progress(advance)
-    raw = _bounded(_read_raw(file, block_bytes, progress.advance), max_bytes)
+
+    def read_raw() -> Iterator[bytes]:
+        total = 0
+        while block := file.read(block_bytes):
+            if not isinstance(block, bytes):
+                raise UnreadableLogError("Open the file in binary mode.")
+            total += len(block)
+            progress.advance(total)
+            yield block
+
+    raw = _bounded(read_raw(), max_bytes)
     start = read_start(raw, SIGNATURE_BYTES)
     refuse_archive(start, is_unpacked=False)
     blocks: Iterator[bytes] = chain([start], raw)
@@ -153,16 +163,6 @@ def _unzip(
     with TemporaryFile() as copy:
         copy.writelines(blocks)
         yield from unzip(cast(BinaryIO, copy), block_bytes)
-
-
-def _read_raw(file: BinaryIO, block_bytes: int, advance: Advance) -> Iterator[bytes]:
-    total = 0
-    while block := file.read(block_bytes):
-        if not isinstance(block, bytes):
-            raise UnreadableLogError("Open the file in binary mode.")
-        total += len(block)
-        advance(total)
-        yield block
 
 
 def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:

@@ -92,9 +92,15 @@ def _place(
             inner = _place(key.keys, ends, separators, columns)
             ends = inner | (ends if key.may_be_null else set())
         elif key.kind != "null":
-            is_last = all(other.may_be_absent for other in keys[number + 1 :])
-            around = (colon, None if is_last else separators[0])
-            columns[key.path] = _read_number(_find(key, starts, 1, colon), key, around)
+            digits = _find(key, starts, 1, colon)  # between a colon and a comma
+            if all(other.may_be_absent for other in keys[number + 1 :]):  # or braces
+                digits = digits.str.strip_chars(_AROUND_NUMBERS)
+            else:  # half of the time that stripping takes
+                digits = digits.str.head(-len(separators[0])).str.slice(len(colon))
+            if key.kind == "count":
+                columns[key.path] = digits.cast(pl.Int64, strict=False)
+            else:  # as text, because a float can be written in several ways
+                columns[key.path] = pl.when(digits.str.contains(_NUMBER)).then(digits)
         starts = ends | (starts if key.may_be_absent else set())
     return starts
 
@@ -111,20 +117,6 @@ def _find(key: Key, starts: Iterable[int], distance: int, colon: str) -> pl.Expr
             is_there &= pl.col(_field(start + 1)) == colon
         found.append(pl.when(is_there).then(pl.col(_field(start + distance))))
     return pl.coalesce(found)
-
-
-def _read_number(field: pl.Expr, key: Key, around: tuple[str, str | None]) -> pl.Expr:
-    """Return the number between a colon and a comma; braces may be there if the comma is None."""
-    colon, comma = around
-    if comma is None:
-        digits = field.str.strip_chars(_AROUND_NUMBERS)
-    else:
-        # Half of the time that stripping takes.
-        digits = field.str.head(-len(comma)).str.slice(len(colon))
-    if key.kind == "count":
-        return digits.cast(pl.Int64, strict=False)
-    # As text, because a float can be written in several ways.
-    return pl.when(digits.str.contains(_NUMBER)).then(digits)
 
 
 Pieces = list[str | pl.Expr]

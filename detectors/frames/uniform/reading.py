@@ -66,7 +66,11 @@ class UniformReader:
                 values, is_of_form = form.take(text)
             if not is_of_form.all():
                 # Lines with rare keys show the others; a line of another form ends this.
-                form = form.with_samples(_decode(_find_unlike(text, is_of_form)))
+                lines = pl.read_lines(text).to_series()
+                if len(lines) != len(is_of_form):
+                    raise NoFormError
+                unlike = lines.filter(~is_of_form).head(_SAMPLES)
+                form = form.with_samples(_decode(line.encode() for line in unlike))
                 values, is_of_form = form.take(text)
                 if not is_of_form.all():
                     raise NoFormError
@@ -81,13 +85,6 @@ def _find_form(text: bytes) -> _Form:
     compact, spaced = SEPARATORS
     separators = spaced if b'": ' in next(_sample(text), b"") else compact
     return _Form(separators).with_samples(_decode(_sample(text)))
-
-
-def _find_unlike(text: bytes, is_of_form: pl.Series) -> Iterator[bytes]:
-    lines = pl.read_lines(text).to_series()
-    if len(lines) != len(is_of_form):
-        raise NoFormError
-    yield from (line.encode() for line in lines.filter(~is_of_form).head(_SAMPLES))
 
 
 def _sample(text: bytes) -> Iterator[bytes]:

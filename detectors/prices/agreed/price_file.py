@@ -109,8 +109,12 @@ def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
                 raise PriceTermsError(expected, (name,))
         discounts, *by_model = (_require_table((name,), tables.get(name, {})) for name in _TABLES)
         overrides, aliases = (
-            dict(_by_model(name, models))
-            for name, models in zip(_TABLES[1:], by_model, strict=True)
+            {
+                (provider, model): value
+                for provider, models in table.items()
+                for model, value in _require_table((name, provider), models).items()
+            }
+            for name, table in zip(_TABLES[1:], by_model, strict=True)
         )
     except PriceTermsError as error:
         located(error)
@@ -118,12 +122,6 @@ def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
     return PriceTerms.read(
         discounts, overrides, aliases, located, is_stored=refuse is not raise_error
     )
-
-
-def _by_model(name: str, tables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    for provider, models in tables.items():
-        for model, value in _require_table((name, provider), models).items():
-            yield (provider, model), value
 
 
 def _require_table(where: Where, value: Any) -> dict[str, Any]:

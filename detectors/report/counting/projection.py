@@ -94,18 +94,28 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         from_us = last - month + 1 if is_long else first
         calls = sum(day.calls for day in kept if day.last_us >= from_us)
         is_short = _observed_days(kept) < least_days
-        kind = "none" if is_short else _kind(span, calls, thresholds)
+        kind, factor, window = "none", _AS_OBSERVED, min(span, Fraction(month))
+        if not is_short and calls >= thresholds.projection_min_calls:
+            least = {
+                "good": Fraction(thresholds.good_span_days) * DAY_US,
+                "rough": Fraction(thresholds.rough_span_days) * DAY_US,
+                "very rough": Fraction(thresholds.very_rough_span_hours) * _HOUR_US,
+            }
+            kind = next((name for name, shortest in least.items() if span >= shortest), kind)
+        if kind != "none":
+            ratio = month / window
+            factor = Decimal(ratio.numerator) / Decimal(ratio.denominator)
         return cls(
             days=kept,
             calls=calls,
             outliers=sum(day.calls for day in outliers),
             outlier_us=tuple(dict.fromkeys(at for day in outliers for at in day.ends)),
             span_us=span,
-            window_us=min(span, Fraction(month)),
+            window_us=window,
             from_us=from_us,
             to_us=last,
             window_start_us=(last - month if is_long else first) if kept else None,
-            factor=_AS_OBSERVED if kind == "none" else _divide(month, min(span, Fraction(month))),
+            factor=factor,
             kind=kind,
         )
 
@@ -149,22 +159,6 @@ def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) ->
             break
         longest = count if ends else longest
     return longest
-
-
-def _kind(span: Fraction, calls: int, thresholds: Thresholds) -> str:
-    least = {
-        "good": Fraction(thresholds.good_span_days) * DAY_US,
-        "rough": Fraction(thresholds.rough_span_days) * DAY_US,
-        "very rough": Fraction(thresholds.very_rough_span_hours) * _HOUR_US,
-    }
-    if calls < thresholds.projection_min_calls:
-        return "none"
-    return next((kind for kind, shortest in least.items() if span >= shortest), "none")
-
-
-def _divide(part: int, whole: Fraction) -> Decimal:
-    ratio = part / whole
-    return Decimal(ratio.numerator) / Decimal(ratio.denominator)
 
 
 def iso_time(microseconds: int) -> str:

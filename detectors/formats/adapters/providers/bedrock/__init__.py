@@ -44,7 +44,15 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     asked, answered = found.inner("input"), found.inner("output")
     counted = asked.plain(_COUNTS) | answered.plain(_COUNTS)
     readings = read_usage(counted, dialect="bedrock", may_lack_output=True)
-    said = read_usage(_usage_of(answered))
+    # The usage of a body; that of a stream is the usage of its events, the last first.
+    body, usage = answered.inner("outputBodyJson"), dict[str, Any]()
+    if body.has("usage"):
+        usage = dict(body.inner("usage").plain())
+    for event in () if body.has("usage") else answered.items("outputBodyJson"):
+        for holder in (event.inner("message"), event, event.inner("metadata")):
+            own = holder.inner("usage").plain()
+            usage.update({name: value for name, value in own.items() if value is not None})
+    said = read_usage(usage)
     if said and (
         not readings
         or (said[0].prompt >= readings[0].prompt and said[0].completion >= readings[0].completion)
@@ -73,19 +81,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             caps=(*caps_of(body), *caps_of(body.inner("inferenceConfig"))),
             prompts=(body.get("system"), body.get("messages"), body.get("prompt")),
         )
-
-
-def _usage_of(answered: Row) -> dict[str, Any]:
-    """Return the usage of a body; that of a stream is the usage of its events, the last first."""
-    body = answered.inner("outputBodyJson")
-    if body.has("usage"):
-        return dict(body.inner("usage").plain())
-    usage: dict[str, Any] = {}
-    for event in answered.items("outputBodyJson"):
-        for holder in (event.inner("message"), event, event.inner("metadata")):
-            found = holder.inner("usage").plain()
-            usage.update({name: value for name, value in found.items() if value is not None})
-    return usage
 
 
 def _tier_of(body: Row) -> Any:
