@@ -49,7 +49,18 @@ def print_comparison(printed: Printed, console: Console, top: int) -> None:
     line = f"Change  {share} ({_signed(changed.change_usd)}{unit})"
     console.print(Text(line, style="bold"), width=width)
     for name, changes in (("route", printed.routes), ("model", printed.models)):
-        console.print(_spend(name, changes[:top], is_per_day(*printed.spans)))
+        heading = f"{name.capitalize()}, per day" if unit else name.capitalize()
+        table = plain_table((heading,), ("Before", "After", "Change", ""))
+        for spend in changes[:top]:
+            label = " ".join(map(inert, reversed(spend.labels))) or "(no tag or endpoint)"
+            table.add_row(
+                Text(label),
+                usd(spend.before_usd),
+                usd(spend.after_usd),
+                _signed(spend.change_usd),
+                change(spend.after_usd, spend.before_usd),
+            )
+        console.print(table)
         if len(changes) > top:
             console.print(Text(f"{counted(len(changes) - top, 'smaller change')}.", style="dim"))
     if printed.findings:
@@ -65,21 +76,6 @@ def print_comparison(printed: Printed, console: Console, top: int) -> None:
         console.print(Text("No findings before or after."))
     for note in printed.notes:
         console.print(Text(note, style="dim"), width=width)
-
-
-def _spend(name: str, changes: Sequence[SpendChange], per_day: bool) -> Table:
-    heading = f"{name.capitalize()}, per day" if per_day else name.capitalize()
-    table = plain_table((heading,), ("Before", "After", "Change", ""))
-    for each in changes:
-        label = " ".join(map(inert, reversed(each.labels))) or "(no tag or endpoint)"
-        table.add_row(
-            Text(label),
-            usd(each.before_usd),
-            usd(each.after_usd),
-            _signed(each.change_usd),
-            change(each.after_usd, each.before_usd),
-        )
-    return table
 
 
 def plain_table(labels: Sequence[str], numbers: Sequence[str]) -> Table:

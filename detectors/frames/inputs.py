@@ -18,7 +18,7 @@ from detectors.engine import Calls
 from detectors.errors import DetectorError, UnreadableLogError
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch, RecordBatchReader
+    from pyarrow import RecordBatch
 
 ENGINES: Final = ("polars", "duckdb", "pyspark")  # what can read Parquet files
 # What DuckDB says of an extension that it lacks and can't download.
@@ -148,11 +148,7 @@ def _from_arrow(source: Any) -> Calls:
         reader = pyarrow.RecordBatchReader.from_stream(source)
     except (TypeError, pyarrow.ArrowInvalid) as error:
         raise TypeError("expected a frame, not a column or a value") from error
-    return _scan_once(reader)
-
-
-def _scan_once(reader: "RecordBatchReader") -> Calls:
-    """Scan a stream a part at a time; one that has ended must not be taken for an empty one."""
+    # Scan a part at a time; a stream that has ended must not be taken for an empty one.
     unread: list[Iterable[RecordBatch]] = [reader]
 
     def read(

@@ -78,7 +78,22 @@ def find_groups(spent: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
     rows: dict[int, list[Row]] = defaultdict(list)
     for row in fetch(added.join(labels.lazy(), on="group", how="inner")):
         rows[row["group"]].append(row)
-    return {group: _group(own) for group, own in rows.items()}
+    groups = {}
+    for number, own in rows.items():
+        window = [row for row in own if row["in_window"]]
+        groups[number] = Group(
+            log=own[0].get("log", 0),
+            route=own[0]["route_label"],
+            provider=own[0]["provider"],
+            model=own[0]["model"],
+            calls=sum(int(row["calls"]) for row in own),
+            tokens=sum(int(row["tokens"]) for row in own),
+            spend_usd=sum((usd(row, "cost_usd") for row in own), Decimal(0)),
+            window_calls=sum(int(row["calls"]) for row in window),
+            window_usd=sum((usd(row, "cost_usd") for row in window), Decimal(0)),
+            last_us=max(row["last_us"] for row in window or own),
+        )
+    return groups
 
 
 def by_day_and_model(spent: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -94,22 +109,6 @@ def add_days(spent: Sequence[pl.DataFrame]) -> pl.DataFrame:
     calls = [pl.col("calls").sum()]
     frame = pl.concat([each.select(*_DAILY, "calls", "cost_usd_units") for each in spent])
     return collect(add_usd(frame.lazy(), "cost_usd", by=_DAILY, others=calls))
-
-
-def _group(rows: Sequence[Row]) -> Group:
-    window = [row for row in rows if row["in_window"]]
-    return Group(
-        log=rows[0].get("log", 0),
-        route=rows[0]["route_label"],
-        provider=rows[0]["provider"],
-        model=rows[0]["model"],
-        calls=sum(int(row["calls"]) for row in rows),
-        tokens=sum(int(row["tokens"]) for row in rows),
-        spend_usd=sum((usd(row, "cost_usd") for row in rows), Decimal(0)),
-        window_calls=sum(int(row["calls"]) for row in window),
-        window_usd=sum((usd(row, "cost_usd") for row in window), Decimal(0)),
-        last_us=max(row["last_us"] for row in window or rows),
-    )
 
 
 def by_model(groups: Iterable[Group]) -> tuple[SpendByModel, ...]:

@@ -230,19 +230,16 @@ class Delivery:
             if self.is_paused:
                 self._refuse(len(batch), PAUSED)
             else:
-                self._post(sender, batch)
+                answer = sender.send(batch)
+                self._sent += answer.taken
+                lost = len(batch) - answer.taken
+                if lost:
+                    self._paused_until = time.monotonic() + answer.pause_seconds
+                    self._slow_down(answer.reason)
+                    self._refuse(lost, answer.reason)
+                    self._last_error = answer.reason
+                    self._report(f"{records(lost, 'was', 'were')} dropped: {answer.reason}")
             self._in_flight = 0
-
-    def _post(self, sender: Any, batch: list[Noted]) -> None:
-        answer = sender.send(batch)
-        self._sent += answer.taken
-        lost = len(batch) - answer.taken
-        if lost:
-            self._paused_until = time.monotonic() + answer.pause_seconds
-            self._slow_down(answer.reason)
-            self._refuse(lost, answer.reason)
-            self._last_error = answer.reason
-            self._report(f"{records(lost, 'was', 'were')} dropped: {answer.reason}")
 
     def _slow_down(self, reason: str) -> None:
         """Send half as often, if the service says that all processes of a key send too often."""

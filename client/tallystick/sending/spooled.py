@@ -82,7 +82,17 @@ class SpooledDelivery(Delivery):
             segments = self._spool.take()
             unwritten, self._unwritten = self._unwritten, []
         for segment in segments:
-            self._send_own(sender, segment)
+            if self.is_paused:
+                self._keep(segment, PAUSED)
+                continue
+            answer = sender.send_lines(segment.read())
+            if answer.is_temporary:
+                self._pause(answer)
+                self._keep(segment, answer.reason)
+                continue
+            self._add(sent=answer.taken, in_flight=-answer.taken)
+            self._drop(segment.lines - answer.taken, answer.reason)
+            self._spool.discard(segment)
         if unwritten:
             answer = sender.send_lines(unwritten)
             self._pause(answer)
@@ -111,19 +121,6 @@ class SpooledDelivery(Delivery):
                     self._unwritten += lines
         finally:
             self._writing.release()
-
-    def _send_own(self, sender: Any, segment: Segment) -> None:
-        if self.is_paused:
-            self._keep(segment, PAUSED)
-            return
-        answer = sender.send_lines(segment.read())
-        if answer.is_temporary:
-            self._pause(answer)
-            self._keep(segment, answer.reason)
-            return
-        self._add(sent=answer.taken, in_flight=-answer.taken)
-        self._drop(segment.lines - answer.taken, answer.reason)
-        self._spool.discard(segment)
 
     def _keep(self, segment: Segment, reason: str) -> None:
         self._last_error = reason

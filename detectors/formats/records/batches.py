@@ -135,24 +135,21 @@ def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
     ):
         return False
     # A faster test than `isinstance`, of records that a decoder of their own type has made.
-    return _are_clean_v2([record for record in records if type(record) is UsageRecordV2])
-
-
-def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:
-    for name in OPTIONAL_HASHES:
-        hashes = [getattr(record, name) for record in records]
+    detailed = [record for record in records if type(record) is UsageRecordV2]
+    for field in OPTIONAL_HASHES:
+        hashes = [getattr(record, field) for record in detailed]
         if not are_prefix_hashes([text for text in hashes if text is not None]):
             return False
-    if any(have_excess(records, part) for part in PARTS):
+    if any(have_excess(detailed, part) for part in PARTS):
         return False
-    hashed = [(each, levels) for each in records if (levels := each.prefix_hashes)]
+    hashed = [(each, levels) for each in detailed if (levels := each.prefix_hashes)]
     if not are_levels(chain.from_iterable(levels for _, levels in hashed)):
         return False
-    for name, level in LEVELS_OF_HASHES.items() if hashed else ():
-        deep = [(getattr(each, name), levels) for each, levels in hashed if len(levels) > level]
+    for field, level in LEVELS_OF_HASHES.items() if hashed else ():
+        deep = [(getattr(each, field), levels) for each, levels in hashed if len(levels) > level]
         if any(is_other(own, levels[level]) for own, levels in deep):
             return False
-    few = [each for each in records if each.units is not None]
+    few = [each for each in detailed if each.units is not None]
     return all(isinstance(read_record(asdict(each), RECORD_V2), UsageRecordV2) for each in few)
 
 
