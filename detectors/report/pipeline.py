@@ -29,7 +29,6 @@ from detectors.report.counting.missing_rates import list_missing_rates
 from detectors.report.counting.projection import DAY_US, iso_time
 from detectors.report.counting.quality import measure_quality
 from detectors.report.counting.records import Records
-from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.findings import write_findings
 from detectors.report.impacts import Group
 from detectors.report.money import rounded
@@ -168,8 +167,8 @@ class Whole(msgspec.Struct, frozen=True):
                 by_log[group.log].append(group)
         spent_models = [spend.by_model(groups) for groups in by_log]
         spent_days = spend.add_days([part.spent for part in self.parts])
-        daily = by_day(spent_days, len(self.logs))
-        of_models = by_day_and_model(spent_days, daily, spent_models)
+        daily = spend.list_days(spent_days, len(self.logs))
+        of_models = spend.list_days_and_models(spent_days, daily, spent_models)
         spent = [
             spend.LogSpend(*each)
             for each in zip(by_log, spent_models, daily, of_models, strict=True)

@@ -10,9 +10,11 @@ parts only: these follow again from the rows.
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from heapq import heapify, heapreplace
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +23,15 @@ import polars as pl
 from detectors.contract import InvalidRow, InvalidRows
 from detectors.distributed.merging import merge
 from detectors.distributed.spark import tasks
-from detectors.distributed.spark.placing import find_keys
 from detectors.distributed.spark.running import Jobs
-from detectors.distributed.spark.tasks import Opening, Setting, Summary, find_versions, join_pieces
+from detectors.distributed.spark.tasks import (
+    SLICES,
+    Opening,
+    Setting,
+    Summary,
+    find_versions,
+    join_pieces,
+)
 from detectors.distributed.tasks import load
 from detectors.errors import DetectorError, SourceChangedError
 from detectors.formats.columns import present_columns
@@ -47,6 +55,8 @@ from detectors.rules import Thresholds
 PART_CALLS: Final = 500_000
 _STEPS: Final = 3
 Progress = Callable[[int, int], None]
+_SEED: Final = 42
+_MASK: Final = 0xFFFFFFFF
 
 
 def audit(
@@ -225,3 +235,46 @@ def _open_again(
     calls = [tasks.read_slices(contents, names).lazy()]
     priced = open_part(calls, job, count=False).priced
     return find(priced.arrange(facts.windows), facts.rules)
+
+
+def find_keys(sizes: Mapping[int, int], parts: int) -> tuple[list[frozenset[int]], list[int]]:
+    """Return the slices of each part, and for each slice the number to partition by.
+
+    The largest slices are placed first, each where the fewest calls are.
+    """
+    places = [(0, part) for part in range(parts)]
+    heapify(places)
+    part_of = {}
+    for number in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        calls, part = places[0]
+        part_of[number] = part
+        heapreplace(places, (calls + sizes[number], part))
+    numbers = _find_numbers(parts)
+    own = [frozenset(n for n, part in part_of.items() if part == each) for each in range(parts)]
+    return own, [numbers[part_of.get(number, 0)] for number in range(SLICES)]
+
+
+def _find_numbers(parts: int) -> Sequence[int]:
+    """Return a number for each partition whose hash leads to it."""
+    found: dict[int, int] = {}
+    for number in count():
+        found.setdefault(_hash(number) % parts, number)
+        if len(found) == parts:
+            return [found[part] for part in range(parts)]
+    raise AssertionError
+
+
+def _hash(number: int) -> int:
+    """Return Spark's hash of an integer of 32 bits, which is Murmur3, as a signed number."""
+    mixed = number * 0xCC9E2D51 & _MASK
+    mixed = _rotate(mixed, 15) * 0x1B873593 & _MASK
+    found = (_rotate(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+    found ^= 4
+    found = (found ^ found >> 16) * 0x85EBCA6B & _MASK
+    found = (found ^ found >> 13) * 0xC2B2AE35 & _MASK
+    found ^= found >> 16
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _rotate(number: int, bits: int) -> int:
+    return (number << bits | number >> 32 - bits) & _MASK

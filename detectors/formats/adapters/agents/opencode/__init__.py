@@ -10,7 +10,7 @@ messages under new IDs, with the times of the original.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import (
