@@ -20,7 +20,7 @@ from detectors.prices.book import PriceBook
 from detectors.prices.calls import read_labels
 from detectors.prices.table import Cells
 from detectors.report import can_be_read_again, check_validity, reread
-from detectors.report.part import Facts, Job, PartResult
+from detectors.report.part import AuditFacts, Job, PartResult
 from detectors.report.pipeline import Reread, audit_logs, open_again
 from detectors.report.result.calls import Reopen
 from detectors.report.result.document import Report
@@ -124,7 +124,7 @@ class _Results:
     def count(self) -> list[Any]:
         return self._collect(count_part, self._tasks)
 
-    def find(self, facts: Facts) -> list[PartResult]:
+    def find(self, facts: AuditFacts) -> list[PartResult]:
         pickled = pickle.dumps(facts)
         tasks = [msgspec.structs.replace(task, facts=pickled) for task in self._tasks]
         return cast("list[PartResult]", self._collect(find_part, tasks))
@@ -152,5 +152,5 @@ def _mapper(given: Map | None) -> Iterator[Map]:
             raise
 
 
-def _find_reopen(reread: Reread, job: Job, parts: int, facts: Facts) -> Reopen:
+def _find_reopen(reread: Reread, job: Job, parts: int, facts: AuditFacts) -> Reopen:
     return partial(open_again, reread, job, facts, parts)

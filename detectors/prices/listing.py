@@ -8,7 +8,7 @@ import msgspec
 from genai_prices.types import ModelInfo
 
 from detectors.prices import units
-from detectors.prices.agreed.terms import Terms
+from detectors.prices.agreed.terms import AgreedTerms
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.lookup import published
 from detectors.prices.lookup.targets import NO_TARGET
@@ -36,7 +36,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     is_own: bool = True
     target_kind: int = NO_TARGET
     target: "Listing | None" = None
-    terms: Terms = Terms()
+    terms: AgreedTerms = AgreedTerms()
     original: "Listing | None" = None
 
     def find_rates(

@@ -1,7 +1,7 @@
 """The audit of one part of the calls, whose groups are whole: routes with a provider and a model.
 
 A part is opened, which prices its calls and counts them. The counts of all parts add up to the
-`Facts`; with these, each part is audited alone.
+`AuditFacts`; with these, each part is audited alone.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from detectors.report.plan_usage import count_plan_usage
 from detectors.report.result.calls import FlaggedFrames
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS
-from detectors.rules.detector import Facts as RuleFacts
+from detectors.rules.detector import Facts
 from detectors.rules.norms import count_lengths, list_routes
 
 _QUERIES_AT_ONCE: Final = 2
@@ -73,11 +73,11 @@ class OpenedPart(msgspec.Struct):
     counts: Counts
 
 
-class Facts(msgspec.Struct, frozen=True):
+class AuditFacts(msgspec.Struct, frozen=True):
     """What a part must know of the whole: the window of each log, and the detectors' facts."""
 
     projections: tuple[Projection, ...]
-    rules: RuleFacts
+    rules: Facts
 
     @property
     def windows(self) -> list[tuple[int, int]]:
@@ -144,7 +144,9 @@ def _price(only_reference: list[Calls], job: Job) -> PricedCalls:
     return price_labelled(labelled, groups, job.cells, job.keys)
 
 
-def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartResult, FlaggedFrames]:
+def audit_part(
+    only_reference: list[PricedCalls], facts: AuditFacts
+) -> tuple[PartResult, FlaggedFrames]:
     """Return what the detectors find in a part, and the frames that they found it in.
 
     The list is emptied, so that the priced calls are freed when they have been sorted.
@@ -184,7 +186,7 @@ def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartRes
     return result, frames
 
 
-def find(arranged: ArrangedCalls, facts: RuleFacts) -> FlaggedFrames:
+def find(arranged: ArrangedCalls, facts: Facts) -> FlaggedFrames:
     """Return the calls, and those that each detector flags."""
     calls = arranged.read()
     queries = [

@@ -32,13 +32,13 @@ from detectors.report.counting.records import Records
 from detectors.report.findings import write_findings
 from detectors.report.impacts import Group
 from detectors.report.money import rounded
-from detectors.report.part import Facts, Job, PartResult, audit_part, find, open_part
+from detectors.report.part import AuditFacts, Job, PartResult, audit_part, find, open_part
 from detectors.report.plan_usage import plan_usage_of
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
 from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
-from detectors.rules.detector import Facts as RuleFacts
+from detectors.rules.detector import Facts
 from detectors.rules.methods import METHODS
 from detectors.rules.norms import find_norms
 
@@ -112,7 +112,9 @@ def audit_logs(
         return Whole(records, counted, results, book, thresholds).report(reopen)
 
 
-def open_again(reread: Reread, job: Job, facts: Facts, parts: int, number: int) -> FlaggedFrames:
+def open_again(
+    reread: Reread, job: Job, facts: AuditFacts, parts: int, number: int
+) -> FlaggedFrames:
     """Read the calls of a part again, and find in them what the audit has found."""
     part = reread(PartNumber(number, parts))
     priced = open_part(part.take(0), job, count=False).priced
@@ -121,7 +123,7 @@ def open_again(reread: Reread, job: Job, facts: Facts, parts: int, number: int) 
 
 def find_facts(
     logs: Sequence[ReadRows], counted: Counts, thresholds: Thresholds
-) -> tuple[list[Records], Facts]:
+) -> tuple[list[Records], AuditFacts]:
     """Return the records of each log, and what each part must know of the whole."""
     days, models = counts.days_of(counted), counts.rows_of(counted, counts.MODELS)
     unknown = counts.rows_of(counted, counts.UNKNOWN_FIELDS)
@@ -137,7 +139,7 @@ def find_facts(
         times = [(row["at_us"], row["calls"]) for row in rows]
         log.projection = log.projection.with_newest(times, thresholds)
     norms = find_norms(counted[counts.LENGTHS], counted[counts.ROUTES], thresholds)
-    return records, Facts(tuple(log.projection for log in records), RuleFacts(thresholds, norms))
+    return records, AuditFacts(tuple(log.projection for log in records), Facts(thresholds, norms))
 
 
 def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:

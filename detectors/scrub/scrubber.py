@@ -25,7 +25,7 @@ from detectors.formats.adapters.calls import (
     record_of,
 )
 from detectors.formats.adapters.containers import page_of
-from detectors.formats.adapters.duplicates import Once, Taken
+from detectors.formats.adapters.duplicates import Once, TakenCall
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.columns import UNKNOWN
@@ -237,7 +237,7 @@ class Scrubber:
             taken = self._once.add(call, seen)
             yield from map(self._write, taken)
 
-    def _write(self, taken: Taken) -> bytes:
+    def _write(self, taken: TakenCall) -> bytes:
         self.summary.calls += 1
         self.summary.hashed += bool(taken.call.prefix_hash or taken.call.prefix_hashes)
         return taken.line

@@ -28,7 +28,7 @@ from detectors.distributed.spark.tasks import (
     SLICES,
     Opening,
     Setting,
-    Summary,
+    SparkSummary,
     find_versions,
     join_pieces,
 )
@@ -45,7 +45,7 @@ from detectors.prices.grid import Grid
 from detectors.prices.table import Cells, add_pairs
 from detectors.report import check_validity
 from detectors.report.counting.counts import Counts
-from detectors.report.part import Facts, Job, PartResult, find, open_part
+from detectors.report.part import AuditFacts, Job, PartResult, find, open_part
 from detectors.report.pipeline import Audited, audit_logs
 from detectors.report.result.calls import FlaggedFrames, Reopen
 from detectors.report.result.document import Report
@@ -96,7 +96,7 @@ class SparkRows:
         self._kept = list[Any]()
         self._read = self._keep(in_arrow(frame, tasks.read_rows, setting))
         found = self._collect(self._read, tasks.SUMMARY, "read and check the rows")
-        self.summaries = [load(content, Summary) for content in found.values()]
+        self.summaries = [load(content, SparkSummary) for content in found.values()]
 
     def _keep(self, frame: Any) -> Any:
         """Keep what a step returns for the next ones, where Spark can; else it is found again."""
@@ -189,7 +189,9 @@ class SparkRows:
         )
         return pl.concat([load(each, pl.DataFrame) for each in found.values()]).unique()
 
-    def _audit_parts(self, priced: Any, parts: Sequence[int], facts: Facts) -> list[PartResult]:
+    def _audit_parts(
+        self, priced: Any, parts: Sequence[int], facts: AuditFacts
+    ) -> list[PartResult]:
         wanted = priced.where(f"kind = '{tasks.PRICED}'")
         audited = in_arrow(wanted, tasks.audit_priced, facts)
         found = self._collect(audited, tasks.RESULT, "audit the calls")
@@ -202,7 +204,7 @@ class SparkRows:
         slices: Sequence[frozenset[int]],
         names: tuple[str, ...],
         job: Job,
-        facts: Facts,
+        facts: AuditFacts,
     ) -> Reopen:
         return partial(_open_again, self._frame, self._setting, slices, names, job, facts)
 
@@ -221,7 +223,7 @@ def _open_again(
     slices: Sequence[frozenset[int]],
     names: tuple[str, ...],
     job: Job,
-    facts: Facts,
+    facts: AuditFacts,
     number: int,
 ) -> FlaggedFrames:
     """Read the calls of a part again, here, and find in them what the audit has found."""

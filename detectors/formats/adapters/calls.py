@@ -162,7 +162,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     origin: "Origin | None" = None  # None if only equal rows are one call
     way: str = ""  # the source, if it has an adapter
     created: Any = None  # as a response says that can be read again
-    span: "Span | None" = None
+    span: "TraceSpan | None" = None
 
 
 class Origin(Struct, frozen=True, kw_only=True, gc=False):
@@ -182,7 +182,7 @@ class Origin(Struct, frozen=True, kw_only=True, gc=False):
     begun: datetime | None = None
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """A span of a trace, and the one that it is in; `is_call` if it says that it is one call."""
 
     name: str

@@ -115,7 +115,7 @@ class Seen(NamedTuple):
 Split = tuple[list[Seen], bool]
 
 
-class Taken(NamedTuple):
+class TakenCall(NamedTuple):
     call: Call
     line: bytes
 
@@ -143,7 +143,7 @@ class Once:
             size = sum(each.prompt + each.completion for each in seen.readings[:1])
             self._open().execute(_NOTE, (hash(name), hash(parent), size, is_call))
 
-    def add(self, call: Call, seen: Sighting) -> Iterator[Taken]:
+    def add(self, call: Call, seen: Sighting) -> Iterator[TakenCall]:
         """Yield the call if it is new, unless its copies have to be compared first."""
         if seen.origin is not None and call.request_id is not None:
             origin, usage = seen.origin, call.usage
@@ -169,11 +169,11 @@ class Once:
             if len(self._pending) >= _BATCH:
                 self._flush()
         elif self._is_new(call, seen.created):
-            yield Taken(call, encode_call(call))
+            yield TakenCall(call, encode_call(call))
         else:
             self._dropped[DUPLICATE_ROW] += 1
 
-    def close(self) -> Iterator[Taken]:
+    def close(self) -> Iterator[TakenCall]:
         self._flush()
         if self._database is None:
             return
@@ -184,7 +184,7 @@ class Once:
                 database.executemany("INSERT INTO once VALUES (?, ?)", self._resolve(list(group)))
             for (body,) in database.execute("SELECT body FROM once ORDER BY number"):
                 call = _decode(body)
-                yield Taken(call, encode_call(call))
+                yield TakenCall(call, encode_call(call))
         self._database = None
 
     def _is_new(self, call: Call, created: Any) -> bool:

@@ -33,14 +33,14 @@ _KNOWN: Final = "use a log or export of a source that we know"
 _SCRUB: Final = "run `tallystick scrub` on it and use the file that it writes."
 
 
-class Numbered(NamedTuple):
+class NumberedItem(NamedTuple):
     """An object of a file, as JSON or as the cells of a CSV row, and its number."""
 
     number: int
     value: bytes | dict[str, Any]
 
 
-def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[Chunk]:
+def read_exports(batches: Iterable[Sequence[NumberedItem]], unit: str) -> Iterator[Chunk]:
     """Yield the chunks of a file of one or more sources' rows.
 
     A row with text, or a member that may hold text, raises `ContractError`; one of no source that
@@ -63,7 +63,7 @@ class _Reader:
         self._title = ""
         self._rows = 0
 
-    def read(self, batch: Sequence[Numbered]) -> Chunk:
+    def read(self, batch: Sequence[NumberedItem]) -> Chunk:
         records: list[UsageRecordV2] = []
         invalid: list[InvalidRow] = []
         for number, value in batch:

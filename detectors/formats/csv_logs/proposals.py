@@ -21,7 +21,7 @@ from detectors.formats.adapters.calls import NO_USAGE, find_moment
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.labels import find_model, provider_of
-from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.reading import NumberedItem
 from detectors.formats.adapters.rows import UNREADABLE, Row, parsed
 from detectors.formats.adapters.tables import value_of
 from detectors.formats.chunks import Chunk
@@ -61,7 +61,7 @@ def propose_for_objects(texts: Sequence[bytes]) -> str:
     documents = list(_documents_of(texts))
     columns = _aligned([dict(members_of(document)) for document in documents])
     named = next(filter(None, map(source_of, documents)), "")
-    batch = [Numbered(number, text) for number, text in enumerate(texts, 1)]
+    batch = [NumberedItem(number, text) for number, text in enumerate(texts, 1)]
 
     def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
         return read_mapped([batch], mapping, ignores_others=True)

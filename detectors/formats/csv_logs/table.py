@@ -27,7 +27,7 @@ from detectors.contract import (
 )
 from detectors.errors import DetectorError
 from detectors.formats.checks import find_unclean_rows
-from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
+from detectors.formats.chunks import Chunk, ChunkParts, join_chunks, take_clean
 from detectors.formats.columns import (
     HASHES,
     OPTIONAL_FLOATS,
@@ -123,7 +123,7 @@ class _Table:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
                 return chunk
-        parts, whole = Parts(), list[Row]()
+        parts, whole = ChunkParts(), list[Row]()
         for line, cells in zip(*batch, strict=True):
             if len(cells) == self._width:
                 whole.append((line, list(self._keep(cells))))
@@ -212,7 +212,7 @@ class _Table:
             return to_microseconds([row.ts for row in rows])
         return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
 
-    def _examine(self, rejected: list[Row], parts: Parts) -> None:
+    def _examine(self, rejected: list[Row], parts: ChunkParts) -> None:
         """Accept rows in unusual notations, and give a reason for each of the others."""
         records: list[UsageRecord] = []
         lines: list[int] = []

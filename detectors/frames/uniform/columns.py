@@ -27,14 +27,14 @@ _LINE: Final = "the line"
 _IS_EQUAL: Final = "is equal"
 
 
-class Taken(NamedTuple):
+class TakenColumns(NamedTuple):
     """The values of lines, and which of the lines have the form: the others have other values."""
 
     values: pl.DataFrame
     is_of_form: pl.Series
 
 
-def take(text: bytes, keys: Sequence[Key], separators: Separators) -> Taken:
+def take(text: bytes, keys: Sequence[Key], separators: Separators) -> TakenColumns:
     """Return the value of each path, and whether each object is there; null where it is absent."""
     # One query, so that neither the lines nor what is written again is ever there as a whole.
     columns: dict[str, pl.Expr] = {}
@@ -65,7 +65,7 @@ def take(text: bytes, keys: Sequence[Key], separators: Separators) -> Taken:
     ends = values.height - (not text.endswith(b"\n"))
     if values[_LINE].sum() + ends != len(text):
         raise NoFormError
-    return Taken(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
+    return TakenColumns(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
 
 
 def _field(number: int) -> str:

@@ -14,7 +14,7 @@ from detectors.engine import categorize
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.uniform.calls import make_calls
-from detectors.frames.uniform.columns import SEPARATORS, Separators, Taken, take
+from detectors.frames.uniform.columns import SEPARATORS, Separators, TakenColumns, take
 from detectors.frames.uniform.form import Document, Key, NoFormError, find_form, values_of
 
 _SAMPLES: Final = 40  # lines that show the form, the first of them from the start
@@ -33,7 +33,7 @@ class _Form(msgspec.Struct, frozen=True):
         samples = (*self.samples, *samples)
         return _Form(self.separators, samples, find_form(samples, OPENAI.flat.shape))
 
-    def take(self, text: bytes) -> Taken:
+    def take(self, text: bytes) -> TakenColumns:
         return take(text, self.keys, self.separators)
 
 

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import CACHE_HIT, ROW, Sighting, Span, milliseconds_between
+from detectors.formats.adapters.calls import (
+    CACHE_HIT,
+    ROW,
+    Sighting,
+    TraceSpan,
+    milliseconds_between,
+)
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, id_of
 from detectors.formats.adapters.rows import Row, parsed, plain_counts
@@ -43,7 +49,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     # https://github.com/langfuse/langfuse/issues/14754
     name, trace = id_of(row.get("id")), id_of(row.first("traceId", "trace_id"))
     parent = id_of(row.first("parentObservationId", "parent_observation_id"))
-    span = Span(f"{trace}:{name}", f"{trace}:{parent}", row.get("type") in _CALLS)
+    span = TraceSpan(f"{trace}:{name}", f"{trace}:{parent}", row.get("type") in _CALLS)
     # Messages, an object with them, or either as JSON text.
     prompts: tuple[Any, ...] = (parsed(row.get("input")),)
     if isinstance(prompts[0], dict) and not isinstance(prompts[0].get("content"), str | list):
