@@ -22,16 +22,6 @@ def main() -> int:
         is_help = {command, *options} & {"-h", "--help"}
         (sys.stdout if is_help else sys.stderr).write(USAGE)
         return 0 if is_help else 2
-    return _check(options)
-
-
-def check() -> int:
-    """Run the check, as `tallystick-check`."""
-    sys.argv[1:1] = ["check"]
-    return main()
-
-
-def _check(options: list[str]) -> int:
     from tallystick.sending.checking import check
 
     verdict = check(os.environ.get(VARIABLE, ""), allow_http="--allow-http" in options)
@@ -40,6 +30,12 @@ def _check(options: list[str]) -> int:
         return 0
     sys.stderr.write(f"Error: {verdict.sentence}\n")
     return 1
+
+
+def check() -> int:
+    """Run the check, as `tallystick-check`."""
+    sys.argv[1:1] = ["check"]
+    return main()
 
 
 if __name__ == "__main__":

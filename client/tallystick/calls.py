@@ -105,7 +105,11 @@ class Call:
             self._answered_model = _models.get(model) or _clean_model(model)
         if self._usage is not None:
             if self.library == "anthropic":
-                usage = _overlaid(self._usage, usage)
+                later = members_of(usage)
+                usage = {
+                    **members_of(self._usage),
+                    **{name: value for name, value in later.items() if value is not None},
+                }
             # Some servers end a stream with an empty one.
             elif not any(type(value) in (int, float) for value in members_of(usage).values()):
                 return
@@ -198,7 +202,11 @@ class Call:
             return
         model = self._answered_model or self._asked_model
         if self._provider == "aws":
-            model = self._model_at_aws()
+            asked, answered = self._asked_model, self._answered_model
+            is_named = asked is not None and _OWN_PROFILE not in asked
+            model = asked if is_named else answered or asked
+            # The name in an ARN, which has the number of the AWS account before it.
+            model = model.rpartition("/")[2] if model and model.startswith("arn:") else model
         if model is None:
             current.miss(self.endpoint)
             return
@@ -286,26 +294,6 @@ class Call:
         else:
             self.capture.miss(self.endpoint)
         return False
-
-    def _model_at_aws(self) -> str | None:
-        """Return the requested model, which names the region that prices depend on.
-
-        A custom inference profile has no price, so the response's model is used instead.
-        """
-        asked, answered = self._asked_model, self._answered_model
-        is_named = asked is not None and _OWN_PROFILE not in asked
-        model = asked if is_named else answered or asked
-        # The name in an ARN, which has the number of the AWS account before it.
-        return model.rpartition("/")[2] if model and model.startswith("arn:") else model
-
-
-def _overlaid(before: Any, usage: Any) -> dict[str, Any]:
-    """Return the members of two usages of a stream; what the later one says counts."""
-    later = members_of(usage)
-    return {
-        **members_of(before),
-        **{name: value for name, value in later.items() if value is not None},
-    }
 
 
 def _is_unfinished(choices: Any) -> bool:

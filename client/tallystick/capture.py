@@ -85,21 +85,17 @@ class Background:
             if response_id not in self._pending:
                 _remember(self._pending, response_id)
             return False
-        was_pending = self._pending.pop(response_id, self) is None
-        if not was_pending and not self._was_asked_for(created_at):
-            return False
-        _remember(self._counted, response_id)
-        return True
-
-    def _was_asked_for(self, created_at: object) -> bool:
-        """Check for a request at that time whose answer has not been seen, and forget it."""
-        if not isinstance(created_at, (int, float)):
-            return False
-        for asked_at in list(self._unanswered):
-            if abs(created_at - asked_at) <= _CLOCKS_DIFFER:
-                self._unanswered.pop(asked_at, None)
-                return True
-        return False
+        is_expected = self._pending.pop(response_id, self) is None
+        if not is_expected and isinstance(created_at, (int, float)):
+            # A request at that time whose answer has not been seen is forgotten.
+            for asked_at in list(self._unanswered):
+                if abs(created_at - asked_at) <= _CLOCKS_DIFFER:
+                    self._unanswered.pop(asked_at, None)
+                    is_expected = True
+                    break
+        if is_expected:
+            _remember(self._counted, response_id)
+        return is_expected
 
 
 def _remember(keys: dict[Any, None], key: Any) -> None:

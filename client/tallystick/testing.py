@@ -27,15 +27,14 @@ class SentRecords:
         """Return all records so far; fail if one is outside the schema."""
         tallystick.flush(_FLUSH_SECONDS)
         lines = self.file.read_text("ascii").splitlines() if self.file.exists() else []
-        return [_checked(line, number) for number, line in enumerate(lines, start=1)]
-
-
-def _checked(line: str, number: int) -> dict[str, Any]:
-    record = read_line(line)
-    if record is not None:
-        return record
-    message = f"tallystick would send record {number}, but {_problem(line)}"
-    raise pytest.fail.Exception(message, pytrace=False)
+        records = []
+        for number, line in enumerate(lines, start=1):
+            record = read_line(line)
+            if record is None:
+                message = f"tallystick would send record {number}, but {_problem(line)}"
+                raise pytest.fail.Exception(message, pytrace=False)
+            records.append(record)
+        return records
 
 
 def _problem(line: str) -> str:

@@ -1,6 +1,6 @@
 """Horizontal bars, each under its label: spend by model and by route."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -35,12 +35,27 @@ def _spend(name: str, nouns: tuple[str, str], entries: Sequence[_Entry], others:
     total = sum((spend for _, _, spend in entries), others.spend_usd)
     drawn = _cut(entries, _SHOWN, nouns, others)
     title = f"Spend by {nouns[0]}"
-    summary = _summarize(entries, total, counted(len(entries) + others.count, *nouns))
+    summary = "No calls could be priced."
+    if entries:
+        label, _, spend = entries[0]
+        largest = f"{shortened(label, LABEL_LENGTH)} accounts for {percent(share(spend, total))}"
+        summary = f"{usd(total)} over {counted(len(entries) + others.count, *nouns)}; {largest}."
+    rows = list(drawn)
+    drawing = Drawing(height=max(1, len(rows)) * ROW)
+    most = max((spend for _, _, spend in rows), default=Decimal(0)) or Decimal(1)
+    for index, (shown, _, spend) in enumerate(rows):
+        top = index * ROW
+        label_row(drawing, top, shown, f"{usd(spend)} · {percent(share(spend, total))}")
+        width = float(spend / most) * WIDTH
+        kind = len(SERIES) - 1 if index == _SHOWN else 0  # the last bar is all others
+        drawing.fill(box(0, top + 20, max(width, 1), BAR), f"s{kind}", SERIES[kind])
+    if not rows:
+        drawing.text(0, 16, "No calls could be priced.", faint=True)
     return Chart(
         name=name,
         title=title,
         summary=summary,
-        svg=_draw(drawn, total).svg(name, title, summary),
+        svg=drawing.svg(name, title, summary),
         columns=(nouns[0].capitalize(), "Calls", "Spend", "Share"),
         rows=tuple(
             (inert(label), number(calls), usd(spend), percent(share(spend, total)))
@@ -61,31 +76,8 @@ def _cut(
     return [*entries[:shown], (f"{number(hidden)} other {nouns[hidden != 1]}", calls, spend)]
 
 
-def _summarize(entries: Sequence[_Entry], total: Decimal, count: str) -> str:
-    if not entries:
-        return "No calls could be priced."
-    label, _, spend = entries[0]
-    largest = f"{shortened(label, LABEL_LENGTH)} accounts for {percent(share(spend, total))}"
-    return f"{usd(total)} over {count}; {largest}."
-
-
 def share(part: Decimal, whole: Decimal) -> float:
     return float(part / whole * 100) if whole else 0.0
-
-
-def _draw(entries: Iterable[_Entry], total: Decimal) -> Drawing:
-    rows = list(entries)
-    drawing = Drawing(height=max(1, len(rows)) * ROW)
-    largest = max((spend for _, _, spend in rows), default=Decimal(0)) or Decimal(1)
-    for index, (label, _, spend) in enumerate(rows):
-        top = index * ROW
-        label_row(drawing, top, label, f"{usd(spend)} · {percent(share(spend, total))}")
-        width = float(spend / largest) * WIDTH
-        kind = len(SERIES) - 1 if index == _SHOWN else 0  # the last bar is all others
-        drawing.fill(box(0, top + 20, max(width, 1), BAR), f"s{kind}", SERIES[kind])
-    if not rows:
-        drawing.text(0, 16, "No calls could be priced.", faint=True)
-    return drawing
 
 
 def label_row(drawing: Drawing, top: float, label: str, value: str) -> None:

@@ -83,21 +83,19 @@ def pixels(value: float) -> str:
 def fitted(label: str, room: float) -> str:
     text, used = inert(label), 0.0
     for index, character in enumerate(text):
-        used += _em(character) * TEXT_SIZE
+        # An upper estimate of the character's width, because fonts differ.
+        if category(character) in ("Mn", "Me"):  # drawn over or under the one before
+            em = 0.0
+        elif east_asian_width(character) in "WF":
+            em = 1.05
+        elif character in "mwMW@%" or not character.isascii():
+            em = 0.9
+        else:
+            em = 0.68 if character.isupper() or character.isdigit() else 0.56
+        used += em * TEXT_SIZE
         if used > room:
             return f"{text[: max(index - 1, 1)].rstrip()}…"
     return text
-
-
-def _em(character: str) -> float:
-    """Return an upper estimate of the character's width, because fonts differ."""
-    if category(character) in ("Mn", "Me"):  # drawn over or under the one before
-        return 0
-    if east_asian_width(character) in "WF":
-        return 1.05
-    if character in "mwMW@%" or not character.isascii():
-        return 0.9
-    return 0.68 if character.isupper() or character.isdigit() else 0.56
 
 
 def ceiling(largest: float) -> float:

@@ -1,7 +1,7 @@
 """Stacked bars of spend over time: one per day, or one per several days of a long period."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -73,13 +73,30 @@ def spend_by_day(report: Report) -> Chart:
         # Each amount is rounded, so a difference of some billionths is not another model.
         if rest > Decimal("1e-7"):
             spend[_OTHERS if report.spend_by_day_and_model else "All models"] = rest
-    series = _series(days)
+    totals: dict[str, Decimal] = defaultdict(Decimal)
+    for each in days.values():
+        for name, amount in each.items():
+            totals[name] += amount
+    series = sorted(totals, key=lambda name: (name == _OTHERS, -totals[name], name))
     # As many weeks as the bars need to fit.
     length = (max(days) - min(days)).days + 1 if days else 1
     span = 1 if length <= _MOST_BARS else 7 * -(-length // (7 * _MOST_BARS))
-    bars = list(_bars(days, span))
+    start, bars = min(days, default=date.min), list[_Bar]()
+    sums: dict[int, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for when, each in days.items():
+        for name, amount in each.items():
+            sums[(when - start).days // span][name] += amount
+    for index in range(-(-length // span) if days else 0):
+        begin = start + timedelta(days=index * span)
+        bars.append(_Bar(begin, min(begin + timedelta(days=span - 1), max(days)), sums[index]))
     title = {1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days")
-    summary = _summarize(bars)
+    if not bars:
+        summary = "No calls could be priced."
+    else:
+        peak = max(bars, key=lambda bar: bar.total)
+        known = counted((bars[-1].last - bars[0].first).days + 1, "day")
+        total = sum((bar.total for bar in bars), Decimal(0))
+        summary = f"{usd(total)} in {known}; peak: {usd(peak.total)} on {peak.label}."
     shown = [bar for bar in bars if bar.total]
     return Chart(
         name="days",
@@ -94,37 +111,6 @@ def spend_by_day(report: Report) -> Chart:
     )
 
 
-def _series(days: Mapping[date, _Amounts]) -> list[str]:
-    """Order the series: most expensive first, other models last."""
-    totals: dict[str, Decimal] = defaultdict(Decimal)
-    for spend in days.values():
-        for name, amount in spend.items():
-            totals[name] += amount
-    return sorted(totals, key=lambda name: (name == _OTHERS, -totals[name], name))
-
-
-def _bars(days: Mapping[date, _Amounts], span: int) -> Iterator[_Bar]:
-    if not days:
-        return
-    first, last = min(days), max(days)
-    sums: dict[int, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for day, spend in days.items():
-        for name, amount in spend.items():
-            sums[(day - first).days // span][name] += amount
-    for index in range((last - first).days // span + 1):
-        begin = first + timedelta(days=index * span)
-        yield _Bar(begin, min(begin + timedelta(days=span - 1), last), sums[index])
-
-
-def _summarize(bars: Sequence[_Bar]) -> str:
-    if not bars:
-        return "No calls could be priced."
-    peak = max(bars, key=lambda bar: bar.total)
-    days = counted((bars[-1].last - bars[0].first).days + 1, "day")
-    total = sum((bar.total for bar in bars), Decimal(0))
-    return f"{usd(total)} in {days}; peak: {usd(peak.total)} on {peak.label}."
-
-
 def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
     floor = _PLOT_TOP + _PLOT_HEIGHT
     has_legend = len(series) > 1
@@ -137,7 +123,17 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
         y = floor - part * _PLOT_HEIGHT
         drawing.rule(horizontal(_PLOT_LEFT, y, WIDTH - _PLOT_LEFT), "rule", RULE)
         drawing.text(_PLOT_LEFT - 6, y + 4, short_usd(top * part), end=True, faint=True)
-    for index, boxes in enumerate(_boxes(bars, series, top)):
+    pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
+    width = pitch * 0.8
+    by_series: list[list[tuple[float, float, float, float]]] = [[] for _ in series]
+    for index, bar in enumerate(bars):
+        x, y = _PLOT_LEFT + index * pitch + pitch * 0.1, float(_PLOT_TOP + _PLOT_HEIGHT)
+        for kind, name in enumerate(series):
+            height = float(bar.spend.get(name, Decimal(0))) / top * _PLOT_HEIGHT
+            if height >= 0.1:
+                y -= height
+                by_series[kind].append((x, y, width, height))
+    for index, boxes in enumerate(by_series):
         kind = len(SERIES) - 1 if series[index] == _OTHERS else index
         drawing.fill("".join(box(*edges) for edges in boxes), f"s{kind}", SERIES[kind])
         drawing.rule(hatching(boxes, kind), "paper", PAPER)
@@ -153,19 +149,3 @@ def _draw(bars: Sequence[_Bar], series: Sequence[str]) -> Drawing:
         drawing.rule(hatching([swatch], kind), "paper", PAPER)
         drawing.text(_PLOT_LEFT + 30, y + 11, fitted(name, WIDTH - _PLOT_LEFT - 30))
     return drawing
-
-
-def _boxes(
-    bars: Sequence[_Bar], series: Sequence[str], top: float
-) -> list[list[tuple[float, float, float, float]]]:
-    pitch = min((WIDTH - _PLOT_LEFT) / len(bars), _WIDEST_BAR / 0.8)
-    width = pitch * 0.8
-    boxes: list[list[tuple[float, float, float, float]]] = [[] for _ in series]
-    for index, bar in enumerate(bars):
-        x, y = _PLOT_LEFT + index * pitch + pitch * 0.1, float(_PLOT_TOP + _PLOT_HEIGHT)
-        for kind, name in enumerate(series):
-            height = float(bar.spend.get(name, Decimal(0))) / top * _PLOT_HEIGHT
-            if height >= 0.1:
-                y -= height
-                boxes[kind].append((x, y, width, height))
-    return boxes

@@ -3,8 +3,9 @@
 What writes the report is imported where it is used: it loads while the log is read and audited.
 """
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,16 +14,65 @@ from detectors.cli.console import (
     rare_collections,
     shown,
     standard_output,
+    with_options,
     write_output,
 )
-from detectors.cli.gate.options import gate_options, read_gate
 from detectors.cli.mapping import mapping_options, read_mapping
 from detectors.cli.reports import audit_file, read_report
+from detectors.contract import SEVERITIES
 
 if TYPE_CHECKING:
     from detectors import Report
+    from detectors.cli.gate import GateRequest
+
 
 _path = click.Path(path_type=Path)
+gate_options: Final = with_options(
+    click.option(
+        "--fail-on",
+        type=click.Choice(SEVERITIES),
+        help="Exit with status 1 if a finding is at least this severe.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="REPORT",
+        type=_path,
+        help="A report that --json wrote, or a log: with --fail-on, only findings that are new or "
+        "have grown since then fail.",
+    ),
+    click.option(
+        "--allow-growth",
+        metavar="PERCENT",
+        type=click.FloatRange(min=0, max=1_000_000),
+        help="How much a finding of the baseline may grow.  [default: 0]",
+    ),
+    click.option(
+        "--gate-json",
+        metavar="OUT",
+        help="Write what --fail-on found as JSON; '-' prints only that.",
+    ),
+    click.option(
+        "--gate-markdown",
+        metavar="OUT",
+        type=_path,
+        help="Write what --fail-on found as Markdown, for a comment.",
+    ),
+)
+
+
+def read_gate(
+    options: dict[str, Any], read_baseline: "Callable[[Path], Report]"
+) -> "GateRequest | None":
+    """Return the gate of the command line; None without `--fail-on`."""
+    if options["fail_on"] is None:
+        for name in ("baseline", "allow_growth", "gate_json", "gate_markdown"):
+            if options[name] is not None:
+                raise click.UsageError(f"--{name.replace('_', '-')} needs --fail-on.")
+        return None
+    # Imported here because most audits have no gate.
+    from detectors.cli.gate import GateRequest
+
+    return GateRequest.read(options, read_baseline)
 
 
 @click.command()

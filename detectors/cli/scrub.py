@@ -96,7 +96,15 @@ def scrub(
         out.writelines(scrubber.close())
         if not scrubber.summary.calls:
             raise BadInputError(f"We found no calls: {_EXPECTED}{_not_read(scrubber.summary)}")
-    click.echo(_describe(scrubber.summary, destination), err=destination == STANDARD)
+    where = "standard output" if destination == STANDARD else shown(destination)
+    summary = scrubber.summary
+    calls, files = counted(summary.calls, "call"), counted(summary.files, "file")
+    click.echo(
+        f"Wrote {calls} from {files} to {where}: read {decimal(summary.bytes_read)} with text, "
+        f"wrote {decimal(summary.bytes_written)} of counts; {summary.hashed:,} with a prompt hash."
+        f"{_not_read(summary)}",
+        err=destination == STANDARD,
+    )
 
 
 @contextmanager
@@ -130,33 +138,20 @@ def _scrub_all(scrubber: Scrubber, logs: list[Log]) -> Iterator[bytes]:
                 else:
                     yield from add_log(scrubber, log, partial(advance, done))
             except DetectorError as error:
-                raise BadInputError(f"{shown(log.path)}: {error}{_mapping(error)}") from error
+                # How to map the file, if its names have to be.
+                _, proposal = explain_error(error)
+                mapping = f" We propose no mapping, because {proposal}." if proposal else ""
+                if proposal.startswith("--"):
+                    mapping = f" Add: {proposal}"
+                raise BadInputError(f"{shown(log.path)}: {error}{mapping}") from error
             except OSError as error:
                 reason = error.strerror or error
                 raise BadInputError(f"cannot read {shown(log.path)}: {reason}") from error
             done += _size_of(log.path)
 
 
-def _mapping(error: DetectorError) -> str:
-    """Return how to map the file, if its names have to be."""
-    _, proposal = explain_error(error)
-    if proposal.startswith("--"):
-        return f" Add: {proposal}"
-    return f" We propose no mapping, because {proposal}." if proposal else ""
-
-
 def _size_of(log: Path) -> int:
     return log.stat().st_size if log.is_file() else 0
-
-
-def _describe(summary: Summary, destination: Path) -> str:
-    where = "standard output" if destination == STANDARD else shown(destination)
-    calls, files = counted(summary.calls, "call"), counted(summary.files, "file")
-    return (
-        f"Wrote {calls} from {files} to {where}: read {decimal(summary.bytes_read)} with text, "
-        f"wrote {decimal(summary.bytes_written)} of counts; {summary.hashed:,} with a prompt hash."
-        f"{_not_read(summary)}"
-    )
 
 
 def _not_read(summary: Summary) -> str:

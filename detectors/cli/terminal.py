@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from detectors.contract import Finding, Report
+from detectors.contract import Report
 from detectors.wording.actions import action, action_labels
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, day, percent, usd
@@ -88,8 +88,15 @@ def print_report(report: Report, console: Console, top: int) -> None:
     if actions := first_actions(report):
         heading = f"\nFix {'this' if len(actions) == 1 else 'these'} first"
         console.print(Text(heading, style="bold"), width=width)
-        first = _numbered([_action(finding, report) for finding in actions], indent=2)
-        console.print(first, width=width)
+        first = [
+            Text.assemble(
+                (impact(finding, report.audit), "bold green"),
+                f": {action(finding, report.methods)}\n",
+                (f"{' · '.join(map(inert, action_labels(finding)))} · {how_sure(finding)}", "dim"),
+            )
+            for finding in actions
+        ]
+        console.print(_numbered(first, indent=2), width=width)
     valid_pct = report.audit.valid_pct
     if report.invalid_rows.count and valid_pct < report.thresholds.warn_valid_pct:
         warning = f"only {percent(valid_pct)} of rows could be read. See data quality below."
@@ -110,8 +117,16 @@ def print_report(report: Report, console: Console, top: int) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
         for rank, finding in enumerate(findings, start=1):
             name = detector_name(finding.detector, report.methods)
-            names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
-            table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
+            severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
+            sure = [severity, Text(finding.confidence.lower())]
+            if is_stacked:  # the same names in two columns, one name per line
+                columns = (name, finding.kind), (finding.route, finding.model)
+                names = [Text("\n".join(map(inert, filter(None, each)))) for each in columns]
+                sure = [Text("\n").join(sure)]
+            else:
+                detector = "\n".join(filter(None, (name, finding.kind)))
+                names = [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
+            table.add_row(Text(str(rank)), *names, *sure, amount(finding))
         console.print(table)
         # Below the table: fixes are too long for a column.
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
@@ -119,16 +134,6 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(Text("\nWe found no avoidable spend."))
     for text in _below(report, top):
         console.print(text, width=width)
-
-
-def _action(finding: Finding, report: Report) -> Text:
-    """Return the savings and the change, and in a second line where and how sure."""
-    where = " · ".join(map(inert, action_labels(finding)))
-    return Text.assemble(
-        (impact(finding, report.audit), "bold green"),
-        f": {action(finding, report.methods)}\n",
-        (f"{where} · {how_sure(finding)}", "dim"),
-    )
 
 
 def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
@@ -164,23 +169,6 @@ def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
 def _indented(line: str, style: str = "") -> Padding:
     """Indent every line of the text, those that wrap too."""
     return Padding(Text(line, style=style), (0, 0, 0, 2))
-
-
-def _names(finding: Finding, name: str) -> list[Text]:
-    detector = "\n".join(filter(None, (name, finding.kind)))
-    return [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
-
-
-def _stacked_names(finding: Finding, name: str) -> list[Text]:
-    """Return the same names in two columns, one name per line."""
-    columns = (name, finding.kind), (finding.route, finding.model)
-    return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
-
-
-def _how_sure(finding: Finding, is_stacked: bool) -> list[Text]:
-    severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
-    confidence = Text(finding.confidence.lower())
-    return [Text("\n").join((severity, confidence))] if is_stacked else [severity, confidence]
 
 
 def _numbered(items: Sequence[Text], indent: int = 0) -> Table:

@@ -167,7 +167,10 @@ def _by_key(report: Report) -> dict[_Key, Finding]:
 
 def _changes(later: Report, earlier: Report) -> Iterator[Change]:
     before, after = _by_key(earlier), _by_key(later)
-    factor = _factor(later)
+    if later.audit.monthly_factor:
+        factor = Decimal(str(later.audit.monthly_factor))
+    else:
+        factor = Decimal(later.thresholds.days_per_month) / later.audit.observed_days
     for key in {**before, **after}:
         was, is_now = before.get(key), after.get(key)
         finding = is_now or was
@@ -179,13 +182,6 @@ def _changes(later: Report, earlier: Report) -> Iterator[Change]:
         old, new = old or Decimal(0), new or Decimal(0)
         saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
         yield Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
-
-
-def _factor(report: Report) -> Decimal:
-    """Return what the report's dollars were multiplied with."""
-    if report.audit.monthly_factor:
-        return Decimal(str(report.audit.monthly_factor))
-    return Decimal(report.thresholds.days_per_month) / report.audit.observed_days
 
 
 def _has_traffic(finding: Finding, report: Report) -> bool:

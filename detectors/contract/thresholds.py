@@ -51,7 +51,12 @@ class Thresholds(Struct, frozen=True, kw_only=True):
             is_whole = name in _whole_numbers(type(self))
             kinds = int if is_whole else int | float
             if name.endswith("_characters"):
-                if not _is_ladder(value, lowest, highest):
+                if not (
+                    isinstance(value, tuple)
+                    and len(value) == len(LEVELS)
+                    and all(type(each) is int and lowest <= each <= highest for each in value)
+                    and all(low < high for low, high in pairwise(value))
+                ):
                     raise ValueError(
                         f"{name} must be {len(LEVELS)} rising integers from {lowest} to"
                         f" {highest:,.0f}"
@@ -61,15 +66,6 @@ class Thresholds(Struct, frozen=True, kw_only=True):
             ):
                 number = "an integer" if is_whole else "a number"
                 raise ValueError(f"{name} must be {number} from {lowest} to {highest:,.0f}")
-
-
-def _is_ladder(value: object, lowest: float, highest: float) -> bool:
-    return (
-        isinstance(value, tuple)
-        and len(value) == len(LEVELS)
-        and all(type(each) is int and lowest <= each <= highest for each in value)
-        and all(low < high for low, high in pairwise(value))
-    )
 
 
 @cache

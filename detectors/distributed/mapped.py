@@ -20,7 +20,7 @@ from detectors.prices.book import PriceBook
 from detectors.prices.calls import read_labels
 from detectors.prices.table import Cells
 from detectors.report import can_be_read_again, check_validity, reread
-from detectors.report.part import Facts, Job, PartResult
+from detectors.report.part import AuditFacts, Job, PartResult
 from detectors.report.pipeline import Reread, audit_logs, open_again
 from detectors.report.result.calls import Reopen
 from detectors.report.result.document import Report
@@ -80,7 +80,10 @@ def audit(
     TooFewValidRowsError, UnreadableLogError, ContractError, ScratchFullError
         As for `detectors.audit`.
     """
-    _check_mapper(map)
+    # A pool that forks is refused: its processes may stop even before their first task.
+    context = getattr(getattr(map, "__self__", None), "_mp_context", None)
+    if context is not None and context.get_start_method() == "fork":
+        raise ForkedProcessError
     thresholds, book = thresholds or Thresholds(), prices or PriceBook()
     if mapping is not None:
         source = read(source, mapping=mapping)
@@ -92,7 +95,13 @@ def audit(
         job = Job(cells=Cells.of(read_labels(log.calls.scan()), book), thresholds=thresholds)
         valid = log.rows - log.invalid.count
         count = parts or count_parts(valid, PART_CALLS)
-        tasks = list(_list_tasks(log.calls, count, job))
+        # The number of a part is its position, so parts without calls are tasks too.
+        tasks, pickled = list[Task](), pickle.dumps(job)
+        for number in range(count):
+            part = PartNumber(number, count)
+            rows = ((file, *file.rows_of(part)) for file in log.calls.files)
+            own = tuple((os.fspath(file.path), first, n) for file, first, n in rows if n)
+            tasks.append(Task(rows=own, names=log.calls.names, job=pickled))
         with _mapper(map) as run:
             results = _Results(run, tasks, progress)
             counted = results.count()
@@ -101,15 +110,6 @@ def audit(
             return merge(log, job, book, counted, results.find, find_reopen).reports[0]
     finally:
         log.calls.close()
-
-
-def _list_tasks(scratch: Scratch, count: int, job: Job) -> Iterator[Task]:
-    """Yield the parts, also those without calls: the number of a part is its position."""
-    pickled = pickle.dumps(job)
-    for number in range(count):
-        rows = ((file, *file.rows_of(PartNumber(number, count))) for file in scratch.files)
-        own = tuple((os.fspath(file.path), first, n) for file, first, n in rows if n)
-        yield Task(rows=own, names=scratch.names, job=pickled)
 
 
 class _Results:
@@ -124,7 +124,7 @@ class _Results:
     def count(self) -> list[Any]:
         return self._collect(count_part, self._tasks)
 
-    def find(self, facts: Facts) -> list[PartResult]:
+    def find(self, facts: AuditFacts) -> list[PartResult]:
         pickled = pickle.dumps(facts)
         tasks = [msgspec.structs.replace(task, facts=pickled) for task in self._tasks]
         return cast("list[PartResult]", self._collect(find_part, tasks))
@@ -137,13 +137,6 @@ class _Results:
             if self._progress is not None:
                 self._progress(self._done, 2 * len(self._tasks))
         return results
-
-
-def _check_mapper(given: Map | None) -> None:
-    """Refuse a pool that forks: its processes may stop even before their first task."""
-    context = getattr(getattr(given, "__self__", None), "_mp_context", None)
-    if context is not None and context.get_start_method() == "fork":
-        raise ForkedProcessError
 
 
 @contextmanager
@@ -159,5 +152,5 @@ def _mapper(given: Map | None) -> Iterator[Map]:
             raise
 
 
-def _find_reopen(reread: Reread, job: Job, parts: int, facts: Facts) -> Reopen:
+def _find_reopen(reread: Reread, job: Job, parts: int, facts: AuditFacts) -> Reopen:
     return partial(open_again, reread, job, facts, parts)

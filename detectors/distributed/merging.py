@@ -6,14 +6,14 @@ from detectors.frames.usage_log import ReadRows
 from detectors.prices.book import PriceBook
 from detectors.report.counting import counts
 from detectors.report.counting.counts import Counts
-from detectors.report.part import Facts, Job, PartResult
+from detectors.report.part import AuditFacts, Job, PartResult
 from detectors.report.pipeline import Audited, Whole, find_facts
 from detectors.report.result.calls import Reopen
 
 # Audits all parts with these facts, and returns their results in order of part.
-AuditParts = Callable[[Facts], Sequence[PartResult]]
+AuditParts = Callable[[AuditFacts], Sequence[PartResult]]
 # Returns what reads the calls of a part again.
-FindReopen = Callable[[Facts], Reopen]
+FindReopen = Callable[[AuditFacts], Reopen]
 
 
 def merge(

@@ -14,7 +14,7 @@ from detectors.engine import Calls
 from detectors.errors import DetectorError
 from detectors.frames.parts import scan_file, take_part, with_columns
 from detectors.report.counting.counts import Counts
-from detectors.report.part import Facts, Job, PartResult, audit_part, open_part
+from detectors.report.part import AuditFacts, Job, PartResult, audit_part, open_part
 
 T = TypeVar("T")
 _FORKED: Final = list[bool]()
@@ -85,4 +85,4 @@ def find_part(task: Task) -> PartResult:
     """Return what the detectors find in a part."""
     calls, job = task.open()
     priced = [open_part(calls, job, count=False).priced]
-    return audit_part(priced, load(task.facts, Facts))[0]
+    return audit_part(priced, load(task.facts, AuditFacts))[0]

@@ -52,7 +52,13 @@ class _Positions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, keys: pl.DataFrame) -> Self | None:
-        codes = [_number(column) for column in keys.get_columns()]
+        codes = []
+        for column in keys.get_columns():
+            # The number of each category in the column, and 0 for those after its last.
+            used = column.to_physical().unique().sort()
+            none = pl.zeros(used[-1] + 2 if len(used) else 1, dtype=pl.UInt32, eager=True)
+            places = pl.int_range(1, len(used) + 1, dtype=pl.UInt32, eager=True)
+            codes.append(none.scatter(used, places))
         bases = [cast("int", each.max()) + 1 for each in codes]
         most = prod(bases)
         if most > _MOST_POSITIONS or max(map(len, codes)) > _MOST_POSITIONS:
@@ -79,13 +85,6 @@ def _find_codes(labels: pl.Series, codes: pl.Series) -> pl.Series:
     if len(category) and cast("int", category.max()) > last:
         category = category.clip(upper_bound=last)
     return codes.gather(category)
-
-
-def _number(column: pl.Series) -> pl.Series:
-    """Return the number of each category in the column, and 0 for those after its last."""
-    used = column.to_physical().unique().sort()
-    codes = pl.zeros(used[-1] + 2 if len(used) else 1, dtype=pl.UInt32, eager=True)
-    return codes.scatter(used, pl.int_range(1, len(used) + 1, dtype=pl.UInt32, eager=True))
 
 
 def look_up(values: pl.Series, key: str) -> pl.Expr:

@@ -27,14 +27,25 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     """
     times = frame[order[1]]
     if times.is_sorted():
-        rows = _collect_groups(frame[order[0]])
+        by_group = (
+            frame.select(order[0]).with_row_index("row").group_by(order[0], maintain_order=True)
+        )
+        rows = by_group.agg("row").sort(order[0])["row"].explode(empty_as_null=False)
+        del by_group
         falls = _find_few_falls(frame, order[1], order[2])
         if falls is not None:
             return _order_times(frame, order, rows, times.gather(falls).unique())
     else:
-        packed = _pack(frame, order[0], order[1])
-        if packed is None:
+        # Two integer columns become one with the same order, if 64 bits are enough.
+        major, minor = pl.col(order[0]), pl.col(order[1])
+        limits = frame.lazy().select(
+            major.max().alias("major"), minor.min().alias("low"), minor.max()
+        )
+        highest, low, high = limits.collect().row(0)
+        span = high - low + 1
+        if (highest + 1) * span > _LARGEST:
             return frame.lazy().select(pl.arg_sort_by(order)).collect().to_series()
+        packed = major.cast(pl.Int64) * span + (minor - low)
         keyed = frame.lazy().select(packed.alias("key")).with_row_index("row")
         rows = keyed.sort("key").collect()["row"]
     same = _equals_before(_gather(frame, order[:2], rows))
@@ -58,16 +69,6 @@ def argsort(frame: pl.DataFrame, order: Sequence[str]) -> pl.Series:
     return rows
 
 
-def _find_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series:
-    """Return rows that equal the row before in a sorted column, and don't rise in the other one.
-
-    Where there are none, calls of equal times are in order in the log, and so in each group.
-    """
-    is_tied = pl.col(major) == pl.col(major).shift(1)
-    is_higher = pl.col(minor) > pl.col(minor).shift(1)
-    return frame.lazy().select((is_tied & ~is_higher).arg_true()).collect().to_series()
-
-
 def _find_few_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series | None:
     """Return such rows; None if they are not rare, which the first ones show."""
     falls = None
@@ -76,6 +77,16 @@ def _find_few_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series | 
         if len(falls) * _RARE > some.height:
             return None
     return falls
+
+
+def _find_falls(frame: pl.DataFrame, major: str, minor: str) -> pl.Series:
+    """Return rows that equal the row before in a sorted column, and don't rise in the other one.
+
+    Where there are none, calls of equal times are in order in the log, and so in each group.
+    """
+    is_tied = pl.col(major) == pl.col(major).shift(1)
+    is_higher = pl.col(minor) > pl.col(minor).shift(1)
+    return frame.lazy().select((is_tied & ~is_higher).arg_true()).collect().to_series()
 
 
 def _order_times(
@@ -93,13 +104,6 @@ def _order_times(
     return rows.scatter(positions, within.gather(placed.to_series()))
 
 
-def _collect_groups(groups: pl.Series) -> pl.Series:
-    """Return the row numbers by group, of rows in time order."""
-    numbered = groups.to_frame().with_row_index("row")
-    rows = numbered.group_by(groups.name, maintain_order=True).agg("row").sort(groups.name)["row"]
-    return rows.explode(empty_as_null=False)
-
-
 def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Iterator[pl.Series]:
     # Not by `select`, which copies a frame whose columns have parts of different lengths. A column
     # in many parts takes twice as long to gather.
@@ -109,19 +113,6 @@ def _gather(frame: pl.DataFrame, names: Sequence[str], rows: pl.Series) -> Itera
 def _equals_before(columns: Iterable[pl.Series]) -> pl.Series:
     pairs = ((each == each.shift(1)).fill_null(value=False) for each in columns)
     return reduce(and_, pairs)
-
-
-def _pack(frame: pl.DataFrame, major: str, minor: str) -> pl.Expr | None:
-    """Combine two integer columns into one with the same order; None if 64 bits are too few."""
-    limits = frame.lazy().select(
-        pl.col(major).max().alias("major"), pl.col(minor).min().alias("low"), pl.col(minor).max()
-    )
-    highest, low, high = limits.collect().row(0)
-    span = high - low + 1
-    if (highest + 1) * span > _LARGEST:
-        return None
-    packed: pl.Expr = pl.col(major).cast(pl.Int64) * span + (pl.col(minor) - low)
-    return packed
 
 
 _COPIED_COLUMNS: Final = 4  # at once
@@ -160,10 +151,13 @@ def number_rows(
 
     def copy(name: str) -> pl.Series:
         column = columns.pop(name)
-        ends = _find_ends(column)
-        kind = _narrowest(column.dtype, ends)
-        if ends is not None and ends[0] == ends[1] and not column.has_nulls():
-            return column[:1].cast(kind).new_from_index(0, len(column))
+        kind = column.dtype
+        if (kind.is_integer() or kind == pl.Boolean) and column.null_count() < len(column):
+            low, high = cast("_Ends", (column.min(), column.max()))
+            if kind == pl.Int64 and low >= -_NARROW_MOST and high <= _NARROW_MOST:
+                kind = pl.Int32()
+            if low == high and not column.has_nulls():  # as many counts are
+                return column[:1].cast(kind).new_from_index(0, len(column))
         # Whole, because a column in many parts takes two or three times as long to gather.
         return column.cast(kind).rechunk().gather(rows)
 
@@ -175,19 +169,3 @@ def number_rows(
     # Texts are read for few calls, so that their parts need not be merged.
     read = [pl.col(counts).cast(pl.Int64), *(gather(each, _PLACE) for each in texts)]
     return Numbered(numbered, read)
-
-
-def _find_ends(column: pl.Series) -> _Ends | None:
-    """Return the least and the greatest of whole numbers, which are equal for many counts."""
-    is_whole = column.dtype.is_integer() or column.dtype == pl.Boolean
-    if not is_whole or column.null_count() == len(column):
-        return None
-    return cast("_Ends", (column.min(), column.max()))
-
-
-def _narrowest(kind: pl.DataType, ends: _Ends | None) -> pl.DataType:
-    """Return 32 bits instead of 64 for integers between these ends if all of them fit."""
-    if kind != pl.Int64 or ends is None:
-        return kind
-    fits = ends[0] >= -_NARROW_MOST and ends[1] <= _NARROW_MOST
-    return pl.Int32() if fits else kind

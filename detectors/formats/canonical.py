@@ -74,7 +74,15 @@ _LEFT_OUT_DECODER: Final = msgspec.json.Decoder(_LeftOut)
 
 def encode_records(records: Iterable[UsageRecord]) -> bytes:
     """Return the records as canonical JSON Lines: times in UTC, absent fields omitted."""
-    return _ENCODER.encode_lines(_normalize_all(list(records)))
+    kept = list(records)
+    # The records of most decoded batches are already as they are stored.
+    kinds = set(map(type, kept))
+    is_normal = len(kinds) == 1 and all([record.ts.tzinfo is UTC for record in kept])
+    if is_normal and kinds != {UsageRecord}:
+        tiers = set(map(attrgetter("service_tier"), kept))
+        units = list(map(attrgetter("units"), kept))
+        is_normal = STANDARD_TIER not in tiers and units.count(None) == len(units)
+    return _ENCODER.encode_lines(kept if is_normal else list(map(_normalize, kept)))
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
@@ -134,19 +142,6 @@ def _unreadable_on_error() -> Iterator[None]:
         yield
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise UnreadableLogError("The blob is not a canonical re-encoding of records.") from None
-
-
-def _normalize_all(records: list[UsageRecord]) -> list[UsageRecord]:
-    """Return the records as they are stored, which those of most decoded batches are."""
-    kinds = set(map(type, records))
-    if len(kinds) == 1 and all([record.ts.tzinfo is UTC for record in records]):
-        if kinds == {UsageRecord}:
-            return records
-        tiers = set(map(attrgetter("service_tier"), records))
-        units = list(map(attrgetter("units"), records))
-        if STANDARD_TIER not in tiers and units.count(None) == len(units):
-            return records
-    return [_normalize(record) for record in records]
 
 
 def _normalize(record: UsageRecord) -> UsageRecord:

@@ -44,7 +44,7 @@ def _column(columns: Columns, name: str) -> list[Any]:
     return [empty_value(name)] * len(columns[COLUMNS[0]])
 
 
-class Parts(msgspec.Struct):
+class ChunkParts(msgspec.Struct):
     invalid: list[InvalidRow] = []
     untimed: int = 0
     _numbers: Sequence[int] = ()

@@ -134,7 +134,10 @@ def detect(head: bytes, *, is_whole: bool) -> Format:
     if any(map(_is_export, objects)):
         return Format(container, is_export=True)
     if not any(_PROVIDER_KEYS & document.keys() for document in objects):
-        error = UnreadableLogError(_complaint(_pieces(text, container, is_whole), objects))
+        first = next((piece for piece in _pieces(text, container, is_whole) if piece.strip()), b"")
+        reason = reason_of(first) if first.lstrip().startswith(b"{") else ""
+        because = f", whose first line is {reason}" if not objects and "comma" in reason else ""
+        error = UnreadableLogError(f"{_UNREADABLE}{because}: {EXPECTED}")
         error.columns = () if objects else tuple(find_foreign_header(first_line))
         error.head = head
         raise error
@@ -172,14 +175,6 @@ def _pieces(text: bytes, container: Container, is_whole: bool) -> Iterator[bytes
         return split_array_start(text)
     lines = text.split(b"\n")
     return iter(lines if is_whole else lines[:-1])
-
-
-def _complaint(pieces: Iterator[bytes], objects: list[dict[str, Any]]) -> str:
-    """Return the error message, with the reason if the objects have a comma too many."""
-    first = next((piece for piece in pieces if piece.strip()), b"")
-    reason = reason_of(first) if first.lstrip().startswith(b"{") else ""
-    because = f", whose first line is {reason}" if not objects and "comma" in reason else ""
-    return f"{_UNREADABLE}{because}: {EXPECTED}"
 
 
 def _first_line(text: bytes) -> str:

@@ -59,16 +59,11 @@ def _parse_instant(value: object) -> datetime:
     try:
         return msgspec.convert(value, datetime)
     except msgspec.ValidationError:
-        return _parse_iso(value)
-
-
-def _parse_iso(text: str) -> datetime:
-    """Parse what `datetime.fromisoformat` accepts, and the forms that it does not know.
-
-    They are ordinal dates, the end of a day as `24:00`, leap seconds, and fractions of hours and
-    minutes, which it takes for fractions of a second.
-    """
-    text, added, leap = _ORDINAL.sub(_calendar_date, text), timedelta(), None
+        pass
+    # What `datetime.fromisoformat` accepts, and the forms that it does not know: ordinal dates, the
+    # end of a day as `24:00`, leap seconds, and fractions of hours and minutes, which it takes for
+    # fractions of a second.
+    text, added, leap = _ORDINAL.sub(_calendar_date, value), timedelta(), None
     if end := _END_OF_DAY.search(text):
         text, added = f"{text[: end.start(1)]}00{text[end.end(1) :]}", timedelta(days=1)
     elif leap := _LEAP_SECOND.search(text):

@@ -4,7 +4,7 @@ A field name of the input is repeated only if it looks like a name; nothing else
 reaches a message.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
@@ -83,7 +83,16 @@ def contract_error(offenders: Offenders, more: str = "") -> ContractError:
     wrong_values = [each for each in named if each.problem.kind != "unknown"]
     parts = []
     if unknown_fields:
-        parts.append(_describe_unknown(unknown_fields, "" if wrong_values else others))
+        names = ", ".join(dict.fromkeys(offender.problem.field for offender in unknown_fields))
+        locations = " ".join(
+            filter(None, [_locations(unknown_fields), "" if wrong_values else others])
+        )
+        is_file = unknown_fields[0].where.partition(" ")[0] in _FILE_UNITS
+        remedy = "Remove them, or run `tallystick scrub`." if is_file else "Remove them."
+        parts.append(
+            f"Contains fields we never accept ({names}) {locations}: content is never accepted. "
+            f"{remedy}"
+        )
     if {each.problem.field for each in unknown_fields} & set(RECORD_FIELDS):
         parts.append(_COUNTS_UNDER_USAGE)
     if wrong_values:
@@ -96,17 +105,6 @@ def _by_location(offenders: Iterable[Offender]) -> tuple[str, ...]:
     return tuple(
         f"{where}: {describe(offender.problem for offender in group)}"
         for where, group in groupby(offenders, key=lambda offender: offender.where)
-    )
-
-
-def _describe_unknown(offenders: Sequence[Offender], others: str) -> str:
-    names = ", ".join(dict.fromkeys(offender.problem.field for offender in offenders))
-    locations = " ".join(filter(None, [_locations(offenders), others]))
-    is_file = offenders[0].where.partition(" ")[0] in _FILE_UNITS
-    remedy = "Remove them, or run `tallystick scrub`." if is_file else "Remove them."
-    return (
-        f"Contains fields we never accept ({names}) {locations}: content is never accepted. "
-        f"{remedy}"
     )
 
 

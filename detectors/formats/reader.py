@@ -12,7 +12,7 @@ from detectors.formats.adapters.containers import objects_of, read_export_file
 from detectors.formats.chunks import Chunk
 from detectors.formats.csv_logs.mapping import ColumnMapping
 from detectors.formats.csv_logs.table import read_csv
-from detectors.formats.detection import EXPECTED, Format, detect_format
+from detectors.formats.detection import EXPECTED, detect_format
 from detectors.formats.json_logs.lines import read_json
 from detectors.formats.json_logs.mapped import read_mapped, read_mapped_cells
 from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
@@ -62,7 +62,26 @@ def read_chunks(
     head = next(blocks, b"")
     rows = untimed = 0
     try:
-        for chunk in _read(form, chain([head], blocks), chunk_bytes, mapping, ignores_others):
+        blocks = chain([head], blocks)
+        if mapping is not None and form.container != "csv":
+            objects = objects_of(form.container, blocks, chunk_bytes)
+            chunks = read_mapped(objects, mapping, ignores_others=ignores_others)
+        elif mapping is not None and form.has_json:
+            pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
+            chunks = read_mapped_cells(
+                pieces, form.delimiter, mapping, ignores_others=ignores_others
+            )
+        elif form.is_export:
+            chunks = read_export_file(form.container, blocks, chunk_bytes, form.delimiter)
+        elif form.dialect is None:
+            pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
+            chunks = read_csv(pieces, form.delimiter, mapping)
+        elif form.container == "array":
+            chunks = read_json(split_array(blocks), form.dialect, "object")
+        else:
+            pieces = split_lines(blocks, chunk_bytes)
+            chunks = read_json(map(lines_of, pieces), form.dialect, "line")
+        for chunk in chunks:
             rows += chunk.rows
             untimed += chunk.untimed
             yield chunk
@@ -79,26 +98,3 @@ def check_times(untimed: int, rows: int) -> None:
     """Raise an error if no row of a log has a time: no audit of it could be made."""
     if rows and untimed == rows:
         raise UnreadableLogError(_NO_TIMES)
-
-
-def _read(
-    form: Format,
-    blocks: Iterator[bytes],
-    chunk_bytes: int,
-    mapping: ColumnMapping | None,
-    ignores_others: bool,
-) -> Iterator[Chunk]:
-    if mapping is not None and form.container != "csv":
-        objects = objects_of(form.container, blocks, chunk_bytes)
-        return read_mapped(objects, mapping, ignores_others=ignores_others)
-    if mapping is not None and form.has_json:
-        pieces = split_lines(blocks, chunk_bytes, MAX_ROW_BYTES)
-        return read_mapped_cells(pieces, form.delimiter, mapping, ignores_others=ignores_others)
-    if form.is_export:
-        return read_export_file(form.container, blocks, chunk_bytes, form.delimiter)
-    # Nothing is split before a reader takes it.
-    if form.dialect is None:
-        return read_csv(split_lines(blocks, chunk_bytes, MAX_ROW_BYTES), form.delimiter, mapping)
-    if form.container == "array":
-        return read_json(split_array(blocks), form.dialect, "object")
-    return read_json(map(lines_of, split_lines(blocks, chunk_bytes)), form.dialect, "line")

@@ -18,7 +18,7 @@ from detectors.engine import Calls
 from detectors.errors import DetectorError, UnreadableLogError
 
 if TYPE_CHECKING:
-    from pyarrow import RecordBatch, RecordBatchReader
+    from pyarrow import RecordBatch
 
 ENGINES: Final = ("polars", "duckdb", "pyspark")  # what can read Parquet files
 # What DuckDB says of an extension that it lacks and can't download.
@@ -88,20 +88,17 @@ def _scan_with_duckdb(path: str) -> Calls:
     import duckdb
 
     try:
-        return _from_arrow(duckdb.connect(config=_find_bucket(path)).read_parquet(path))
+        # Where the bucket is if it is elsewhere than at AWS; DuckDB reads the keys itself.
+        bucket: dict[str, str | bool | int | float | list[str]] = {}
+        endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))
+        if path.startswith("s3://") and endpoint.netloc:
+            has_ssl = str(endpoint.scheme == "https").lower()
+            bucket = {"s3_endpoint": endpoint.netloc, "s3_use_ssl": has_ssl, "s3_url_style": "path"}
+        return _from_arrow(duckdb.connect(config=bucket).read_parquet(path))
     except duckdb.Error as error:
         if (extension := _EXTENSION.search(str(error))) is not None:
             raise MissingEngineError.of_extension(extension[extension.lastindex or 0]) from error
         raise UnreadableLogError("There are no readable Parquet files at that path.") from error
-
-
-def _find_bucket(path: str) -> dict[str, str | bool | int | float | list[str]]:
-    """Return where a bucket is if it is elsewhere than at AWS; DuckDB reads the keys itself."""
-    endpoint = urlsplit(os.environ.get("AWS_ENDPOINT_URL", ""))
-    if not path.startswith("s3://") or not endpoint.netloc:
-        return {}
-    has_ssl = str(endpoint.scheme == "https").lower()
-    return {"s3_endpoint": endpoint.netloc, "s3_use_ssl": has_ssl, "s3_url_style": "path"}
 
 
 def _scan_with_spark(path: str) -> Calls:
@@ -120,7 +117,12 @@ def find_table(source: object) -> Calls | None:
     libraries = [kind.__module__.partition(".")[0] for kind in type(source).__mro__]
     try:
         if "pandas" in libraries:
-            return _from_pandas(source)
+            pandas = import_module("pandas")
+            if not isinstance(source, pandas.DataFrame):
+                raise TypeError("expected a frame, not another object of pandas")
+            import_module("pyarrow")  # without it, Polars reads some columns and fails at others
+            columns = ((str(name), column) for name, column in source.items())
+            return pl.DataFrame([_read_series(name, column) for name, column in columns]).lazy()
         if "pyspark" in libraries:
             return _from_spark(source)
         if "pyarrow" in libraries or hasattr(source, "__arrow_c_stream__"):
@@ -146,11 +148,7 @@ def _from_arrow(source: Any) -> Calls:
         reader = pyarrow.RecordBatchReader.from_stream(source)
     except (TypeError, pyarrow.ArrowInvalid) as error:
         raise TypeError("expected a frame, not a column or a value") from error
-    return _scan_once(reader)
-
-
-def _scan_once(reader: "RecordBatchReader") -> Calls:
-    """Scan a stream a part at a time; one that has ended must not be taken for an empty one."""
+    # Scan a part at a time; a stream that has ended must not be taken for an empty one.
     unread: list[Iterable[RecordBatch]] = [reader]
 
     def read(
@@ -171,16 +169,6 @@ def _scan_once(reader: "RecordBatchReader") -> Calls:
             unread.append(())
 
     return register_io_source(read, schema=pl.DataFrame(reader.schema.empty_table()).schema)
-
-
-def _from_pandas(frame: Any) -> Calls:
-    """Convert objects to the common type of their values; others stay objects, which are bad."""
-    pandas = import_module("pandas")
-    if not isinstance(frame, pandas.DataFrame):
-        raise TypeError("expected a frame, not another object of pandas")
-    import_module("pyarrow")  # without it, Polars reads some columns and fails at others
-    columns = ((str(name), column) for name, column in frame.items())
-    return pl.DataFrame([_read_series(name, column) for name, column in columns]).lazy()
 
 
 def _read_series(name: str, column: Any) -> pl.Series:

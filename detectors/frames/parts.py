@@ -190,7 +190,14 @@ class Scratch:
         self.files: list[SortedFile] = []
         self._names: set[str] = set()
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-        self._remove = weakref.finalize(self, _remove, self._folder, _hold(self._folder))
+        # The file is locked for as long as it is open: the lock of a killed process is free.
+        new = self._folder / f"{_LOCK}.new"
+        lock = new.open("wb")
+        with suppress(OSError):
+            _lock(lock)
+        # Only from here on, others see the file.
+        new.rename(self._folder / _LOCK)
+        self._remove = weakref.finalize(self, _remove, self._folder, lock)
 
     def write(self, calls: pl.DataFrame) -> None:
         """Write calls to a file of their own."""
@@ -202,27 +209,21 @@ class Scratch:
                 file, compression="lz4", row_group_size=ROW_GROUP, statistics=False
             )
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise self._explain(error) from error
+            if find_errno(error) not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            free = shutil.disk_usage(self._folder).free
+            raise ScratchFullError(str(self._folder.parent), None, free) from error
         self.files.append(SortedFile(file, starts))
         if len(self.files) == 1 and self._rows_expected is not None:
-            self._check_space(file.stat().st_size, calls.height, self._rows_expected)
+            left = max(self._rows_expected - calls.height, 0)
+            needed = file.stat().st_size * left // max(calls.height, 1)
+            free = shutil.disk_usage(self._folder).free
+            if needed > free:
+                raise ScratchFullError(str(self._folder.parent), needed, free)
 
     def drop(self, names: Sequence[str]) -> None:
         """Leave out columns in which no call has a value."""
         self._names -= {*names}
-
-    def _check_space(self, written: int, rows: int, rows_expected: int) -> None:
-        """Check after the first calls whether all of them fit."""
-        needed = written * max(rows_expected - rows, 0) // max(rows, 1)
-        free = shutil.disk_usage(self._folder).free
-        if needed > free:
-            raise ScratchFullError(str(self._folder.parent), needed, free)
-
-    def _explain(self, error: Exception) -> Exception:
-        if find_errno(error) not in (errno.ENOSPC, errno.EDQUOT):
-            return error
-        free = shutil.disk_usage(self._folder).free
-        return ScratchFullError(str(self._folder.parent), None, free)
 
     def scan(self) -> Calls:
         return pl.concat(self.scan_files())
@@ -289,7 +290,12 @@ def take_part(slices: Sequence[tuple[Calls, int]], whole: Calls) -> Calls:
     GroupTooLargeError
         They don't fit into memory.
     """
-    _check_memory([calls for calls, _ in slices], sum(rows for _, rows in slices))
+    needed, free = sum(rows for _, rows in slices) * BYTES_PER_CALL, _free_memory()
+    if needed > free:
+        labels = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each, _ in slices])
+        counted = labels.group_by(_GROUP).len().sort("len").last()
+        route, provider, model, count = counted.collect().row(0)
+        raise GroupTooLargeError(route, provider, model, count, needed, free)
     slices = slices or [(whole.head(0), 0)]
     frames = [categorize(calls.collect()) for calls, _ in slices]
     return pl.concat(alike(frames)).lazy()
@@ -306,16 +312,6 @@ def _absent(name: str) -> Any:
     return 0 if _type_of(name).is_numeric() else ""
 
 
-def _check_memory(part: Sequence[Calls], rows: int) -> None:
-    """Check that the calls of a part, which are read next, fit into memory."""
-    needed, free = rows * BYTES_PER_CALL, _free_memory()
-    if needed <= free:
-        return
-    counted = pl.concat([each.select(_ROUTE, *_GROUP[1:]) for each in part]).group_by(_GROUP).len()
-    route, provider, model, calls = counted.sort("len").last().collect().row(0)
-    raise GroupTooLargeError(route, provider, model, calls, needed, free)
-
-
 def _free_memory() -> int:
     """Return the bytes of memory that programs can still use."""
     with suppress(OSError):
@@ -323,17 +319,6 @@ def _free_memory() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _hold(folder: Path) -> IO[bytes]:
-    """Lock a file in the folder for as long as it is open: the lock of a killed process is free."""
-    new = folder / f"{_LOCK}.new"
-    lock = new.open("wb")
-    with suppress(OSError):
-        _lock(lock)
-    # Only from here on, others see the file.
-    new.rename(folder / _LOCK)
-    return lock
 
 
 def _lock(file: IO[bytes]) -> None:
@@ -395,13 +380,6 @@ class Collector:
 
         return learn
 
-    def _open_scratch(self) -> Scratch:
-        if self._count is not None:
-            return Scratch(self._folder, self._count())
-        if self._read_share:
-            return Scratch(self._folder, int(self._rows / self._read_share))
-        return Scratch(self._folder, self._rows * _TIMES_MORE, is_known=False)
-
     def add(self, calls: pl.DataFrame) -> None:
         if self._only is not None:
             self._frames.append(calls.filter(self._only.has(number_buckets(calls))))
@@ -414,7 +392,13 @@ class Collector:
 
     def _spill(self) -> None:
         if self._scratch is None:
-            self._scratch = self._open_scratch()
+            expected = self._rows * _TIMES_MORE
+            is_known = self._count is not None or bool(self._read_share)
+            if self._count is not None:
+                expected = self._count()
+            elif self._read_share:
+                expected = int(self._rows / self._read_share)
+            self._scratch = Scratch(self._folder, expected, is_known=is_known)
         batch: list[pl.DataFrame] = []
         while self._frames:
             batch.append(self._frames.pop())

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -51,45 +51,37 @@ def read_ranges(
     done = _Done(ranges, advance)
     for begin in range(0, ranges.count, RANGES_AT_ONCE):
         indexes = range(begin, min(begin + RANGES_AT_ONCE, ranges.count))
-        yield from _read_some(ranges, indexes, processes, done, None if begin else first)
-
-
-def _read_some(
-    ranges: Ranges,
-    indexes: Sequence[int],
-    processes: int,
-    done: "_Done",
-    first: RangeResult | None,
-) -> Iterator[RangeResult]:
-    others, results, lost = iter(indexes), dict[int, RangeResult](), 0
-    if first:
-        results[next(others)] = first
-        done.add(0)
-    # One more than there are processors, because a thread waits where a step has one part only.
-    with ThreadPoolExecutor(processes + 1) as pool:
-        # One more waits, because they may end in another order than they began.
-        first_ones = islice(others, processes + 2)
-        started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
-        while started:
-            result = started.pop(0).result()
-            if result:
-                results[result.notes.index] = result
-                done.add(result.notes.index)
-            elif not results:
-                break
-            lost += not result
-            if lost <= _MOST_LOST + len(results) // 2:
-                started += [pool.submit(ranges.read_uniform, index) for index in islice(others, 1)]
-    missing = [index for index in indexes if index not in results]
-    if processes > 1 and len(missing) > 1:
-        with RangeWorkers(ranges, processes - 1, missing) as workers:
-            for result in _take_and_read(ranges, workers.tickets):
-                results[result.notes.index] = result
-                done.add(result.notes.index)
-            results |= workers.results()
-    for index in indexes:
-        # Missing if a worker lost it, or if an earlier range ended the reading.
-        yield results.pop(index) if index in results else ranges.read(index)
+        others, results, lost = iter(indexes), dict[int, RangeResult](), 0
+        if first and not begin:
+            results[next(others)] = first
+            done.add(0)
+        # One more than there are processors, because a thread waits where a step has one part only.
+        with ThreadPoolExecutor(processes + 1) as pool:
+            # One more waits, because they may end in another order than they began.
+            first_ones = islice(others, processes + 2)
+            started = [pool.submit(ranges.read_uniform, index) for index in first_ones]
+            while started:
+                result = started.pop(0).result()
+                if result:
+                    results[result.notes.index] = result
+                    done.add(result.notes.index)
+                elif not results:
+                    break
+                lost += not result
+                if lost <= _MOST_LOST + len(results) // 2:
+                    started += [
+                        pool.submit(ranges.read_uniform, index) for index in islice(others, 1)
+                    ]
+        missing = [index for index in indexes if index not in results]
+        if processes > 1 and len(missing) > 1:
+            with RangeWorkers(ranges, processes - 1, missing) as workers:
+                for result in _take_and_read(ranges, workers.tickets):
+                    results[result.notes.index] = result
+                    done.add(result.notes.index)
+                results |= workers.results()
+        for index in indexes:
+            # Missing if a worker lost it, or if an earlier range ended the reading.
+            yield results.pop(index) if index in results else ranges.read(index)
 
 
 class _Done:
@@ -129,31 +121,28 @@ class RangeWorkers:
         os.close(source)
         for _ in range(self._count):
             with suppress(OSError):
-                self._start()
+                task = {
+                    "path": sys.path,
+                    "descriptor": self._ranges.descriptor,
+                    "start": self._ranges.start,
+                    "size": self._ranges.size,
+                    "dialect": self._ranges.dialect.name,
+                    "range_bytes": self._ranges.range_bytes,
+                    "tickets": self.tickets,
+                }
+                with ExitStack() as opened:
+                    file = opened.enter_context(tempfile.TemporaryFile())
+                    process = subprocess.Popen(  # noqa: S603 - this interpreter, our own arguments
+                        [sys.executable, "-c", BOOT, json.dumps(task)],
+                        stdin=subprocess.DEVNULL,
+                        stdout=file,
+                        stderr=subprocess.DEVNULL,
+                        pass_fds=(self._ranges.descriptor, self.tickets),
+                        env=os.environ | {"POLARS_MAX_THREADS": "1"},
+                    )
+                    opened.pop_all()  # from here on, the file is closed in __exit__
+                self._started.append((process, file))
         return self
-
-    def _start(self) -> None:
-        task = {
-            "path": sys.path,
-            "descriptor": self._ranges.descriptor,
-            "start": self._ranges.start,
-            "size": self._ranges.size,
-            "dialect": self._ranges.dialect.name,
-            "range_bytes": self._ranges.range_bytes,
-            "tickets": self.tickets,
-        }
-        with ExitStack() as opened:
-            file = opened.enter_context(tempfile.TemporaryFile())
-            process = subprocess.Popen(  # noqa: S603 - this interpreter, our own arguments
-                [sys.executable, "-c", BOOT, json.dumps(task)],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(self._ranges.descriptor, self.tickets),
-                env=os.environ | {"POLARS_MAX_THREADS": "1"},
-            )
-            opened.pop_all()  # from here on, the file is closed in __exit__
-        self._started.append((process, file))
 
     def results(self) -> dict[int, RangeResult]:
         """Return the workers' results, after all have ended or the timeout has passed."""

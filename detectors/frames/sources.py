@@ -5,6 +5,7 @@ Every audit starts with `place`.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Final, NamedTuple, cast
 
@@ -32,7 +33,7 @@ from detectors.frames.parts import (
     number_buckets,
 )
 from detectors.frames.range_workers import read_ranges
-from detectors.frames.ranges import RANGE_BYTES, RangeResult, Ranges
+from detectors.frames.ranges import RANGE_BYTES, Ranges
 from detectors.frames.tables import check_table
 from detectors.frames.usage_log import (
     CALLS,
@@ -147,7 +148,7 @@ def place(
         )
     table = None if mapping is not None else _find_table(source, named)
     if table is not None:
-        count = _counter_of(table) if isinstance(source, _COUNTED) else None
+        count = partial(_count_rows, table) if isinstance(source, _COUNTED) else None
         collector = Collector(scratch, count, only, in_files=in_files)
         with collector:
             read, unused = check_table(table, collector.add)
@@ -159,8 +160,8 @@ def place(
         return CheckedCalls(collector.finish(), read.rows, read.invalid, dropped=read.dropped)
 
 
-def _counter_of(table: Calls) -> Callable[[], int]:
-    return lambda: int(table.select(pl.len()).collect().item())
+def _count_rows(table: Calls) -> int:
+    return int(table.select(pl.len()).collect().item())
 
 
 def place_together(logs: Sequence[pl.DataFrame]) -> Calls:
@@ -250,7 +251,22 @@ def _read_path(file: BinaryIO, add: Add, options: _Options) -> Summary:
         first = None if is_large else ranges.read_uniform(0)
         if first or is_large:
             results = read_ranges(ranges, processes if is_large else 1, advance, first)
-            return _add_ranges(results, add)
+            # Lines count from 1 in each range.
+            tally, check, before, calls, untimed = InvalidTally(), ContractCheck("line"), 0, 0, 0
+            for notes, frame in results:
+                check.add(notes.unknown_fields, before)
+                tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
+                add(frame)
+                calls += frame.height
+                before += notes.lines
+                untimed += notes.untimed
+                if notes.error:
+                    check.close()
+                    raise UnreadableLogError(notes.error)
+            check.close()
+            invalid = tally.summary()
+            check_times(untimed, calls + invalid.count)
+            return Summary(calls + invalid.count, invalid)
     return add_chunks(read_chunks(file, advance=advance), add)
 
 
@@ -274,22 +290,3 @@ def _find_ranges(file: BinaryIO, size: int, has_categories: bool) -> Ranges | No
 
 def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
     return from_chunks(read_items(records))
-
-
-def _add_ranges(results: Iterable[RangeResult], add: Add) -> Summary:
-    """Join the ranges of a file; lines count from 1 in each of them."""
-    tally, check, before, calls, untimed = InvalidTally(), ContractCheck("line"), 0, 0, 0
-    for notes, frame in results:
-        check.add(notes.unknown_fields, before)
-        tally.add(InvalidRow(before + row.line, row.reason) for row in notes.invalid)
-        add(frame)
-        calls += frame.height
-        before += notes.lines
-        untimed += notes.untimed
-        if notes.error:
-            check.close()
-            raise UnreadableLogError(notes.error)
-    check.close()
-    invalid = tally.summary()
-    check_times(untimed, calls + invalid.count)
-    return Summary(calls + invalid.count, invalid)

@@ -66,24 +66,20 @@ def scan(paths: str) -> DataFrame:
     """Read on the active session, or on a new one: local, unless SPARK_REMOTE is set."""
     session = _session()
     try:
-        return _open(session, paths)
+        try:
+            frame = session.read.parquet(paths)
+            frame.schema  # noqa: B018 - reads the files' footers
+        except Exception as error:
+            # Only some platforms call Hadoop's library for S3 by the name of the others.
+            if not paths.startswith("s3://") or not NO_FILE_SYSTEM.search(str(error)):
+                raise
+            frame = session.read.parquet(paths.replace("s3://", "s3a://", 1))
+            frame.schema  # noqa: B018
+        return frame
     except Exception as error:  # classic and Connect raise different errors
         if NO_FILE_SYSTEM.search(str(error)):
             raise NoFileSystemError from error
         raise UnreadableLogError("There are no readable Parquet files at that path.") from error
-
-
-def _open(session: SparkSession, paths: str) -> DataFrame:
-    try:
-        frame = session.read.parquet(paths)
-        frame.schema  # noqa: B018 - reads the files' footers
-    except Exception as error:
-        # Only some platforms call Hadoop's library for S3 by the name of the others.
-        if not paths.startswith("s3://") or not NO_FILE_SYSTEM.search(str(error)):
-            raise
-        frame = session.read.parquet(paths.replace("s3://", "s3a://", 1))
-        frame.schema  # noqa: B018
-    return frame
 
 
 @contextmanager

@@ -78,15 +78,24 @@ def with_problems(table: Calls) -> Calls:
     """
     frame = table.collect()
     composed = compose_labels(frame, WRITTEN_LABELS)
-    table = _with_times(composed)
+    # Microseconds since 1970 in UTC; null or outside 2000 to 2100 for no time.
+    kind, table, ts = composed.schema["ts"], composed.lazy(), pl.col("ts")
+    if isinstance(kind, pl.Datetime):
+        # Without a time zone, times are in UTC.
+        table = table.with_columns(ts.dt.timestamp("us").cast(pl.Int64).alias("at_us"))
+    elif kind.is_integer():
+        table = table.with_columns(_scale(ts, _whole).alias("at_us"))
+    elif kind.is_numeric():
+        numbers = table.with_columns(ts.cast(pl.Float64).alias("ts"))
+        table = numbers.with_columns(_scale(ts, _fractional).alias("at_us"))
+    else:
+        times = pl.Series("at_us", map(find_microseconds, composed["ts"]), pl.Int64)
+        table = table.with_columns(times)
     schema = table.collect_schema()
     given = [*schema.names(), *([UNKNOWN] if _is_text(schema.get("service_tier")) else [])]
     names = [name for name in present_columns(given) if name in given or name in COLUMNS]
     fine = {each.name for each in composed.select(_CATEGORIES) if _is_fine(each)}
-    columns = {
-        name: _plain_label(name) if name in fine else _read_column(name, schema.get(name))
-        for name in names
-    }
+    columns = {name: _read_column(name, schema.get(name), name in fine) for name in names}
     row = [name for name in schema.names() if name == "row"]
     values = (
         column.value.alias("at_us" if name == "ts" else name)
@@ -108,22 +117,6 @@ def count_rows(checked: Calls) -> Calls:
 def _has_value(name: str) -> pl.Expr:
     is_nullable = name in ("latency_ms", REPORTED)
     return ~pl.col(name).is_null() if is_nullable else pl.col(name) != empty_value(name)
-
-
-def _with_times(frame: pl.DataFrame) -> Calls:
-    """Add `at_us`, microseconds since 1970 in UTC; null or outside 2000 to 2100 for no time."""
-    kind, table = frame.schema["ts"], frame.lazy()
-    ts = pl.col("ts")
-    if isinstance(kind, pl.Datetime):
-        # Without a time zone, times are in UTC.
-        return table.with_columns(ts.dt.timestamp("us").cast(pl.Int64).alias("at_us"))
-    if kind.is_integer():
-        return table.with_columns(_scale(ts, _whole).alias("at_us"))
-    if kind.is_numeric():
-        numbers = table.with_columns(ts.cast(pl.Float64).alias("ts"))
-        return numbers.with_columns(_scale(ts, _fractional).alias("at_us"))
-    times = pl.Series("at_us", map(find_microseconds, frame["ts"]), pl.Int64)
-    return table.with_columns(times)
 
 
 def _scale(ts: pl.Expr, convert: Callable[[pl.Expr, int], pl.Expr]) -> pl.Expr:
@@ -164,15 +157,18 @@ def _is_fine(column: pl.Series) -> bool:
     return bool(labels.to_frame().select(is_same)["is_same"].all())
 
 
-def _plain_label(name: str) -> CheckedColumn:
-    """Return a column whose labels are all valid, so that only absent ones are left to find."""
-    is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
-    return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
-
-
-def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
+def _read_column(name: str, kind: pl.DataType | None, is_fine_label: bool) -> CheckedColumn:
+    if is_fine_label:  # only absent labels are left to find
+        is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
+        return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
     if name == UNKNOWN:
-        return CheckedColumn(_unknown_tier(), pl.lit(value=False), pl.lit(value=False))
+        # A tier that we don't know, as files have it: as the name of an unknown field.
+        tier, no_name = _tier(), pl.lit("service_tier")
+        is_known = tier.is_in((*STANDARD_TIERS, *SERVICE_TIERS))
+        named = pl.concat_str([pl.lit("service_tier."), tier])
+        named = pl.when(tier.str.contains(NO_TIER_NAME)).then(no_name).otherwise(named)
+        unknown = pl.when(~is_known).then(named).otherwise(pl.lit(""))
+        return CheckedColumn(unknown, pl.lit(value=False), pl.lit(value=False))
     if kind is None:
         absent = _absent(name).cast(pl.Categorical()) if name in REPEATED else _absent(name)
         return CheckedColumn(absent, pl.lit(value=False), pl.lit(value=False))
@@ -190,14 +186,6 @@ def _read_column(name: str, kind: pl.DataType | None) -> CheckedColumn:
     return CheckedColumn(value, is_bad, is_missing)
 
 
-def _absent(name: str) -> pl.Expr:
-    if name in ("latency_ms", REPORTED):
-        return pl.lit(None, pl.Float64)
-    if name in SECONDS:
-        return pl.lit(0.0)
-    return pl.lit(0, pl.Int64) if name in _COUNTS else pl.lit("")
-
-
 def _number(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
     """Check a number; whole floats are integers, as pandas writes them beside missing values."""
     if not kind.is_numeric():
@@ -212,6 +200,14 @@ def _number(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
     if not kind.is_integer():
         is_fine = is_fine & (value.floor() == value)
     return pl.when(is_fine).then(value).otherwise(pl.lit(0)).cast(pl.Int64), is_fine
+
+
+def _absent(name: str) -> pl.Expr:
+    if name in ("latency_ms", REPORTED):
+        return pl.lit(None, pl.Float64)
+    if name in SECONDS:
+        return pl.lit(0.0)
+    return pl.lit(0, pl.Int64) if name in _COUNTS else pl.lit("")
 
 
 def _label(name: str, kind: pl.DataType) -> tuple[pl.Expr, pl.Expr]:
@@ -249,15 +245,6 @@ def _tier() -> pl.Expr:
     for theirs, ours in TIERS_OF_OTHERS.items():
         tier = pl.when(tier == theirs).then(pl.lit(ours)).otherwise(tier)
     return tier
-
-
-def _unknown_tier() -> pl.Expr:
-    """Return a tier that we don't know as files have it, as the name of an unknown field."""
-    tier = _tier()
-    is_known = tier.is_in((*STANDARD_TIERS, *SERVICE_TIERS))
-    named = pl.concat_str([pl.lit("service_tier."), tier])
-    named = pl.when(tier.str.contains(NO_TIER_NAME)).then(pl.lit("service_tier")).otherwise(named)
-    return pl.when(~is_known).then(named).otherwise(pl.lit(""))
 
 
 def first_invalid(checked: Calls) -> Iterable[InvalidRow]:

@@ -21,7 +21,6 @@ from detectors.contract import (
     REQUIRED_FIELDS,
     SHARES,
     UNITS,
-    Part,
 )
 from detectors.formats.columns import COLUMNS, HASHES, present_columns
 from detectors.formats.fields import LOG_RECORD, UNIT_FIELDS, excess_of, other_hash
@@ -52,7 +51,16 @@ class _Contradiction(NamedTuple):
 
 def encode(columns: Columns) -> list[pl.Expr]:
     names = list(columns)
-    digits = [_digit(name, columns) for name in names]
+    digits = []
+    for name, column in columns.items():
+        is_two = column.is_missing
+        if part := _PARTS.get(name):
+            total = columns[part.total]
+            beside = columns[part.beside].value if part.beside in columns else _NONE
+            is_over = (column.value > 0) & (column.value + beside > total.value)
+            is_two = is_over & ~(total.is_bad | total.is_missing)
+        two = pl.when(is_two).then(pl.lit(2, pl.Int64))
+        digits.append(two.otherwise(_as_digit(column.is_bad)))
     digits += [_as_digit(each.is_so(columns)) for each in _find_contradictions(names)]
     return [
         sum((digit * 3**place for place, digit in enumerate(some)), _NONE).alias(name)
@@ -84,7 +92,11 @@ def describe_problems(row: Mapping[str, Any], known: Iterable[str]) -> str:
     ]
     states = dict(zip(names, digits, strict=False))
     found = [Problem("missing", name) for name in REQUIRED_FIELDS if states[name] == 2]
-    found += [_bad(name) for name in names if states[name] == 1]
+    for name in names:
+        if states[name] == 1:
+            field = UNIT_FIELDS[name] if name in UNITS else LOG_RECORD[name]
+            shown = f"units.{name}" if name in UNITS else name
+            found.append(Problem("bad", shown, field.expected))
     found += [
         Problem("bad", name, part.expected)
         for name, part in _PARTS.items()
@@ -92,12 +104,6 @@ def describe_problems(row: Mapping[str, Any], known: Iterable[str]) -> str:
     ]
     others = zip(_find_contradictions(names), digits[len(names) :], strict=False)
     return describe([*found, *(each.problem for each, digit in others if digit)])
-
-
-def _bad(name: str) -> Problem:
-    if name in UNITS:
-        return Problem("bad", f"units.{name}", UNIT_FIELDS[name].expected)
-    return Problem("bad", name, LOG_RECORD[name].expected)
 
 
 def _columns_of(names: Iterable[str]) -> list[str]:
@@ -109,20 +115,8 @@ def _in_numbers(digits: Sequence[Any]) -> list[Sequence[Any]]:
     return [digits[start : start + _DIGITS] for start in range(0, len(digits), _DIGITS)]
 
 
-def _digit(name: str, columns: Columns) -> pl.Expr:
-    column, part = columns[name], _PARTS.get(name)
-    is_two = column.is_missing if part is None else _is_over(part, columns)
-    return pl.when(is_two).then(pl.lit(2, pl.Int64)).otherwise(_as_digit(column.is_bad))
-
-
 def _as_digit(condition: pl.Expr) -> pl.Expr:
     return pl.when(condition).then(pl.lit(1, pl.Int64)).otherwise(_NONE)
-
-
-def _is_over(part: Part, columns: Columns) -> pl.Expr:
-    total, own = columns[part.total], columns[part.name].value
-    beside = columns[part.beside].value if part.beside in columns else _NONE
-    return (own > 0) & (own + beside > total.value) & ~(total.is_bad | total.is_missing)
 
 
 def _find_contradictions(names: Collection[str]) -> list[_Contradiction]:

@@ -60,13 +60,20 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
 
 
 def _check(table: Calls) -> Iterator[pl.DataFrame]:
-    numbered = _with_plain_hashes(table).with_row_index("row")
+    # Hashes by level, of lists of texts or of bytes, become one text for each call.
+    kind = table.collect_schema().get(HASHES)
+    if kind == pl.List(pl.String):
+        levels = pl.col(HASHES).list.eval(pl.element().fill_null(_NO_LEVEL)).list.join(" ")
+        table = table.with_columns(levels)
+    elif kind == pl.Binary:
+        table = table.with_columns(pl.col(HASHES).bin.encode("hex"))
+    numbered = table.with_row_index("row")
     schema = numbered.collect_schema()
-    if any(kind.is_nested() or kind == pl.Object for kind in schema.dtypes()):
+    if any(each.is_nested() or each == pl.Object for each in schema.dtypes()):
         yield with_problems(numbered).collect()
         return
     plain = numbered.with_columns(
-        pl.col(name).cast(pl.String) for name, kind in schema.items() if kind == pl.Categorical
+        pl.col(name).cast(pl.String) for name, each in schema.items() if each == pl.Categorical
     )
     batch = None
     for batch in plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True):
@@ -74,17 +81,6 @@ def _check(table: Calls) -> Iterator[pl.DataFrame]:
         yield with_problems(part.lazy()).collect()
     if batch is None:  # a table without rows
         yield with_problems(numbered).collect()
-
-
-def _with_plain_hashes(table: Calls) -> Calls:
-    """Turn hashes by level, of lists of texts or of bytes, into one text for each call."""
-    kind = table.collect_schema().get(HASHES)
-    if kind == pl.List(pl.String):
-        levels = pl.col(HASHES).list.eval(pl.element().fill_null(_NO_LEVEL)).list.join(" ")
-        return table.with_columns(levels)
-    if kind == pl.Binary:
-        return table.with_columns(pl.col(HASHES).bin.encode("hex"))
-    return table
 
 
 def check_columns(names: Sequence[str]) -> None:

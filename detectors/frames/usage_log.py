@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -239,7 +239,8 @@ def from_bytes(frame: pl.DataFrame) -> pl.DataFrame:
 def read_log(file: Path | BinaryIO) -> UsageLog:
     """Read what `write_log` wrote; anything else raises `UnreadableLogError`."""
     try:
-        with _opened(file) as opened:
+        binary = file.open("rb") if isinstance(file, Path) else nullcontext(file)
+        with binary as opened:
             metadata = pl.read_parquet_metadata(opened)
             opened.seek(0)
             frame = from_bytes(pl.read_parquet(opened))
@@ -257,7 +258,3 @@ def read_log(file: Path | BinaryIO) -> UsageLog:
     # An earlier release has stored labels as they came.
     frame = compose_labels(frame, WRITTEN_LABELS)
     return UsageLog(frame, frame.height + invalid.count, invalid, dropped=dropped)
-
-
-def _opened(file: Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
-    return file.open("rb") if isinstance(file, Path) else nullcontext(file)

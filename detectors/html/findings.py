@@ -51,17 +51,14 @@ def first_screen(report: Report) -> str:
         body += show_tiles(tiles(report.audit))
     actions = first_actions(report)
     if actions:
-        items = "".join(f"<li>{_action(finding, report.methods)}</li>" for finding in actions)
+        items = "".join(
+            f"<li><b>{text(impact_alone(finding))}</b>: {text(action(finding, report.methods))}"
+            f'<p class="quiet">{" · ".join(map(text, action_labels(finding)))} · '
+            f"{text(how_sure(finding))}</p></li>"
+            for finding in actions
+        )
         body += f"<h2>Fix {'this' if len(actions) == 1 else 'these'} first</h2><ol>{items}</ol>"
     return body + paragraph(basis(report), "quiet")
-
-
-def _action(finding: Finding, methods: Sequence[Method]) -> str:
-    where = " · ".join(map(text, action_labels(finding)))
-    return (
-        f"<b>{text(impact_alone(finding))}</b>: {text(action(finding, methods))}"
-        f'<p class="quiet">{where} · {text(how_sure(finding))}</p>'
-    )
 
 
 def show_plan_usage(report: Report) -> str:

@@ -26,7 +26,7 @@ from detectors.prices import units
 from detectors.prices.agreed.agreements import Refuse, raise_error, wrong
 from detectors.prices.agreed.aliases import Aliases
 from detectors.prices.agreed.price_file import Locator, PriceTerms, read_toml, write_toml
-from detectors.prices.agreed.terms import Discount, Override, Terms, cache_rates
+from detectors.prices.agreed.terms import AgreedTerms, Discount, Override, cache_rates
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.catalog import Catalog
 
@@ -240,4 +240,4 @@ class PriceBook:
             )
         )
         discounts = tuple(self._discounts.get(listing.provider, ()))
-        return replace(listing, terms=Terms(discounts, overrides))
+        return replace(listing, terms=AgreedTerms(discounts, overrides))

@@ -95,29 +95,25 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     tagged = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
     if _present(calls, [HASHES]):
-        calls = _join_levels(calls)
+        # Write the hashes of each call as one text, each level at its place; spaces are for none.
+        given = pl.col(HASHES).cast(pl.String)
+        levels = given
+        others = _present(calls, LEVELS_OF_HASHES)
+        for name in others:
+            place = LEVELS_OF_HASHES[name] * LEVEL_DIGITS
+            own = pl.col(name).cast(pl.String).str.head(LEVEL_DIGITS)
+            is_added = (own != "") & (levels.str.len_bytes() <= place)
+            levels = pl.when(is_added).then(levels.str.pad_end(place) + own).otherwise(levels)
+        calls = calls.with_columns(
+            levels.alias(HASHES),
+            (given.str.len_bytes() // LEVEL_DIGITS).cast(pl.Int8).alias(LEVELS_GIVEN),
+        ).drop(others)
     optional = _present(calls, (*OPTIONAL_CALL_COLUMNS, *NUMBERED, HASHES))
     if "latency_ms" in optional:
         calls = calls.with_columns(pl.col("latency_ms").fill_null(NO_LATENCY))
     if REPORTED in optional:
         calls = calls.with_columns(pl.col(REPORTED).fill_null(NOT_REPORTED))
     return calls.select(*keys, *LABELS, "at_us", "request_id", *COUNTS, *optional)
-
-
-def _join_levels(calls: Calls) -> Calls:
-    """Write the hashes of each call as one text, each level at its place; spaces are for none."""
-    given = pl.col(HASHES).cast(pl.String)
-    levels = given
-    others = _present(calls, LEVELS_OF_HASHES)
-    for name in others:
-        place = LEVELS_OF_HASHES[name] * LEVEL_DIGITS
-        own = pl.col(name).cast(pl.String).str.head(LEVEL_DIGITS)
-        is_added = (own != "") & (levels.str.len_bytes() <= place)
-        levels = pl.when(is_added).then(levels.str.pad_end(place) + own).otherwise(levels)
-    return calls.with_columns(
-        levels.alias(HASHES),
-        (given.str.len_bytes() // LEVEL_DIGITS).cast(pl.Int8).alias(LEVELS_GIVEN),
-    ).drop(others)
 
 
 def _number_levels(calls: pl.DataFrame) -> pl.DataFrame:
@@ -135,18 +131,13 @@ def _number_levels(calls: pl.DataFrame) -> pl.DataFrame:
         number = pl.when(is_given).then(own.hash()).otherwise(pl.lit(0, pl.UInt64))
         numbers.append(number.alias(name))
     first = calls.select(text.str.head(LEVEL_DIGITS).str.strip_chars(" ").alias("prefix"))
-    return calls.with_columns(_number_first(first), *numbers)
-
-
-def _number_first(hashes: pl.DataFrame) -> pl.Series:
-    """Number hashes of the first level in any order, 0 for none."""
-    labels = categorize(hashes, hashes.columns)[hashes.columns[0]]
+    # Hashes of the first level have numbers in any order, 0 for none.
+    labels = categorize(first, ["prefix"])["prefix"]
     is_category = labels.dtype == pl.Categorical
-    number = labels.to_physical() if is_category else labels.hash().rank("dense")
-    given = number.cast(pl.Int32) + 1
-    return given.zip_with(labels.cast(pl.String) != "", pl.zeros(1, pl.Int32, eager=True)).alias(
-        labels.name
-    )
+    position = labels.to_physical() if is_category else labels.hash().rank("dense")
+    zero = pl.zeros(1, pl.Int32, eager=True)
+    given = (position.cast(pl.Int32) + 1).zip_with(labels.cast(pl.String) != "", zero)
+    return calls.with_columns(given.alias("prefix"), *numbers)
 
 
 def _present(calls: Calls, names: Iterable[str]) -> list[str]:
@@ -241,22 +232,15 @@ def price_labelled(
     else:
         numbered = cells.number(join_small(labelled, numbers, labels))
     for label in _present(labelled, NUMBERED):
-        numbered = _number(numbered, label, number_labels(labelled, "rank", [label]))
+        # Labels are numbered in sorted order, so that the number can replace the label in time
+        # order. Of hashes the first digits count.
+        ranks, rank = number_labels(labelled, "rank", [label]), pl.col("rank") + 1
+        if label in LEVELS_OF_HASHES:
+            rank = pl.col(label).cast(pl.String).str.head(LEVEL_DIGITS).rle_id().cast(pl.Int32) + 1
+            ranks = ranks.sort("rank")
+        number = pl.when(pl.col(label) != "").then(rank).otherwise(pl.lit(0))
+        numbering = ranks.select(label, number.cast(pl.Int32).alias(NUMBERED[label]))
+        numbered = join_small(numbered, numbering, [label]).drop(label)
     spent = cells.add_cost(numbered)
     kept = dict.fromkeys(_present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES]))
     return PricedCalls(groups, cells, tuple(keys), [collect(spent.select(*kept))])
-
-
-def _number(calls: Calls, label: str, ranks: pl.DataFrame) -> Calls:
-    """Replace a label by its number.
-
-    Labels are numbered in sorted order, so that the number can replace the label in time order. Of
-    hashes the first digits count.
-    """
-    rank = pl.col("rank") + 1
-    if label in LEVELS_OF_HASHES:
-        rank = pl.col(label).cast(pl.String).str.head(LEVEL_DIGITS).rle_id().cast(pl.Int32) + 1
-        ranks = ranks.sort("rank")
-    number = pl.when(pl.col(label) != "").then(rank).otherwise(pl.lit(0))
-    numbers = ranks.select(label, number.cast(pl.Int32).alias(NUMBERED[label]))
-    return join_small(calls, numbers, [label]).drop(label)

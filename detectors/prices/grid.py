@@ -57,7 +57,8 @@ class Grid(msgspec.Struct, frozen=True):
 
     def number(self, calls: Calls) -> Calls:
         second = pl.col("at_us") // _MICROSECONDS % _DAY_SECONDS
-        moments = (pl.col("at_us") >= _microseconds(moment) for moment in self.moments)
+        microsecond = timedelta(microseconds=1)
+        moments = (pl.col("at_us") >= (each - _EPOCH) // microsecond for each in self.moments)
         positions = {
             "period": _count(moments),
             "daytime": _count(second >= start for start in self.day_seconds),
@@ -90,7 +91,3 @@ def _count(conditions: Iterable[pl.Expr]) -> pl.Expr:
 
 def to_moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
-
-
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)

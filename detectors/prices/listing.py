@@ -8,7 +8,7 @@ import msgspec
 from genai_prices.types import ModelInfo
 
 from detectors.prices import units
-from detectors.prices.agreed.terms import Terms
+from detectors.prices.agreed.terms import AgreedTerms
 from detectors.prices.boundaries import Boundaries
 from detectors.prices.lookup import published
 from detectors.prices.lookup.targets import NO_TARGET
@@ -36,7 +36,7 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
     is_own: bool = True
     target_kind: int = NO_TARGET
     target: "Listing | None" = None
-    terms: Terms = Terms()
+    terms: AgreedTerms = AgreedTerms()
     original: "Listing | None" = None
 
     def find_rates(
@@ -121,7 +121,11 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         ):
             return self._as_variant(standard, context, at, prompt_tokens)
         rule = published.find_tier_rule(self.provider, self.model, tier, at)
-        first = self._first_variant(context) if self.is_own else None
+        # When the book's rates for calls of this kind begin.
+        variants = self._variants(context) if self.is_own else ()
+        starts = (getattr(each.constraint, "start_date", None) for each in variants)
+        day = min(filter(None, starts), default=None)
+        first = day and datetime.combine(day, time(), UTC)
         follows = published.find_follows(self.provider)
         if first is not None and not (rule and rule.is_named):
             return self._as_variant(standard, context, first, prompt_tokens)
@@ -144,12 +148,6 @@ class Listing(msgspec.Struct, frozen=True, eq=False):
         if special is None or base is None:
             return special
         return Rates({**special.own, **standard.in_proportion(special, base).own})
-
-    def _first_variant(self, context: Mapping[str, str]) -> datetime | None:
-        """Return when the book's rates for calls of this kind begin; None without any."""
-        starts = (getattr(each.constraint, "start_date", None) for each in self._variants(context))
-        first = min(filter(None, starts), default=None)
-        return first and datetime.combine(first, time(), UTC)
 
     def _variants(self, context: Mapping[str, str]) -> Iterator[Any]:
         for variant in self.info.price_variants or ():

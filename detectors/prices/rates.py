@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final
 
 import msgspec
-from genai_prices.types import ModelPrice, TieredPrices
+from genai_prices.types import ModelPrice
 
 from detectors.prices import units
 
@@ -80,19 +80,17 @@ class Rates(msgspec.Struct, frozen=True):
 
         A rate that the base has not moves as the rate of input or output that it is part of.
         """
-        return Rates({key: rate * _multiple(key, other, base) for key, rate in self.own.items()})
+        rates = {}
+        for key, rate in self.own.items():
+            own = key if key in base.own and key in other.own else units.direction(key)
+            is_known = base.own.get(own) and own in other.own
+            rates[key] = rate * (other.own[own] / base.own[own] if is_known else 1.0)
+        return Rates(rates)
 
     def with_fees_of(self, other: "Rates") -> "Rates":
         """Add the other model's fees for tools that this one has no fee for."""
         fees = {key: rate for key, rate in other.own.items() if units.is_fee(key)}
         return Rates({**fees, **self.own})
-
-
-def _multiple(key: str, other: Rates, base: Rates) -> float:
-    own, based = other.own, base.own
-    if key not in based or key not in own:
-        key = units.direction(key)
-    return own[key] / based[key] if based.get(key) and key in own else 1.0
 
 
 # For calls without known rates, where a frame needs numbers.
@@ -109,17 +107,13 @@ def find_rates(price: ModelPrice, prompt_tokens: int) -> Rates | None:
     for price_key, rate in vars(price).items():
         unit = None if rate is None else units.find_unit(price_key)
         if unit is not None:
-            own[unit.usage_key] = float(_tier(rate, prompt_tokens) / unit.per)
+            if not isinstance(rate, Decimal):
+                # A long prompt pays the higher rate on all tokens, not only on the excess.
+                reached = [tier.price for tier in rate.tiers if prompt_tokens > tier.start]
+                rate = reached[-1] if reached else rate.base
+            own[unit.usage_key] = float(rate / unit.per)
     return Rates(own) if own else None
 
 
 def tier_starts(price: ModelPrice) -> set[int]:
     return {tier.start for rate in vars(price).values() for tier in getattr(rate, "tiers", ())}
-
-
-def _tier(rate: Decimal | TieredPrices, prompt_tokens: int) -> Decimal:
-    """Return the rate: a long prompt pays the higher rate on all tokens, not only on the excess."""
-    if isinstance(rate, Decimal):
-        return rate
-    reached = [tier.price for tier in rate.tiers if prompt_tokens > tier.start]
-    return reached[-1] if reached else rate.base

@@ -124,7 +124,10 @@ class Cells(msgspec.Struct, frozen=True):
         firsts = {_labels(pair): to_moment(pair["first"]) for pair in rows}
         found = (_price_cell(cell, book, grid, firsts[_labels(cell)], optional) for cell in cells)
         priced = [each for each in found if each is not None]
-        table = _table([rates for rates, _ in priced], keys, optional)
+        schema = _CELL_SCHEMA | _rate_names(optional)
+        unused = [name for name in (*_LABELS, *CELL_POSITION) if name not in keys]
+        table = pl.DataFrame([rates for rates, _ in priced], schema=schema).drop(unused)
+        table = table.with_row_index(CELL).cast({CELL: pl.Int32})
         gaps = (
             Gap(cell, name, is_tier)
             for cell, (_, missing) in enumerate(priced)
@@ -150,12 +153,32 @@ class Cells(msgspec.Struct, frozen=True):
         """Add `cost_usd` and `input_usd_per_token`."""
         known = numbered.collect_schema().names()
         rates = self.table.select(CELL, *_rate_names(self.optional, [""]))
-        return _spend(attach(numbered, rates, CELL), self.optional).select(*known, *COMPUTED)
+        prompt = pl.col("prompt_tokens")
+        per_token = pl.when(prompt > 0).then(pl.col("prompt_usd") / prompt.clip(lower_bound=1))
+        return (
+            attach(numbered, rates, CELL)
+            .with_columns(input_usd("", self.optional).alias("prompt_usd"))
+            .with_columns(
+                (pl.col("prompt_usd") + rest_usd("", self.optional)).alias("cost_usd"),
+                per_token.otherwise(pl.lit(0.0)).alias("input_usd_per_token"),
+            )
+            .select(*known, *COMPUTED)
+        )
 
     def show(self, spent: Calls) -> Calls:
         """Add the other columns of `price_calls`."""
         known = spent.collect_schema().names()
-        rated = _show(attach(spent, self.table.drop(self.keys), CELL), self.optional)
+        target = input_usd(_TARGET, self.optional) + rest_usd(_TARGET, self.optional)
+        saving = pl.col("cost_usd") - pl.col("target_usd")
+        fits = pl.col("prompt_tokens") + pl.col("completion_tokens") <= pl.col("target_window")
+        counts = (pl.col("target_kind") > NO_TARGET) & fits & (saving > 0)
+        target_saving = pl.when(counts).then(saving).otherwise(pl.lit(0.0))
+        rated = attach(spent, self.table.drop(self.keys), CELL).with_columns(
+            target.alias("target_usd"),
+            *(pl.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
+            pl.col("has_cache_read", "has_cache_write_1h").cast(pl.Int8),
+        )
+        rated = rated.with_columns(target_saving.alias("target_saving_usd"))
         return rated.select(*known, *SHOWN)
 
 
@@ -268,38 +291,3 @@ def _rate_names(optional: Optional, prefixes: Iterable[str] = ("", _TARGET)) -> 
         **{prefix + name: pl.Int64 for prefix in prefixes for name in _HAS},
         **{surcharge_column(p, name): pl.Float64 for p in prefixes for name in optional},
     }
-
-
-def _table(cells: list[dict[str, Any]], keys: Sequence[str], optional: Optional) -> pl.DataFrame:
-    schema = _CELL_SCHEMA | _rate_names(optional)
-    unused = [name for name in (*_LABELS, *CELL_POSITION) if name not in keys]
-    return (
-        pl.DataFrame(cells, schema=schema).drop(unused).with_row_index(CELL).cast({CELL: pl.Int32})
-    )
-
-
-def _spend(rated: Calls, optional: Optional) -> Calls:
-    prompt = pl.col("prompt_tokens")
-    per_token = pl.when(prompt > 0).then(pl.col("prompt_usd") / prompt.clip(lower_bound=1))
-    return rated.with_columns(input_usd("", optional).alias("prompt_usd")).with_columns(
-        (pl.col("prompt_usd") + rest_usd("", optional)).alias("cost_usd"),
-        per_token.otherwise(pl.lit(0.0)).alias("input_usd_per_token"),
-    )
-
-
-def _show(rated: Calls, optional: Optional) -> Calls:
-    """Name the rates as rules do, and add what a call would save at its target's rates."""
-    target = input_usd(_TARGET, optional) + rest_usd(_TARGET, optional)
-    return rated.with_columns(
-        target.alias("target_usd"),
-        *(pl.col(name).alias(f"{name}_usd") for name in _SHOWN_RATES),
-        pl.col("has_cache_read", "has_cache_write_1h").cast(pl.Int8),
-    ).with_columns(_target_saving().alias("target_saving_usd"))
-
-
-def _target_saving() -> pl.Expr:
-    """Return what the call would save at the target's rates, 0 if it does not count."""
-    saving = pl.col("cost_usd") - pl.col("target_usd")
-    fits = pl.col("prompt_tokens") + pl.col("completion_tokens") <= pl.col("target_window")
-    counts = (pl.col("target_kind") > NO_TARGET) & fits & (saving > 0)
-    return pl.when(counts).then(saving).otherwise(pl.lit(0.0))

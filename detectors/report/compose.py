@@ -113,9 +113,26 @@ def compose_savings(
             )
             amounts = [part.of(index).alias(part.name) for part in parts]
             wide[index] = counted.select("number", "cost_usd", *amounts)
-    savings = _add_up(wide, [part.name for part in parts], largest)
+    several, alone = [*wide.values()], list[Calls]()
+    if largest in wide and len(wide) > 1:
+        # The calls that only the largest detector flags, which are most, need not be grouped.
+        others = [calls for index, calls in wide.items() if index != largest]
+        numbers = pl.concat([calls.select("number") for calls in others])
+        alone = [wide[largest].join(numbers, on="number", how="anti")]
+        several = [wide[largest].join(numbers.unique(), on="number", how="semi"), *others]
+    savings = several[0]
+    if len(wide) > 1:
+        sums = [pl.col("cost_usd").max(), *[pl.col(part.name).sum() for part in parts]]
+        alone.append(pl.concat(several).group_by("number").agg(sums))
+        savings = pl.concat(alone)
     composed = [_compose(name, SUMS[name], parts) for name in SUMS if name in columns]
-    steps = [step for name, step in zip(_STEPS, _steps(parts), strict=True) if name in columns]
+    left, steps = pl.lit(1.0), list[pl.Expr]()
+    for index, name in enumerate(_STEPS):
+        saving = _saving(index, SUMS["claimed"], parts)
+        if name in columns:
+            steps.append((pl.lit(0.0) if saving is None else left * saving).alias(name))
+        if saving is not None:
+            left = left * (1.0 - saving / pl.col("cost_usd"))
     return savings.select("number", *composed, *steps)
 
 
@@ -127,25 +144,6 @@ def find_largest(impacts: Iterable[Impact]) -> int:
     return max(calls, key=calls.__getitem__)
 
 
-def _add_up(wide: Mapping[int, Calls], names: Sequence[str], largest: int) -> Calls:
-    """Return each call once, with the sum of each part.
-
-    The calls that only the largest detector flags, which are most, need not be grouped.
-    """
-    if largest not in wide or len(wide) == 1:
-        several, alone = [*wide.values()], []
-    else:
-        others = [calls for index, calls in wide.items() if index != largest]
-        numbers = pl.concat([calls.select("number") for calls in others])
-        alone = [wide[largest].join(numbers, on="number", how="anti")]
-        several = [wide[largest].join(numbers.unique(), on="number", how="semi"), *others]
-    if len(wide) == 1:
-        return several[0]
-    sums = [pl.col("cost_usd").max(), *[pl.col(name).sum() for name in names]]
-    alone.append(pl.concat(several).group_by("number").agg(sums))
-    return pl.concat(alone)
-
-
 def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> pl.Expr:
     left = pl.lit(1.0)
     for index in range(len(DETECTORS)):
@@ -153,18 +151,6 @@ def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> 
         if saving is not None:
             left = left * (1.0 - saving / pl.col("cost_usd"))
     return (pl.col("cost_usd") * (1.0 - left)).alias(name)
-
-
-def _steps(parts: Sequence[_Part]) -> list[pl.Expr]:
-    left, steps = pl.lit(1.0), []
-    for index, name in enumerate(_STEPS):
-        saving = _saving(index, SUMS["claimed"], parts)
-        if saving is None:
-            steps.append(pl.lit(0.0).alias(name))
-            continue
-        steps.append((left * saving).alias(name))
-        left = left * (1.0 - saving / pl.col("cost_usd"))
-    return steps
 
 
 def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> pl.Expr | None:

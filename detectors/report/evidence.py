@@ -1,7 +1,7 @@
 """The calls of each finding: the most expensive as evidence, all of them as medians and sums."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import polars as pl
@@ -57,27 +57,34 @@ def collect_details(
         return []
     detectors = sorted({impact.detector_index for impact in impacts})
     flagged = pl.concat([found[index] for index in detectors])
-    basis = _find_basis(flagged)
-    own = _find_calls(impacts, flagged, calls, basis)
-    evidence = _pick_evidence(own, calls, impacts, most, basis)
-    summaries = {row["finding"]: _summary(row) for row in fetch(_summarize(own, basis))}
-    return [Detail(evidence[index], summaries[index]) for index in range(len(impacts))]
-
-
-def _find_basis(flagged: Calls) -> list[str]:
-    """Return the columns of `BASIS` that are not 0 for all calls: a detector uses one or two."""
     (used,) = fetch(flagged.select((pl.col(*BASIS) != 0).any()))
-    return [name for name in BASIS if used[name]]
-
-
-def _find_calls(
-    impacts: Sequence[Impact], flagged: Calls, calls: ArrangedCalls, basis: Sequence[str]
-) -> Calls:
-    """Return the flagged calls of these findings, with their counts and the finding's index."""
+    basis = [name for name in BASIS if used[name]]
+    # The flagged calls of these findings, with their counts and the finding's index.
     listed = place_findings([(*impact.key, n) for n, impact in enumerate(impacts)], "finding")
     in_window = flagged.filter(pl.col("in_window")).select(*FINDING, *_CALL, *basis)
-    found = collect(in_window.join(listed, on=FINDING, how="inner").drop(*FINDING))
-    return found.hstack(calls.look_up(found["number"], COUNTS)).lazy()
+    joined = collect(in_window.join(listed, on=FINDING, how="inner").drop(*FINDING))
+    own = joined.hstack(calls.look_up(joined["number"], COUNTS)).lazy()
+    evidence = _pick_evidence(own, calls, impacts, most, basis)
+    others = [
+        pl.col("prompt_tokens").median().alias("median_prompt_tokens"),
+        pl.col("completion_tokens").median().alias("median_completion_tokens"),
+        pl.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
+        pl.col("completion_tokens").max().alias("largest_completion_tokens"),
+        pl.col("cached_tokens", "cache_write_tokens").sum(),
+        *(each.alias(name) for name, (column, each) in _OF_BASIS.items() if column in basis),
+    ]
+    medians = ("median_prompt_tokens", "median_completion_tokens", "median_declared_max_tokens")
+    counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
+    summaries = {
+        row["finding"]: {
+            **{name: float(row[name]) for name in medians},
+            **{name: float(row.get(name, 0)) for name in _OF_BASIS},
+            **{name: int(row[name]) for name in counts},
+            "cost_usd": usd(row, "cost_usd"),
+        }
+        for row in fetch(sum_usd(own, "cost_usd", by=["finding"], others=others))
+    }
+    return [Detail(evidence[index], summaries[index]) for index in range(len(impacts))]
 
 
 def _pick_evidence(
@@ -90,7 +97,10 @@ def _pick_evidence(
     """Return the most expensive calls of each finding; ties by time, ID and counts."""
     evidence: list[list[Evidence]] = [[] for _ in impacts]
     if most > 0:
-        few = collect(_filter_expensive(found, most))
+        # Without the calls of each finding that cost less than the last that is listed.
+        least = pl.col("cost_usd").top_k(most).min().alias("least_usd")
+        limited = found.join(found.group_by("finding").agg(least), on="finding")
+        few = collect(limited.filter(pl.col("cost_usd") >= pl.col("least_usd")))
         named = few.hstack(calls.look_up(few["number"], ["request_id"]))
         order = ["at_us", "request_id", *COUNTS, "saving_usd", *basis]
         picked = (
@@ -99,52 +109,16 @@ def _pick_evidence(
             .head(most)
         )
         for row in picked.iter_rows(named=True):
-            evidence[row["finding"]].append(_call(row, impacts[row["finding"]].group.model))
+            evidence[row["finding"]].append(
+                Evidence(
+                    ts=iso_time(row["at_us"]),
+                    model=impacts[row["finding"]].group.model,
+                    **{name: row[name] for name in COUNTS},
+                    cost_usd=rounded(row["cost_usd"]),
+                    saving_usd=rounded(row["saving_usd"]),
+                    request_id=row["request_id"],
+                    # A number that a detector has no use for is not in the document.
+                    **{name: round(row[name], _DECIMALS) for name in BASIS if row.get(name)},
+                )
+            )
     return [tuple(calls) for calls in evidence]
-
-
-def _filter_expensive(found: Calls, most: int) -> Calls:
-    """Drop the calls of each finding that cost less than the last that is listed."""
-    least = pl.col("cost_usd").top_k(most).min().alias("least_usd")
-    limits = found.group_by("finding").agg(least)
-    return found.join(limits, on="finding").filter(pl.col("cost_usd") >= pl.col("least_usd"))
-
-
-def _call(row: Mapping[str, Any], model: str) -> Evidence:
-    return Evidence(
-        ts=iso_time(row["at_us"]),
-        model=model,
-        **{name: row[name] for name in COUNTS},
-        cost_usd=rounded(row["cost_usd"]),
-        saving_usd=rounded(row["saving_usd"]),
-        request_id=row["request_id"],
-        # A number that a detector has no use for is not in the document.
-        **{name: round(row[name], _DECIMALS) for name in BASIS if row.get(name)},
-    )
-
-
-def _summarize(found: Calls, basis: Sequence[str]) -> Calls:
-    return sum_usd(
-        found,
-        "cost_usd",
-        by=["finding"],
-        others=[
-            pl.col("prompt_tokens").median().alias("median_prompt_tokens"),
-            pl.col("completion_tokens").median().alias("median_completion_tokens"),
-            pl.col("declared_max_tokens").median().alias("median_declared_max_tokens"),
-            pl.col("completion_tokens").max().alias("largest_completion_tokens"),
-            pl.col("cached_tokens", "cache_write_tokens").sum(),
-            *(each.alias(name) for name, (column, each) in _OF_BASIS.items() if column in basis),
-        ],
-    )
-
-
-def _summary(row: Row) -> Row:
-    medians = ("median_prompt_tokens", "median_completion_tokens", "median_declared_max_tokens")
-    counts = ("largest_completion_tokens", "cached_tokens", "cache_write_tokens")
-    return {
-        **{name: float(row[name]) for name in medians},
-        **{name: float(row.get(name, 0)) for name in _OF_BASIS},
-        **{name: int(row[name]) for name in counts},
-        "cost_usd": usd(row, "cost_usd"),
-    }

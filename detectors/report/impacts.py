@@ -133,32 +133,31 @@ def measure(
     by_log: list[list[Impact]] = [[] for _ in factors]
     for own in rows.values():
         group = groups[own[0]["group"]]
-        by_log[group.log].append(_impact(own, group, factors[group.log]))
+        factor = factors[group.log]
+        window = [row for row in own if row["in_window"]]
+        spend, observed, low, high = (_add_up(window, name) for name in _DOLLARS)
+        monthly = observed * factor
+        by_log[group.log].append(
+            Impact(
+                detector_index=own[0]["detector"],
+                kind_index=own[0]["kind"],
+                group_number=own[0]["group"],
+                group=group,
+                calls=sum(int(row["calls"]) for row in window),
+                spend_usd=rounded(spend),
+                observed_usd=rounded(observed),
+                monthly_usd=rounded(monthly),
+                low_usd=rounded(min(max(low * factor, Decimal(0)), monthly)),
+                high_usd=rounded(max(high * factor, monthly)),
+                summed_low_usd=rounded(low),
+                summed_high_usd=rounded(high),
+                ever_calls=sum(int(row["calls"]) for row in own),
+                ever_usd=rounded(_add_up(own, "saving_usd")),
+                first_us=min(row["first_us"] for row in own),
+                last_us=max(row["last_us"] for row in own),
+            )
+        )
     return by_log
-
-
-def _impact(rows: Sequence[Row], group: Group, factor: Decimal) -> Impact:
-    window = [row for row in rows if row["in_window"]]
-    spend, observed, low, high = (_add_up(window, name) for name in _DOLLARS)
-    monthly = observed * factor
-    return Impact(
-        detector_index=rows[0]["detector"],
-        kind_index=rows[0]["kind"],
-        group_number=rows[0]["group"],
-        group=group,
-        calls=sum(int(row["calls"]) for row in window),
-        spend_usd=rounded(spend),
-        observed_usd=rounded(observed),
-        monthly_usd=rounded(monthly),
-        low_usd=rounded(min(max(low * factor, Decimal(0)), monthly)),
-        high_usd=rounded(max(high * factor, monthly)),
-        summed_low_usd=rounded(low),
-        summed_high_usd=rounded(high),
-        ever_calls=sum(int(row["calls"]) for row in rows),
-        ever_usd=rounded(_add_up(rows, "saving_usd")),
-        first_us=min(row["first_us"] for row in rows),
-        last_us=max(row["last_us"] for row in rows),
-    )
 
 
 def _add_up(rows: Iterable[Row], name: str) -> Decimal:

@@ -20,18 +20,6 @@ def sum_usd(
     calls: Calls, *names: str, by: Sequence[str] = (), others: Iterable[pl.Expr] = ()
 ) -> Calls:
     """Sum columns of dollars by these keys, beside other aggregates; `usd` reads the sums."""
-    units = _round(calls, names)
-    aggregates = [*others, *(pl.col(_whole(name)).sum() for name in names)]
-    return units.group_by(by).agg(aggregates) if by else units.select(aggregates)
-
-
-def add_usd(sums: Calls, *names: str, by: Sequence[str], others: Iterable[pl.Expr] = ()) -> Calls:
-    """Add up the sums of columns that `sum_usd` returned, as `sum_usd` does."""
-    return sums.group_by(by).agg(*others, *(pl.col(_whole(name)).sum() for name in names))
-
-
-def _round(calls: Calls, names: Sequence[str]) -> Calls:
-    """Round columns of dollars to whole units, half up."""
     wholes = [_units(name).floor().alias(_whole(name)) for name in names]
     # The difference is exact, and so is the sum: units with a fraction are below 2 ** 53.
     rounded_up = [
@@ -40,7 +28,14 @@ def _round(calls: Calls, names: Sequence[str]) -> Calls:
         .alias(_whole(name))
         for name in names
     ]
-    return calls.with_columns(wholes).with_columns(rounded_up)
+    units = calls.with_columns(wholes).with_columns(rounded_up)
+    aggregates = [*others, *(pl.col(_whole(name)).sum() for name in names)]
+    return units.group_by(by).agg(aggregates) if by else units.select(aggregates)
+
+
+def add_usd(sums: Calls, *names: str, by: Sequence[str], others: Iterable[pl.Expr] = ()) -> Calls:
+    """Add up the sums of columns that `sum_usd` returned, as `sum_usd` does."""
+    return sums.group_by(by).agg(*others, *(pl.col(_whole(name)).sum() for name in names))
 
 
 def _units(name: str) -> pl.Expr:

@@ -1,7 +1,7 @@
 """The audit of one part of the calls, whose groups are whole: routes with a provider and a model.
 
 A part is opened, which prices its calls and counts them. The counts of all parts add up to the
-`Facts`; with these, each part is audited alone.
+`AuditFacts`; with these, each part is audited alone.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from detectors.report.plan_usage import count_plan_usage
 from detectors.report.result.calls import FlaggedFrames
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS
-from detectors.rules.detector import Facts as RuleFacts
+from detectors.rules.detector import Facts
 from detectors.rules.norms import count_lengths, list_routes
 
 _QUERIES_AT_ONCE: Final = 2
@@ -73,11 +73,11 @@ class OpenedPart(msgspec.Struct):
     counts: Counts
 
 
-class Facts(msgspec.Struct, frozen=True):
+class AuditFacts(msgspec.Struct, frozen=True):
     """What a part must know of the whole: the window of each log, and the detectors' facts."""
 
     projections: tuple[Projection, ...]
-    rules: RuleFacts
+    rules: Facts
 
     @property
     def windows(self) -> list[tuple[int, int]]:
@@ -130,7 +130,12 @@ def open_part(only_reference: list[Calls], job: Job, *, count: bool = True) -> O
     missing = count_missing_rates(priced)
     if missing is not None:
         tables[counts.MISSING_RATES] = missing
-    return OpenedPart(priced, tables | _count_lengths(priced, job))
+    calls = priced.calls
+    if job.keys:
+        calls = attach(calls, priced.groups.select("group", *job.keys), "group")
+    routes = list_routes(calls, priced.groups, int(job.thresholds.d3_bin_min_routes))
+    tables[counts.LENGTHS], tables[counts.ROUTES] = collect_all([count_lengths(calls), routes])
+    return OpenedPart(priced, tables)
 
 
 def _price(only_reference: list[Calls], job: Job) -> PricedCalls:
@@ -139,17 +144,9 @@ def _price(only_reference: list[Calls], job: Job) -> PricedCalls:
     return price_labelled(labelled, groups, job.cells, job.keys)
 
 
-def _count_lengths(priced: PricedCalls, job: Job) -> Counts:
-    calls = priced.calls
-    if job.keys:
-        calls = attach(calls, priced.groups.select("group", *job.keys), "group")
-    most = int(job.thresholds.d3_bin_min_routes)
-    tables = [count_lengths(calls), list_routes(calls, priced.groups, most)]
-    lengths, routes = collect_all(tables)
-    return {counts.LENGTHS: lengths, counts.ROUTES: routes}
-
-
-def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartResult, FlaggedFrames]:
+def audit_part(
+    only_reference: list[PricedCalls], facts: AuditFacts
+) -> tuple[PartResult, FlaggedFrames]:
     """Return what the detectors find in a part, and the frames that they found it in.
 
     The list is emptied, so that the priced calls are freed when they have been sorted.
@@ -171,19 +168,25 @@ def audit_part(only_reference: list[PricedCalls], facts: Facts) -> tuple[PartRes
     listed = [impact for each in selections for impact in each.listed.values()]
     most = int(thresholds.evidence_calls)
     details = collect_details(listed, frames.found, arranged, most=most)
+    names = {impact.key: impact.identity for impact in listed}
+    days: dict[tuple[object, ...], list[Row]] = {}
+    for row in by_day.filter(pl.col("in_window")).iter_rows(named=True):
+        if identity := names.get(tuple(row[name] for name in FINDING)):
+            day = {"day": row["day"], "calls": row["calls"], "saving_usd": usd(row, "saving_usd")}
+            days.setdefault(identity, []).append(day)
     result = PartResult(
         groups=list(groups.values()),
         spent=spend.by_day_and_model(spent, labels),
         impacts=impacts,
         details={each.identity: detail for each, detail in zip(listed, details, strict=True)},
-        finding_days=_split_days(by_day, listed),
+        finding_days=days,
         saved=_sum_savings(frames, selections, labels),
         reported=sum_reported(calls, groups),
     )
     return result, frames
 
 
-def find(arranged: ArrangedCalls, facts: RuleFacts) -> FlaggedFrames:
+def find(arranged: ArrangedCalls, facts: Facts) -> FlaggedFrames:
     """Return the calls, and those that each detector flags."""
     calls = arranged.read()
     queries = [
@@ -197,19 +200,6 @@ def find(arranged: ArrangedCalls, facts: RuleFacts) -> FlaggedFrames:
         with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
             found = list(pool.map(pl.LazyFrame.collect, queries))
     return FlaggedFrames(arranged, [each.lazy() for each in found])
-
-
-def _split_days(
-    by_day: pl.DataFrame, listed: Sequence[Impact]
-) -> dict[tuple[object, ...], list[Row]]:
-    """Return the rows of days in the window of each finding."""
-    names = {impact.key: impact.identity for impact in listed}
-    found: dict[tuple[object, ...], list[Row]] = {}
-    for row in by_day.filter(pl.col("in_window")).iter_rows(named=True):
-        if identity := names.get(tuple(row[name] for name in FINDING)):
-            day = {"day": row["day"], "calls": row["calls"], "saving_usd": usd(row, "saving_usd")}
-            found.setdefault(identity, []).append(day)
-    return found
 
 
 def _sum_savings(

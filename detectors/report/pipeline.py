@@ -29,17 +29,16 @@ from detectors.report.counting.missing_rates import list_missing_rates
 from detectors.report.counting.projection import DAY_US, iso_time
 from detectors.report.counting.quality import measure_quality
 from detectors.report.counting.records import Records
-from detectors.report.daily import by_day, by_day_and_model
 from detectors.report.findings import write_findings
 from detectors.report.impacts import Group
 from detectors.report.money import rounded
-from detectors.report.part import Facts, Job, PartResult, audit_part, find, open_part
+from detectors.report.part import AuditFacts, Job, PartResult, audit_part, find, open_part
 from detectors.report.plan_usage import plan_usage_of
 from detectors.report.result.calls import CallSource, FlaggedFrames, Reopen
 from detectors.report.result.document import Report, attach_calls
 from detectors.report.selection import Selection
 from detectors.rules import DETECTORS, Thresholds
-from detectors.rules.detector import Facts as RuleFacts
+from detectors.rules.detector import Facts
 from detectors.rules.methods import METHODS
 from detectors.rules.norms import find_norms
 
@@ -84,10 +83,27 @@ def audit_logs(
             has_each_call_once=all(log.is_account for log in logs),
             is_counted=logs[0].counted is not None,
         )
-        steps = _Steps(2 * parts.count, progress)
-        counted, kept = _open_parts(parts, job, steps)
+        opened, kept = list[Counts](), list[PricedCalls]()
+        for number in range(parts.count):
+            part = open_part(parts.take(number), job)
+            opened.append(part.counts)
+            if parts.in_memory:  # such calls can be taken once only
+                kept.append(part.priced)
+            del part
+            if progress is not None:
+                progress(number + 1, 2 * parts.count)
+        counted = counts.add_counts(opened)
         records, facts = find_facts(logs, counted, thresholds)
-        results, frames = _audit_parts(parts, kept, job, facts, steps)
+        results, frames = list[PartResult](), list[FlaggedFrames]()
+        for number in range(parts.count):
+            again = [] if kept else [open_part(parts.take(number), job, count=False).priced]
+            result, found = audit_part([kept.pop(0)] if kept else again, facts)
+            results.append(result)
+            if parts.count == 1:
+                frames.append(found)
+            del found
+            if progress is not None:
+                progress(parts.count + number + 1, 2 * parts.count)
         reopen: Reopen | None = None
         if keep_calls and frames:
             reopen = frames.__getitem__
@@ -96,48 +112,9 @@ def audit_logs(
         return Whole(records, counted, results, book, thresholds).report(reopen)
 
 
-def _open_parts(parts: Parts, job: Job, steps: "_Steps") -> tuple[Counts, list[PricedCalls]]:
-    """Count all parts; the priced calls are kept of those that can be taken once only."""
-    counted, kept = list[Counts](), list[PricedCalls]()
-    for number in range(parts.count):
-        opened = open_part(parts.take(number), job)
-        counted.append(opened.counts)
-        if parts.in_memory:
-            kept.append(opened.priced)
-        del opened
-        steps.add()
-    return counts.add_counts(counted), kept
-
-
-def _audit_parts(
-    parts: Parts, kept: list[PricedCalls], job: Job, facts: Facts, steps: "_Steps"
-) -> tuple[list[PartResult], list[FlaggedFrames]]:
-    """Audit all parts; the frames are kept of a single one."""
-    results, frames = list[PartResult](), list[FlaggedFrames]()
-    for number in range(parts.count):
-        again = [] if kept else [open_part(parts.take(number), job, count=False).priced]
-        result, found = audit_part([kept.pop(0)] if kept else again, facts)
-        results.append(result)
-        if parts.count == 1:
-            frames.append(found)
-        del found
-        steps.add()
-    return results, frames
-
-
-class _Steps:
-    """Counts the steps of an audit, and reports them."""
-
-    def __init__(self, total: int, progress: Progress | None) -> None:
-        self._done, self._total, self._progress = 0, total, progress
-
-    def add(self) -> None:
-        self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-
-
-def open_again(reread: Reread, job: Job, facts: Facts, parts: int, number: int) -> FlaggedFrames:
+def open_again(
+    reread: Reread, job: Job, facts: AuditFacts, parts: int, number: int
+) -> FlaggedFrames:
     """Read the calls of a part again, and find in them what the audit has found."""
     part = reread(PartNumber(number, parts))
     priced = open_part(part.take(0), job, count=False).priced
@@ -146,7 +123,7 @@ def open_again(reread: Reread, job: Job, facts: Facts, parts: int, number: int) 
 
 def find_facts(
     logs: Sequence[ReadRows], counted: Counts, thresholds: Thresholds
-) -> tuple[list[Records], Facts]:
+) -> tuple[list[Records], AuditFacts]:
     """Return the records of each log, and what each part must know of the whole."""
     days, models = counts.days_of(counted), counts.rows_of(counted, counts.MODELS)
     unknown = counts.rows_of(counted, counts.UNKNOWN_FIELDS)
@@ -162,7 +139,7 @@ def find_facts(
         times = [(row["at_us"], row["calls"]) for row in rows]
         log.projection = log.projection.with_newest(times, thresholds)
     norms = find_norms(counted[counts.LENGTHS], counted[counts.ROUTES], thresholds)
-    return records, Facts(tuple(log.projection for log in records), RuleFacts(thresholds, norms))
+    return records, AuditFacts(tuple(log.projection for log in records), Facts(thresholds, norms))
 
 
 def _by_log(rows: Sequence[Row], logs: int) -> list[list[Row]]:
@@ -186,17 +163,35 @@ class Whole(msgspec.Struct, frozen=True):
         details = {key: each for part in self.parts for key, each in part.details.items()}
         days = {key: each for part in self.parts for key, each in part.finding_days.items()}
         parts = {key: n for n, part in enumerate(self.parts) for key in part.details}
-        spent, plans = self._sum_spend(), self._rows(counts.PLAN_USAGE)
-        missing = self._rows(counts.MISSING_RATES)
+        by_log: list[list[Group]] = [[] for _ in self.logs]
+        for part in self.parts:
+            for group in part.groups:
+                by_log[group.log].append(group)
+        spent_models = [spend.by_model(groups) for groups in by_log]
+        spent_days = spend.add_days([part.spent for part in self.parts])
+        daily = spend.list_days(spent_days, len(self.logs))
+        of_models = spend.list_days_and_models(spent_days, daily, spent_models)
+        spent = [
+            spend.LogSpend(*each)
+            for each in zip(by_log, spent_models, daily, of_models, strict=True)
+        ]
+        plans = _by_log(counts.rows_of(self.counts, counts.PLAN_USAGE), len(self.logs))
+        missing = _by_log(counts.rows_of(self.counts, counts.MISSING_RATES), len(self.logs))
         audited = Audited([], [])
         for index, log in enumerate(self.logs):
             impacts = [impact for part in self.parts for impact in part.impacts[index]]
             selection = Selection.of(impacts, log.projection, self.thresholds)
             plan_usage = plan_usage_of(plans[index]) if plans[index] else None
-            saved = self._headline(log, spent[index].groups, self._saved(index))
+            own = [part.saved[index] for part in self.parts]
+            summed = {name: sum((each[name] for each in own), Decimal(0)) for name in COMBINED}
+            window_usd = sum((group.window_usd for group in spent[index].groups), Decimal(0))
+            saved = headline_savings(summed, window_usd, log.projection.factor)
             audit = self._summarize(log, spent[index].groups, saved, selection, plan_usage)
             lists = spent[index].sections(log.models, self.book)
             models, period = lists["spend_by_model"], (audit.first_call, audit.last_call)
+            alone = [Decimal(0) for _ in DETECTORS]
+            for impact in selection.priced:
+                alone[impact.detector_index] += impact.monthly_usd
             report = Report(
                 audit=audit,
                 findings=write_findings(
@@ -206,7 +201,16 @@ class Whole(msgspec.Struct, frozen=True):
                     projection=log.projection,
                     thresholds=self.thresholds,
                 ),
-                savings_by_detector=self._savings_by_detector(selection, saved),
+                savings_by_detector=tuple(
+                    SavingsByDetector(
+                        detector=detector.id,
+                        alone_usd=rounded(alone_usd),
+                        composed_usd=rounded(composed_usd),
+                    )
+                    for detector, alone_usd, composed_usd in zip(
+                        DETECTORS, alone, saved.steps, strict=True
+                    )
+                ),
                 invalid_rows=log.invalid,
                 prices=describe(self.book, models, lists["unpriced"], *period),
                 thresholds=self.thresholds,
@@ -231,46 +235,6 @@ class Whole(msgspec.Struct, frozen=True):
                 {name: days.get(each.identity, []) for name, each in listed}
             )
         return audited
-
-    def _rows(self, name: str) -> list[list[Row]]:
-        return _by_log(counts.rows_of(self.counts, name), len(self.logs))
-
-    def _saved(self, index: int) -> dict[str, Decimal]:
-        own = [part.saved[index] for part in self.parts]
-        return {name: sum((each[name] for each in own), Decimal(0)) for name in COMBINED}
-
-    def _sum_spend(self) -> list[spend.LogSpend]:
-        """Return the spend of each log by model, route and day."""
-        by_log: list[list[Group]] = [[] for _ in self.logs]
-        for part in self.parts:
-            for group in part.groups:
-                by_log[group.log].append(group)
-        models = [spend.by_model(groups) for groups in by_log]
-        spent = spend.add_days([part.spent for part in self.parts])
-        days = by_day(spent, len(self.logs))
-        daily = by_day_and_model(spent, days, models)
-        return [spend.LogSpend(*each) for each in zip(by_log, models, days, daily, strict=True)]
-
-    def _headline(
-        self, log: Records, groups: Sequence[Group], summed: dict[str, Decimal]
-    ) -> Savings:
-        spent = sum((group.window_usd for group in groups), Decimal(0))
-        return headline_savings(summed, spent, log.projection.factor)
-
-    def _savings_by_detector(
-        self, selection: Selection, saved: Savings
-    ) -> tuple[SavingsByDetector, ...]:
-        alone = [Decimal(0) for _ in DETECTORS]
-        for impact in selection.priced:
-            alone[impact.detector_index] += impact.monthly_usd
-        return tuple(
-            SavingsByDetector(
-                detector=detector.id,
-                alone_usd=rounded(alone[index]),
-                composed_usd=rounded(saved.steps[index]),
-            )
-            for index, detector in enumerate(DETECTORS)
-        )
 
     def _summarize(
         self,

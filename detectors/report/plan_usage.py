@@ -43,10 +43,6 @@ def plan_usage_of(rows: Sequence[Row]) -> PlanUsage:
     for row in rows:
         row["unpriced_calls"] = row["calls"] - row["priced_calls"]
         row["value_usd"] = usd(row, _COST)
-    return _plan_usage(rows)
-
-
-def _plan_usage(rows: Sequence[Row]) -> PlanUsage:
     models = [
         PlanModel(provider=provider, model=model, **_sums(own))
         for (provider, model), own in _group(rows, lambda row: (row["provider"], row["model"]))

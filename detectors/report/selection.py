@@ -52,16 +52,39 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         wider = [impact for impact in impacts if not impact.kind.is_reported and impact.calls]
         live = [impact for impact in reported if impact.calls]
         saving = [each for each in live if each.is_priced and each.observed_usd > _LEAST]
-        priced = _widen(saving, wider)
+        more: dict[tuple[object, ...], Decimal] = defaultdict(Decimal)
+        for impact in wider:
+            more[impact.finding] += impact.high_usd
+        priced = [
+            replace(impact, high_usd=impact.high_usd + more[impact.finding])
+            if impact.finding in more
+            else impact
+            for impact in saving
+        ]
         informational = [impact for impact in live if not impact.is_priced]
         floor = [each for each in priced if float(each.monthly_usd) >= thresholds.floor_usd]
+        by_impact = sorted(floor, key=lambda each: (-each.monthly_usd, *_order(each)))
+        by_spend = sorted(informational, key=lambda each: (-each.spend_usd, *_order(each)))
+        past = [
+            impact
+            for impact in reported
+            if impact.last_us < projection.from_us
+            and (impact.ever_usd > _LEAST or not impact.is_priced)
+        ]
         return cls(
-            listed=_list(floor, informational, thresholds),
+            listed=_number(
+                [
+                    *by_impact[: thresholds.max_findings],
+                    *by_spend[: thresholds.max_informational_findings],
+                ]
+            ),
             priced=tuple(priced),
             informational=tuple(informational),
             losing=tuple(each for each in live if each.is_priced and each.observed_usd <= _LEAST),
             wider=tuple(wider),
-            past=tuple(_find_past(reported, projection.from_us)),
+            past=tuple(
+                sorted(past, key=lambda each: (-each.ever_usd, each.detector_index, each.labels))
+            ),
             below_floor=len(priced) - len(floor),
         )
 
@@ -107,33 +130,6 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-def _widen(priced: Iterable[Impact], wider: Iterable[Impact]) -> list[Impact]:
-    """Add the upper ends of kinds that are not reported to the findings that they belong to."""
-    more: dict[tuple[object, ...], Decimal] = defaultdict(Decimal)
-    for impact in wider:
-        more[impact.finding] += impact.high_usd
-    return [
-        replace(impact, high_usd=impact.high_usd + more[impact.finding])
-        if impact.finding in more
-        else impact
-        for impact in priced
-    ]
-
-
-def _list(
-    priced: Sequence[Impact], informational: Sequence[Impact], thresholds: Thresholds
-) -> dict[str, Impact]:
-    """Return the most expensive findings by ID, and those that claim nothing after them."""
-    by_impact = sorted(priced, key=lambda each: (-each.monthly_usd, *_order(each)))
-    by_spend = sorted(informational, key=lambda each: (-each.spend_usd, *_order(each)))
-    return _number(
-        [
-            *by_impact[: thresholds.max_findings],
-            *by_spend[: thresholds.max_informational_findings],
-        ]
-    )
-
-
 def _order(impact: Impact) -> tuple[object, ...]:
     return impact.detector_index, impact.labels
 
@@ -152,16 +148,6 @@ def _number(ranked: Sequence[Impact]) -> dict[str, Impact]:
         short = impact.detector.id.partition("_")[0]
         numbered[f"{short}-{counts[impact.detector_index]:0{width}}"] = impact
     return numbered
-
-
-def _find_past(impacts: Iterable[Impact], from_us: int) -> list[Impact]:
-    """Return the findings whose calls all lie before the window, most expensive first."""
-    past = [
-        impact
-        for impact in impacts
-        if impact.last_us < from_us and (impact.ever_usd > _LEAST or not impact.is_priced)
-    ]
-    return sorted(past, key=lambda each: (-each.ever_usd, each.detector_index, each.labels))
 
 
 def _past_finding(impact: Impact) -> PastFinding:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
@@ -21,7 +22,7 @@ from detectors.contract import (
 )
 from detectors.engine import Calls, Row, collect, fetch
 from detectors.prices.book import PriceBook
-from detectors.report.counting.projection import DAY_US
+from detectors.report.counting.projection import DAY_US, EPOCH
 from detectors.report.impacts import Group
 from detectors.report.money import add_usd, rounded, sum_usd, usd
 
@@ -31,6 +32,8 @@ Line = TypeVar("Line", SpendByModel, SpendByRoute, UnpricedModel)
 _MOST_SUGGESTED: Final = 20
 _KEY: Final = ("group", "in_window")
 _DAILY: Final = ("log", "day", "provider", "model")
+_DAILY_MODELS: Final = 8
+_DAILY_DAYS: Final = 1_000
 
 
 class LogSpend(msgspec.Struct, frozen=True):
@@ -78,7 +81,22 @@ def find_groups(spent: pl.DataFrame, labels: pl.DataFrame) -> dict[int, Group]:
     rows: dict[int, list[Row]] = defaultdict(list)
     for row in fetch(added.join(labels.lazy(), on="group", how="inner")):
         rows[row["group"]].append(row)
-    return {group: _group(own) for group, own in rows.items()}
+    groups = {}
+    for number, own in rows.items():
+        window = [row for row in own if row["in_window"]]
+        groups[number] = Group(
+            log=own[0].get("log", 0),
+            route=own[0]["route_label"],
+            provider=own[0]["provider"],
+            model=own[0]["model"],
+            calls=sum(int(row["calls"]) for row in own),
+            tokens=sum(int(row["tokens"]) for row in own),
+            spend_usd=sum((usd(row, "cost_usd") for row in own), Decimal(0)),
+            window_calls=sum(int(row["calls"]) for row in window),
+            window_usd=sum((usd(row, "cost_usd") for row in window), Decimal(0)),
+            last_us=max(row["last_us"] for row in window or own),
+        )
+    return groups
 
 
 def by_day_and_model(spent: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
@@ -94,22 +112,6 @@ def add_days(spent: Sequence[pl.DataFrame]) -> pl.DataFrame:
     calls = [pl.col("calls").sum()]
     frame = pl.concat([each.select(*_DAILY, "calls", "cost_usd_units") for each in spent])
     return collect(add_usd(frame.lazy(), "cost_usd", by=_DAILY, others=calls))
-
-
-def _group(rows: Sequence[Row]) -> Group:
-    window = [row for row in rows if row["in_window"]]
-    return Group(
-        log=rows[0].get("log", 0),
-        route=rows[0]["route_label"],
-        provider=rows[0]["provider"],
-        model=rows[0]["model"],
-        calls=sum(int(row["calls"]) for row in rows),
-        tokens=sum(int(row["tokens"]) for row in rows),
-        spend_usd=sum((usd(row, "cost_usd") for row in rows), Decimal(0)),
-        window_calls=sum(int(row["calls"]) for row in window),
-        window_usd=sum((usd(row, "cost_usd") for row in window), Decimal(0)),
-        last_us=max(row["last_us"] for row in window or rows),
-    )
 
 
 def by_model(groups: Iterable[Group]) -> tuple[SpendByModel, ...]:
@@ -169,10 +171,59 @@ def count_unpriced(
             left = {"calls": row["calls"] - calls, "tokens": int(row["tokens"]) - tokens}
             lines.append(UnpricedModel(**labels, **left))
     lines.sort(key=lambda line: (-line.calls, line.provider, line.model))
-    first = [replace(line, suggestions=_suggest(line, book)) for line in lines[:_MOST_SUGGESTED]]
-    return (*first, *lines[_MOST_SUGGESTED:])
+    for index, line in enumerate(lines[:_MOST_SUGGESTED]):
+        near = book.suggest(line.provider, line.model)
+        known = tuple(KnownModel(provider=provider, model=model) for provider, model in near)
+        lines[index] = replace(line, suggestions=known)
+    return tuple(lines)
 
 
-def _suggest(line: UnpricedModel, book: PriceBook) -> tuple[KnownModel, ...]:
-    near = book.suggest(line.provider, line.model)
-    return tuple(KnownModel(provider=provider, model=model) for provider, model in near)
+def list_days(spent: pl.DataFrame, logs: int) -> list[tuple[SpendByDay, ...]]:
+    """Return the spend of each day, in UTC, with priced calls, of each log.
+
+    `spent` is what `spend.by_day_and_model` returns.
+    """
+    calls = [pl.col("calls").sum()]
+    found: list[list[SpendByDay]] = [[] for _ in range(logs)]
+    for row in fetch(
+        add_usd(spent.lazy(), "cost_usd", by=["log", "day"], others=calls).sort("day")
+    ):
+        dollars = rounded(usd(row, "cost_usd"))
+        found[row["log"]].append(
+            SpendByDay(day=_date(row["day"]), calls=row["calls"], spend_usd=dollars)
+        )
+    return [tuple(days) for days in found]
+
+
+def list_days_and_models(
+    spent: pl.DataFrame,
+    days: Sequence[Sequence[SpendByDay]],
+    models: Sequence[Sequence[SpendByModel]],
+) -> list[tuple[SpendByDayAndModel, ...]]:
+    """Return the daily spend of each log's top models; empty for logs of very many days."""
+    ranks = {
+        (log, top.provider, top.model): rank
+        for log, tops in enumerate(models)
+        for rank, top in enumerate(tops[:_DAILY_MODELS])
+        if len(days[log]) <= _DAILY_DAYS
+    }
+    found: list[list[SpendByDayAndModel]] = [[] for _ in days]
+    rows = [
+        (row["day"], rank, row)
+        for row in spent.iter_rows(named=True)
+        if (rank := ranks.get((row["log"], row["provider"], row["model"]))) is not None
+    ]
+    for _, _, row in sorted(rows, key=lambda each: each[:2]):
+        found[row["log"]].append(
+            SpendByDayAndModel(
+                day=_date(row["day"]),
+                provider=row["provider"],
+                model=row["model"],
+                spend_usd=rounded(usd(row, "cost_usd")),
+            )
+        )
+    return [tuple(days_and_models) for days_and_models in found]
+
+
+def _date(day: int) -> str:
+    return (EPOCH + timedelta(days=day)).date().isoformat()

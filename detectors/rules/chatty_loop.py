@@ -34,16 +34,20 @@ Sources
 Counted from the records themselves; half of the prompt and five items per request are assumptions.
 """
 
+from typing import Final
+
 import polars as pl
 
 from detectors.contract import Thresholds
 from detectors.engine import Calls
+from detectors.engine.neighbors import split_at_pauses
 from detectors.prices.calls import LEVELS_GIVEN
 from detectors.rules.caching.levels import compare, highest_equal, measure, of_pair
-from detectors.rules.columns import has
+from detectors.rules.columns import answer_tokens, has
 from detectors.rules.detector import (
     ESTIMATED,
     INFORMATIONAL,
+    QUANTILE_MARGIN,
     Detector,
     Facts,
     FlaggedCalls,
@@ -51,7 +55,6 @@ from detectors.rules.detector import (
     flag,
     per_mtok,
 )
-from detectors.rules.loop_sessions import filter_loops, mark_hashed, split_sessions
 from detectors.wording.evidence import BILLED, COST, PAUSE, SAVINGS, TIME
 
 THRESHOLDS = {
@@ -73,6 +76,7 @@ THRESHOLDS = {
 }
 _HASHED, _UNHASHED = range(2)
 _SECOND_US = 1_000_000
+_MILLISECOND_US: Final = 1_000
 
 
 def find(calls: Calls, facts: Facts) -> Calls:
@@ -84,7 +88,16 @@ def find(calls: Calls, facts: Facts) -> Calls:
     shares = (thresholds.d6_saving_share, thresholds.d6_high_saving_share)
     saving, high = (prompt_usd * share for share in shares)
     if has(calls, LEVELS_GIVEN):
-        loops = _measure_shared(loops, keys, thresholds)
+        # How much each call begins with in common with the one before it in its session.
+        before = pl.col("row").shift(1).over(*keys, order_by="number")
+        paired = loops.with_row_index("row").with_columns(before.alias("pair"))
+        compared = compare(
+            paired.with_columns(
+                highest_equal(paired).alias("level"),
+                of_pair(pl.col("prompt_tokens")).alias("pair_prompt"),
+            )
+        )
+        loops = measure(compared, thresholds)
         saving, high = (
             pl.when(pl.col("with_levels"))
             .then(pl.col(shared) * pl.col("input_usd_per_token"))
@@ -94,38 +107,21 @@ def find(calls: Calls, facts: Facts) -> Calls:
     # Calls that could have shared an earlier call's request.
     followers = loops.filter(pl.col("position") % thresholds.d6_calls_per_request != 0)
     saving, high = (pl.when(is_hashed).then(usd).otherwise(pl.lit(0.0)) for usd in (saving, high))
+    repeated = pl.lit(0.0)  # counted only in logs with hashes by level
+    if has(loops, "with_levels"):
+        assumed = thresholds.d6_saving_share * pl.col("prompt_tokens")
+        tokens = pl.when(pl.col("with_levels")).then(pl.col("shared")).otherwise(assumed)
+        repeated = pl.when(pl.col("is_hashed")).then(tokens).otherwise(repeated)
     return flag(
         followers,
         pl.when(is_hashed).then(pl.lit(_HASHED)).otherwise(pl.lit(_UNHASHED)),
         saving,
         low_usd=saving * thresholds.d6_low_share,
         high_usd=high,
-        prefix_tokens=_repeated_tokens(loops, thresholds),
+        prefix_tokens=repeated,
         pause_seconds=pl.col("pause_us") / _SECOND_US,
         basis=pl.col("position"),
     )
-
-
-def _measure_shared(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
-    """Add how much each call begins with in common with the one before it in its session."""
-    before = pl.col("row").shift(1).over(*session, order_by="number")
-    paired = loops.with_row_index("row").with_columns(before.alias("pair"))
-    compared = compare(
-        paired.with_columns(
-            highest_equal(paired).alias("level"),
-            of_pair(pl.col("prompt_tokens")).alias("pair_prompt"),
-        )
-    )
-    return measure(compared, thresholds)
-
-
-def _repeated_tokens(loops: Calls, thresholds: Thresholds) -> pl.Expr:
-    """Return the tokens that are counted as repeated, in logs with hashes by level; 0 in others."""
-    if not has(loops, "with_levels"):
-        return pl.lit(0.0)
-    assumed = thresholds.d6_saving_share * pl.col("prompt_tokens")
-    tokens = pl.when(pl.col("with_levels")).then(pl.col("shared")).otherwise(assumed)
-    return pl.when(pl.col("is_hashed")).then(tokens).otherwise(pl.lit(0.0))
 
 
 def advise(flagged: FlaggedCalls) -> str:
@@ -165,6 +161,115 @@ def write_formula(flagged: FlaggedCalls) -> str:
         f"{flagged.share('d6_saving_share')} × prompt tokens × input rate "
         f"({per_mtok(flagged.input_usd_per_mtok)}), over {flagged.counted} that cost "
         f"{flagged.cost}: {flagged.saving}"
+    )
+
+
+def split_sessions(calls: Calls, thresholds: Thresholds) -> tuple[Calls, tuple[str, ...]]:
+    """Number each group's sessions; return the columns that identify one too.
+
+    Calls with a session ID are split by it. `pause_us` is null for a session's first call, and
+    `next_us`, the pause after a call, for its last.
+    """
+    keys = ("group", "session") if has(calls, "session") else ("group",)
+    longest_us = thresholds.d6_session_gap_seconds * _SECOND_US
+    if len(keys) > 1:
+        # Keep the groups with enough short answers for a session, before any window is computed.
+        least = thresholds.d6_min_calls * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+        groups = (
+            calls.select("group", _is_short(calls, thresholds).alias("short"))
+            .group_by("group")
+            .agg(pl.len().alias("calls"), pl.col("short").sum())
+            .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
+        )
+        calls = calls.join(groups, on="group", how="semi")
+        return split_at_pauses(calls, keys, longest_us), (*keys, "part")
+    return split_at_pauses(calls, keys, longest_us), ("part",)
+
+
+def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Keep the sessions that look like a loop, and number their calls from 0 as `position`."""
+    pause, at = pl.col("pause_us"), pl.col("at_us")
+    overlaps = pause < thresholds.d6_overlap_gap_seconds * _SECOND_US
+    longest_pause = thresholds.d6_max_median_gap_seconds * _SECOND_US
+    # With times in whole seconds, overlaps are pauses of zero.
+    most_overlaps = (pl.col("calls") - 1) * (
+        pl.when(pl.col("fraction") == 0)
+        .then(thresholds.d6_max_zero_gap_share + QUANTILE_MARGIN)
+        .otherwise(thresholds.d6_max_overlap_share + QUANTILE_MARGIN)
+    )
+    least = pl.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+    found = (
+        sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
+        .group_by(*session)
+        .agg(pl.len().alias("calls"), pl.col("short").sum())
+        .with_columns(pl.col("calls").cast(pl.Int64))
+        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
+    )
+    loops = (
+        sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
+        .with_columns(
+            overlaps.fill_null(value=False).cast(pl.Int64).alias("overlaps"),
+            (at % _SECOND_US != 0).cast(pl.Int64).alias("fraction"),
+        )
+        .with_columns(
+            at.min().over(*session).alias("began"),
+            at.max().over(*session).alias("ended"),
+            pl.col("overlaps").sum().over(*session).cast(pl.Int64).alias("overlaps"),
+            pl.col("fraction").max().over(*session).alias("fraction"),
+            pause.median().over(*session).alias("median_pause"),
+            pl.col("number").min().over(*session).alias("first"),
+        )
+        .filter(
+            pl.col("ended") - pl.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
+            pl.col("overlaps") <= most_overlaps,
+            pl.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
+        )
+    )
+    if has(sessions, "latency_ms"):
+        loops = _filter_waiting(loops, session, thresholds)
+    if not has(loops, "session"):
+        # Numbers have no gaps within a group, and the session's calls are all in between.
+        position = pl.col("number").cast(pl.Int64) - pl.col("first").cast(pl.Int64)
+        return loops.with_columns(position.alias("position"))
+    position = pl.col("position").cum_sum().over(*session, order_by="number") - 1
+    return loops.with_columns(pl.lit(1, pl.Int64).alias("position")).with_columns(
+        position.cast(pl.Int64).alias("position")
+    )
+
+
+def _is_short(calls: Calls, thresholds: Thresholds) -> pl.Expr:
+    return (answer_tokens(calls) <= thresholds.d6_short_completion_tokens).cast(pl.Int64)
+
+
+def _filter_waiting(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Keep the sessions that wait for each answer; those without enough latencies stay."""
+    latency_us = pl.col("latency_ms") * _MILLISECOND_US
+    idle_us = pl.when(pl.col("latency_ms") >= 0).then(pl.col("next_us") - latency_us)
+    least = pl.col("calls") * (thresholds.d6_min_latency_share - QUANTILE_MARGIN)
+    shortest = -thresholds.d6_overlap_gap_seconds * _SECOND_US - QUANTILE_MARGIN
+    waits = (pl.col("median_idle") >= shortest).fill_null(value=False)
+    return (
+        loops.with_columns(
+            (pl.col("latency_ms") >= 0).cast(pl.Int64).alias("timed"), idle_us.alias("idle_us")
+        )
+        .with_columns(
+            pl.col("timed").sum().over(*session).cast(pl.Int64).alias("timed"),
+            pl.col("idle_us").median().over(*session).alias("median_idle"),
+        )
+        .filter((pl.col("timed") < least) | waits)
+    )
+
+
+def mark_hashed(loops: Calls, session: tuple[str, ...], thresholds: Thresholds) -> Calls:
+    """Mark the sessions that one prefix hash covers enough."""
+    covered = pl.when(pl.col("prefix") > 0).then(pl.col("alike")).otherwise(pl.lit(0))
+    least = pl.col("calls") * (thresholds.d6_min_hash_share - QUANTILE_MARGIN)
+    is_hashed = (pl.col("most_alike") > 0) & (pl.col("most_alike") >= least)
+    return (
+        loops.with_columns(pl.len().over(*session, "prefix").cast(pl.Int64).alias("alike"))
+        .with_columns(covered.alias("alike"))
+        .with_columns(pl.col("alike").max().over(*session).alias("most_alike"))
+        .with_columns(is_hashed.alias("is_hashed"))
     )
 
 

@@ -18,21 +18,22 @@ _FIELDS: Final = ("costs_you", "fires_on", "stays_quiet_on", "do_instead", "sour
 def _methods(detectors: Iterable[Detector]) -> tuple[Method, ...]:
     # `python -OO` strips docstrings; the report then has no such section.
     documented = ((each, inspect.getdoc(modules[each.find.__module__])) for each in detectors)
-    return tuple(_method(each, text) for each, text in documented if text)
-
-
-def _method(detector: Detector, text: str) -> Method:
-    introduction, *parts = _HEADING.split(text)
-    sections = {
-        heading.lower().replace(" ", "_"): " ".join(words.replace("`", "").split())
-        for heading, words in zip(parts[::2], parts[1::2], strict=True)
-    }
-    return Method(
-        detector=detector.id,
-        title=read_introduction(introduction).name,
-        evidence=detector.evidence,
-        **{name: sections[name] for name in _FIELDS},
-    )
+    found = []
+    for detector, text in documented:
+        if text:
+            introduction, *parts = _HEADING.split(text)
+            sections = {
+                heading.lower().replace(" ", "_"): " ".join(words.replace("`", "").split())
+                for heading, words in zip(parts[::2], parts[1::2], strict=True)
+            }
+            method = Method(
+                detector=detector.id,
+                title=read_introduction(introduction).name,
+                evidence=detector.evidence,
+                **{name: sections[name] for name in _FIELDS},
+            )
+            found.append(method)
+    return tuple(found)
 
 
 METHODS: Final = _methods(DETECTORS)

@@ -66,19 +66,17 @@ def _plain(cell: Any) -> Any:
     if not isinstance(cell, bytes):
         return cell
     try:
-        return _unpack(cell).decode()
+        if cell.startswith((GZIP, ZSTD)):
+            unpacked = b"".join(read_blocks(BytesIO(cell), max_bytes=MAX_TEXT_BYTES))
+        elif cell.startswith(_ZLIB):
+            unpacker = zlib.decompressobj()
+            text = unpacker.decompress(cell, MAX_TEXT_BYTES)
+            unpacked = text if unpacker.eof else cell
+        else:
+            unpacked = cell
+        return unpacked.decode()
     except (UnicodeDecodeError, DetectorError, zlib.error):
         return cell
-
-
-def _unpack(cell: bytes) -> bytes:
-    if cell.startswith((GZIP, ZSTD)):
-        return b"".join(read_blocks(BytesIO(cell), max_bytes=MAX_TEXT_BYTES))
-    if cell.startswith(_ZLIB):
-        unpacker = zlib.decompressobj()
-        text = unpacker.decompress(cell, MAX_TEXT_BYTES)
-        return text if unpacker.eof else cell
-    return cell
 
 
 def scrub(

@@ -25,7 +25,7 @@ from detectors.formats.adapters.calls import (
     record_of,
 )
 from detectors.formats.adapters.containers import page_of
-from detectors.formats.adapters.duplicates import Once, Taken
+from detectors.formats.adapters.duplicates import Once, TakenCall
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.columns import UNKNOWN
@@ -156,7 +156,14 @@ class Scrubber:
         if self._mapping is None:
             yield from self._joined(self._lines_of_texts(read_texts(file, advance)))
             return
-        seen = sight_rows(file, self._mapping, self._counted(advance))
+        before = self.summary.bytes_read
+
+        def count(done: int) -> None:
+            self.summary.bytes_read = before + done
+            if advance is not None:
+                advance(done)
+
+        seen = sight_rows(file, self._mapping, count)
         yield from self._joined(chain.from_iterable(map(self._take, seen)))
 
     def add_texts(self, texts: Iterator[bytes], size: int) -> Iterator[bytes]:
@@ -194,22 +201,20 @@ class Scrubber:
         if self._unread:
             self.summary.propose(propose_for_objects(self._unread), self.path)
 
-    def _counted(self, advance: Advance | None) -> Advance:
-        before = self.summary.bytes_read
-
-        def count(done: int) -> None:
-            self.summary.bytes_read = before + done
-            if advance is not None:
-                advance(done)
-
-        return count
-
     def _lines_of(self, text: bytes | None, states: dict[str, State]) -> Iterator[bytes]:
         if text is None:
             self.summary.dropped[TOO_LONG] += 1
             return
         self.summary.bytes_read += len(text) + 1
-        for row, object_text in self._decode(text):
+        rows: list[tuple[Row, bytes]] = []
+        try:
+            row = Row.decode(text)
+            page = page_of(row)
+            rows = [(row, text)] if page is None else [(Row.decode(each), each) for each in page]
+        except _UNREADABLE:
+            if text.strip():
+                self.summary.dropped[NOT_JSON] += 1
+        for row, object_text in rows:
             adapter, read = read_row(row, states)
             self._once.note(read)
             found = _sight(row, object_text, adapter, read, self._at)
@@ -232,17 +237,7 @@ class Scrubber:
             taken = self._once.add(call, seen)
             yield from map(self._write, taken)
 
-    def _decode(self, text: bytes) -> list[tuple[Row, bytes]]:
-        try:
-            row = Row.decode(text)
-            page = page_of(row)
-            return [(row, text)] if page is None else [(Row.decode(each), each) for each in page]
-        except _UNREADABLE:
-            if text.strip():
-                self.summary.dropped[NOT_JSON] += 1
-            return []
-
-    def _write(self, taken: Taken) -> bytes:
+    def _write(self, taken: TakenCall) -> bytes:
         self.summary.calls += 1
         self.summary.hashed += bool(taken.call.prefix_hash or taken.call.prefix_hashes)
         return taken.line

@@ -17,6 +17,7 @@ import pytest
 from tallystick import __main__ as command
 from tallystick.sending import checking, connection
 from tallystick.sending.checking import check
+from tallystick.sending.dsn import parse_dsn
 from tests.client.collector import Collector, Silent, refusing_dsn
 from tests.client.environments import run
 
@@ -148,7 +149,9 @@ def test_a_certificate_that_is_not_trusted(tmp_path: Path, monkeypatch: pytest.M
 def test_an_expired_certificate_may_be_a_wrong_clock(code: int, part: str) -> None:
     error = ssl.SSLCertVerificationError()
     error.verify_code, error.verify_message = code, "certificate has expired"
-    assert part in checking._explain_certificate(error, "tallystick.example")
+    destination = parse_dsn("https://ik_test@tallystick.example")
+    assert destination is not None
+    assert part in checking._explain(error, destination)
 
 
 @pytest.mark.parametrize(

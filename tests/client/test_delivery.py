@@ -224,7 +224,8 @@ def test_a_process_of_many_sends_less_often_when_the_service_says_so(
 ) -> None:
     delivery = _delivery(_Sender(lambda: None))
     delivery._interval = interval
-    delivery._post(SimpleNamespace(send=lambda batch: Answer(0, 0.0, reason)), [RECORD])
+    delivery._queue.append(RECORD)
+    delivery._send(SimpleNamespace(send=lambda batch: Answer(0, 0.0, reason)), 1)
     assert delivery._interval == later
 
 

@@ -119,18 +119,16 @@ class Frames(Pieces):
             if not _PRELUDE < size <= len(data):
                 break
             headers = int.from_bytes(data[4:8], "big")
-            self._see_document(json.loads(data[_PRELUDE + headers : size - 4] or b"{}"))
+            document = json.loads(data[_PRELUDE + headers : size - 4] or b"{}")
+            if "bytes" in document:
+                inner = b64decode(document["bytes"])
+                document = json.loads(inner) if b'"usage"' in inner or _SIGN in inner else {}
+            if _METRICS in document or "inputTokens" in (document.get("usage") or {}):
+                take_document(self.call, document)
+            elif self.call.library == "anthropic":
+                self.call.see(document)
             data = data[size:]
         return data
-
-    def _see_document(self, document: dict[str, Any]) -> None:
-        if "bytes" in document:
-            inner = b64decode(document["bytes"])
-            document = json.loads(inner) if b'"usage"' in inner or _SIGN in inner else {}
-        if _METRICS in document or "inputTokens" in (document.get("usage") or {}):
-            take_document(self.call, document)
-        elif self.call.library == "anthropic":
-            self.call.see(document)
 
 
 class _Body:

@@ -31,19 +31,14 @@ def ask_for_usage(call: Call, client: Any, options: Any) -> None:
         return
     extra = members.get("extra_json")
     is_set = "stream_options" in body or (isinstance(extra, dict) and "stream_options" in extra)
-    if is_set or _is_raw(members.get("headers")) or not _is_wanted(call, client):
+    headers, wanted = members.get("headers"), call.capture.settings.include_usage
+    is_raw = isinstance(headers, dict) and any(str(name).lower() == _RAW for name in headers)
+    if is_set or is_raw or wanted is False:
+        return
+    if wanted is not True and client._base_url.host.lower() not in wanted:
         return
     call.hides_usage = True  # first: after a fault in between, nothing was asked for
     members["json_data"] = {**body, "stream_options": _OURS}
-
-
-def _is_wanted(call: Call, client: Any) -> bool:
-    wanted = call.capture.settings.include_usage
-    return wanted is True or (wanted is not False and client._base_url.host.lower() in wanted)
-
-
-def _is_raw(headers: Any) -> bool:
-    return isinstance(headers, dict) and any(str(name).lower() == _RAW for name in headers)
 
 
 def hide(chunks: Any) -> Any:

@@ -61,7 +61,10 @@ def _begin(handler: Any, args: Any, kwargs: Any) -> Call | None:
     url = args[0] if args else kwargs["url"]
     data = kwargs.get("json") or kwargs.get("data") or kwargs.get("content")
     body = data or (args[1] if len(args) > 1 else None)
-    return begin_at(str(url), body, _named_provider(kwargs.get("logging_obj")))
+    logged = members_of(getattr(kwargs.get("logging_obj"), "model_call_details", None))
+    name = logged.get("custom_llm_provider")  # that LiteLLM has chosen
+    provider = _PROVIDERS.get(name, name) if isinstance(name, str) else None
+    return begin_at(str(url), body, provider)
 
 
 def begin_at(address: str, body: Any, named: str | None) -> Call | None:
@@ -101,12 +104,6 @@ def _asked(path: str, body: Any) -> dict[str, Any]:
         if before in path and "model" not in members:
             asked["model"] = unquote(path.rpartition(before)[2].rpartition(end)[0])
     return asked
-
-
-def _named_provider(logged: Any) -> str | None:
-    """Return the provider that LiteLLM has chosen."""
-    name = members_of(getattr(logged, "model_call_details", None)).get("custom_llm_provider")
-    return _PROVIDERS.get(name, name) if isinstance(name, str) else None
 
 
 def _end_or_watch(call: Call, response: Any) -> None:

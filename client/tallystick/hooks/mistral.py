@@ -29,26 +29,16 @@ def _begin(sdk: Any, args: Any, kwargs: Any) -> Call | None:
     if request.method != "POST":
         return None
     asked = members_of(request.__dict__.pop(_ASKED, None))
-    library = _library(sdk)
-    return begin_elsewhere(library, library, _label(request.url.path), _members(asked))
-
-
-def _members(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the members of a request's body, which some endpoints have in one of theirs."""
-    if "model" in asked:
-        return asked
-    found = map(members_of, asked.values())
-    return next((members for members in found if "model" in members), asked)
-
-
-def _library(sdk: Any) -> str:
-    """Return the provider by the module of the library; its host may name another."""
-    module = type(sdk).__module__
+    # The provider by the module of the library; its host may name another.
+    library, module = "mistral", type(sdk).__module__
     if "azure" in module:
-        return "azure"
-    return (
-        "google" if module.startswith(("google.", "mistralai.gcp", "mistralai_gcp")) else "mistral"
-    )
+        library = "azure"
+    elif module.startswith(("google.", "mistralai.gcp", "mistralai_gcp")):
+        library = "google"
+    if "model" not in asked:  # some endpoints have the members of the body in one of theirs
+        found = map(members_of, asked.values())
+        asked = next((members for members in found if "model" in members), asked)
+    return begin_elsewhere(library, library, _label(request.url.path), asked)
 
 
 def _label(path: str) -> str | None:
@@ -80,16 +70,11 @@ def _take(call: Call, document: Any) -> None:
     if not usage:
         return
     call.request_id = id_or_none(members.get("id")) or call.request_id
-    model = members.get("model") or _model_of(members.get("outputs"))
+    outputs = members.get("outputs")  # of a conversation, which says its model of each
+    of_outputs = map(members_of, outputs if isinstance(outputs, list) else ())
+    named = (output["model"] for output in of_outputs if "model" in output)
+    model = members.get("model") or next(named, None)
     call.take(usage, model, members.get("service_tier"), beside=members)
-
-
-def _model_of(outputs: Any) -> object:
-    """Return the model of a conversation, which says it of each output."""
-    for output in outputs if isinstance(outputs, list) else ():
-        if "model" in members_of(output):
-            return output["model"]
-    return None
 
 
 _build = around(lambda sdk, args, kwargs: kwargs, _keep_asked)

@@ -33,7 +33,13 @@ def route_of(url: object) -> Route:
     text = url if type(url) is str else str(url)
     route = _routes.get(text)
     if route is None:
-        route = _read_route(text)
+        path = text.partition("?")[0]
+        if "://" in path:
+            path = path.partition("://")[2].partition("/")[2]
+        steps, route = [step for step in path.split("/") if step], (None, None)
+        if steps:
+            response_id = _response_id(steps)
+            route = (_RESPONSES if response_id else _endpoint(steps), response_id)
         # Neither what may hold a secret nor what will hardly be asked for again.
         if (
             route[1] is None
@@ -45,19 +51,6 @@ def route_of(url: object) -> Route:
                 _routes.clear()
             _routes[text] = route
     return route
-
-
-def _read_route(url: str) -> Route:
-    path = url.partition("?")[0]
-    if "://" in path:
-        path = path.partition("://")[2].partition("/")[2]
-    steps = [step for step in path.split("/") if step]
-    if not steps:
-        return None, None
-    response_id = _response_id(steps)
-    if response_id is not None:
-        return _RESPONSES, response_id
-    return _endpoint(steps), None
 
 
 def _response_id(steps: list[str]) -> str | None:

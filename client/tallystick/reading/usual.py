@@ -76,8 +76,10 @@ def usual_usage(usage: Any, endpoint: str | None) -> Counts | None:
     reasoning = answered.get("reasoning_tokens")
     if not _are_counts(prompt, completion, cached, write) or (cached or 0) + (write or 0) > prompt:
         return None
-    if reasoning and not _is_within(reasoning, completion, members.get("total_tokens"), prompt):
-        return None
+    if reasoning:
+        is_count = type(reasoning) is int and 0 <= reasoning <= completion
+        if not is_count or members.get("total_tokens") != prompt + completion:
+            return None  # the answer may not include its reasoning
     return prompt, completion, cached, write, reasoning, None
 
 
@@ -101,7 +103,11 @@ def usual_message(usage: Any) -> Counts | None:
         details = _NOTHING if details is None else _plain(details)
     except (AttributeError, KeyError, TypeError):
         return None
-    if lifetimes is None or details is None or _is_special(get):
+    if lifetimes is None or details is None:
+        return None
+    if get("server_tool_use") or get("iterations") or get("inference_geo"):
+        return None
+    if get("service_tier") not in _USUAL_TIERS or get("speed") not in _USUAL_TIERS:
         return None
     hour, thinking = lifetimes.get("ephemeral_1h_input_tokens"), details.get("thinking_tokens")
     if not _are_counts(fresh, completion, read, write):
@@ -111,19 +117,6 @@ def usual_message(usage: Any) -> Counts | None:
     if thinking and not (type(thinking) is int and 0 <= thinking <= completion):
         return None
     return fresh + (read or 0) + (write or 0), completion, read, write, thinking, hour
-
-
-def _is_special(get: Callable[[str], Any]) -> bool:
-    """Check for hosted tools, steps, a region, or a tier other than the standard one."""
-    if get("server_tool_use") or get("iterations") or get("inference_geo"):
-        return True
-    return get("service_tier") not in _USUAL_TIERS or get("speed") not in _USUAL_TIERS
-
-
-def _is_within(reasoning: Any, completion: int, total: Any, prompt: int) -> bool:
-    """Check that the answer includes its reasoning, as the total says."""
-    is_count = type(reasoning) is int and 0 <= reasoning <= completion
-    return is_count and total == prompt + completion
 
 
 def _is_split(lifetimes: dict[str, Any], hour: Any, write: Any) -> bool:

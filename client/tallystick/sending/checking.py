@@ -46,34 +46,26 @@ def check(text: str, *, allow_http: bool = False) -> Verdict:
     if destination is None:
         return Verdict(False, f"{VARIABLE} is not a DSN. {_FORM}")
     if destination.file is not None:
-        return _check_file(destination.file)
+        path, folder = destination.file, os.path.dirname(destination.file)
+        if not os.path.isdir(folder):
+            return Verdict(False, f"The folder {folder} does not exist. Create it.")
+        if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+            return Verdict(False, f"{path} can't be written. Check its permissions.")
+        return Verdict(True, f"Records are written to {path}. Nothing is sent.")
     if destination.is_exposed and not allow_http:
         sentence = f"{VARIABLE} would send the ingest key unencrypted. Use https://, or pass "
         return Verdict(False, f"{sentence}allow_http=True to init() and --allow-http here.")
     try:
-        return _judge(_ask(destination), destination)
+        # Post an empty batch, to the first version's address if there is no second.
+        trust = make_trust() if destination.url.startswith("https") else None
+        for version in reversed(VERSIONS):
+            url = destination.ingest_url(version)
+            reply = post(url, _EMPTY_BATCH, destination.headers(), trust, make_deadline())
+            if reply.status != 404:
+                break
+        return _judge(reply, destination)
     except Exception as error:
         return Verdict(False, _explain(error, destination))
-
-
-def _check_file(path: str) -> Verdict:
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        return Verdict(False, f"The folder {folder} does not exist. Create it.")
-    if os.path.isdir(path) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        return Verdict(False, f"{path} can't be written. Check its permissions.")
-    return Verdict(True, f"Records are written to {path}. Nothing is sent.")
-
-
-def _ask(destination: Destination) -> Reply:
-    """Post an empty batch, to the first version's address if there is no second."""
-    trust = make_trust() if destination.url.startswith("https") else None
-    for version in reversed(VERSIONS):
-        url = destination.ingest_url(version)
-        reply = post(url, _EMPTY_BATCH, destination.headers(), trust, make_deadline())
-        if reply.status != 404:
-            break
-    return reply
 
 
 def _judge(reply: Reply, destination: Destination) -> Verdict:
@@ -108,7 +100,10 @@ def _explain(error: BaseException, destination: Destination) -> str:
     """Return what a failed connection means, and what to do."""
     address = _address(destination.url)
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _explain_certificate(error, address)
+        start = f"The TLS certificate of {address} can't be verified ({error.verify_message})."
+        if error.verify_code in _CERTIFICATE_TIMES:
+            return f"{start} Renew it, or set the clock of this machine."
+        return f"{start} Use the name that it is for, or name its issuer with SSL_CERT_FILE."
     if isinstance(error, ssl.SSLError):
         return f"{address} does not speak TLS on this port. Check the port, or use http://."
     if isinstance(error, socket.gaierror):
@@ -121,13 +116,6 @@ def _explain(error: BaseException, destination: Destination) -> str:
     if isinstance(error, OSError):
         return f"{address} can't be reached ({type(error).__name__}). Check the network and proxy."
     return f"{address} did not answer with HTTP. Check the host, the port, and https:// or http://."
-
-
-def _explain_certificate(error: ssl.SSLCertVerificationError, address: str) -> str:
-    start = f"The TLS certificate of {address} can't be verified ({error.verify_message})."
-    if error.verify_code in _CERTIFICATE_TIMES:
-        return f"{start} Renew it, or set the clock of this machine."
-    return f"{start} Use the name that it is for, or name its issuer with SSL_CERT_FILE."
 
 
 def _address(url: str) -> str:

@@ -42,7 +42,10 @@ def post(
 ) -> Reply:
     """Post once, follow no redirect, and raise what the network raises."""
     target = urlsplit(url)
-    proxy = _proxy_of(target)
+    proxies = _proxies()
+    text, proxy = proxies.get(target.scheme) or proxies.get("all"), None
+    if text and not proxy_bypass(target.netloc):
+        proxy = urlsplit(text if "://" in text else f"http://{text}")
     connection, address = _connection_to(target, proxy, trust)
     sent = {**headers, "Connection": "close"}
     if proxy is not None and target.scheme == "http":
@@ -101,14 +104,6 @@ def _connection_to(
         return connection, address
     connection = _http.HTTPConnection(to.hostname, to.port)
     return connection, address if proxy is None else target.geturl()
-
-
-def _proxy_of(target: SplitResult) -> SplitResult | None:
-    proxies = _proxies()
-    text = proxies.get(target.scheme) or proxies.get("all")
-    if not text or proxy_bypass(target.netloc):
-        return None
-    return urlsplit(text if "://" in text else f"http://{text}")
 
 
 def _proxies() -> dict[str, str]:

@@ -56,7 +56,8 @@ class Delivery:
 
     def reset(self) -> None:
         """As new: a forked process has neither the thread nor a right to the parent's records."""
-        self._interval = self._usual_interval * _share()
+        # Nine to eleven tenths, so that processes started together do not send together.
+        self._interval = self._usual_interval * (0.9 + os.getpid() % 101 / 500)
         self._queue: deque[Noted] = deque(maxlen=self._max_queue)
         self._numbers = count()
         self._sent = self._in_flight = 0
@@ -229,19 +230,16 @@ class Delivery:
             if self.is_paused:
                 self._refuse(len(batch), PAUSED)
             else:
-                self._post(sender, batch)
+                answer = sender.send(batch)
+                self._sent += answer.taken
+                lost = len(batch) - answer.taken
+                if lost:
+                    self._paused_until = time.monotonic() + answer.pause_seconds
+                    self._slow_down(answer.reason)
+                    self._refuse(lost, answer.reason)
+                    self._last_error = answer.reason
+                    self._report(f"{records(lost, 'was', 'were')} dropped: {answer.reason}")
             self._in_flight = 0
-
-    def _post(self, sender: Any, batch: list[Noted]) -> None:
-        answer = sender.send(batch)
-        self._sent += answer.taken
-        lost = len(batch) - answer.taken
-        if lost:
-            self._paused_until = time.monotonic() + answer.pause_seconds
-            self._slow_down(answer.reason)
-            self._refuse(lost, answer.reason)
-            self._last_error = answer.reason
-            self._report(f"{records(lost, 'was', 'were')} dropped: {answer.reason}")
 
     def _slow_down(self, reason: str) -> None:
         """Send half as often, if the service says that all processes of a key send too often."""
@@ -256,8 +254,3 @@ class Delivery:
 def records(count: int, one: str, many: str) -> str:
     """Return a number of records and the verb that agrees with it."""
     return f"1 record {one}" if count == 1 else f"{count} records {many}"
-
-
-def _share() -> float:
-    """Nine to eleven tenths, so that processes started together do not send together."""
-    return 0.9 + os.getpid() % 101 / 500

@@ -47,17 +47,12 @@ def make_delivery(
         spool, write = Spool(os.fspath(way.spool)), make_writer(way.before_send, report)
         return SpooledDelivery(spool, write, *arguments, report=report, **options)
     except (ImportError, OSError, TypeError) as error:  # such as a disk without file locks
-        reason = _reason_of(error)
+        number = error.errno if type(error) is OSError else None
+        reason = errno.errorcode.get(number or 0, type(error).__name__)
         warn(f"init(spool=…) can't be used ({reason}); calls are captured without a spool")
         delivery = Delivery(*arguments, report=report, **options)
         delivery.spool_error = reason
         return delivery
-
-
-def _reason_of(error: Exception) -> str:
-    """Return the name of an error, or of its number if it has no name of its own."""
-    number = error.errno if type(error) is OSError else None
-    return errno.errorcode.get(number or 0, type(error).__name__)
 
 
 def make_sender(way: Way, report: Callable[[str], None]) -> Sender | FileSender:

@@ -152,21 +152,20 @@ def _rest(parts: dict[str, Any], record: Record, kept: dict[str, int]) -> str:
     if usd is not None and is_reported_usd(usd):
         written += f',"reported_usd":{usd!r}'
     levels = parts.get("prefix_hashes")
-    if levels and are_levels(levels) and _agree(levels, Asked._make(record.asked)):
-        written += _levels(levels)
+    if levels and are_levels(levels):
+        asked = Asked._make(record.asked)
+        own = ((getattr(asked, name), level) for name, level in _LEVELS_OF_HASHES)
+        # Hashes of the same prefix begin with the same digits.
+        if all(
+            level >= len(levels) or not hashed or hashed[:_LEVEL_DIGITS].lower() == levels[level]
+            for hashed, level in own
+        ):
+            written += _levels(levels)
     return written
 
 
 def _levels(hashes: Sequence[str]) -> str:
     return f',"prefix_hashes":["{quoted}"]' if (quoted := '","'.join(hashes)) else ""
-
-
-def _agree(levels: Sequence[str], asked: Asked) -> bool:
-    """Check that hashes of the same prefix begin with the same digits."""
-    return all(
-        level >= len(levels) or not own or own[:_LEVEL_DIGITS].lower() == levels[level]
-        for own, level in ((getattr(asked, name), level) for name, level in _LEVELS_OF_HASHES)
-    )
 
 
 def is_reported_usd(value: object) -> bool:

@@ -44,7 +44,16 @@ class Revision:
             returned = self._before_send(dict(record))
             if returned is None or returned == record:
                 return None if returned is None else line
-            problem = _find_change(record, returned) or find_problem(returned)
+            # Counts and times are as they were measured.
+            allowed = all(
+                name in _CHANGEABLE or returned[name] == record.get(name, returned)
+                if name in returned
+                else name in _REMOVABLE
+                for name in {**record, **returned}
+            )
+            problem = (
+                find_problem(returned) if allowed else "it changes a field that is not a label"
+            )
             written = json.dumps(returned, separators=(",", ":"))
         except Exception as error:
             problem = type(error).__name__
@@ -52,15 +61,3 @@ class Revision:
             self._report(f"before_send: a record was dropped: {problem}")
             return None
         return written
-
-
-def _find_change(record: dict[str, Any], returned: dict[str, Any]) -> str | None:
-    """Return what was changed that is not a label; counts and times are as they were measured."""
-    for name in {**record, **returned}:
-        if name in returned:
-            allowed = name in _CHANGEABLE or returned[name] == record.get(name, returned)
-        else:
-            allowed = name in _REMOVABLE
-        if not allowed:
-            return "it changes a field that is not a label"
-    return None

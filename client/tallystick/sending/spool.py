@@ -89,7 +89,11 @@ class Spool:
     def append(self, lines: list[str]) -> bool:
         """Write lines that there is room for, and return False if that failed."""
         try:
-            self._make_space(sum(map(len, lines)) + len(lines))
+            needed = sum(map(len, lines)) + len(lines)
+            while self._size() + needed > MAX_BYTES:
+                oldest = self.claim()
+                if oldest is None or not self.discard(oldest):
+                    raise OSError
             if self._current is not None and self._current.lines >= MAX_LINES:
                 self._sealed.append(self._current)
                 self._current = None
@@ -191,13 +195,6 @@ class Spool:
         else:
             return segment
         return None
-
-    def _make_space(self, needed: int) -> None:
-        """Remove the oldest segments that nobody has locked while the folder is full."""
-        while self._size() + needed > MAX_BYTES:
-            oldest = self.claim()
-            if oldest is None or not self.discard(oldest):
-                raise OSError
 
     def _size(self) -> int:
         total = 0

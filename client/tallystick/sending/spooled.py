@@ -82,9 +82,22 @@ class SpooledDelivery(Delivery):
             segments = self._spool.take()
             unwritten, self._unwritten = self._unwritten, []
         for segment in segments:
-            self._send_own(sender, segment)
+            if self.is_paused:
+                self._keep(segment, PAUSED)
+                continue
+            answer = sender.send_lines(segment.read())
+            if answer.is_temporary:
+                self._pause(answer)
+                self._keep(segment, answer.reason)
+                continue
+            self._add(sent=answer.taken, in_flight=-answer.taken)
+            self._drop(segment.lines - answer.taken, answer.reason)
+            self._spool.discard(segment)
         if unwritten:
-            self._send_unwritten(sender, unwritten)
+            answer = sender.send_lines(unwritten)
+            self._pause(answer)
+            self._add(sent=answer.taken, in_flight=-answer.taken)
+            self._drop(len(unwritten) - answer.taken, answer.reason)
         if least == 1:
             self._send_others(sender)
 
@@ -99,32 +112,15 @@ class SpooledDelivery(Delivery):
                 waiting -= size
                 self._add(in_flight=size)  # before they leave the queue: `stats` never loses one
                 batch = [self._queue.popleft() for _ in range(size)]
-                lines, reason = self._lines_of(batch)
+                try:
+                    lines, reason = self._write_lines(batch), reason_of(self._write_lines)
+                except Exception as error:
+                    lines, reason = [], type(error).__name__
                 self._drop(size - len(lines), reason)
                 if lines and not self._spool.append(lines):
                     self._unwritten += lines
         finally:
             self._writing.release()
-
-    def _lines_of(self, batch: list[Noted]) -> tuple[list[str], str]:
-        """Return the lines, and why there are fewer than records."""
-        try:
-            return self._write_lines(batch), reason_of(self._write_lines)
-        except Exception as error:
-            return [], type(error).__name__
-
-    def _send_own(self, sender: Any, segment: Segment) -> None:
-        if self.is_paused:
-            self._keep(segment, PAUSED)
-            return
-        answer = sender.send_lines(segment.read())
-        if answer.is_temporary:
-            self._pause(answer)
-            self._keep(segment, answer.reason)
-            return
-        self._add(sent=answer.taken, in_flight=-answer.taken)
-        self._drop(segment.lines - answer.taken, answer.reason)
-        self._spool.discard(segment)
 
     def _keep(self, segment: Segment, reason: str) -> None:
         self._last_error = reason
@@ -132,12 +128,6 @@ class SpooledDelivery(Delivery):
         self._add(kept=segment.lines, in_flight=-segment.lines)
         segment.release()
         self._report(f"{records(segment.lines, 'stays', 'stay')} in the spool: {reason}")
-
-    def _send_unwritten(self, sender: Any, lines: list[str]) -> None:
-        answer = sender.send_lines(lines)
-        self._pause(answer)
-        self._add(sent=answer.taken, in_flight=-answer.taken)
-        self._drop(len(lines) - answer.taken, answer.reason)
 
     def _send_others(self, sender: Any) -> None:
         """Send what is left on disk, oldest first, until that fails."""
@@ -151,16 +141,14 @@ class SpooledDelivery(Delivery):
                 self._pause(answer)
                 segment.release()
                 return
-            self._resolve(segment, answer.taken if answer else 0)
-
-    def _resolve(self, segment: Segment, taken: int) -> None:
-        own = self._kept_segments.pop(segment.path, 0)
-        if own:
-            self._add(sent=taken, kept=-own)
-            self._drop(own - taken, "invalid record", was_in_flight=False)
-        else:
-            self._recovered += taken
-        self._spool.discard(segment)
+            taken = answer.taken if answer else 0
+            own = self._kept_segments.pop(segment.path, 0)
+            if own:
+                self._add(sent=taken, kept=-own)
+                self._drop(own - taken, "invalid record", was_in_flight=False)
+            else:
+                self._recovered += taken
+            self._spool.discard(segment)
 
     def _pause(self, answer: Any) -> None:
         self._slow_down(answer.reason)

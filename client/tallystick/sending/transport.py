@@ -75,7 +75,12 @@ class Sender:
             return self.send_lines(lines)
         if 200 <= reply.status < 300:
             return Answer(len(lines), 0.0, self._reason)
-        return _judge(reply.status, reply.retry_after)
+        pause = 0.0
+        if reply.status in (401, 402):
+            pause = REFUSED_PAUSE_SECONDS
+        elif reply.retry_after is not None or reply.status == 429:
+            pause = _seconds(reply.retry_after)
+        return Answer(0, pause, f"status {reply.status}", reply.status not in _FINAL_STATUSES)
 
     def _post(self, lines: list[str]) -> Reply:
         """Post once, or a second time with the same key, both before the same deadline.
@@ -130,15 +135,6 @@ def _pack(lines: list[str]) -> tuple[bytes, str]:
     digest.update(b"]}")
     packed += [packer.compress(b"]}"), packer.flush()]
     return b"".join(packed), digest.hexdigest()
-
-
-def _judge(status: int, retry_after: str | None) -> Answer:
-    pause = 0.0
-    if status in (401, 402):
-        pause = REFUSED_PAUSE_SECONDS
-    elif retry_after is not None or status == 429:
-        pause = _seconds(retry_after)
-    return Answer(0, pause, f"status {status}", status not in _FINAL_STATUSES)
 
 
 def _seconds(retry_after: str | None) -> float:

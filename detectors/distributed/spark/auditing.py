@@ -10,9 +10,11 @@ parts only: these follow again from the rows.
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from heapq import heapify, heapreplace
+from itertools import count
 from typing import Any, Final
 
 import msgspec
@@ -21,9 +23,15 @@ import polars as pl
 from detectors.contract import InvalidRow, InvalidRows
 from detectors.distributed.merging import merge
 from detectors.distributed.spark import tasks
-from detectors.distributed.spark.placing import find_keys
 from detectors.distributed.spark.running import Jobs
-from detectors.distributed.spark.tasks import Opening, Setting, Summary, find_versions, join_pieces
+from detectors.distributed.spark.tasks import (
+    SLICES,
+    Opening,
+    Setting,
+    SparkSummary,
+    find_versions,
+    join_pieces,
+)
 from detectors.distributed.tasks import load
 from detectors.errors import DetectorError, SourceChangedError
 from detectors.formats.columns import present_columns
@@ -37,7 +45,7 @@ from detectors.prices.grid import Grid
 from detectors.prices.table import Cells, add_pairs
 from detectors.report import check_validity
 from detectors.report.counting.counts import Counts
-from detectors.report.part import Facts, Job, PartResult, find, open_part
+from detectors.report.part import AuditFacts, Job, PartResult, find, open_part
 from detectors.report.pipeline import Audited, audit_logs
 from detectors.report.result.calls import FlaggedFrames, Reopen
 from detectors.report.result.document import Report
@@ -47,6 +55,8 @@ from detectors.rules import Thresholds
 PART_CALLS: Final = 500_000
 _STEPS: Final = 3
 Progress = Callable[[int, int], None]
+_SEED: Final = 42
+_MASK: Final = 0xFFFFFFFF
 
 
 def audit(
@@ -86,7 +96,7 @@ class SparkRows:
         self._kept = list[Any]()
         self._read = self._keep(in_arrow(frame, tasks.read_rows, setting))
         found = self._collect(self._read, tasks.SUMMARY, "read and check the rows")
-        self.summaries = [load(content, Summary) for content in found.values()]
+        self.summaries = [load(content, SparkSummary) for content in found.values()]
 
     def _keep(self, frame: Any) -> Any:
         """Keep what a step returns for the next ones, where Spark can; else it is found again."""
@@ -147,7 +157,8 @@ class SparkRows:
         sizes = self._sizes
         if not sizes:
             return audit_logs([log], log.calls, book, thresholds, keep_calls=False)
-        names = self._find_names()
+        known = set[str]().union(*(each.names for each in self.summaries))
+        names = ("at_us", *(name for name in present_columns(known) if name in known))
         parts = count_parts(sizes.total(), PART_CALLS)
         parts = min(parts, len(sizes))
         slices, keys = find_keys(sizes, parts)
@@ -168,11 +179,6 @@ class SparkRows:
         audit_parts = partial(self._audit_parts, priced, list(found))
         return merge(log, job, book, counted, audit_parts, find_reopen)
 
-    def _find_names(self) -> tuple[str, ...]:
-        """Return the columns in which some call has a value."""
-        known = set[str]().union(*(each.names for each in self.summaries))
-        return ("at_us", *(name for name in present_columns(known) if name in known))
-
     def _find_positions(
         self, placed: Any, names: Sequence[str], grid: Grid, keys: Sequence[str]
     ) -> pl.DataFrame:
@@ -183,7 +189,9 @@ class SparkRows:
         )
         return pl.concat([load(each, pl.DataFrame) for each in found.values()]).unique()
 
-    def _audit_parts(self, priced: Any, parts: Sequence[int], facts: Facts) -> list[PartResult]:
+    def _audit_parts(
+        self, priced: Any, parts: Sequence[int], facts: AuditFacts
+    ) -> list[PartResult]:
         wanted = priced.where(f"kind = '{tasks.PRICED}'")
         audited = in_arrow(wanted, tasks.audit_priced, facts)
         found = self._collect(audited, tasks.RESULT, "audit the calls")
@@ -196,7 +204,7 @@ class SparkRows:
         slices: Sequence[frozenset[int]],
         names: tuple[str, ...],
         job: Job,
-        facts: Facts,
+        facts: AuditFacts,
     ) -> Reopen:
         return partial(_open_again, self._frame, self._setting, slices, names, job, facts)
 
@@ -215,7 +223,7 @@ def _open_again(
     slices: Sequence[frozenset[int]],
     names: tuple[str, ...],
     job: Job,
-    facts: Facts,
+    facts: AuditFacts,
     number: int,
 ) -> FlaggedFrames:
     """Read the calls of a part again, here, and find in them what the audit has found."""
@@ -229,3 +237,46 @@ def _open_again(
     calls = [tasks.read_slices(contents, names).lazy()]
     priced = open_part(calls, job, count=False).priced
     return find(priced.arrange(facts.windows), facts.rules)
+
+
+def find_keys(sizes: Mapping[int, int], parts: int) -> tuple[list[frozenset[int]], list[int]]:
+    """Return the slices of each part, and for each slice the number to partition by.
+
+    The largest slices are placed first, each where the fewest calls are.
+    """
+    places = [(0, part) for part in range(parts)]
+    heapify(places)
+    part_of = {}
+    for number in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        calls, part = places[0]
+        part_of[number] = part
+        heapreplace(places, (calls + sizes[number], part))
+    numbers = _find_numbers(parts)
+    own = [frozenset(n for n, part in part_of.items() if part == each) for each in range(parts)]
+    return own, [numbers[part_of.get(number, 0)] for number in range(SLICES)]
+
+
+def _find_numbers(parts: int) -> Sequence[int]:
+    """Return a number for each partition whose hash leads to it."""
+    found: dict[int, int] = {}
+    for number in count():
+        found.setdefault(_hash(number) % parts, number)
+        if len(found) == parts:
+            return [found[part] for part in range(parts)]
+    raise AssertionError
+
+
+def _hash(number: int) -> int:
+    """Return Spark's hash of an integer of 32 bits, which is Murmur3, as a signed number."""
+    mixed = number * 0xCC9E2D51 & _MASK
+    mixed = _rotate(mixed, 15) * 0x1B873593 & _MASK
+    found = (_rotate(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _MASK
+    found ^= 4
+    found = (found ^ found >> 16) * 0x85EBCA6B & _MASK
+    found = (found ^ found >> 13) * 0xC2B2AE35 & _MASK
+    found ^= found >> 16
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _rotate(number: int, bits: int) -> int:
+    return (number << bits | number >> 32 - bits) & _MASK

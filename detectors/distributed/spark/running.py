@@ -105,7 +105,15 @@ class _Probe:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        address = _find_address(session)
+        address = None  # of the Connect server or of the first standalone master
+        if is_remote(session):
+            endpoint = getattr(session.client._builder, "endpoint", "")
+            host, _, port = str(endpoint).rpartition(":")
+            address = (host, int(port)) if host else None
+        else:
+            master = urlsplit(str(session.sparkContext.master).partition(",")[0])
+            if master.scheme == "spark" and master.hostname and master.port:
+                address = (master.hostname, master.port)
         # Behind a proxy, it doesn't answer to us.
         self._address = address if address and _answers(address) else None
         self._seen = time.monotonic()
@@ -124,18 +132,6 @@ class _Probe:
             return False
         infos = self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
         return len(infos) > 1  # the first is the driver
-
-
-def _find_address(session: Any) -> tuple[str, int] | None:
-    """Return the address of the Connect server or of the first standalone master."""
-    if is_remote(session):
-        endpoint = getattr(session.client._builder, "endpoint", "")
-        host, _, port = str(endpoint).rpartition(":")
-        return (host, int(port)) if host else None
-    master = urlsplit(str(session.sparkContext.master).partition(",")[0])
-    if master.scheme == "spark" and master.hostname and master.port:
-        return master.hostname, master.port
-    return None
 
 
 def _answers(address: tuple[str, int]) -> bool:

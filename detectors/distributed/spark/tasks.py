@@ -32,7 +32,7 @@ from detectors.prices.table import add_pairs, find_pairs, find_positions
 from detectors.report.account.traffic import add_slots, count_slots
 from detectors.report.account.windows import UNUSED
 from detectors.report.counting.billing import is_included
-from detectors.report.part import Facts, Job, audit_part, open_part
+from detectors.report.part import AuditFacts, Job, audit_part, open_part
 
 # The schema of all rows between the steps; `part` is a slice or a partition.
 ROW: Final = "kind string, part int, piece int, content binary"
@@ -77,7 +77,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     only: frozenset[int] | None = None
 
 
-class Summary(msgspec.Struct, kw_only=True):
+class SparkSummary(msgspec.Struct, kw_only=True):
     """What was read of a partition beside its calls; `names` are the columns with a value.
 
     Rows of invalid calls count from 1 in the partition. `sizes` has the calls of each slice.
@@ -107,19 +107,6 @@ def _batch(rows: Sequence[_Row]) -> pyarrow.RecordBatch:
     columns = zip(*rows, strict=True)
     arrays = [pyarrow.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)]
     return pyarrow.RecordBatch.from_arrays(arrays, schema=_ARROW)
-
-
-def _in_batches(rows: Iterable[_Row]) -> Rows:
-    """Join small rows: each batch costs Spark some time."""
-    waiting, size = list[_Row](), 0
-    for row in rows:
-        waiting.append(row)
-        size += len(row[3])
-        if size >= _PIECE_BYTES:
-            yield _batch(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _batch(waiting)
 
 
 def _in_pieces(kind: str, part: int, content: object) -> Rows:
@@ -163,7 +150,7 @@ def read_rows(pickled: bytes, batches: Batches) -> Rows:
     """Check rows, and return them in slices, with a summary at the end."""
     setting = load(pickled, Setting)
     _check_versions(setting.versions)
-    summary = Summary()
+    summary = SparkSummary()
     for number, chunk in enumerate(_in_chunks(batches)):
         read = _check(chunk, summary) if setting.stored is None else _cut(chunk, *setting.stored)
         summary.rows += chunk.height
@@ -173,7 +160,16 @@ def read_rows(pickled: bytes, batches: Batches) -> Rows:
             _count_traffic(read, summary)
         if setting.only is None:
             summary.pairs = [add_pairs([*summary.pairs, find_pairs(read_labels(read.lazy()))])]
-        yield from _in_batches(_slice(read, number, summary, setting.only))
+        # Join small rows: each batch costs Spark some time.
+        waiting, size = list[_Row](), 0
+        for row in _slice(read, number, summary, setting.only):
+            waiting.append(row)
+            size += len(row[3])
+            if size >= _PIECE_BYTES:
+                yield _batch(waiting)
+                waiting, size = [], 0
+        if waiting:
+            yield _batch(waiting)
     yield from _in_pieces(SUMMARY, _own_number(), summary)
 
 
@@ -193,7 +189,7 @@ def _to_frame(batches: Sequence[pyarrow.RecordBatch]) -> pl.DataFrame:
     return pl.DataFrame(pyarrow.Table.from_batches(batches))
 
 
-def _check(chunk: pl.DataFrame, summary: Summary) -> pl.DataFrame:
+def _check(chunk: pl.DataFrame, summary: SparkSummary) -> pl.DataFrame:
     frames = list[pl.DataFrame]()
     read, unused = check_table(chunk.lazy(), frames.append)
     for reason, rows in read.invalid.reasons.items():
@@ -215,7 +211,7 @@ def _cut(chunk: pl.DataFrame, after: datetime, until: datetime) -> pl.DataFrame:
     return checked_calls(categorize(filled)).collect()
 
 
-def _count_traffic(calls: pl.DataFrame, summary: Summary) -> None:
+def _count_traffic(calls: pl.DataFrame, summary: SparkSummary) -> None:
     metered = calls.lazy().filter(~is_included(calls.lazy())).collect()
     if metered.is_empty():
         return
@@ -228,7 +224,7 @@ def _count_traffic(calls: pl.DataFrame, summary: Summary) -> None:
 
 
 def _slice(
-    calls: pl.DataFrame, chunk: int, summary: Summary, only: frozenset[int] | None
+    calls: pl.DataFrame, chunk: int, summary: SparkSummary, only: frozenset[int] | None
 ) -> Iterator[_Row]:
     summary.names |= set(calls.columns)
     in_order, starts = sort_by_bucket(calls)
@@ -288,7 +284,7 @@ def audit_priced(pickled: bytes, batches: Batches) -> Rows:
     parts = join_pieces(batches, PRICED)
     if not parts:
         return
-    facts = load(pickled, Facts)
+    facts = load(pickled, AuditFacts)
     for number in list(parts):
         result, _ = audit_part([load(parts.pop(number), PricedCalls)], facts)
         yield from _in_pieces(RESULT, number, result)

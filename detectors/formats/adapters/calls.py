@@ -162,7 +162,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     origin: "Origin | None" = None  # None if only equal rows are one call
     way: str = ""  # the source, if it has an adapter
     created: Any = None  # as a response says that can be read again
-    span: "Span | None" = None
+    span: "TraceSpan | None" = None
 
 
 class Origin(Struct, frozen=True, kw_only=True, gc=False):
@@ -182,7 +182,7 @@ class Origin(Struct, frozen=True, kw_only=True, gc=False):
     begun: datetime | None = None
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """A span of a trace, and the one that it is in; `is_call` if it says that it is one call."""
 
     name: str
@@ -215,28 +215,18 @@ def calls_of(seen: Sighting, least: int = SHORTEST_HASHED) -> list[Call] | str:
     if moment is None:
         return NO_TIME
     provider = _first(find_provider, seen.providers) or provider_of(model)
-    call = _call_of(seen, seen.readings[0], moment, provider, model, _find_hashes(seen, least))
-    others = enumerate(seen.readings[1:], 2)
-    return [call, *(_other_call(call, reading, number) for number, reading in others)]
-
-
-def _call_of(
-    seen: Sighting,
-    reading: Reading,
-    moment: datetime,
-    provider: str,
-    model: str,
-    hashes: tuple[str | None, list[str] | None],
-) -> Call:
-    tier = seen.service_tier
+    prefix_hash = find_hash(seen.prefix_hash)
+    levels = find_levels(seen.prefix_hashes, prefix_hash)
+    if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts, least=least)):
+        prefix_hash, levels = hashes[0], [each[:LEVEL_DIGITS] for each in hashes]
+    reading, tier = seen.readings[0], seen.service_tier
     own = None
     if tier is not None:
         own = None if reading.service_tier == "fast" else tier_of(tier)
         if odd := unknown_tier(tier):
             reading.unknown[odd] = 0
-    prefix_hash, levels = hashes
     said = _number_to(MAX_REPORTED_USD, seen.reported_usd)
-    return Call(
+    call = Call(
         ts=moment,
         provider=provider,
         model=model,
@@ -261,15 +251,8 @@ def _call_of(
         unknown_fields=names_of(reading.unknown),
         unknown_largest=largest_of(reading.unknown),
     )
-
-
-def _find_hashes(seen: Sighting, least: int) -> tuple[str | None, list[str] | None]:
-    """Return the hash of a prompt's beginning and those of its levels, as given or of its text."""
-    prefix_hash = find_hash(seen.prefix_hash)
-    levels = find_levels(seen.prefix_hashes, prefix_hash)
-    if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts, least=least)):
-        return hashes[0], [each[:LEVEL_DIGITS] for each in hashes]
-    return prefix_hash, levels
+    others = enumerate(seen.readings[1:], 2)
+    return [call, *(_other_call(call, other, number) for number, other in others)]
 
 
 def _number_to(most: float, value: Any) -> float | None:

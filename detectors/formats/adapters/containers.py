@@ -5,7 +5,7 @@ from itertools import count
 from typing import Final
 
 from detectors.errors import UnreadableLogError
-from detectors.formats.adapters.reading import Numbered, read_exports
+from detectors.formats.adapters.reading import NumberedItem, read_exports
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.adapters.tables import read_table
 from detectors.formats.chunks import Chunk
@@ -36,7 +36,7 @@ def read_export_file(
 
 def objects_of(
     container: str, blocks: Iterator[bytes], chunk_bytes: int
-) -> Iterator[list[Numbered]]:
+) -> Iterator[list[NumberedItem]]:
     if container == "document":
         text = join_document(blocks)
         try:
@@ -49,10 +49,10 @@ def objects_of(
     return _number(map(lines_of, split_lines(blocks, chunk_bytes)))
 
 
-def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[Numbered]]:
+def _number(batches: Iterator[Sequence[bytes]]) -> Iterator[list[NumberedItem]]:
     numbers = count(1)
     for texts in batches:
-        yield [Numbered(next(numbers), text) for text in texts]
+        yield [NumberedItem(next(numbers), text) for text in texts]
 
 
 def page_of(row: Row) -> list[bytes] | None:

@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from detectors.formats.adapters.calls import (
-    MESSAGE,
     Call,
     Origin,
     Sighting,
@@ -116,7 +115,7 @@ class Seen(NamedTuple):
 Split = tuple[list[Seen], bool]
 
 
-class Taken(NamedTuple):
+class TakenCall(NamedTuple):
     call: Call
     line: bytes
 
@@ -144,16 +143,37 @@ class Once:
             size = sum(each.prompt + each.completion for each in seen.readings[:1])
             self._open().execute(_NOTE, (hash(name), hash(parent), size, is_call))
 
-    def add(self, call: Call, seen: Sighting) -> Iterator[Taken]:
+    def add(self, call: Call, seen: Sighting) -> Iterator[TakenCall]:
         """Yield the call if it is new, unless its copies have to be compared first."""
         if seen.origin is not None and call.request_id is not None:
-            self._see(call, call.request_id, seen)
+            origin, usage = seen.origin, call.usage
+            asked, at = origin.asked, _microseconds(call.ts)
+            details = usage.prompt_tokens_details
+            parts = (details.cached_tokens, details.cache_write_tokens) if details else ()
+            prompt = f"{usage.prompt_tokens} {parts}" if usage.prompt_tokens else ""
+            session = origin.session or call.session_id or ""
+            if at > self._ends.get(session, 0):
+                self._ends[session] = at
+            if origin.place is not None:
+                self._sessions[session] = origin
+            elif origin.is_row:
+                asked = str(at)
+            self._number += 1
+            body = _encode(call)
+            span = hash(seen.span.name) if seen.span else 0
+            size = usage.prompt_tokens + usage.completion_tokens
+            name = origin.place or origin.name or call.request_id
+            self._pending.append(
+                (name, seen.way, asked, at, prompt, session, size, self._number, span, body)
+            )
+            if len(self._pending) >= _BATCH:
+                self._flush()
         elif self._is_new(call, seen.created):
-            yield Taken(call, encode_call(call))
+            yield TakenCall(call, encode_call(call))
         else:
             self._dropped[DUPLICATE_ROW] += 1
 
-    def close(self) -> Iterator[Taken]:
+    def close(self) -> Iterator[TakenCall]:
         self._flush()
         if self._database is None:
             return
@@ -164,7 +184,7 @@ class Once:
                 database.executemany("INSERT INTO once VALUES (?, ?)", self._resolve(list(group)))
             for (body,) in database.execute("SELECT body FROM once ORDER BY number"):
                 call = _decode(body)
-                yield Taken(call, encode_call(call))
+                yield TakenCall(call, encode_call(call))
         self._database = None
 
     def _is_new(self, call: Call, created: Any) -> bool:
@@ -219,31 +239,6 @@ class Once:
             self._database.executescript(_SCHEMA)
         return self._database
 
-    def _see(self, call: Call, name: str, seen: Sighting) -> None:
-        origin = seen.origin or MESSAGE
-        asked, at = origin.asked, _microseconds(call.ts)
-        usage = call.usage
-        details = usage.prompt_tokens_details
-        parts = (details.cached_tokens, details.cache_write_tokens) if details else ()
-        prompt = f"{usage.prompt_tokens} {parts}" if usage.prompt_tokens else ""
-        session = origin.session or call.session_id or ""
-        if at > self._ends.get(session, 0):
-            self._ends[session] = at
-        if origin.place is not None:
-            self._sessions[session] = origin
-        elif origin.is_row:
-            asked = str(at)
-        self._number += 1
-        body = _encode(call)
-        span = hash(seen.span.name) if seen.span else 0
-        size = usage.prompt_tokens + usage.completion_tokens
-        name = origin.place or origin.name or name
-        self._pending.append(
-            (name, seen.way, asked, at, prompt, session, size, self._number, span, body)
-        )
-        if len(self._pending) >= _BATCH:
-            self._flush()
-
     def _flush(self) -> None:
         if self._pending:
             self._open().executemany(_SEE, self._pending)
@@ -254,8 +249,25 @@ class Once:
         is_turn = group[0].session in self._sessions
         splits = list(self._split_turns(group)) if is_turn else _split_ways(group)
         for copies, is_named in splits:
+            # The call is the one with the most counts, at the time and in the session of the first.
             original = min(copies, key=self._age)
-            call = self._join(copies, original)
+            source = original.way, original.session
+            own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
+            copied = sum(seen.times for seen in copies) - len(own)
+            if len(own) > 1:
+                self._dropped[SNAPSHOT] += len(own) - 1
+            if copied:
+                self._dropped[DUPLICATE_ROW] += copied
+            # Of equal ones, that with parts of its prompt; and a gateway knows who is paid.
+            fullest = max(
+                copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at)
+            )
+            first, call = _decode(original.body), _decode(fullest.body)
+            call.ts, call.tag = first.ts, first.tag or call.tag
+            sessions = [seen.session for seen in copies if seen.session]
+            call.session_id = first.session_id or min(sessions, default=None)
+            if original.session in self._sessions:
+                call.request_id = first.request_id  # a copy has its own
             if len(splits) == 1 and self._is_request(call, copies):
                 self._dropped[DUPLICATE_ROW] += 1
                 continue
@@ -265,25 +277,6 @@ class Once:
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
             yield min(seen.number for seen in copies), _encode(call)
-
-    def _join(self, copies: list[Seen], original: Seen) -> Call:
-        """Return the call with the most counts, at the time and in the session of the original."""
-        source = original.way, original.session
-        own = {(seen.at, seen.size) for seen in copies if (seen.way, seen.session) == source}
-        copied = sum(seen.times for seen in copies) - len(own)
-        if len(own) > 1:
-            self._dropped[SNAPSHOT] += len(own) - 1
-        if copied:
-            self._dropped[DUPLICATE_ROW] += copied
-        # Of equal ones, that with parts of its prompt; and a gateway knows who is paid.
-        fullest = max(copies, key=lambda seen: (seen.size, len(seen.prompt), seen.is_row, seen.at))
-        first, call = _decode(original.body), _decode(fullest.body)
-        call.ts, call.tag = first.ts, first.tag or call.tag
-        sessions = [seen.session for seen in copies if seen.session]
-        call.session_id = first.session_id or min(sessions, default=None)
-        if original.session in self._sessions:
-            call.request_id = first.request_id  # a copy has its own
-        return call
 
     def _age(self, seen: Seen) -> tuple[bool, int, bool, int, str]:
         """Order copies by age; of equal ones, a session that ended earlier had it first."""
@@ -306,7 +299,13 @@ class Once:
         calls: dict[str, list[Seen]] = {}
         copies: list[tuple[list[str], Seen]] = []
         for seen in group:
-            ancestors = self._ancestors(seen.session)
+            ancestors: list[str] = []  # the sessions that it was forked from, the nearest first
+            waiting = [seen.session]
+            while waiting:
+                origin = self._sessions.get(waiting.pop(0))
+                new = [name for name in (origin.parents if origin else ()) if name not in ancestors]
+                ancestors += [name for name in new if name != seen.session]
+                waiting += ancestors[-len(new) :] if new else []
             begun = self._sessions[seen.session].begun
             before = [other.at for other in group if other.session in ancestors]
             is_soon = begun is not None and seen.at <= _microseconds(begun) + _COPIED_SOON_US
@@ -320,17 +319,6 @@ class Once:
                 found = next(iter(calls), None)  # a session between them is not among the logs
             calls.setdefault(found or ancestors[-1], []).append(seen)
         yield from ((same, True) for same in calls.values())
-
-    def _ancestors(self, session: str) -> list[str]:
-        """Return the sessions that this one was forked from, the nearest first."""
-        found: list[str] = []
-        waiting = [session]
-        while waiting:
-            origin = self._sessions.get(waiting.pop(0))
-            new = [name for name in (origin.parents if origin else ()) if name not in found]
-            found += [name for name in new if name != session]
-            waiting += found[-len(new) :] if new else []
-        return found
 
 
 def _microseconds(instant: datetime) -> int:

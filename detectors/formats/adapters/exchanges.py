@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
 from detectors.formats.adapters.labels import find_model, find_provider
-from detectors.formats.adapters.rows import UNREADABLE, Row, Usages, read_usages
+from detectors.formats.adapters.rows import UNREADABLE, Row, read_usages
 
 # The members of a request with its prompt, in the order in which they are hashed.
 PROMPTS: Final = ("system", "instructions", "messages", "input", "prompt")
@@ -80,8 +80,10 @@ def read_exchange(text: bytes) -> Sighting:
         # The events of a stream: what later ones say of the answer counts.
         found: dict[str, Any] = {}
         usage: dict[str, Any] = {}
-        for event in answered:
-            for holder in _holders(event):
+        for event in filter(lambda each: isinstance(each, dict), answered):
+            for holder in (event, event.get("message"), event.get("response")):
+                if not isinstance(holder, dict) or not isinstance(holder.get("usage") or {}, dict):
+                    continue
                 found |= {
                     name: holder[name] for name in _OF_STREAMS if holder.get(name) is not None
                 }
@@ -107,18 +109,6 @@ def _exchange_of(value: Any) -> Exchange:
 _OF_STREAMS: Final = ("id", "model", "type", "object", "service_tier", "tool_usage", "usage")
 
 
-def _holders(event: Any) -> list[dict[str, Any]]:
-    """Return an event, and the answer in it."""
-    if not isinstance(event, dict):
-        return []
-    found = [event, *(event.get(name) for name in ("message", "response"))]
-    return [
-        each
-        for each in found
-        if isinstance(each, dict) and isinstance(each.get("usage") or {}, dict)
-    ]
-
-
 def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting:
     """Read a request and its response, as two objects or as one with the members of both."""
     is_flat, tier = request is response, response.serviceTier
@@ -126,29 +116,6 @@ def exchange(outer: Exchange, request: Exchange, response: Exchange) -> Sighting
     prompts = asked.prompts()
     if is_flat and not any((asked.messages, asked.input, asked.prompt)):
         prompts = ()  # a response repeats its instructions, which are not the whole prompt
-    return Sighting(
-        readings=_readings_of(outer, asked, response),
-        moments=(outer.ts, outer.created, response.created, response.created_at, outer.timestamp,
-                 outer.created_at),
-        models=(response.model, asked.model, outer.model),
-        providers=(outer.provider, _provider_of(response)),
-        ids=(outer.request_id, response.id),
-        tags=(outer.tag,),
-        environment=outer.environment,
-        endpoint=outer.endpoint,
-        latency_ms=outer.latency_ms,
-        caps=(outer.declared_max_tokens, asked.max_tokens, asked.max_completion_tokens,
-              asked.max_output_tokens, response.max_output_tokens),
-        prompts=prompts,
-        prefix_hash=outer.prefix_hash,
-        service_tier=response.service_tier or (isinstance(tier, dict) and tier.get("type")) or None,
-        created=response.created_at if response.object == "response" else None,
-        # Some servers send the usage so far with each part of an answer.
-        origin=MESSAGE if response.object in _PARTS else None,
-    )  # fmt: skip
-
-
-def _readings_of(outer: Exchange, asked: Exchange, response: Exchange) -> Usages:
     # What stands beside a usage and may cost something of its own: most often nothing.
     found: dict[str, Any] = {}
     if response.tool_usage is not None:
@@ -166,13 +133,42 @@ def _readings_of(outer: Exchange, asked: Exchange, response: Exchange) -> Usages
     if response.usage is None and b'"usage"' in bytes(response.choices):
         with suppress(*UNREADABLE):
             of_choices = [choice.usage for choice in _CHOICES.decode(response.choices)]
-    return read_usages(
+    readings = read_usages(
         *(response.usage, response.usage_info, response.meta, *of_choices),
         provider=find_provider(outer.provider) or "",
         model=response.model or asked.model or outer.model,
         beside=found or None,
         may_lack_output=response.object == "list",
     )
+    # The counts are the best sign of the provider.
+    usage = response.usage if isinstance(response.usage, dict) else {}
+    is_openai = "prompt_tokens" in usage or "input_tokens_details" in usage
+    model = find_model(response.model) or ""
+    is_anthropic = not is_openai and (
+        response.type == "message"
+        or "cache_read_input_tokens" in usage
+        or (response.object is None and model.startswith("claude"))
+    )
+    return Sighting(
+        readings=readings,
+        moments=(outer.ts, outer.created, response.created, response.created_at, outer.timestamp,
+                 outer.created_at),
+        models=(response.model, asked.model, outer.model),
+        providers=(outer.provider, "anthropic" if is_anthropic else "openai"),
+        ids=(outer.request_id, response.id),
+        tags=(outer.tag,),
+        environment=outer.environment,
+        endpoint=outer.endpoint,
+        latency_ms=outer.latency_ms,
+        caps=(outer.declared_max_tokens, asked.max_tokens, asked.max_completion_tokens,
+              asked.max_output_tokens, response.max_output_tokens),
+        prompts=prompts,
+        prefix_hash=outer.prefix_hash,
+        service_tier=response.service_tier or (isinstance(tier, dict) and tier.get("type")) or None,
+        created=response.created_at if response.object == "response" else None,
+        # Some servers send the usage so far with each part of an answer.
+        origin=MESSAGE if response.object in _PARTS else None,
+    )  # fmt: skip
 
 
 class _Choice(Struct, gc=False):
@@ -197,17 +193,6 @@ class _Item(Struct, gc=False):
 
 
 _ITEMS: Final = msgspec.json.Decoder(list[_Item])
-
-
-def _provider_of(response: Exchange) -> str:
-    """Return the provider of a response; its counts are the best sign."""
-    usage = response.usage if isinstance(response.usage, dict) else {}
-    is_openai = "prompt_tokens" in usage or "input_tokens_details" in usage
-    if not is_openai and (response.type == "message" or "cache_read_input_tokens" in usage):
-        return "anthropic"
-    model = find_model(response.model) or ""
-    is_claude = not is_openai and response.object is None and model.startswith("claude")
-    return "anthropic" if is_claude else "openai"
 
 
 def caps_of(options: Row) -> tuple[Any, ...]:

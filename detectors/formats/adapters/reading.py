@@ -18,7 +18,7 @@ from detectors.errors import (
     UnreadableLogError,
 )
 from detectors.formats.adapters import find_sums, read_row
-from detectors.formats.adapters.adapter import Adapter, State, unknown_members
+from detectors.formats.adapters.adapter import State, unknown_members
 from detectors.formats.adapters.calls import NO_MODEL, NO_TIME, Sighting, calls_of, record_of
 from detectors.formats.adapters.duplicates import Once
 from detectors.formats.adapters.rows import Row
@@ -33,14 +33,14 @@ _KNOWN: Final = "use a log or export of a source that we know"
 _SCRUB: Final = "run `tallystick scrub` on it and use the file that it writes."
 
 
-class Numbered(NamedTuple):
+class NumberedItem(NamedTuple):
     """An object of a file, as JSON or as the cells of a CSV row, and its number."""
 
     number: int
     value: bytes | dict[str, Any]
 
 
-def read_exports(batches: Iterable[Sequence[Numbered]], unit: str) -> Iterator[Chunk]:
+def read_exports(batches: Iterable[Sequence[NumberedItem]], unit: str) -> Iterator[Chunk]:
     """Yield the chunks of a file of one or more sources' rows.
 
     A row with text, or a member that may hold text, raises `ContractError`; one of no source that
@@ -63,7 +63,7 @@ class _Reader:
         self._title = ""
         self._rows = 0
 
-    def read(self, batch: Sequence[Numbered]) -> Chunk:
+    def read(self, batch: Sequence[NumberedItem]) -> Chunk:
         records: list[UsageRecordV2] = []
         invalid: list[InvalidRow] = []
         for number, value in batch:
@@ -124,7 +124,15 @@ class _Reader:
                 raise UnreadableLogError(f"We don't recognize {where}: {_KNOWN}, or {_SCRUB}")
             mixed = f"We read this file as {self._title}, but {where} is not:"
             raise UnreadableLogError(f"{mixed} use a file for each, or {_SCRUB}")
-        self._check_no_text(adapter, document, where)
+        # Nothing is read from a file with members that may hold text.
+        names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
+        if names:
+            shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
+            raise ContractError(
+                f"This file of {adapter.title} has fields that may hold text ({shown}) on {where}: "
+                f"{_SCRUB}",
+                (f"{where}: {shown}",),
+            )
         self._once.note(found)
         self._title = self._title or adapter.title
         for seen in found:
@@ -137,13 +145,3 @@ class _Reader:
                 invalid.append(InvalidRow(number, str(calls)))
             else:
                 self._dropped[str(calls)] += 1
-
-    def _check_no_text(self, adapter: Adapter, document: dict[str, Any], where: str) -> None:
-        names = list(dict.fromkeys(unknown_members(document, adapter.allowed)))
-        if names:
-            shown = ", ".join(names[:_MAX_NAMES]) + (" and more" if names[_MAX_NAMES:] else "")
-            raise ContractError(
-                f"This file of {adapter.title} has fields that may hold text ({shown}) on {where}: "
-                f"{_SCRUB}",
-                (f"{where}: {shown}",),
-            )

@@ -6,7 +6,7 @@ from itertools import chain, zip_longest
 from typing import Any, Final
 
 from detectors.formats.adapters import find_adapters, find_sums
-from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.reading import NumberedItem
 from detectors.formats.adapters.rows import Row
 from detectors.formats.csv_logs.rows import CsvText
 
@@ -44,8 +44,8 @@ def value_of(cell: str) -> Any:
     return cell or None
 
 
-def read_table(pieces: Iterator[bytes], delimiter: str) -> Iterator[list[Numbered]]:
+def read_table(pieces: Iterator[bytes], delimiter: str) -> Iterator[list[NumberedItem]]:
     text = CsvText(pieces, delimiter)
     names = [name.strip() for name in text.first()]
     for batch in chain(text.rest(), chain.from_iterable(map(text.read, text.pieces()))):
-        yield [Numbered(line, row_of(names, cells)) for line, cells in zip(*batch, strict=True)]
+        yield [NumberedItem(line, row_of(names, cells)) for line, cells in zip(*batch, strict=True)]

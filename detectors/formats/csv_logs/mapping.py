@@ -133,20 +133,31 @@ class ColumnMapping:
         fields = [
             self.columns[mapped[index]] if index in mapped else cells[index] for index in kept
         ]
-        _check_known(fields, kept, cells)
-        _check_no_text(fields, kept, cells)
-        return self._header(fields, kept, len(cells))
-
-    def _header(self, fields: list[str], kept: list[int], width: int) -> Header:
-        names = ["prompt_tokens" if name == UNCACHED else name for name in fields]
-        if self.provider and "provider" in names:
+        unknown = [index for name, index in zip(fields, kept, strict=True) if name not in TARGETS]
+        if unknown:
+            names = [shown_name(cells[index], f"#{index + 1}") for index in unknown[:MAX_NAMES]]
+            more = f" and {len(unknown) - MAX_NAMES:,} more" if len(unknown) > MAX_NAMES else ""
+            raise ContractError(
+                f"These columns are neither mapped nor dropped: {', '.join(names)}{more}; map each "
+                "to a field, or drop it by name.",
+                tuple(f"header: unknown field {name}" for name in names),
+            )
+        for name, index in zip(fields, kept, strict=True):
+            if name in _FREE_LABELS and is_text_column(cells[index]):
+                shown = shown_name(cells[index], f"#{index + 1}")
+                raise ContractError(
+                    f"The column {shown} holds text, which is never accepted: drop it.",
+                    (f"header: text in {shown}",),
+                )
+        targets = ["prompt_tokens" if name == UNCACHED else name for name in fields]
+        if self.provider and "provider" in targets:
             raise ColumnMappingError("The file has a column of providers: give no other provider.")
-        name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+        repeated, count = Counter(targets).most_common(1)[0] if targets else ("", 0)
         if count > 1:
-            raise ColumnMappingError(f"Two columns become {name}: map one and drop the other.")
-        check_required([*names, "provider"] if self.provider else names)
-        own = None if len(kept) == width else kept
-        return Header(names, width, own, self.provider, adds_cached=UNCACHED in fields)
+            raise ColumnMappingError(f"Two columns become {repeated}: map one and drop the other.")
+        check_required([*targets, "provider"] if self.provider else targets)
+        own = None if len(kept) == len(cells) else kept
+        return Header(targets, len(cells), own, self.provider, adds_cached=UNCACHED in fields)
 
 
 Mapped = ColumnMapping | Mapping[str, str | None]
@@ -213,44 +224,21 @@ def _find_columns(
 ) -> dict[int, str]:
     found = dict[int, str]()
     for name in named:
-        index = _find_column(name, indexes, width)
+        own, position = indexes.get(_normal(name), ()), POSITION.fullmatch(name.strip())
+        shown = shown_name(name.strip(), "of one name in the mapping")
+        if len(own) > 1:
+            raise ColumnMappingError(
+                f"The file has several columns {shown}: name them by position, such as #3."
+            )
+        if own:
+            index = own[0]
+        elif position and int(position[1]) <= width:
+            index = int(position[1]) - 1
+        else:
+            raise ColumnMappingError(
+                f"The file has no column {shown}: map columns that are in its header."
+            )
         if index in found:
             raise ColumnMappingError("A column is mapped twice: by its name and its position.")
         found[index] = name
     return found
-
-
-def _find_column(name: str, indexes: Mapping[str, Sequence[int]], width: int) -> int:
-    own, position = indexes.get(_normal(name), ()), POSITION.fullmatch(name.strip())
-    shown = shown_name(name.strip(), "of one name in the mapping")
-    if len(own) > 1:
-        raise ColumnMappingError(
-            f"The file has several columns {shown}: name them by position, such as #3."
-        )
-    if own:
-        return own[0]
-    if position and int(position[1]) <= width:
-        return int(position[1]) - 1
-    raise ColumnMappingError(f"The file has no column {shown}: map columns that are in its header.")
-
-
-def _check_known(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str]) -> None:
-    unknown = [index for name, index in zip(fields, kept, strict=True) if name not in TARGETS]
-    if unknown:
-        names = [shown_name(cells[index], f"#{index + 1}") for index in unknown[:MAX_NAMES]]
-        more = f" and {len(unknown) - MAX_NAMES:,} more" if len(unknown) > MAX_NAMES else ""
-        raise ContractError(
-            f"These columns are neither mapped nor dropped: {', '.join(names)}{more}; map each to "
-            "a field, or drop it by name.",
-            tuple(f"header: unknown field {name}" for name in names),
-        )
-
-
-def _check_no_text(fields: Sequence[str], kept: Sequence[int], cells: Sequence[str]) -> None:
-    for name, index in zip(fields, kept, strict=True):
-        if name in _FREE_LABELS and is_text_column(cells[index]):
-            shown = shown_name(cells[index], f"#{index + 1}")
-            raise ContractError(
-                f"The column {shown} holds text, which is never accepted: drop it.",
-                (f"header: text in {shown}",),
-            )

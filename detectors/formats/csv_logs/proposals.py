@@ -21,7 +21,7 @@ from detectors.formats.adapters.calls import NO_USAGE, find_moment
 from detectors.formats.adapters.containers import page_of
 from detectors.formats.adapters.exchanges import read_exchange
 from detectors.formats.adapters.labels import find_model, provider_of
-from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.reading import NumberedItem
 from detectors.formats.adapters.rows import UNREADABLE, Row, parsed
 from detectors.formats.adapters.tables import value_of
 from detectors.formats.chunks import Chunk
@@ -61,7 +61,7 @@ def propose_for_objects(texts: Sequence[bytes]) -> str:
     documents = list(_documents_of(texts))
     columns = _aligned([dict(members_of(document)) for document in documents])
     named = next(filter(None, map(source_of, documents)), "")
-    batch = [Numbered(number, text) for number, text in enumerate(texts, 1)]
+    batch = [NumberedItem(number, text) for number, text in enumerate(texts, 1)]
 
     def try_out(mapping: ColumnMapping) -> Iterator[Chunk]:
         return read_mapped([batch], mapping, ignores_others=True)
@@ -188,7 +188,13 @@ def _propose(
         missing.remove("prompt_tokens")
     if missing:
         return _lacking(missing)
-    provider = "" if "provider" in found.values() else _provider_of(columns, found, source)
+    provider = ""
+    if "provider" not in found.values():
+        models = [
+            str(value) for key, name in found.items() if name == "model" for value in columns[key]
+        ]
+        known = [name for name in map(provider_of, models) if name != "unknown"]
+        provider = _PROVIDERS.get(source) or max(known, key=known.count, default="openai")
     needed = {key: name for key, name in found.items() if name in (*_NEEDED, UNCACHED)}
     # A member with a field's name may mean something else, such as the status "success".
     own = [key for key in columns if key.lower() in TABLE_FIELDS]
@@ -229,12 +235,13 @@ def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
             for key, tails in names.items()
             if key not in found and not tails.isdisjoint(words)
         ]
-        fitting = (
-            key for *_, key in sorted(ranked) if key == field or _can_be(field, columns[key])
-        )
-        best = next(fitting, None)
-        if best is not None:
-            found[best] = field
+        check = _CHECKS.get(field, _is_label)
+        for *_, key in sorted(ranked):
+            given = [value for value in columns[key] if value not in (None, "")]
+            fits = sum(map(bool, map(check, given))) * 2 > len(given)  # most of them
+            if key == field or fits:
+                found[key] = field
+                break
     for key, tails in names.items():
         if not tails.isdisjoint(_WITHOUT_CACHE):
             found = {each: name for each, name in found.items() if name != "prompt_tokens"}
@@ -243,13 +250,6 @@ def _find_fields(columns: Values, titles: Mapping[str, str]) -> dict[str, str]:
     if prompt is not None and _leaves_out_cache(columns, found):
         found[prompt] = UNCACHED
     return found
-
-
-def _can_be(field: str, values: Sequence[Any]) -> bool:
-    """Check whether the values can be the field's, most of them."""
-    given = [value for value in values if value not in (None, "")]
-    check = _CHECKS.get(field, _is_label)
-    return bool(given) and sum(map(bool, map(check, given))) * 2 > len(given)
 
 
 def _is_time(value: Any) -> bool:
@@ -284,12 +284,3 @@ def _leaves_out_cache(columns: Values, found: Mapping[str, str]) -> bool:
         if sum(part for part in parts if _is_count(part)) > (prompt if _is_count(prompt) else 0):
             return True
     return False
-
-
-def _provider_of(columns: Values, found: Mapping[str, str], source: str) -> str:
-    models = [
-        str(value) for key, name in found.items() if name == "model" for value in columns[key]
-    ]
-    guessed = [provider_of(model) for model in models]
-    known = [name for name in guessed if name != "unknown"]
-    return _PROVIDERS.get(source) or (max(known, key=known.count) if known else "openai")

@@ -27,7 +27,7 @@ from detectors.contract import (
 )
 from detectors.errors import DetectorError
 from detectors.formats.checks import find_unclean_rows
-from detectors.formats.chunks import Chunk, Parts, join_chunks, take_clean
+from detectors.formats.chunks import Chunk, ChunkParts, join_chunks, take_clean
 from detectors.formats.columns import (
     HASHES,
     OPTIONAL_FLOATS,
@@ -69,7 +69,12 @@ def read_csv(
 ) -> Iterator[Chunk]:
     text = CsvText(pieces, delimiter)
     cells = [cell.strip().lower() for cell in text.first()]
-    table = _Table(_find_fields(cells, mapping), delimiter)
+    try:
+        header = mapping.resolve(cells) if mapping else check_header(cells)
+    except DetectorError as error:
+        error.columns = tuple(cells)
+        raise
+    table = _Table(header, delimiter)
     yield from _join(map(table.parse, text.rest()))
     for piece in text.pieces():
         chunk = table.parse_piece(piece)
@@ -78,14 +83,6 @@ def read_csv(
             yield chunk
         else:
             yield from _join(map(table.parse, text.read(piece)))
-
-
-def _find_fields(cells: list[str], mapping: ColumnMapping | None) -> Header:
-    try:
-        return mapping.resolve(cells) if mapping else check_header(cells)
-    except DetectorError as error:
-        error.columns = tuple(cells)
-        raise
 
 
 def _join(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
@@ -126,7 +123,7 @@ class _Table:
             chunk = self._parse_cells(list(zip(*batch.rows, strict=True)))
             if chunk:
                 return chunk
-        parts, whole = Parts(), list[Row]()
+        parts, whole = ChunkParts(), list[Row]()
         for line, cells in zip(*batch, strict=True):
             if len(cells) == self._width:
                 whole.append((line, list(self._keep(cells))))
@@ -163,7 +160,14 @@ class _Table:
         if cells is None:
             return [empty] * rows
         if name == "ts":
-            return _read_times(cells)
+            with suppress(msgspec.ValidationError):
+                return datetimes_to_microseconds(
+                    msgspec.convert(cells, list[datetime], strict=False)
+                )
+            try:
+                return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
+            except (ValueError, OverflowError):
+                raise msgspec.ValidationError from None
         if name == HASHES:
             return [_join_levels(cell) for cell in cells]
         given: Sequence[str | None] = [c or None for c in cells] if "" in cells else cells
@@ -208,7 +212,7 @@ class _Table:
             return to_microseconds([row.ts for row in rows])
         return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
 
-    def _examine(self, rejected: list[Row], parts: Parts) -> None:
+    def _examine(self, rejected: list[Row], parts: ChunkParts) -> None:
         """Accept rows in unusual notations, and give a reason for each of the others."""
         records: list[UsageRecord] = []
         lines: list[int] = []
@@ -248,15 +252,6 @@ def _join_levels(cell: str) -> str:
     return "".join(levels) if all(len(level) == LEVEL_DIGITS for level in levels) else _NO_LEVELS
 
 
-def _read_times(cells: Sequence[str]) -> list[int | None]:
-    with suppress(msgspec.ValidationError):
-        return datetimes_to_microseconds(msgspec.convert(cells, list[datetime], strict=False))
-    try:
-        return [(read_moment(cell) - EPOCH) // MICROSECOND for cell in cells]
-    except (ValueError, OverflowError):
-        raise msgspec.ValidationError from None
-
-
 def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
     """Return the columns of cells if every line has `width` cells, or None.
 
@@ -279,20 +274,13 @@ def _split(piece: bytes, width: int, delimiter: str) -> list[list[str]] | None:
     columns = [cells[index : -1 : width + 1] for index in range(width)]
     if " " in text or "\t" in text:
         columns = list(map(_stripped, columns))
-    return _unquote(columns) if '"' in text else columns
-
-
-def _unquote(columns: list[list[str]]) -> list[list[str]] | None:
-    """Remove quotes from columns that are entirely quoted; None if any other quote remains."""
-    bare: list[list[str]] = []
-    for cells in columns:
+    for index, cells in enumerate(columns if '"' in text else ()):
         if '"' in cells[0]:
             inner = [cell[1:-1] for cell in cells if len(cell) > 1 and cell[0] == cell[-1] == '"']
-            cells = _stripped(inner) if len(inner) == len(cells) else cells
-        if '"' in "".join(cells):
+            columns[index] = _stripped(inner) if len(inner) == len(cells) else cells
+        if '"' in "".join(columns[index]):
             return None
-        bare.append(cells)
-    return bare
+    return columns
 
 
 def _stripped(cells: list[str]) -> list[str]:

@@ -72,11 +72,7 @@ class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 
 def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
     moments = first_given([row.ts for row in rows], (row.created for row in rows))
-    usage = _usage_columns([body.usage for body in bodies])
-    return line_columns(rows, bodies, "anthropic", usage, moments)
-
-
-def _usage_columns(usages: Sequence[_Usage]) -> Columns:
+    usages = [body.usage for body in bodies]
     written = [_cache_writes(usage) for usage in usages]
     named = [usage.inference_geo or "" for usage in usages]
     # Where calls were processed, if that was restricted to a region.
@@ -90,7 +86,12 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
         "completion_tokens": [usage.output_tokens for usage in usages],
         "cached_tokens": read,
         "cache_write_tokens": written,
-        **tier_columns([_tier(usage) for usage in usages]),
+        **tier_columns(
+            [
+                usage.speed if usage.speed not in (None, "standard") else usage.service_tier
+                for usage in usages
+            ]
+        ),
         **given(
             cache_write_1h_tokens=column(
                 [usage.cache_creation for usage in usages], "ephemeral_1h_input_tokens"
@@ -102,12 +103,8 @@ def _usage_columns(usages: Sequence[_Usage]) -> Columns:
             region=regions if any(regions) else None,
         ),
     }
-    return cut_parts(columns)
-
-
-def _tier(usage: _Usage) -> str | None:
-    """Return the service tier; fast mode is a separate field and costs more in any tier."""
-    return usage.speed if usage.speed not in (None, "standard") else usage.service_tier
+    usage = cut_parts(columns)
+    return line_columns(rows, bodies, "anthropic", usage, moments)
 
 
 def _cache_writes(usage: _Usage) -> int:

@@ -18,7 +18,7 @@ from detectors.errors import (
     UnreadableLogError,
 )
 from detectors.formats.checks import find_problems, find_unclean_rows
-from detectors.formats.chunks import Chunk, Parts, take_clean
+from detectors.formats.chunks import Chunk, ChunkParts, take_clean
 from detectors.formats.columns import COLUMNS, Columns
 from detectors.formats.json_logs.dialect import Dialect, Layout
 from detectors.formats.json_logs.documents import LONG_BYTES, MAX_VALUES, decode_document, reason_of
@@ -98,7 +98,7 @@ def parse_objects(
         if may_be_blank:  # a file of blank lines takes neither time nor memory
             lines = (line for line in lines if line[1].strip(_WHITESPACE))
         decoded = _decode_apart(list(lines), dialect)
-    parts = Parts()
+    parts = ChunkParts()
     odd: list[int] = []
     for rows in decoded.rows:
         columns = rows.as_columns()

@@ -18,9 +18,9 @@ from detectors.errors import (
 )
 from detectors.formats.adapters.adapter import is_harmless
 from detectors.formats.adapters.calls import NO_USAGE
-from detectors.formats.adapters.reading import Numbered
+from detectors.formats.adapters.reading import NumberedItem
 from detectors.formats.adapters.rows import parsed
-from detectors.formats.chunks import Chunk, Parts
+from detectors.formats.chunks import Chunk, ChunkParts
 from detectors.formats.columns import TABLE_FIELDS, columns_of
 from detectors.formats.csv_logs.mapping import POSITION, ColumnMapping
 from detectors.formats.csv_logs.names import UNCACHED
@@ -36,7 +36,7 @@ _COUNTS: Final = ("prompt_tokens", "completion_tokens")
 
 
 def read_mapped(
-    batches: Iterable[list[Numbered]], mapping: ColumnMapping, *, ignores_others: bool = False
+    batches: Iterable[list[NumberedItem]], mapping: ColumnMapping, *, ignores_others: bool = False
 ) -> Iterator[Chunk]:
     """Yield the chunks of objects whose members are mapped.
 
@@ -64,7 +64,9 @@ def read_mapped_cells(
         for batch in chain(text.rest(), chain.from_iterable(map(text.read, text.pieces()))):
             # A row with too many or too few cells is no object.
             yield reader.read(
-                Numbered(line, dict(zip(keys, row, strict=True)) if len(row) == width else b"null")
+                NumberedItem(
+                    line, dict(zip(keys, row, strict=True)) if len(row) == width else b"null"
+                )
                 for line, row in zip(*batch, strict=True)
             )
         reader.check_found()
@@ -98,9 +100,9 @@ class _Reader:
         self._provider = mapping.provider
         self._ignores_others = ignores_others
 
-    def read(self, batch: Iterable[Numbered]) -> Chunk:
+    def read(self, batch: Iterable[NumberedItem]) -> Chunk:
         records: list[UsageRecord] = []
-        parts = Parts()
+        parts = ChunkParts()
         for number, value in batch:
             if isinstance(value, bytes) and not value.strip():
                 continue

@@ -80,18 +80,19 @@ def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
         [row.created if row.ts is None else row.ts for row in rows],
         *((body.created for body in bodies), (body.created_at for body in bodies)),
     )
-    return line_columns(rows, bodies, "openai", _usage_columns(bodies), moments)
-
-
-def _usage_columns(bodies: Sequence[_Response]) -> Columns:
     usages = [body.usage for body in bodies]
     completions: list[int | None] = first_given(
         [usage.completion_tokens for usage in usages], (usage.output_tokens for usage in usages)
     )
     if None in completions:
         # Embeddings have no output and report no completion tokens.
-        pairs = zip(completions, bodies, strict=True)
-        completions = [0 if n is None and _is_embedding(body) else n for n, body in pairs]
+        is_embedding = (
+            body.usage.prompt_tokens is not None
+            and (body.object == "list" or body.usage.total_tokens == body.usage.prompt_tokens)
+            for body in bodies
+        )
+        pairs = zip(completions, is_embedding, strict=True)
+        completions = [0 if n is None and is_one else n for n, is_one in pairs]
     details = first_given(
         [usage.prompt_tokens_details for usage in usages],
         (usage.input_tokens_details for usage in usages),
@@ -118,7 +119,7 @@ def _usage_columns(bodies: Sequence[_Response]) -> Columns:
             image_completion_tokens=column(answers, "image_tokens"),
         ),
     }
-    return cut_parts(columns)
+    return line_columns(rows, bodies, "openai", cut_parts(columns), moments)
 
 
 def _find_odd(bodies: Sequence[_Response], columns: Columns) -> set[int]:
@@ -143,14 +144,6 @@ def _is_odd(
     # xAI's reasoning is beside the answer, as its total says; here, a part is cut to its whole.
     is_apart = reasoning >= answer if total is None else total != prompt + answer
     return cached > prompt or (reasoning > 0 and is_apart)
-
-
-def _is_embedding(body: _Response) -> bool:
-    """Check for embeddings, which have no output and report no completion tokens."""
-    usage = body.usage
-    if usage.prompt_tokens is None:
-        return False
-    return body.object == "list" or usage.total_tokens == usage.prompt_tokens
 
 
 OPENAI: Final = Dialect(

@@ -119,7 +119,15 @@ def _examine_member(found: Examination, key: str, value: Any, member: Member, pa
         found.problems += within.problems
         found.values[key] = within.values
         return
-    keys, expected = _keys_within(value, name), "an object"
+    keys, expected = list[str](), "an object"  # the keys at any depth: it should have none
+    stack = [(value, name)]
+    while stack and len(keys) <= MAX_NAMES:
+        current, prefix = stack.pop()
+        if isinstance(current, dict):
+            keys += [_shown(inner, f"{prefix}.") for inner in current]
+            stack += [(inner, prefix) for inner in current.values()]
+        elif isinstance(current, list):
+            stack += [(inner, prefix) for inner in current]
     if isinstance(member, Field):
         expected = member.expected
         is_possible = member.is_list if isinstance(value, list) else not isinstance(value, dict)
@@ -131,20 +139,6 @@ def _examine_member(found: Examination, key: str, value: Any, member: Member, pa
                 pass
     found.unknown_fields += keys
     found.problems.append(Problem("bad", name, expected))
-
-
-def _keys_within(value: Any, path: str) -> list[str]:
-    """Return the keys, at any depth, of a value that should have none."""
-    names: list[str] = []
-    stack = [(value, path)]
-    while stack and len(names) <= MAX_NAMES:
-        current, prefix = stack.pop()
-        if isinstance(current, dict):
-            names += [_shown(key, f"{prefix}.") for key in current]
-            stack += [(inner, prefix) for inner in current.values()]
-        elif isinstance(current, list):
-            stack += [(inner, prefix) for inner in current]
-    return names
 
 
 def _shown(key: str, path: str) -> str:

@@ -64,8 +64,12 @@ def explain(row: Row, text: bytes, repeats: frozenset[str] = frozenset()) -> str
     source = source_of(document)
     whose = f" of {source}, which we don't read" if source else ""
     if usages:
-        name = usages[0].rpartition(".")[0]
-        lacks = _lacks(document, name)
+        name, holder, lacks = usages[0].rpartition(".")[0], document, "with no field we know"
+        for each in name.split("."):
+            holder = parsed(holder.get(each)) if isinstance(holder, Mapping) else None
+        if isinstance(holder, Mapping) and dialect_of(holder) is not None:
+            is_whole = bool(read_usage(dict(holder)))
+            lacks = "where we don't look for usage" if is_whole else "without the counts of a call"
         return f"has `{name}` {lacks}{whose}: {names}"
     return f"has token counts under names that we don't know{whose}: {names}"
 
@@ -87,16 +91,6 @@ def _find_list(value: Any, skipped: frozenset[str], path: str = "", depth: int =
         ):
             return found
     return ""
-
-
-def _lacks(document: Any, path: str) -> str:
-    """Say why an object of counts is not read."""
-    for name in path.split("."):
-        document = parsed(document.get(name)) if isinstance(document, Mapping) else None
-    if not isinstance(document, Mapping) or dialect_of(document) is None:
-        return "with no field we know"
-    is_whole = bool(read_usage(dict(document)))
-    return "where we don't look for usage" if is_whole else "without the counts of a call"
 
 
 def is_unread(reason: str) -> bool:

@@ -4,7 +4,7 @@ The typed decoder reads a good batch in a millisecond or two but stops at the fi
 that it rejects is read again without types, to accept unusual notations or to list every error.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC
 from itertools import chain, islice
@@ -135,24 +135,21 @@ def _are_clean(records: Sequence[UsageRecord], body: bytes) -> bool:
     ):
         return False
     # A faster test than `isinstance`, of records that a decoder of their own type has made.
-    return _are_clean_v2([record for record in records if type(record) is UsageRecordV2])
-
-
-def _are_clean_v2(records: Sequence[UsageRecordV2]) -> bool:
-    for name in OPTIONAL_HASHES:
-        hashes = [getattr(record, name) for record in records]
+    detailed = [record for record in records if type(record) is UsageRecordV2]
+    for field in OPTIONAL_HASHES:
+        hashes = [getattr(record, field) for record in detailed]
         if not are_prefix_hashes([text for text in hashes if text is not None]):
             return False
-    if any(have_excess(records, part) for part in PARTS):
+    if any(have_excess(detailed, part) for part in PARTS):
         return False
-    hashed = [(each, levels) for each in records if (levels := each.prefix_hashes)]
+    hashed = [(each, levels) for each in detailed if (levels := each.prefix_hashes)]
     if not are_levels(chain.from_iterable(levels for _, levels in hashed)):
         return False
-    for name, level in LEVELS_OF_HASHES.items() if hashed else ():
-        deep = [(getattr(each, name), levels) for each, levels in hashed if len(levels) > level]
+    for field, level in LEVELS_OF_HASHES.items() if hashed else ():
+        deep = [(getattr(each, field), levels) for each, levels in hashed if len(levels) > level]
         if any(is_other(own, levels[level]) for own, levels in deep):
             return False
-    few = [each for each in records if each.units is not None]
+    few = [each for each in detailed if each.units is not None]
     return all(isinstance(read_record(asdict(each), RECORD_V2), UsageRecordV2) for each in few)
 
 
@@ -171,25 +168,6 @@ def _decode_untyped(body: memoryview, version: Version) -> list[UsageRecord]:
     """Decode the records one by one, so that memory depends on the largest record only."""
     records: list[UsageRecord] = []
     offenders = Offenders()
-    for index, text in enumerate(_split_records(body)):
-        decode = decode_long_object if len(text) > LONG_BYTES else decode_document
-        record: UsageRecord | list[Problem]
-        try:
-            record = _read_batch_record(decode(text), version.fields)
-        except TooComplexError:
-            record = [_TOO_COMPLEX]
-        if isinstance(record, UsageRecord):
-            records.append(record)
-            continue
-        for problem in record:
-            offenders.add(f"record {index}", problem)
-    if offenders.named:
-        raise contract_error(offenders)
-    return records
-
-
-def _split_records(body: memoryview) -> Iterator[memoryview]:
-    """Return the texts of the records of a well-formed body, which has some but not too many."""
     check_syntax(body)
     try:
         found = _DOCUMENT.decode(body).records
@@ -204,7 +182,21 @@ def _split_records(body: memoryview) -> Iterator[memoryview]:
     _check_keys(body, raw)
     if not count:
         raise ContractError(_SHAPE)
-    return (raw[start:end] for start, end in find_elements(raw))
+    for index, text in enumerate(raw[start:end] for start, end in find_elements(raw)):
+        decode = decode_long_object if len(text) > LONG_BYTES else decode_document
+        record: UsageRecord | list[Problem]
+        try:
+            record = _read_batch_record(decode(text), version.fields)
+        except TooComplexError:
+            record = [_TOO_COMPLEX]
+        if isinstance(record, UsageRecord):
+            records.append(record)
+            continue
+        for problem in record:
+            offenders.add(f"record {index}", problem)
+    if offenders.named:
+        raise contract_error(offenders)
+    return records
 
 
 def _check_keys(body: memoryview, raw: memoryview) -> None:

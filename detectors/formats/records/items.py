@@ -58,7 +58,15 @@ def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chun
     invalid: list[InvalidRow] = []
     offenders = Offenders()
     for row, item in enumerate(batch, first):
-        values = _values_of(item)
+        if isinstance(item, UsageRecord):
+            values = asdict(item)
+        elif isinstance(item, Mapping):
+            values = dict(item)
+        else:
+            raise UnreadableLogError("Pass an iterable of UsageRecord or of dicts with its fields.")
+        latency = values.get("latency_ms")
+        if isinstance(latency, float) and math.isnan(latency):
+            values["latency_ms"] = None  # what frames write for a missing number
         for key in values:
             if key not in RECORD_V2_FIELDS:
                 offenders.add(f"row {row}", Problem("unknown", shown_name(key)))
@@ -73,16 +81,3 @@ def _read_each(batch: list[UsageRecord | Mapping[str, Any]], first: int) -> Chun
     if offenders.named:
         raise contract_error(offenders)
     return Chunk(columns_of(records), invalid)
-
-
-def _values_of(item: object) -> dict[str, object]:
-    if isinstance(item, UsageRecord):
-        values = asdict(item)
-    elif isinstance(item, Mapping):
-        values = dict(item)
-    else:
-        raise UnreadableLogError("Pass an iterable of UsageRecord or of dicts with its fields.")
-    latency = values.get("latency_ms")
-    if isinstance(latency, float) and math.isnan(latency):
-        values["latency_ms"] = None  # what frames write for a missing number
-    return values

@@ -11,7 +11,7 @@ from io import SEEK_END, SEEK_SET
 from itertools import chain
 from tempfile import TemporaryFile
 from typing import IO, BinaryIO, Final, cast
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from detectors.errors import LogTooLargeError, UnreadableLogError
 from detectors.formats.text.encodings import read_start, to_utf8
@@ -83,7 +83,17 @@ def read_blocks(
     is damaged, incomplete or of an unsupported kind `UnreadableLogError`.
     """
     progress = _Progress(advance)
-    raw = _bounded(_read_raw(file, block_bytes, progress.advance), max_bytes)
+
+    def read_raw() -> Iterator[bytes]:
+        total = 0
+        while block := file.read(block_bytes):
+            if not isinstance(block, bytes):
+                raise UnreadableLogError("Open the file in binary mode.")
+            total += len(block)
+            progress.advance(total)
+            yield block
+
+    raw = _bounded(read_raw(), max_bytes)
     start = read_start(raw, SIGNATURE_BYTES)
     refuse_archive(start, is_unpacked=False)
     blocks: Iterator[bytes] = chain([start], raw)
@@ -153,16 +163,6 @@ def _unzip(
     with TemporaryFile() as copy:
         copy.writelines(blocks)
         yield from unzip(cast(BinaryIO, copy), block_bytes)
-
-
-def _read_raw(file: BinaryIO, block_bytes: int, advance: Advance) -> Iterator[bytes]:
-    total = 0
-    while block := file.read(block_bytes):
-        if not isinstance(block, bytes):
-            raise UnreadableLogError("Open the file in binary mode.")
-        total += len(block)
-        advance(total)
-        yield block
 
 
 def _bounded(blocks: Iterator[bytes], max_bytes: int | None) -> Iterator[bytes]:
@@ -244,7 +244,23 @@ def unzip(file: BinaryIO, block_bytes: int, advance: Advance | None = None) -> I
     """
     try:
         archive = ZipFile(cast(IO[bytes], _ShortReads(file, advance)))
-        with archive, archive.open(_find_log(archive)) as log:
+        entries = [
+            entry
+            for entry in archive.infolist()
+            if not (entry.is_dir() or entry.filename.startswith("__MACOSX/"))
+        ]
+        names = [entry.filename for entry in entries]
+        if any(name.startswith("xl/") for name in names):
+            raise UnreadableLogError(_EXCEL)
+        if "[Content_Types].xml" in names or "content.xml" in names:
+            raise UnreadableLogError(_OFFICE)
+        if len(entries) != 1:
+            raise UnreadableLogError(_SEVERAL if entries else _NO_FILE)
+        if entries[0].flag_bits & _ENCRYPTED:
+            raise UnreadableLogError(_LOCKED)
+        if entries[0].compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise UnreadableLogError(_METHOD)
+        with archive, archive.open(entries[0]) as log:
             while block := log.read(block_bytes):
                 yield block
     except _ZIP_ERRORS:
@@ -260,26 +276,6 @@ _ZIP_ERRORS: Final = (
     ValueError,
     zlib.error,
 )
-
-
-def _find_log(archive: ZipFile) -> ZipInfo:
-    entries = [
-        entry
-        for entry in archive.infolist()
-        if not (entry.is_dir() or entry.filename.startswith("__MACOSX/"))
-    ]
-    names = [entry.filename for entry in entries]
-    if any(name.startswith("xl/") for name in names):
-        raise UnreadableLogError(_EXCEL)
-    if "[Content_Types].xml" in names or "content.xml" in names:
-        raise UnreadableLogError(_OFFICE)
-    if len(entries) != 1:
-        raise UnreadableLogError(_SEVERAL if entries else _NO_FILE)
-    if entries[0].flag_bits & _ENCRYPTED:
-        raise UnreadableLogError(_LOCKED)
-    if entries[0].compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-        raise UnreadableLogError(_METHOD)
-    return entries[0]
 
 
 class _ShortReads:

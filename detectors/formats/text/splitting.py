@@ -64,10 +64,13 @@ class _Patterns(NamedTuple):
 def _patterns() -> _Patterns:
     """Compile the patterns on first use: it takes longer than reading thousands of lines."""
     # Before 3.11.5, possessive groups take in what they only began to match (CPython's gh-106052).
-    return _whole_brackets() if sys.version_info >= (3, 11, 5) else _single_marks()
-
-
-def _whole_brackets() -> _Patterns:
+    # Without nested groups, each bracket is a token of its own.
+    if sys.version_info < (3, 11, 5):
+        return _Patterns(
+            re.compile(rb"(?!)"),
+            re.compile(rb'[^"{\[\],]++|%s|["{\[\],]' % _STRING, re.DOTALL),
+            re.compile(rb'[^"{}\[\]]++|%s|["{}\[\]]' % _STRING, re.DOTALL),
+        )
     nested = _brackets(_DEPTH)
     outside = rb'(?:[^"{\[\],]++|%s|%s)++|["{\[\],]' % (_STRING, nested)
     inside = rb'(?:[^"{}\[\]]++|%s|%s)++|["{}\[\]]' % (_STRING, nested)
@@ -75,15 +78,6 @@ def _whole_brackets() -> _Patterns:
         re.compile(rb"\s*+(?=\{)(?:%s)\s*+[,\]]" % nested, re.DOTALL),
         re.compile(outside, re.DOTALL),
         re.compile(inside, re.DOTALL),
-    )
-
-
-def _single_marks() -> _Patterns:
-    """Return patterns without nested groups: slower, as each bracket is a token of its own."""
-    return _Patterns(
-        re.compile(rb"(?!)"),
-        re.compile(rb'[^"{\[\],]++|%s|["{\[\],]' % _STRING, re.DOTALL),
-        re.compile(rb'[^"{}\[\]]++|%s|["{}\[\]]' % _STRING, re.DOTALL),
     )
 
 
@@ -280,29 +274,22 @@ class _ArraySplitter:
                 items, start = _split_together(block, start)
                 yield from items
                 self._is_empty = self._is_empty and not items
-            end = self._find_end(block, start)
+            element = None if self._kept else _patterns().element.match(block, start)
+            end = element.end() - 1 if element else self._scanner.find_end(block, start)
             if end < 0:
                 break
-            item = self._take(block[start:end])
+            item = block[start:end]
+            if self._kept:
+                item = b"".join([*self._kept, item])
+                self._kept, self._size = [], 0
+            self._scanner = _ElementScanner()
+            item = item.strip(_WHITESPACE)
             start = end + 1
             self._is_closed = block[end:start] == b"]"
             if item or not (self._is_closed and self._is_empty):
                 yield item
             self._is_empty = False
-        self._keep(block[start:])
-
-    def _find_end(self, block: bytes, start: int) -> int:
-        element = None if self._kept else _patterns().element.match(block, start)
-        return element.end() - 1 if element else self._scanner.find_end(block, start)
-
-    def _take(self, text: bytes) -> bytes:
-        if self._kept:
-            text = b"".join([*self._kept, text])
-            self._kept, self._size = [], 0
-        self._scanner = _ElementScanner()
-        return text.strip(_WHITESPACE)
-
-    def _keep(self, rest: bytes) -> None:
+        rest = block[start:]
         if self._is_closed:
             self._is_followed = self._is_followed or bool(rest.strip(_WHITESPACE))
         elif rest:

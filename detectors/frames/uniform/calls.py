@@ -70,7 +70,11 @@ def make_calls(
     given = {key.path for key in keys}
     for pair in (_INPUT_DETAILS, _OUTPUT_DETAILS):
         _require(not set(pair) <= set(values.columns))
-    _check_numbers(values, keys)
+    for key in keys:
+        if key.kind == "count":
+            least, most = values[key.path].min(), values[key.path].max()
+            limit = MAX_COUNT if key.path in _READ | _UNUSED else 0
+            _require(least is None or (least >= 0 and most <= limit))  # type: ignore[operator]
     for key in keys:
         if key.kind == "text":
             _check_texts(values[key.path], key.path)
@@ -118,24 +122,18 @@ def _columns(given: set[str]) -> Iterator[pl.Expr]:
     for name in ("cached_tokens", "cache_write_tokens"):
         yield _count([f"{details}.{name}" for details in _INPUT_DETAILS], given).alias(name)
     yield _count(("declared_max_tokens",), given).alias("declared_max_tokens")
-    yield _latency(given).alias("latency_ms")
-    yield _tier(given).alias("service_tier")
+    latency = pl.col("latency_ms") if "latency_ms" in given else pl.lit(None)
+    yield latency.cast(pl.Float64).alias("latency_ms")
+    tier = pl.lit("")
+    if "service_tier" in given:
+        named = pl.col("service_tier")
+        tier = pl.when(named.is_in(SERVICE_TIERS)).then(named).otherwise(tier)
+    yield tier.alias("service_tier")
 
 
 def _require(condition: object) -> None:
     if not condition:
         raise NoFormError
-
-
-def _check_numbers(values: pl.DataFrame, keys: Sequence[Key]) -> None:
-    for key in keys:
-        if key.kind != "count":
-            continue
-        least, most = values[key.path].min(), values[key.path].max()
-        if least is None:
-            continue
-        limit = MAX_COUNT if key.path in _READ | _UNUSED else 0
-        _require(least >= 0 and most <= limit)  # type: ignore[operator]
 
 
 def _check_texts(texts: pl.Series, path: str) -> None:
@@ -177,16 +175,3 @@ def _text(paths: Sequence[str], given: set[str], otherwise: str = "") -> pl.Expr
         is_given = column.is_not_null() & (column != "")
         text = pl.when(is_given).then(column).otherwise(text)
     return text
-
-
-def _latency(given: set[str]) -> pl.Expr:
-    if "latency_ms" not in given:
-        return pl.lit(None, pl.Float64)
-    return pl.col("latency_ms").cast(pl.Float64)
-
-
-def _tier(given: set[str]) -> pl.Expr:
-    if "service_tier" not in given:
-        return pl.lit("")
-    tier = pl.col("service_tier")
-    return pl.when(tier.is_in(SERVICE_TIERS)).then(tier).otherwise(pl.lit(""))

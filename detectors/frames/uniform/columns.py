@@ -27,30 +27,16 @@ _LINE: Final = "the line"
 _IS_EQUAL: Final = "is equal"
 
 
-class Taken(NamedTuple):
+class TakenColumns(NamedTuple):
     """The values of lines, and which of the lines have the form: the others have other values."""
 
     values: pl.DataFrame
     is_of_form: pl.Series
 
 
-def take(text: bytes, keys: Sequence[Key], separators: Separators) -> Taken:
+def take(text: bytes, keys: Sequence[Key], separators: Separators) -> TakenColumns:
     """Return the value of each path, and whether each object is there; null where it is absent."""
     # One query, so that neither the lines nor what is written again is ever there as a whole.
-    both = [_split(text, keys, separators), pl.scan_lines(text, name=_LINE)]
-    is_equal = (_join(_write_object(keys, separators)) == pl.col(_LINE)).fill_null(value=False)
-    compared = pl.concat(both, how="horizontal").with_columns(
-        is_equal.alias(_IS_EQUAL), pl.col(_LINE).str.len_bytes()
-    )
-    values = compared.collect(engine="streaming")
-    # No byte is outside the lines, each of which was compared.
-    ends = values.height - (not text.endswith(b"\n"))
-    if values[_LINE].sum() + ends != len(text):
-        raise NoFormError
-    return Taken(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
-
-
-def _split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.LazyFrame:
     columns: dict[str, pl.Expr] = {}
     most = max(_place(keys, {1}, separators, columns))
     names = [_field(number) for number in range(most + 1)]
@@ -66,7 +52,20 @@ def _split(text: bytes, keys: Sequence[Key], separators: Separators) -> pl.LazyF
         extra_columns="ignore",
         truncate_ragged_lines=True,
     )
-    return fields.select(value.alias(path) for path, value in columns.items())
+    both = [
+        fields.select(value.alias(path) for path, value in columns.items()),
+        pl.scan_lines(text, name=_LINE),
+    ]
+    is_equal = (_join(_write_object(keys, separators)) == pl.col(_LINE)).fill_null(value=False)
+    compared = pl.concat(both, how="horizontal").with_columns(
+        is_equal.alias(_IS_EQUAL), pl.col(_LINE).str.len_bytes()
+    )
+    values = compared.collect(engine="streaming")
+    # No byte is outside the lines, each of which was compared.
+    ends = values.height - (not text.endswith(b"\n"))
+    if values[_LINE].sum() + ends != len(text):
+        raise NoFormError
+    return TakenColumns(values.drop(_LINE, _IS_EQUAL), values[_IS_EQUAL])
 
 
 def _field(number: int) -> str:
@@ -93,9 +92,15 @@ def _place(
             inner = _place(key.keys, ends, separators, columns)
             ends = inner | (ends if key.may_be_null else set())
         elif key.kind != "null":
-            is_last = all(other.may_be_absent for other in keys[number + 1 :])
-            around = (colon, None if is_last else separators[0])
-            columns[key.path] = _read_number(_find(key, starts, 1, colon), key, around)
+            digits = _find(key, starts, 1, colon)  # between a colon and a comma
+            if all(other.may_be_absent for other in keys[number + 1 :]):  # or braces
+                digits = digits.str.strip_chars(_AROUND_NUMBERS)
+            else:  # half of the time that stripping takes
+                digits = digits.str.head(-len(separators[0])).str.slice(len(colon))
+            if key.kind == "count":
+                columns[key.path] = digits.cast(pl.Int64, strict=False)
+            else:  # as text, because a float can be written in several ways
+                columns[key.path] = pl.when(digits.str.contains(_NUMBER)).then(digits)
         starts = ends | (starts if key.may_be_absent else set())
     return starts
 
@@ -114,20 +119,6 @@ def _find(key: Key, starts: Iterable[int], distance: int, colon: str) -> pl.Expr
     return pl.coalesce(found)
 
 
-def _read_number(field: pl.Expr, key: Key, around: tuple[str, str | None]) -> pl.Expr:
-    """Return the number between a colon and a comma; braces may be there if the comma is None."""
-    colon, comma = around
-    if comma is None:
-        digits = field.str.strip_chars(_AROUND_NUMBERS)
-    else:
-        # Half of the time that stripping takes.
-        digits = field.str.head(-len(comma)).str.slice(len(colon))
-    if key.kind == "count":
-        return digits.cast(pl.Int64, strict=False)
-    # As text, because a float can be written in several ways.
-    return pl.when(digits.str.contains(_NUMBER)).then(digits)
-
-
 Pieces = list[str | pl.Expr]
 
 
@@ -135,7 +126,13 @@ def _write_object(keys: Sequence[Key], separators: Separators) -> Pieces:
     pieces: Pieces = ["{"]
     for number, key in enumerate(keys):
         start = (separators[0] if number else "") + json.dumps(key.name) + separators[1]
-        value = _write_value(key, separators)
+        value: Pieces = [pl.col(key.path)]
+        if key.kind == "null":
+            value = ["null"]
+        elif key.kind == "object":
+            value = _write_object(key.keys, separators)
+        elif key.kind == "text":
+            value = ['"', *value, '"']
         column = pl.col(key.path) if key.kind != "null" else pl.lit(None)
         is_there = column if key.kind == "object" else column.is_not_null()
         if key.may_be_absent:
@@ -146,14 +143,6 @@ def _write_object(keys: Sequence[Key], separators: Separators) -> Pieces:
         else:
             pieces += [start, *value]
     return [*pieces, "}"]
-
-
-def _write_value(key: Key, separators: Separators) -> Pieces:
-    if key.kind == "null":
-        return ["null"]
-    if key.kind == "object":
-        return _write_object(key.keys, separators)
-    return ['"', pl.col(key.path), '"'] if key.kind == "text" else [pl.col(key.path)]
 
 
 def _join(pieces: Pieces) -> pl.Expr:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from detectors.formats.fields import COUNT, MOMENT, RECORD, Field
-from detectors.formats.json_logs.shapes import Member, Shape
+from detectors.formats.json_logs.shapes import Shape
 
 Document = Mapping[str, Any]
 Kind = Literal["text", "count", "number", "object", "null"]
@@ -68,27 +68,25 @@ def _find_key(name: str, documents: Sequence[Document], shape: Shape, before: st
     if may_be_absent and may_be_null:
         raise NoFormError
     path, member = before + name, shape.members.get(name)
-    kind, keys = _kind_of(member, kinds), tuple[Key, ...]()
-    if isinstance(member, Shape) and kind == "object":
+    kind: Kind
+    keys: tuple[Key, ...] = ()
+    if member is not None and not kinds:
+        kind = "null"
+    elif isinstance(member, Shape) and kinds == {dict}:
+        kind = "object"
         objects = [value for value in values if value is not None]
         keys = find_form(objects, member, f"{path}.")
-    return Key(name, path, kind, keys, may_be_absent, may_be_null and bool(kinds))
-
-
-def _kind_of(member: Member | None, kinds: set[type]) -> Kind:
-    if member is not None and not kinds:
-        return "null"
-    if isinstance(member, Shape) and kinds == {dict}:
-        return "object"
-    if not isinstance(member, Field):
+    elif not isinstance(member, Field):
         raise NoFormError
-    if member.is_text and kinds == {str}:
-        return "text"
-    if member.expected in _INTEGERS and kinds == {int}:
-        return "count"
-    if member.expected == _LATENCY and kinds <= {int, float}:
-        return "number"
-    raise NoFormError
+    elif member.is_text and kinds == {str}:
+        kind = "text"
+    elif member.expected in _INTEGERS and kinds == {int}:
+        kind = "count"
+    elif member.expected == _LATENCY and kinds <= {int, float}:
+        kind = "number"
+    else:
+        raise NoFormError
+    return Key(name, path, kind, keys, may_be_absent, may_be_null and bool(kinds))
 
 
 def values_of(keys: Sequence[Key]) -> Iterator[Key]:

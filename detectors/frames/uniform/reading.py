@@ -14,7 +14,7 @@ from detectors.engine import categorize
 from detectors.formats.json_logs.dialect import Dialect
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.frames.uniform.calls import make_calls
-from detectors.frames.uniform.columns import SEPARATORS, Separators, Taken, take
+from detectors.frames.uniform.columns import SEPARATORS, Separators, TakenColumns, take
 from detectors.frames.uniform.form import Document, Key, NoFormError, find_form, values_of
 
 _SAMPLES: Final = 40  # lines that show the form, the first of them from the start
@@ -33,7 +33,7 @@ class _Form(msgspec.Struct, frozen=True):
         samples = (*self.samples, *samples)
         return _Form(self.separators, samples, find_form(samples, OPENAI.flat.shape))
 
-    def take(self, text: bytes) -> Taken:
+    def take(self, text: bytes) -> TakenColumns:
         return take(text, self.keys, self.separators)
 
 
@@ -66,7 +66,11 @@ class UniformReader:
                 values, is_of_form = form.take(text)
             if not is_of_form.all():
                 # Lines with rare keys show the others; a line of another form ends this.
-                form = form.with_samples(_decode(_find_unlike(text, is_of_form)))
+                lines = pl.read_lines(text).to_series()
+                if len(lines) != len(is_of_form):
+                    raise NoFormError
+                unlike = lines.filter(~is_of_form).head(_SAMPLES)
+                form = form.with_samples(_decode(line.encode() for line in unlike))
                 values, is_of_form = form.take(text)
                 if not is_of_form.all():
                     raise NoFormError
@@ -81,13 +85,6 @@ def _find_form(text: bytes) -> _Form:
     compact, spaced = SEPARATORS
     separators = spaced if b'": ' in next(_sample(text), b"") else compact
     return _Form(separators).with_samples(_decode(_sample(text)))
-
-
-def _find_unlike(text: bytes, is_of_form: pl.Series) -> Iterator[bytes]:
-    lines = pl.read_lines(text).to_series()
-    if len(lines) != len(is_of_form):
-        raise NoFormError
-    yield from (line.encode() for line in lines.filter(~is_of_form).head(_SAMPLES))
 
 
 def _sample(text: bytes) -> Iterator[bytes]:

@@ -37,7 +37,10 @@ def read_discounts(given: Mapping[str, Any], refuse: Refuse = raise_error) -> tu
                 checked = _check_entry(at, entry, ("share",))
                 if "share" not in checked:
                     raise wrong(at, "a discount needs its share")
-                share, period = _share(checked["share"], at), _period(checked, at)
+                share = read_number(checked["share"])
+                if share is None or not share < 1:
+                    raise wrong(at, "expected a share from 0 to under 1, such as 0.12 for 12%")
+                period = _period(checked, at)
                 found.append((at, Discount(read_name(provider, at), share, period)))
             except PriceTermsError as error:
                 refuse(error)
@@ -102,13 +105,6 @@ def _check_entry(where: Where, entry: Any, names: tuple[str, ...]) -> Mapping[st
         allowed, name = ", ".join((*names, *_DATES)), shortened(str(unknown[0]), 60)
         raise wrong((*where, str(unknown[0])), f"unknown {name!r}; expected some of {allowed}")
     return entry
-
-
-def _share(value: object, where: Where) -> Decimal:
-    share = read_number(value)
-    if share is None or not share < 1:
-        raise wrong(where, "expected a share from 0 to under 1, such as 0.12 for 12%")
-    return share
 
 
 def _usd(value: object, where: Where, name: str) -> Decimal:

@@ -98,34 +98,30 @@ def read_toml(text: str, refuse: Refuse = raise_error) -> PriceTerms:
     """
     located = Locator(text).wrap(refuse)
     try:
-        tables = _parse(text)
+        check_text(text)
+        try:
+            tables = tomllib.loads(text, parse_float=Decimal)
+        except tomllib.TOMLDecodeError as error:
+            raise PriceTermsError(f"this is not TOML: {error}") from error
+        for name in tables:
+            if name not in _TABLES:
+                expected = f"unknown {shortened(name, 60)!r}; use {', '.join(_TABLES)}"
+                raise PriceTermsError(expected, (name,))
+        discounts, *by_model = (_require_table((name,), tables.get(name, {})) for name in _TABLES)
+        overrides, aliases = (
+            {
+                (provider, model): value
+                for provider, models in table.items()
+                for model, value in _require_table((name, provider), models).items()
+            }
+            for name, table in zip(_TABLES[1:], by_model, strict=True)
+        )
     except PriceTermsError as error:
         located(error)
         return PriceTerms()
-    return PriceTerms.read(*tables, located, is_stored=refuse is not raise_error)
-
-
-def _parse(text: str) -> tuple[dict[str, Any], _ByModel, _ByModel]:
-    check_text(text)
-    try:
-        tables = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise PriceTermsError(f"this is not TOML: {error}") from error
-    for name in tables:
-        if name not in _TABLES:
-            expected = f"unknown {shortened(name, 60)!r}; use {', '.join(_TABLES)}"
-            raise PriceTermsError(expected, (name,))
-    discounts, *by_model = (_require_table((name,), tables.get(name, {})) for name in _TABLES)
-    overrides, aliases = (
-        dict(_by_model(name, models)) for name, models in zip(_TABLES[1:], by_model, strict=True)
+    return PriceTerms.read(
+        discounts, overrides, aliases, located, is_stored=refuse is not raise_error
     )
-    return discounts, overrides, aliases
-
-
-def _by_model(name: str, tables: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
-    for provider, models in tables.items():
-        for model, value in _require_table((name, provider), models).items():
-            yield (provider, model), value
 
 
 def _require_table(where: Where, value: Any) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Override(msgspec.Struct, frozen=True):
         return f"{inert(self.provider)} {inert(self.model)}: {rates} {self.period}".rstrip()
 
 
-class Terms(msgspec.Struct, frozen=True):
+class AgreedTerms(msgspec.Struct, frozen=True):
     discounts: tuple[Discount, ...] = ()
     overrides: tuple[Override, ...] = ()
 

@@ -125,19 +125,17 @@ class Catalog:
     def find(self, label: str, model: str) -> Listing | None:
         key = (label, model)
         if key not in self._found:
-            self._found[key] = self._find(label, model)
+            found, own, is_plan = None, self.host(label), model_data.is_flat_rate(label)
+            for provider, name in self._attempts(label, own, model, is_plan=is_plan):
+                listing = self._look_up(provider, name)
+                if listing is not None:
+                    # Under a wrong but known label the bill may be another; a guessed label is no
+                    # sign.
+                    is_other = listing.provider != own and not is_guessed(own)
+                    found = replace(listing, is_equivalent=is_plan or is_other)
+                    break
+            self._found[key] = found
         return self._found[key]
-
-    def _find(self, label: str, model: str) -> Listing | None:
-        own = self.host(label)
-        is_plan = model_data.is_flat_rate(label)
-        for provider, name in self._attempts(label, own, model, is_plan=is_plan):
-            listing = self._look_up(provider, name)
-            if listing is not None:
-                # Under a wrong but known label the bill may be another; a guessed label is no sign.
-                is_other = listing.provider != own and not is_guessed(own)
-                return replace(listing, is_equivalent=is_plan or is_other)
-        return None
 
     def _attempts(
         self, label: str, own: str | None, model: str, *, is_plan: bool

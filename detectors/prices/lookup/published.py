@@ -104,7 +104,9 @@ def find_boundaries(provider: str, model: str, tier: str) -> Boundaries:
     dated = [*entries("rate", provider, model), *entries("long", provider, model)]
     if tier:
         dated += _rules(provider, model)
-    moments = {moment for entry in dated for moment in _moments(entry)}
+    days = [entry["from"] for entry in dated if "from" in entry]
+    days += [entry["until"] + timedelta(days=1) for entry in dated if "until" in entry]
+    moments = {datetime.combine(day, time(), UTC) for day in days}
     lengths = {entry["over"] for entry in entries("long", provider, model)}
     return Boundaries(moments=frozenset(moments), prompt_tokens=frozenset(lengths))
 
@@ -137,10 +139,3 @@ def _is_named(model: str, patterns: Any) -> bool:
 def _holds(entry: Mapping[str, Any], at: datetime) -> bool:
     day = at.astimezone(UTC).date()
     return bool(entry.get("from", date.min) <= day <= entry.get("until", date.max))
-
-
-def _moments(entry: Mapping[str, Any]) -> Iterator[datetime]:
-    if "from" in entry:
-        yield datetime.combine(entry["from"], time(), UTC)
-    if "until" in entry:
-        yield datetime.combine(entry["until"] + timedelta(days=1), time(), UTC)

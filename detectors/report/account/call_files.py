@@ -135,14 +135,32 @@ def merge_files(
     if without:
         merged = merged.filter(~pl.col(IMPORT).is_in(list(without)))
     if deleted:
-        merged = _without_deleted(merged, deleted)
+        kinds = {IMPORT: pl.String, "first": pl.Date, "last": pl.Date}
+        ranges = pl.DataFrame(deleted, kinds, orient="row")
+        dated = merged.select(IMPORT, pl.col("ts").dt.date().alias("day")).with_row_index("row")
+        is_deleted = pl.col("day").is_between("first", "last")
+        rows = dated.join(ranges, on=IMPORT).filter(is_deleted)["row"]
+        merged = merged.filter(~pl.int_range(pl.len()).is_in(rows.implode()))
     if merged.is_empty():
         return
     merged = merged.sort("ts", maintain_order=True)
     once, copies = _drop_duplicates(merged)
     # The calls are sorted, so each period is a slice.
     days = once["ts"].dt.date()
-    for begin, stop in pairwise([*_starts(days, months_before, today), days.len()]):
+    starts, calls, before = list[int](), 0, date.min
+    for number, day in days.rle().struct.unnest().iter_rows():
+        is_same_month = (day.year, day.month) == (before.year, before.month)
+        next_month = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+        is_month = is_same_month and next_month <= months_before
+        is_sparse = calls + number <= SPARSE_CALLS and today not in (before, day)
+        at = starts[-1] + calls if starts else 0
+        if is_month or (is_same_month and is_sparse):
+            calls += number
+        else:
+            starts.append(at)
+            calls = number
+        before = day
+    for begin, stop in pairwise([*starts, days.len()]):
         duplicates = int(copies[begin:stop].sum())
         yield CallFile(days[begin], days[stop - 1], once[begin:stop].drop(_FILE), duplicates)
 
@@ -173,15 +191,6 @@ def _repeats(calls: pl.DataFrame, named: pl.Series, other: Path | BinaryIO) -> b
     return both.height < once.height + suspects.height
 
 
-def _without_deleted(calls: pl.DataFrame, deleted: Sequence[Deleted]) -> pl.DataFrame:
-    kinds = {IMPORT: pl.String, "first": pl.Date, "last": pl.Date}
-    ranges = pl.DataFrame(deleted, kinds, orient="row")
-    days = calls.select(IMPORT, pl.col("ts").dt.date().alias("day")).with_row_index("row")
-    is_deleted = pl.col("day").is_between("first", "last")
-    rows = days.join(ranges, on=IMPORT).filter(is_deleted)["row"]
-    return calls.filter(~pl.int_range(pl.len()).is_in(rows.implode()))
-
-
 def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Join frames that may lack different optional columns, and number those without a number."""
     numbered = [
@@ -190,27 +199,6 @@ def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     ]
     beside = pl.concat([_BESIDE, *(frame.select(_APART) for frame in numbered)])
     return pl.concat([concat([frame.drop(_APART) for frame in numbered]), beside], how="horizontal")
-
-
-def _starts(days: pl.Series, months_before: date, today: date | None) -> list[int]:
-    """Return the positions in sorted days where a new file begins."""
-    starts, calls, before = list[int](), 0, date.min
-    for number, day in days.rle().struct.unnest().iter_rows():
-        is_same_month = (day.year, day.month) == (before.year, before.month)
-        is_month = is_same_month and _next_month(day) <= months_before
-        is_sparse = calls + number <= SPARSE_CALLS and today not in (before, day)
-        at = starts[-1] + calls if starts else 0
-        if is_month or (is_same_month and is_sparse):
-            calls += number
-        else:
-            starts.append(at)
-            calls = number
-        before = day
-    return starts
-
-
-def _next_month(day: date) -> date:
-    return (day.replace(day=1) + timedelta(days=32)).replace(day=1)
 
 
 def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
@@ -223,7 +211,14 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     suspects = calls.filter(is_suspect)
     # Of copies of a response, one may lack the cached tokens, which cost less.
     cached = pl.col("cached_tokens").fill_null(0) + pl.col("cache_write_tokens").fill_null(0)
-    ordered = suspects.sort(cached == 0, _labels(suspects.columns), *sorted(suspects.columns))
+    given = [pl.col(name) != "" for name in _LABELS]
+    for name in _OPTIONAL:
+        if name in suspects.columns:
+            kind = CALLS.get(name) or OPTIONAL_CALLS[name]
+            column = pl.col(name)
+            given.append(column != "" if kind == pl.String else column.fill_null(0) != 0)
+    labels = -pl.sum_horizontal(given).cast(pl.Int32)  # smaller the more labels a call has
+    ordered = suspects.sort(cached == 0, labels, *sorted(suspects.columns))
     counts = pl.struct("prompt_tokens", "completion_tokens")
     same = ordered.with_columns(
         pl.len().over(SAME_CALL).cast(pl.UInt32).alias("copies"),
@@ -275,14 +270,3 @@ def _is_response_id() -> pl.Expr:
         for providers, pattern in RESPONSE_IDS
     ]
     return pl.any_horizontal(identity.str.contains(RESPONSE_ID), *known)
-
-
-def _labels(columns: Sequence[str]) -> pl.Expr:
-    """Return an expression that is smaller the more labels a call has."""
-    given = [pl.col(name) != "" for name in _LABELS]
-    for name in _OPTIONAL:
-        if name in columns:
-            kind = CALLS.get(name) or OPTIONAL_CALLS[name]
-            column = pl.col(name)
-            given.append(column != "" if kind == pl.String else column.fill_null(0) != 0)
-    return -pl.sum_horizontal(given).cast(pl.Int32)

@@ -60,7 +60,21 @@ def sum_spend(
     for row in sorted(counted, key=_key_of):
         key = _key_of(row)
         calls_priced, cost = own.get(key, _UNPRICED)
-        found[row["log"]].append(_line(row, calls_priced, cost, listed.get(key, _UNPRICED)[1]))
+        kind = DailyPlanUsage if row[_INCLUDED] else DailySpend
+        found[row["log"]].append(
+            kind(
+                day=(EPOCH + timedelta(days=row["day"])).date(),
+                route=row["route_label"],
+                provider=row["provider"],
+                model=row["model"],
+                environment=row["environment"],
+                calls=row["calls"],
+                unpriced_calls=row["calls"] - calls_priced,
+                cost_usd=rounded(cost),
+                list_usd=rounded(listed.get(key, _UNPRICED)[1]),
+                **{name: int(row[name]) for name in _TOKENS},
+            )
+        )
     return found
 
 
@@ -83,19 +97,3 @@ def _price(labelled: Calls, book: PriceBook) -> dict[tuple[Any, ...], tuple[int,
 
 def _key_of(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _KEY)
-
-
-def _line(row: Row, priced: int, cost: Decimal, list_cost: Decimal) -> DailySpend:
-    kind = DailyPlanUsage if row[_INCLUDED] else DailySpend
-    return kind(
-        day=(EPOCH + timedelta(days=row["day"])).date(),
-        route=row["route_label"],
-        provider=row["provider"],
-        model=row["model"],
-        environment=row["environment"],
-        calls=row["calls"],
-        unpriced_calls=row["calls"] - priced,
-        cost_usd=rounded(cost),
-        list_usd=rounded(list_cost),
-        **{name: int(row[name]) for name in _TOKENS},
-    )

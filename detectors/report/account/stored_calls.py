@@ -61,7 +61,7 @@ class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
     def later(self, after: datetime) -> Self:
         """Keep the calls after this moment."""
         cut = msgspec.structs.replace(self, after=after, counts=None)
-        return msgspec.structs.replace(cut, calls=_count(cut.read()))
+        return msgspec.structs.replace(cut, calls=int(cut.read().select(pl.len()).collect().item()))
 
 
 def measure_file(path: Path, optional: tuple[str, ...], until: datetime) -> FileInWindow:
@@ -84,10 +84,6 @@ def measure_file(path: Path, optional: tuple[str, ...], until: datetime) -> File
         future_calls=late_calls,
         counts=None if late_calls else FileCounts.read(path),
     )
-
-
-def _count(calls: Calls) -> int:
-    return int(calls.select(pl.len()).collect().item())
 
 
 def scan_stored(path: Path, optional: Iterable[str]) -> Calls:
@@ -174,14 +170,11 @@ class StoredParts:
                 if own:
                     self._in_order.append((file, SortedFile(file.path, own)))
                 else:
-                    self._sort(file)
+                    for begin in range(0, file.rows, PART_CALLS):
+                        self._scratch.write(_check(file.read((begin, PART_CALLS))).collect())
         except BaseException:
             self.close()
             raise
-
-    def _sort(self, file: FileInWindow) -> None:
-        for begin in range(0, file.rows, PART_CALLS):
-            self._scratch.write(_check(file.read((begin, PART_CALLS))).collect())
 
     def scan(self) -> Calls:
         stored = [_check(file.read()) for file, _ in self._in_order]

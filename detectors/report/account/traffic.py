@@ -28,7 +28,22 @@ def count_slots(calls: Calls) -> pl.DataFrame:
 
     A slot is an hour of the day, or `HOURS` more than a step of latency, which not all calls have.
     """
-    groups, keyed = _number(calls)
+    # Numbers are joined first, because grouping by three texts takes several times as long. A key
+    # is the group's number and an hour, or a step of latency: one key is faster than two.
+    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
+    latency = [name for name in calls.collect_schema().names() if name == _LATENCY]
+    labelled = calls.select(route.alias("route"), *_KEY[1:], "at_us", *latency)
+    groups = number_labels(labelled, "group", _KEY).with_columns(pl.col("group").cast(pl.Int64))
+    numbered = join_small(labelled, groups, _KEY)
+    keys = [_key(pl.col("at_us") // _HOUR_US % HOURS, HOURS).alias("hour")]
+    if latency:
+        # Below a millisecond, logarithms are negative; such calls are in the first step.
+        at_least_one = pl.when(pl.col(_LATENCY) >= 1).then(pl.col(_LATENCY)).otherwise(pl.lit(1.0))
+        exponent = (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(pl.Int64)
+        step = _key(exponent, _STEPS)
+        timed = pl.when(pl.col(_LATENCY) >= 0).then(step).otherwise(pl.lit(_NO_KEY))
+        keys.append(timed.alias("step"))
+    keyed = numbered.select(keys).collect()
     names = {row["group"]: tuple(row[name] for name in _KEY) for row in groups.rows(named=True)}
     counted = [
         *_count(keyed, "hour", HOURS),
@@ -69,33 +84,8 @@ def window_of(
     return TrafficWindow(first_call=first, last_call=last, traffic=traffic[:most])
 
 
-def _number(calls: Calls) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the groups with their numbers, and the keys of the calls that are counted.
-
-    Numbers are joined first, because grouping by three texts takes several times as long. A key is
-    the group's number and an hour, or a step of latency: one key is faster than two.
-    """
-    route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
-    latency = [name for name in calls.collect_schema().names() if name == _LATENCY]
-    labelled = calls.select(route.alias("route"), *_KEY[1:], "at_us", *latency)
-    groups = number_labels(labelled, "group", _KEY).with_columns(pl.col("group").cast(pl.Int64))
-    numbered = join_small(labelled, groups, _KEY)
-    keys = [_key(pl.col("at_us") // _HOUR_US % HOURS, HOURS).alias("hour")]
-    if latency:
-        step = _key(_step(pl.col(_LATENCY)), _STEPS)
-        timed = pl.when(pl.col(_LATENCY) >= 0).then(step).otherwise(pl.lit(_NO_KEY))
-        keys.append(timed.alias("step"))
-    return groups, numbered.select(keys).collect()
-
-
 def _key(value: pl.Expr, values: int) -> pl.Expr:
     return pl.col("group") * values + value
-
-
-def _step(latency: pl.Expr) -> pl.Expr:
-    # Below a millisecond, logarithms are negative; such calls are in the first step.
-    at_least_one = pl.when(latency >= 1).then(latency).otherwise(pl.lit(1.0))
-    return (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(pl.Int64)
 
 
 def _count(keyed: pl.DataFrame, name: str, values: int) -> Iterator[tuple[int, int, int]]:

@@ -101,8 +101,17 @@ def count_calls(calls: Calls, keys: Sequence[str] = ()) -> Queries:
     `keys` has the column that numbers the logs if there are several.
     """
     names = calls.collect_schema().names()
-    tables = {DAYS: _count_days(calls, names, keys), SECONDS: _count_seconds(calls, keys)}
-    tables[MODELS] = _count_models(calls, keys)
+    # Each second with a call is marked as a bit: parts may have calls in the same second.
+    second = pl.col("at_us") // _SECOND_US
+    bit = pl.lit(2, pl.UInt64).pow((second % _WORD).cast(pl.UInt32))
+    marked = calls.select(*keys, (second // _WORD).alias("word"), bit.alias("bits"))
+    seconds = marked.group_by(*keys, "word").agg(pl.col("bits").bitwise_or())
+    tables = {DAYS: _count_days(calls, names, keys), SECONDS: seconds}
+    tokens = (pl.col("prompt_tokens") + pl.col("completion_tokens")).alias("tokens")
+    label = (*keys, "provider", "model")
+    counted = calls.select(*label, tokens).group_by(label)
+    sums = (pl.len().cast(pl.Int64).alias("calls"), pl.col("tokens").sum())
+    tables[MODELS] = counted.agg(sums).with_columns(pl.col("provider", "model").cast(pl.String))
     if UNKNOWN in names:
         tables[UNKNOWN_FIELDS] = _count_unknown(calls, names, keys)
     return tables
@@ -165,17 +174,6 @@ def _count_days(calls: Calls, names: Sequence[str], keys: Sequence[str]) -> Call
     )
 
 
-def _count_seconds(calls: Calls, keys: Sequence[str]) -> Calls:
-    """Mark each second with a call as a bit: parts may have calls in the same second."""
-    second = pl.col("at_us") // _SECOND_US
-    bit = pl.lit(2, pl.UInt64).pow((second % _WORD).cast(pl.UInt32))
-    return (
-        calls.select(*keys, (second // _WORD).alias("word"), bit.alias("bits"))
-        .group_by(*keys, "word")
-        .agg(pl.col("bits").bitwise_or())
-    )
-
-
 def days_of(counts: Counts) -> list[Row]:
     """Return the rows of days with the number of their seconds that have a call."""
     if DAYS not in counts:
@@ -183,15 +181,6 @@ def days_of(counts: Counts) -> list[Row]:
     seconds = pl.col("bits").bitwise_count_ones().cast(pl.Int64).sum().alias("seconds")
     by_day = counts[SECONDS].group_by("log", (pl.col("word") // _WORDS_OF_DAY).alias("day"))
     return counts[DAYS].join(by_day.agg(seconds), on=_DAY).sort(_DAY).rows(named=True)
-
-
-def _count_models(calls: Calls, keys: Sequence[str]) -> Calls:
-    """Count the calls and tokens of each (provider, model), priced or not."""
-    tokens = (pl.col("prompt_tokens") + pl.col("completion_tokens")).alias("tokens")
-    label = (*keys, "provider", "model")
-    counted = calls.select(*label, tokens).group_by(label)
-    sums = (pl.len().cast(pl.Int64).alias("calls"), pl.col("tokens").sum())
-    return counted.agg(sums).with_columns(pl.col("provider", "model").cast(pl.String))
 
 
 def _count_unknown(calls: Calls, names: Sequence[str], keys: Sequence[str]) -> Calls:

@@ -23,33 +23,37 @@ def count_missing_rates(priced: PricedCalls) -> pl.DataFrame | None:
 
     Most logs have no such calls, and are not read again for it.
     """
-    found = [*_in_cells(priced), *_in_regions(priced)]
+    found = [*_in_cells(priced)]
+    if "region" in priced.calls.collect_schema().names():
+        named = priced.calls.filter(pl.col("region") != "")
+        found.append(_count(priced, named, "region", pl.col("region")))
     return collect(pl.concat(found)) if found else None
 
 
 def list_missing_rates(rows: Sequence[Row], book: PriceBook) -> tuple[MissingRate, ...]:
     """Return what has no rate in a log, most calls first."""
-    missing = [
-        MissingRate(
-            kind=row["kind"],
-            name=row["name"],
-            provider=row["provider"],
-            model=row["model"],
-            calls=row["calls"],
-            first_call=iso_time(row["first_us"]),
-            last_call=iso_time(row["last_us"]),
+    missing = []
+    for row in rows:
+        listing = book.find_listing(row["provider"], row["model"])
+        if (
+            row["kind"] == "region"
+            and listing
+            and find_region(listing.provider, listing.model, row["name"]) is not None
+        ):
+            continue
+        missing.append(
+            MissingRate(
+                kind=row["kind"],
+                name=row["name"],
+                provider=row["provider"],
+                model=row["model"],
+                calls=row["calls"],
+                first_call=iso_time(row["first_us"]),
+                last_call=iso_time(row["last_us"]),
+            )
         )
-        for row in rows
-        if row["kind"] != "region" or not _has_price(row, book)
-    ]
     missing.sort(key=lambda each: (-each.calls, each.kind, each.name, each.provider, each.model))
     return tuple(missing[:LONGEST_LIST])
-
-
-def _has_price(row: Row, book: PriceBook) -> bool:
-    """Check whether a price of the model in the region is known."""
-    listing = book.find_listing(row["provider"], row["model"])
-    return bool(listing and find_region(listing.provider, listing.model, row["name"]) is not None)
 
 
 def _in_cells(priced: PricedCalls) -> Iterator[Calls]:
@@ -65,12 +69,6 @@ def _in_cells(priced: PricedCalls) -> Iterator[Calls]:
                 concerned &= pl.col("prompt_tokens") + pl.col("completion_tokens") == 0
         kind = "tier" if is_tier else "unit"
         yield _count(priced, priced.calls.filter(concerned), kind, pl.lit(name))
-
-
-def _in_regions(priced: PricedCalls) -> Iterator[Calls]:
-    if "region" in priced.calls.collect_schema().names():
-        named = priced.calls.filter(pl.col("region") != "")
-        yield _count(priced, named, "region", pl.col("region"))
 
 
 def _count(priced: PricedCalls, calls: Calls, kind: str, name: pl.Expr) -> Calls:

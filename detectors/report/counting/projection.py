@@ -71,26 +71,51 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         Nothing is projected from fewer observed days than `least_days`. With `keeps_newest`, no
         calls at the end are outliers.
         """
-        kept, outliers = _drop_outliers(days, thresholds, keeps_newest=keeps_newest)
+        # Drop the outliers at both ends. A gap between two days is the only kind that can be
+        # longer than a day, so outliers are all calls of some days.
+        most = max(1.0, sum(day.calls for day in days) * thresholds.outlier_share)
+        gap = thresholds.outlier_gap_days * DAY_US
+        is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
+        front = _longest(days, is_far, most)
+        back = 0 if keeps_newest else _longest(days[::-1], is_far[::-1], most)
+        kept, outliers = (
+            tuple(days[front : len(days) - back]),
+            (*days[:front], *days[len(days) - back :]),
+        )
+        if sum(day.calls for day in outliers) > most + _MARGIN:
+            kept, outliers = tuple(days), ()
         month = thresholds.days_per_month * DAY_US
-        span = _span(kept)
+        # The time from the first call to the last and one mean gap.
+        seconds, span = sum(day.seconds for day in kept), Fraction(0)
+        if seconds > 1:
+            span = Fraction((kept[-1].last_us - kept[0].first_us) * seconds, seconds - 1)
         first, last = (kept[0].first_us, kept[-1].last_us) if kept else (0, -1)
         is_long = span > month
         from_us = last - month + 1 if is_long else first
         calls = sum(day.calls for day in kept if day.last_us >= from_us)
         is_short = _observed_days(kept) < least_days
-        kind = "none" if is_short else _kind(span, calls, thresholds)
+        kind, factor, window = "none", _AS_OBSERVED, min(span, Fraction(month))
+        if not is_short and calls >= thresholds.projection_min_calls:
+            least = {
+                "good": Fraction(thresholds.good_span_days) * DAY_US,
+                "rough": Fraction(thresholds.rough_span_days) * DAY_US,
+                "very rough": Fraction(thresholds.very_rough_span_hours) * _HOUR_US,
+            }
+            kind = next((name for name, shortest in least.items() if span >= shortest), kind)
+        if kind != "none":
+            ratio = month / window
+            factor = Decimal(ratio.numerator) / Decimal(ratio.denominator)
         return cls(
             days=kept,
             calls=calls,
             outliers=sum(day.calls for day in outliers),
             outlier_us=tuple(dict.fromkeys(at for day in outliers for at in day.ends)),
             span_us=span,
-            window_us=min(span, Fraction(month)),
+            window_us=window,
             from_us=from_us,
             to_us=last,
             window_start_us=(last - month if is_long else first) if kept else None,
-            factor=_AS_OBSERVED if kind == "none" else _divide(month, min(span, Fraction(month))),
+            factor=factor,
             kind=kind,
         )
 
@@ -125,25 +150,6 @@ def _observed_days(days: Sequence[DayOfCalls]) -> int:
     return days[-1].last_us // DAY_US - days[0].first_us // DAY_US + 1 if days else 0
 
 
-def _drop_outliers(
-    days: Sequence[DayOfCalls], thresholds: Thresholds, *, keeps_newest: bool
-) -> tuple[tuple[DayOfCalls, ...], tuple[DayOfCalls, ...]]:
-    """Return the days without the outliers at both ends, and these.
-
-    A gap between two days is the only kind that can be longer than a day, so outliers are
-    all calls of some days.
-    """
-    most = max(1.0, sum(day.calls for day in days) * thresholds.outlier_share)
-    gap = thresholds.outlier_gap_days * DAY_US
-    is_far = [after.first_us - before.last_us > gap for before, after in pairwise(days)]
-    front = _longest(days, is_far, most)
-    back = 0 if keeps_newest else _longest(days[::-1], is_far[::-1], most)
-    outliers = (*days[:front], *days[len(days) - back :])
-    if sum(day.calls for day in outliers) > most + _MARGIN:
-        return tuple(days), ()
-    return tuple(days[front : len(days) - back]), outliers
-
-
 def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) -> int:
     """Return how many days at the front are outliers."""
     calls, longest = 0, 0
@@ -153,30 +159,6 @@ def _longest(days: Sequence[DayOfCalls], is_far: Sequence[bool], most: float) ->
             break
         longest = count if ends else longest
     return longest
-
-
-def _span(days: Sequence[DayOfCalls]) -> Fraction:
-    """Return the time from the first call to the last and one mean gap, in microseconds."""
-    seconds = sum(day.seconds for day in days)
-    if seconds < 2:
-        return Fraction(0)
-    return Fraction((days[-1].last_us - days[0].first_us) * seconds, seconds - 1)
-
-
-def _kind(span: Fraction, calls: int, thresholds: Thresholds) -> str:
-    least = {
-        "good": Fraction(thresholds.good_span_days) * DAY_US,
-        "rough": Fraction(thresholds.rough_span_days) * DAY_US,
-        "very rough": Fraction(thresholds.very_rough_span_hours) * _HOUR_US,
-    }
-    if calls < thresholds.projection_min_calls:
-        return "none"
-    return next((kind for kind, shortest in least.items() if span >= shortest), "none")
-
-
-def _divide(part: int, whole: Fraction) -> Decimal:
-    ratio = part / whole
-    return Decimal(ratio.numerator) / Decimal(ratio.denominator)
 
 
 def iso_time(microseconds: int) -> str:

@@ -86,6 +86,9 @@ def sum_reported(calls: Calls, groups: Mapping[int, Group]) -> dict[int, list[Re
 
 
 def _add_reported(reported: Sequence[ReportedModel]) -> ReportedCosts:
+    found: dict[tuple[str, str], list[ReportedModel]] = defaultdict(list)
+    for each in reported:
+        found[each.provider, each.model].append(each)
     models = [
         ReportedModel(
             provider=provider,
@@ -94,7 +97,7 @@ def _add_reported(reported: Sequence[ReportedModel]) -> ReportedCosts:
             reported_usd=rounded(sum((each.reported_usd for each in own), Decimal(0))),
             spend_usd=rounded(sum((each.spend_usd for each in own), Decimal(0))),
         )
-        for (provider, model), own in _by_model(reported).items()
+        for (provider, model), own in found.items()
     ]
     models.sort(key=lambda each: (-abs(each.difference_usd), each.provider, each.model))
     return ReportedCosts(
@@ -103,13 +106,6 @@ def _add_reported(reported: Sequence[ReportedModel]) -> ReportedCosts:
         spend_usd=sum((each.spend_usd for each in models), Decimal(0)),
         models=tuple(models[:LONGEST_LIST]),
     )
-
-
-def _by_model(reported: Sequence[ReportedModel]) -> dict[tuple[str, str], list[ReportedModel]]:
-    found: dict[tuple[str, str], list[ReportedModel]] = defaultdict(list)
-    for each in reported:
-        found[each.provider, each.model].append(each)
-    return found
 
 
 def _spend(groups: Sequence[Group]) -> Decimal:

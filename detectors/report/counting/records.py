@@ -58,6 +58,12 @@ class Records(msgspec.Struct, kw_only=True):
         """
         count, every = sum(row["calls"] for row in days), [*days, *included]
         number = sum(row["calls"] for row in included)
+        calls, largest = Counter[str](), dict[str, int]()
+        for each in unknown:
+            for name in str(each[UNKNOWN]).split():
+                calls[name] += int(each["calls"])
+                largest[name] = max(largest.get(name, 0), int(each[UNKNOWN_LARGEST]))
+        ranked = sorted(calls, key=lambda name: (-calls[name], name))[:_MOST_UNKNOWN]
         return cls(
             count=count,
             included=number,
@@ -68,33 +74,22 @@ class Records(msgspec.Struct, kw_only=True):
             hashed=sum(int(row["hashed"]) for row in days),
             assumed=sum(int(row["assumed"]) for row in every),
             future=log.future_calls,
-            unknown=_unknown(unknown),
+            unknown=[(name, calls[name], largest[name]) for name in ranked],
             skipped=sorted(log.dropped.items(), key=lambda each: (-each[1], each[0])),
             tokens=sum(int(row["tokens"]) for row in days),
             projection=Projection.of(
-                [_day(row) for row in days],
+                [
+                    DayOfCalls(
+                        calls=row["calls"],
+                        first_us=row["first_us"],
+                        last_us=row["last_us"],
+                        seconds=row["seconds"],
+                    )
+                    for row in days
+                ],
                 thresholds,
                 log.least_days,
                 keeps_newest=log.is_account,
             ),
             models=models,
         )
-
-
-def _unknown(rows: list[Row]) -> list[tuple[str, int, int]]:
-    calls, largest = Counter[str](), dict[str, int]()
-    for row in rows:
-        for name in str(row[UNKNOWN]).split():
-            calls[name] += int(row["calls"])
-            largest[name] = max(largest.get(name, 0), int(row[UNKNOWN_LARGEST]))
-    ranked = sorted(calls, key=lambda name: (-calls[name], name))[:_MOST_UNKNOWN]
-    return [(name, calls[name], largest[name]) for name in ranked]
-
-
-def _day(row: Row) -> DayOfCalls:
-    return DayOfCalls(
-        calls=row["calls"],
-        first_us=row["first_us"],
-        last_us=row["last_us"],
-        seconds=row["seconds"],
-    )

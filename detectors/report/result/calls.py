@@ -92,23 +92,18 @@ class CallSource(msgspec.Struct, frozen=True):
             for name in names:
                 impact = self.impacts[name][1]
                 found[name] = frames.collect(impact)
-                if not _adds_up(found[name], impact):
+                saving = found[name]["saving_usd"].sum()
+                is_close = isclose(saving, impact.observed_usd, rel_tol=1e-6, abs_tol=1e-6)
+                if not is_close or found[name].height != impact.calls:
                     raise SourceChangedError
         return [found[name] for name in finding_ids]
-
-
-def _adds_up(calls: pl.DataFrame, impact: Impact) -> bool:
-    saving = calls["saving_usd"].sum()
-    is_close = isclose(saving, impact.observed_usd, rel_tol=1e-6, abs_tol=1e-6)
-    return is_close and calls.height == impact.calls
 
 
 def write_calls(calls: pl.DataFrame) -> str:
     """Return the calls as CSV, with times in ISO 8601 and no cell that could be a formula."""
     written = calls.with_columns(pl.col("ts").dt.strftime("%Y-%m-%dT%H:%M:%S%.fZ"))
-    rows = ([_cell(value) for value in row] for row in written.iter_rows())
+    rows = (
+        [f"{value:.12g}" if isinstance(value, float) else str(value) for value in row]
+        for row in written.iter_rows()
+    )
     return write_csv(calls.columns, rows)
-
-
-def _cell(value: object) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from detectors.contract import Evidence, Finding, Method, Report, Thresholds
+from detectors.contract import Finding, Method, Report
 from detectors.html.findings import finding_body
 from detectors.html.markup import cell, paragraph, table, text
 from detectors.wording.figures import counted, usd
@@ -82,12 +82,27 @@ class Explanation:
 def explain(report: Report, finding_id: str) -> Explanation:
     finding = find(report, finding_id)
     rules = {method.detector: method.fires_on for method in report.methods}
+    prefix = f"{finding.detector.partition('_')[0]}_"
+    names = [name for name in report.thresholds.__struct_fields__ if name.startswith(prefix)]
+    most_expensive = ""
+    for call in finding.evidence[:1]:
+        counts = {
+            "prompt": call.prompt_tokens,
+            "completion": call.completion_tokens,
+            "cached": call.cached_tokens,
+            "cache-write": call.cache_write_tokens,
+        }
+        tokens = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count) or "no"
+        savings = f"of which {usd(call.saving_usd)} is avoidable"
+        if call.saving_usd < 0:
+            savings = f"which the fix would raise by {usd(-call.saving_usd)}"
+        most_expensive = f"{call.ts}, {tokens} tokens, cost {usd(call.cost_usd)}, {savings}"
     return Explanation(
         finding=finding,
         rule=rules.get(finding.detector, ""),
         formula=finding.formula or "No savings are claimed for findings of this kind.",
-        most_expensive=_describe(finding.evidence[0]) if finding.evidence else "",
-        thresholds=_thresholds(report.thresholds, finding),
+        most_expensive=most_expensive,
+        thresholds={name: getattr(report.thresholds, name) for name in [*names, "days_per_month"]},
         _methods=report.methods,
     )
 
@@ -101,27 +116,7 @@ def find(report: Report, finding_id: str) -> Finding:
     raise KeyError(f"the report has no finding with this ID{similar}")
 
 
-def _describe(call: Evidence) -> str:
-    counts = {
-        "prompt": call.prompt_tokens,
-        "completion": call.completion_tokens,
-        "cached": call.cached_tokens,
-        "cache-write": call.cache_write_tokens,
-    }
-    tokens = [f"{count:,} {name}" for name, count in counts.items() if count]
-    savings = f"of which {usd(call.saving_usd)} is avoidable"
-    if call.saving_usd < 0:
-        savings = f"which the fix would raise by {usd(-call.saving_usd)}"
-    return f"{call.ts}, {', '.join(tokens) or 'no'} tokens, cost {usd(call.cost_usd)}, {savings}"
-
-
 def _written(threshold: float | tuple[int, ...]) -> str:
     if isinstance(threshold, tuple):
         return " ".join(map(str, threshold))
     return f"{threshold:g}"
-
-
-def _thresholds(thresholds: Thresholds, finding: Finding) -> dict[str, float | tuple[int, ...]]:
-    prefix = f"{finding.detector.partition('_')[0]}_"
-    names = [name for name in thresholds.__struct_fields__ if name.startswith(prefix)]
-    return {name: getattr(thresholds, name) for name in [*names, "days_per_month"]}

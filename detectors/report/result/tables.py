@@ -1,11 +1,10 @@
 """Converts findings to dataframes."""
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import polars as pl
 
-from detectors.contract import Finding, Report
+from detectors.contract import Report
 
 _COLUMNS: Final = pl.Schema(
     {
@@ -42,10 +41,10 @@ def to_pandas(report: Report) -> Any:
 
 
 def _columns(report: Report) -> dict[str, list[Any]]:
-    return {name: [_value(name)(finding) for finding in report.findings] for name in _COLUMNS}
-
-
-def _value(name: str) -> Callable[[Finding], Any]:
-    if _COLUMNS[name] == pl.Float64():
-        return lambda finding: float(getattr(finding, name) or 0)
-    return lambda finding: getattr(finding, name)
+    return {
+        name: [
+            float(getattr(finding, name) or 0) if kind == pl.Float64() else getattr(finding, name)
+            for finding in report.findings
+        ]
+        for name, kind in _COLUMNS.items()
+    }

@@ -32,13 +32,36 @@ def split_runs(calls: Calls, thresholds: Thresholds) -> Calls:
     by_hour = (pl.col("cache_write_1h_usd") - pl.col("cache_write_usd")) * pl.col("expiring_tokens")
     read_instead = pl.col("cache_write_usd") - pl.col("cache_read_usd")
     saving = pl.col("rewritten_tokens") * read_instead - by_hour
+    # The calls that use the cache, of the prefixes with writes that may lose money.
+    written, read = pl.col("cache_write_tokens"), pl.col("cached_tokens")
+    hour_written = pl.min_horizontal(count_of(calls, "cache_write_1h_tokens"), written)
+    users = calls.filter(pl.col("has_cache_read") == 1, (written > 0) | (read > 0))
+    is_dear = pl.col("cache_write_usd") > pl.col("input_usd")
+    writers = users.filter(written > 0, is_dear | (pl.col("has_cache_write_1h") == 1))
+    # The tokens that the call before had stored, and this one stores again. Without a hash, the
+    # stored text is the same only if it has grown by about the last answer.
+    pause, stored, earlier = pl.col("pause_us"), pl.col("stored"), pl.col("stored_before")
+    most = earlier + pl.col("completion_tokens_before") + thresholds.d2_grown_tokens
+    is_same = (pl.col("prefix") > 0) | ((stored >= earlier) & (stored <= most))
+    has_expired = (pause > thresholds.d2_cache_seconds * _SECOND_US) & (
+        pause <= thresholds.d2_hour_cache_seconds * _SECOND_US
+    )
+    rewrites = has_expired & is_same & (pl.col("has_cache_write_1h") == 1)
+    tokens = pl.min_horizontal(pl.col("short_written").cast(pl.Float64), earlier.cast(pl.Float64))
     return (
-        _filter_writers(calls)
+        users.join(writers.select(*_PREFIX).unique(), on=list(_PREFIX), how="semi")
+        .with_columns(hour_written.alias("hour_written"), (written + read).alias("stored"))
+        .with_columns((written - pl.col("hour_written")).alias("short_written"))
         .with_columns(*before)
         .with_columns((pl.col("at_us") - pl.col("at_us_before")).alias("pause_us"))
         .with_columns(is_new.fill_null(value=False).cast(pl.Int64).alias("is_new"))
         .with_columns(hour_run.cast(pl.Int64).alias("hour_run"))
-        .with_columns(_rewritten(thresholds).alias("rewritten_tokens"))
+        .with_columns(
+            pl.when(rewrites.fill_null(value=False))
+            .then(tokens)
+            .otherwise(pl.lit(0.0))
+            .alias("rewritten_tokens")
+        )
         .with_columns(
             (pl.col("short_written") - pl.col("rewritten_tokens")).alias("expiring_tokens")
         )
@@ -50,36 +73,6 @@ def split_runs(calls: Calls, thresholds: Thresholds) -> Calls:
         )
         .with_columns(pl.col("lifetime_usd").sum().over(*_RUN).alias("hour_run_usd"))
     )
-
-
-def _filter_writers(calls: Calls) -> Calls:
-    """Keep the calls that use the cache, of the prefixes with writes that may lose money."""
-    written, read = pl.col("cache_write_tokens"), pl.col("cached_tokens")
-    hour_written = pl.min_horizontal(count_of(calls, "cache_write_1h_tokens"), written)
-    users = calls.filter(pl.col("has_cache_read") == 1, (written > 0) | (read > 0))
-    is_dear = pl.col("cache_write_usd") > pl.col("input_usd")
-    writers = users.filter(written > 0, is_dear | (pl.col("has_cache_write_1h") == 1))
-    return (
-        users.join(writers.select(*_PREFIX).unique(), on=list(_PREFIX), how="semi")
-        .with_columns(hour_written.alias("hour_written"), (written + read).alias("stored"))
-        .with_columns((written - pl.col("hour_written")).alias("short_written"))
-    )
-
-
-def _rewritten(thresholds: Thresholds) -> pl.Expr:
-    """Return the tokens that the call before had stored, and this one stores again.
-
-    Without a hash, the stored text is the same only if it has grown by about the last answer.
-    """
-    pause, stored, before = pl.col("pause_us"), pl.col("stored"), pl.col("stored_before")
-    most = before + pl.col("completion_tokens_before") + thresholds.d2_grown_tokens
-    is_same = (pl.col("prefix") > 0) | ((stored >= before) & (stored <= most))
-    has_expired = (pause > thresholds.d2_cache_seconds * _SECOND_US) & (
-        pause <= thresholds.d2_hour_cache_seconds * _SECOND_US
-    )
-    rewrites = has_expired & is_same & (pl.col("has_cache_write_1h") == 1)
-    tokens = pl.min_horizontal(pl.col("short_written").cast(pl.Float64), before.cast(pl.Float64))
-    return pl.when(rewrites.fill_null(value=False)).then(tokens).otherwise(pl.lit(0.0))
 
 
 def find_expired(runs: Calls) -> Calls:

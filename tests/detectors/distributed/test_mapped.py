@@ -123,7 +123,7 @@ def test_errors_survive_the_way_back() -> None:
 
 
 def test_slices_are_placed_as_spark_partitions_them() -> None:
-    from detectors.distributed.spark.placing import _hash, find_keys
+    from detectors.distributed.spark.auditing import _hash, find_keys
 
     # What `SELECT hash(0), hash(1), hash(42), hash(1000)` returns.
     assert [_hash(each) for each in (0, 1, 42, 1000)] == [

@@ -207,7 +207,12 @@ def read_usage(
     rules = DIALECTS[name]
     if "adds_up" in rules:
         _count_rest(found, unknown)
-        _drop_own_sum(found)
+        # A total that is the source's sum over all its fields says nothing of them.
+        total = found.get(_TOTAL)
+        if total is not None:
+            counts = (found[name] for name in found if name.endswith("_tokens") or name == "apart")
+            if total == sum(count for count in counts if type(count) is int):
+                del found[_TOTAL]
     if "is_billed" in rules and found.get("cache_read_tokens", 0) > found.get(_INPUT, 0):
         found.pop("cache_read_tokens", None)  # of what was read, of which not all is billed
     is_known = leaves_out is not None or "is_open" not in rules
@@ -310,15 +315,6 @@ def _count_rest(found: dict[str, Any], unknown: dict[str, Any]) -> None:
             whole = _INPUT if "input" in path else _OUTPUT
             found[whole] = (count_of(found.get(whole)) or 0) + count
             del unknown[path]
-
-
-def _drop_own_sum(found: dict[str, Any]) -> None:
-    """Forget a total that is the source's sum over all its fields, which says nothing of them."""
-    total = found.get(_TOTAL)
-    if total is not None:
-        counts = (found[name] for name in found if name.endswith("_tokens") or name == "apart")
-        if total == sum(count for count in counts if type(count) is int):
-            del found[_TOTAL]
 
 
 def _resolve(

@@ -32,7 +32,31 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         state["model"] = settings.get("model") or state.get("model")
         state["tier"] = settings.get("service_tier")
     elif kind == "event_msg" and payload.get("type") == "token_count" and payload.has("info"):
-        yield _call(row, payload.inner("info"), state)
+        info = payload.inner("info")
+        total = info.inner("total_token_usage")
+        last = info.inner("last_token_usage")
+        if not info.has("last_token_usage"):  # early releases log only the session so far
+            before = state.get("total", NOTHING)
+            last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
+        state["total"] = total
+        place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
+        session = state.get("session")
+        yield Sighting(
+            readings=read_usage(last.plain()),
+            moments=(row.get("timestamp"),),
+            models=(state.get("model"),),
+            providers=(_SUBSCRIPTION,),
+            ids=(f"{state.get('root') or 'codex'}:{place}",),
+            tags=(session,),
+            session=session,
+            service_tier=state.get("tier"),
+            origin=Origin(
+                place=place,
+                session=session if isinstance(session, str) else "",
+                parents=state.get("parents", ()),
+                begun=state.get("begun"),
+            ),
+        )
         return
     yield NO_USAGE
 
@@ -56,33 +80,6 @@ def _begin(row: Row, payload: Row, state: State) -> None:
     state["session"], state["parents"] = name, tuple(parents)
     state["root"] = payload.first("forked_from_id", "id")
     state["begun"] = find_moment(payload.get("timestamp")) or find_moment(row.get("timestamp"))
-
-
-def _call(row: Row, info: Row, state: State) -> Sighting:
-    total = info.inner("total_token_usage")
-    last = info.inner("last_token_usage")
-    if not info.has("last_token_usage"):  # early releases log only the session so far
-        before = state.get("total", NOTHING)
-        last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
-    state["total"] = total
-    place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
-    session = state.get("session")
-    return Sighting(
-        readings=read_usage(last.plain()),
-        moments=(row.get("timestamp"),),
-        models=(state.get("model"),),
-        providers=(_SUBSCRIPTION,),
-        ids=(f"{state.get('root') or 'codex'}:{place}",),
-        tags=(session,),
-        session=session,
-        service_tier=state.get("tier"),
-        origin=Origin(
-            place=place,
-            session=session if isinstance(session, str) else "",
-            parents=state.get("parents", ()),
-            begun=state.get("begun"),
-        ),
-    )
 
 
 def _count(usage: Row, name: str) -> int:

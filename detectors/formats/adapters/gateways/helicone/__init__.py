@@ -27,40 +27,45 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     elif type(status) is int and not 200 <= status < 300:
         yield FAILED
     else:
-        yield _call(row)
-
-
-def _call(row: Row) -> Sighting | str:
-    provider, model = row.get("provider"), row.first("response_model", "model", "request_model")
-    readings = read_usage(
-        token_members(row),
-        dialect="chat",
-        leaves_out=("reads", "writes") if provider == "ANTHROPIC" else None,
-    )
-    if not readings:
-        return NO_USAGE
-    asked, answered = row.inner("request_body"), row.inner("response_body")
-    said = read_usage(answered.get("usage"), provider=lower_name(provider) or "", model=model)
-    counts = readings[0].prompt, readings[0].completion
-    if said and said[0].prompt >= counts[0] and said[0].completion >= counts[1]:
-        readings = said  # which says more of the same, such as the steps of an answer
-    notes = row.inner("request_properties" if row.has("request_properties") else "properties")
-    return Sighting(
-        readings=readings,
-        moments=(row.get("request_created_at"), row.get("response_created_at")),
-        models=(model, row.get("request_model")),
-        providers=(lower_name(provider),),
-        origin=ROW,
-        ids=(answered.first("id", "responseId"), row.get("request_id"), row.get("response_id")),
-        tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
-        session=notes.get("Helicone-Session-Id"),
-        environment=notes.get("environment"),
-        endpoint=row.get("request_path"),
-        reported_usd=row.first("cost", "costUSD"),
-        latency_ms=row.first("delay_ms", "latency"),
-        caps=caps_of(asked),
-        prompts=tuple(map(asked.get, PROMPTS)),
-    )
+        provider, model = row.get("provider"), row.first("response_model", "model", "request_model")
+        readings = read_usage(
+            token_members(row),
+            dialect="chat",
+            leaves_out=("reads", "writes") if provider == "ANTHROPIC" else None,
+        )
+        if not readings:
+            yield NO_USAGE
+        else:
+            asked, answered = row.inner("request_body"), row.inner("response_body")
+            said = read_usage(
+                answered.get("usage"), provider=lower_name(provider) or "", model=model
+            )
+            counts = readings[0].prompt, readings[0].completion
+            if said and said[0].prompt >= counts[0] and said[0].completion >= counts[1]:
+                readings = said  # which says more of the same, such as the steps of an answer
+            notes = row.inner(
+                "request_properties" if row.has("request_properties") else "properties"
+            )
+            yield Sighting(
+                readings=readings,
+                moments=(row.get("request_created_at"), row.get("response_created_at")),
+                models=(model, row.get("request_model")),
+                providers=(lower_name(provider),),
+                origin=ROW,
+                ids=(
+                    answered.first("id", "responseId"),
+                    row.get("request_id"),
+                    row.get("response_id"),
+                ),
+                tags=(notes.get("Helicone-Session-Name"), row.get("prompt_id"), notes.get("tag")),
+                session=notes.get("Helicone-Session-Id"),
+                environment=notes.get("environment"),
+                endpoint=row.get("request_path"),
+                reported_usd=row.first("cost", "costUSD"),
+                latency_ms=row.first("delay_ms", "latency"),
+                caps=caps_of(asked),
+                prompts=tuple(map(asked.get, PROMPTS)),
+            )
 
 
 ADAPTER: Final = Adapter(

@@ -11,7 +11,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
-from detectors.formats.adapters.calls import CACHE_HIT, ROW, Sighting, Span, milliseconds_between
+from detectors.formats.adapters.calls import (
+    CACHE_HIT,
+    ROW,
+    Sighting,
+    TraceSpan,
+    milliseconds_between,
+)
 from detectors.formats.adapters.exchanges import PROMPTS, caps_of
 from detectors.formats.adapters.labels import answer_id, id_of
 from detectors.formats.adapters.rows import Row, parsed, plain_counts
@@ -39,6 +45,15 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     begun, ended = row.first("startTime", "start_time"), row.first("endTime", "end_time")
     usage = parsed(row.first(*_DETAILS)) or parsed(row.get("usage"))
     costs = parsed(row.first("costDetails", "cost_details"))
+    # Frameworks count calls in what is around them, too:
+    # https://github.com/langfuse/langfuse/issues/14754
+    name, trace = id_of(row.get("id")), id_of(row.first("traceId", "trace_id"))
+    parent = id_of(row.first("parentObservationId", "parent_observation_id"))
+    span = TraceSpan(f"{trace}:{name}", f"{trace}:{parent}", row.get("type") in _CALLS)
+    # Messages, an object with them, or either as JSON text.
+    prompts: tuple[Any, ...] = (parsed(row.get("input")),)
+    if isinstance(prompts[0], dict) and not isinstance(prompts[0].get("content"), str | list):
+        prompts = tuple(map(prompts[0].get, PROMPTS))
     yield Sighting(
         readings=read_usage(usage, dialect=dialect_of_details(usage), may_lack_output=True)
         or plain_counts(row.get("promptTokens"), row.get("completionTokens") or 0),
@@ -53,22 +68,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         reported_usd=costs.get("total") if isinstance(costs, dict) else row.get("totalPrice"),
         latency_ms=milliseconds_between(begun, ended),
         caps=caps_of(options),
-        prompts=_prompts(row.get("input")),
+        prompts=prompts,
         service_tier=options.get("service_tier"),
-        span=_span(row),
+        span=None if name is None else span,
     )
-
-
-def _span(row: Row) -> Span | None:
-    """Return the observation's place in its trace: frameworks count calls in what is around them.
-
-    https://github.com/langfuse/langfuse/issues/14754
-    """
-    name, trace = id_of(row.get("id")), id_of(row.first("traceId", "trace_id"))
-    parent = id_of(row.first("parentObservationId", "parent_observation_id"))
-    if name is None:
-        return None
-    return Span(f"{trace}:{name}", f"{trace}:{parent}", row.get("type") in _CALLS)
 
 
 def dialect_of_details(usage: Any) -> str:
@@ -82,14 +85,6 @@ def dialect_of_details(usage: Any) -> str:
     cache = sum(count_of(usage.get(name)) or 0 for name in _COPIED)
     whole = count_of(usage.get("input")) or 0
     return "langfuse-copied" if whole < 2 * cache else "langfuse"
-
-
-def _prompts(value: Any) -> tuple[Any, ...]:
-    """Return the prompts of `input`: messages, an object with them, or either as JSON text."""
-    value = parsed(value)
-    if isinstance(value, dict) and not isinstance(value.get("content"), str | list):
-        return tuple(map(value.get, PROMPTS))
-    return (value,)
 
 
 ADAPTER: Final = Adapter(

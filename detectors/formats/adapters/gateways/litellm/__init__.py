@@ -8,7 +8,7 @@ are text where prompts are stored, and `{}` where they are not.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums, any_of, members
 from detectors.formats.adapters.calls import (
@@ -42,12 +42,20 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         response, request = row.inner("response"), row.inner("proxy_server_request")
         metadata, options = row.inner("metadata"), row.inner("model_parameters")
         noted = metadata.get("usage_object") or parsed(row.get("usage_object"))
-        model, provider = _model(row), row.get("custom_llm_provider")
+        model, provider = row.get("model"), row.get("custom_llm_provider")
+        if isinstance(model, str) and isinstance(provider, str):
+            model = model.removeprefix(f"{provider}/")
         named = response.get("id"), metadata.get("response_id")
         names = (row.get("id"), row.get("request_id"), *named)
-        found = read_usages(noted, response.get("usage"), provider=_provider(provider), model=model)
+        found = read_usages(
+            noted,
+            response.get("usage"),
+            provider={"xai": "x-ai"}.get(provider, provider) if isinstance(provider, str) else "",
+            model=model,
+        )
         tags = parsed(row.get("request_tags"))
         between = milliseconds_between(row.get("startTime"), row.get("endTime"))
+        messages = (each.get(name) for each in (row, request) for name in ("messages", "input"))
         yield Sighting(
             readings=found or plain_counts(row.get("prompt_tokens"), row.get("completion_tokens")),
             moments=(row.get("startTime"), row.get("start_time")),
@@ -61,25 +69,13 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             endpoint=row.get("call_type"),
             latency_ms=row.get("request_duration_ms") if between is None else between,
             caps=caps_of(options),
-            prompts=(request.get("system"), request.get("instructions"), _messages(row, request)),
+            prompts=(
+                request.get("system"),
+                request.get("instructions"),
+                next((parsed(value) for value in messages if value and value != "{}"), None),
+            ),
             service_tier=response.get("service_tier") or options.get("service_tier"),
         )
-
-
-def _provider(name: Any) -> str:
-    return {"xai": "x-ai"}.get(name, name) if isinstance(name, str) else ""
-
-
-def _model(row: Row) -> Any:
-    model, provider = row.get("model"), row.get("custom_llm_provider")
-    if isinstance(model, str) and isinstance(provider, str):
-        return model.removeprefix(f"{provider}/")
-    return model
-
-
-def _messages(row: Row, request: Row) -> Any:
-    found = (row.get("messages"), row.get("input"), request.get("messages"), request.get("input"))
-    return next((parsed(value) for value in found if value and value != "{}"), None)
 
 
 ADAPTER: Final = Adapter(

@@ -28,7 +28,11 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         yield FAILED
     else:
         asked, answered = _body(row, "request"), _body(row, "response")
-        notes, model = _notes(row), row.get("ai_model")
+        notes, model = row.inner("metadata"), row.get("ai_model")
+        keys, values = notes.get("key"), notes.get("value")
+        if isinstance(keys, list) and isinstance(values, list):
+            pairs = zip(keys, values, strict=False)
+            notes = Row({key: value for key, value in pairs if isinstance(key, str)})
         found = read_usage(answered.get("usage"), model=model)
         yield Sighting(
             readings=found or plain_counts(row.get("req_units"), row.get("res_units")),
@@ -51,16 +55,6 @@ def _body(row: Row, name: str) -> Row:
     """Return a body, which is a member of an object or a column of its own."""
     dotted = row.get(f"{name}.body")
     return row.inner(name, "body") if dotted is None else row_of(dotted)
-
-
-def _notes(row: Row) -> Row:
-    """Return the metadata, an object or a list of keys and one of values."""
-    notes = row.inner("metadata")
-    keys, values = notes.get("key"), notes.get("value")
-    if isinstance(keys, list) and isinstance(values, list):
-        pairs = zip(keys, values, strict=False)
-        return Row({key: value for key, value in pairs if isinstance(key, str)})
-    return notes
 
 
 ADAPTER: Final = Adapter(

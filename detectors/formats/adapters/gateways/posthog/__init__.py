@@ -35,48 +35,46 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     elif noted.get("$ai_is_error") in _TRUE:
         yield FAILED
     else:
-        yield _call(row, noted)
-
-
-def _call(row: Row, noted: Row) -> Sighting | str:
-    readings = read_usage(
-        token_members(noted, others=("$ai_total_cost_usd", "$ai_web_search_count")),
-        dialect="posthog",
-        leaves_out=_leaves_out(noted),
-        may_lack_output=True,
-    )
-    if not readings:
-        return NO_USAGE
-    seconds = noted.get("$ai_latency")
-    return Sighting(
-        readings=readings,
-        moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
-        models=(noted.get("$ai_model"),),
-        providers=(lower_name(noted.get("$ai_provider")),),
-        origin=ROW,
-        ids=(
-            answer_id(noted.get("$ai_span_id")),
-            row.get("uuid"),
-            noted.get("$ai_generation_id"),
-            noted.get("$ai_span_id"),
-        ),
-        tags=(row.get("tag"), noted.get("$ai_span_name")),
-        session=noted.first("$ai_session_id", "$ai_trace_id"),
-        latency_ms=seconds * 1_000 if type(seconds) in (int, float) else None,
-        caps=(noted.get("$ai_max_tokens"),),
-        prompts=(parsed(noted.get("$ai_input")),),
-    )
-
-
-def _leaves_out(noted: Row) -> tuple[str, ...] | None:
-    """Return what the input leaves out; None if the counts have to say."""
-    flag = noted.get("$ai_cache_reporting_exclusive")
-    if flag in _TRUE:
-        return _CACHE
-    if flag is not None and flag in _FALSE:
-        return ()
-    is_anthropic = lower_name(noted.get("$ai_provider")) == "anthropic"
-    return _CACHE if is_anthropic or "claude" in str(noted.get("$ai_model")).lower() else None
+        # What the input leaves out; None if the counts have to say.
+        leaves_out: tuple[str, ...] | None
+        flag = noted.get("$ai_cache_reporting_exclusive")
+        if flag in _TRUE:
+            leaves_out = _CACHE
+        elif flag is not None and flag in _FALSE:
+            leaves_out = ()
+        else:
+            is_anthropic = lower_name(noted.get("$ai_provider")) == "anthropic"
+            leaves_out = (
+                _CACHE if is_anthropic or "claude" in str(noted.get("$ai_model")).lower() else None
+            )
+        readings = read_usage(
+            token_members(noted, others=("$ai_total_cost_usd", "$ai_web_search_count")),
+            dialect="posthog",
+            leaves_out=leaves_out,
+            may_lack_output=True,
+        )
+        if not readings:
+            yield NO_USAGE
+        else:
+            seconds = noted.get("$ai_latency")
+            yield Sighting(
+                readings=readings,
+                moments=(row.get("timestamp"), row.get("ts"), noted.get("timestamp")),
+                models=(noted.get("$ai_model"),),
+                providers=(lower_name(noted.get("$ai_provider")),),
+                origin=ROW,
+                ids=(
+                    answer_id(noted.get("$ai_span_id")),
+                    row.get("uuid"),
+                    noted.get("$ai_generation_id"),
+                    noted.get("$ai_span_id"),
+                ),
+                tags=(row.get("tag"), noted.get("$ai_span_name")),
+                session=noted.first("$ai_session_id", "$ai_trace_id"),
+                latency_ms=seconds * 1_000 if type(seconds) in (int, float) else None,
+                caps=(noted.get("$ai_max_tokens"),),
+                prompts=(parsed(noted.get("$ai_input")),),
+            )
 
 
 _NOTED: Final = (

@@ -14,7 +14,7 @@ from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import FAILED, NO_USAGE, ROW, Sighting
 from detectors.formats.adapters.exchanges import caps_of, read_batch
 from detectors.formats.adapters.labels import last_name
-from detectors.formats.adapters.rows import Row, Usages
+from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
 _MESSAGES: Final = ("@message", "message")
@@ -42,7 +42,22 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         return
     found = next((row.inner(name) for name in _MESSAGES if _KIND in row.inner(name)), row)
     asked, answered = found.inner("input"), found.inner("output")
-    readings = _readings_of(asked, answered)
+    counted = asked.plain(_COUNTS) | answered.plain(_COUNTS)
+    readings = read_usage(counted, dialect="bedrock", may_lack_output=True)
+    # The usage of a body; that of a stream is the usage of its events, the last first.
+    body, usage = answered.inner("outputBodyJson"), dict[str, Any]()
+    if body.has("usage"):
+        usage = dict(body.inner("usage").plain())
+    for event in () if body.has("usage") else answered.items("outputBodyJson"):
+        for holder in (event.inner("message"), event, event.inner("metadata")):
+            own = holder.inner("usage").plain()
+            usage.update({name: value for name, value in own.items() if value is not None})
+    said = read_usage(usage)
+    if said and (
+        not readings
+        or (said[0].prompt >= readings[0].prompt and said[0].completion >= readings[0].completion)
+    ):
+        readings = said  # the body's counts tell more of the same
     if found.has("errorCode"):
         yield FAILED
     elif not readings:
@@ -66,30 +81,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             caps=(*caps_of(body), *caps_of(body.inner("inferenceConfig"))),
             prompts=(body.get("system"), body.get("messages"), body.get("prompt")),
         )
-
-
-def _readings_of(asked: Row, answered: Row) -> Usages:
-    """Return the calls of a log's own counts, or of its body's, which tell more of the same."""
-    counted = asked.plain(_COUNTS) | answered.plain(_COUNTS)
-    logged = read_usage(counted, dialect="bedrock", may_lack_output=True)
-    said = read_usage(_usage_of(answered))
-    if said and logged:
-        is_same = said[0].prompt >= logged[0].prompt and said[0].completion >= logged[0].completion
-        return said if is_same else logged
-    return said or logged
-
-
-def _usage_of(answered: Row) -> dict[str, Any]:
-    """Return the usage of a body; that of a stream is the usage of its events, the last first."""
-    body = answered.inner("outputBodyJson")
-    if body.has("usage"):
-        return dict(body.inner("usage").plain())
-    usage: dict[str, Any] = {}
-    for event in answered.items("outputBodyJson"):
-        for holder in (event.inner("message"), event, event.inner("metadata")):
-            found = holder.inner("usage").plain()
-            usage.update({name: value for name, value in found.items() if value is not None})
-    return usage
 
 
 def _tier_of(body: Row) -> Any:

@@ -9,7 +9,7 @@ the counts so far with the same `responseId`. LangChain's messages of any provid
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
@@ -50,8 +50,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     system = asked.first("systemInstruction", "system_instruction")
     contents = asked.get("contents")
     turns = contents if isinstance(contents, list) else []
+    # The parts of an answer that say what was searched, without its text.
+    candidates = [item.plain(_GROUNDING) for item in answer.items("candidates")]
     yield Sighting(
-        readings=read_usage(usage, model=models[0], beside={"candidates": _candidates(answer)}),
+        readings=read_usage(usage, model=models[0], beside={"candidates": candidates}),
         moments=(row.get("ts"), answer.first("createTime", "create_time"), row.get("createTime"),
                  row.get("logging_time"), row.get("processed_time"), row.get("timestamp"),
                  row.get("created")),
@@ -70,11 +72,6 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         service_tier="batch" if is_batch else None,
         origin=MESSAGE if isinstance(name, str) and name else None,
     )  # fmt: skip
-
-
-def _candidates(answer: Row) -> list[dict[str, Any]]:
-    """Return the parts of an answer that say what was searched, without its text."""
-    return [item.plain(_GROUNDING) for item in answer.items("candidates")]
 
 
 _USAGE: Final = "usageMetadata* usage_metadata*"
