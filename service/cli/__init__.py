@@ -1,7 +1,6 @@
 """The service's commands, registered with the console program through its entry-point group."""
 
 import gc
-from collections.abc import Iterator
 
 import click
 
@@ -13,25 +12,22 @@ def register(group: click.Group) -> None:
     """
     gc.disable()
     try:
-        for command in _import_commands():
+        from service.cli.access import access, revoke_access
+        from service.cli.account import account
+        from service.cli.admin import admin
+        from service.cli.backup import backup
+        from service.cli.demo import demo
+        from service.cli.doctor import doctor
+        from service.cli.keys import keys
+        from service.cli.processes import metrics, migrate, sweeper, worker
+        from service.cli.up import up
+
+        account.add_command(access)
+        account.add_command(revoke_access)
+        for command in (up, demo, account, admin, backup, keys, doctor):
+            group.add_command(command)
+        for command in (migrate, worker, sweeper, metrics):
             group.add_command(command)
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _import_commands() -> Iterator[click.Command]:
-    from service.cli.access import access, revoke_access
-    from service.cli.account import account
-    from service.cli.admin import admin
-    from service.cli.backup import backup
-    from service.cli.demo import demo
-    from service.cli.doctor import doctor
-    from service.cli.keys import keys
-    from service.cli.processes import metrics, migrate, sweeper, worker
-    from service.cli.up import up
-
-    account.add_command(access)
-    account.add_command(revoke_access)
-    yield from (up, demo, account, admin, backup, keys, doctor)
-    yield from (migrate, worker, sweeper, metrics)

@@ -102,9 +102,12 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
 def mint(email: str, kind: str, as_json: bool, data_dir: Path | None, **options: Any) -> None:
     """Create an ingest key or read token; print it once."""
     scopes, label = options["scopes"], _read_label(options["label"])
-    if kind == "ingest-key" and (scopes or options["days"] or options["is_lasting"]):
+    days, is_lasting = options["days"], options["is_lasting"]
+    if kind == "ingest-key" and (scopes or days or is_lasting):
         raise CommandError("--scope and --expires-in-days apply to read tokens only")
-    expires_at = _read_expiry(options["days"], options["is_lasting"])
+    if days and is_lasting:
+        raise CommandError("choose either --expires-in-days or --never-expires")
+    expires_at = None if is_lasting else utc_now() + timedelta(days=days or TOKEN_DAYS)
     config = reach(data_dir)
     with session_of(config) as session:
         owner = get_account(session, email)
@@ -214,7 +217,12 @@ def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None
     """
     with session_of(reach(data_dir)) as session:
         owner = get_account(session, email)
-        compared = compare_periods(session, owner.id, _read_periods(days), limit=_MOST_ROWS)
+        given = _read_days(days)
+        try:
+            periods = choose(given, utc_now().date())
+        except ImpossibleError as error:
+            raise CommandError(str(error)) from error
+        compared = compare_periods(session, owner.id, cast(Periods, periods), limit=_MOST_ROWS)
     if as_json:
         click.echo(ComparisonSchema().dumps(describe(compared)))
         return
@@ -246,15 +254,6 @@ def _read_days(days: Mapping[str, str | None]) -> dict[str, date]:
     if None in given.values():
         raise CommandError("enter days from 2000 to 2100, such as 2026-03-01")
     return cast("dict[str, date]", given)
-
-
-def _read_periods(days: Mapping[str, str | None]) -> Periods:
-    given = _read_days(days)
-    try:
-        periods = choose(given, utc_now().date())
-    except ImpossibleError as error:
-        raise CommandError(str(error)) from error
-    return cast(Periods, periods)
 
 
 @contextmanager
@@ -310,12 +309,6 @@ def mint_read_token(
         raise CommandError(f"an account can have up to {MAX_READ_TOKENS} read tokens") from error
     add_security_event(session, owner.id, EventKind.TOKEN_CREATED, {"prefix": row.prefix})
     return token
-
-
-def _read_expiry(days: int | None, is_lasting: bool) -> datetime | None:
-    if days and is_lasting:
-        raise CommandError("choose either --expires-in-days or --never-expires")
-    return None if is_lasting else utc_now() + timedelta(days=days or TOKEN_DAYS)
 
 
 def _read_label(text: str) -> str:

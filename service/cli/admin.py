@@ -1,7 +1,7 @@
 """tallystick admin: admin actions from a terminal with access to the database."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -148,7 +148,14 @@ def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
 @json_command
 def mark_paid(as_json: bool, data_dir: Path | None, **fields: str | None) -> None:
     """Grant a credit or plan that is free or was paid elsewhere."""
-    payment = _load_payment({name: value for name, value in fields.items() if value is not None})
+    try:
+        payment: Any = MarkPaidSchema().load(
+            {name: value for name, value in fields.items() if value is not None}
+        )
+    except ValidationError as error:
+        wrong = cast("dict[str, list[str]]", error.messages)
+        message = "; ".join(f"{name} {' '.join(texts)}" for name, texts in wrong.items())
+        raise CommandError(message) from error
     with session_of(reach(data_dir)) as session:
         row, is_new = record_payment(session, payment, COMMAND)
         session.commit()
@@ -248,15 +255,6 @@ def _get_account(session: Session, email: str) -> Account:
     if account is None:
         raise CommandError("no account has this email address")
     return account
-
-
-def _load_payment(fields: Mapping[str, str]) -> Any:
-    try:
-        return MarkPaidSchema().load(fields)
-    except ValidationError as error:
-        wrong = cast("dict[str, list[str]]", error.messages)
-        message = "; ".join(f"{name} {' '.join(texts)}" for name, texts in wrong.items())
-        raise CommandError(message) from error
 
 
 def _list(

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,6 @@ from service.operations.backup.repository import (
     new_key,
 )
 from service.operations.backup.restoring import (
-    Restored,
     Target,
     restore_backup,
     restore_missing_blobs,
@@ -86,7 +85,18 @@ def list_all(data_dir: Path | None) -> None:
     """List the backups, newest first."""
     unread: list[DamagedError] = []
     with _storage_errors_shown():
-        rows = [_row(each) for each in read_manifests(_repository(data_dir), unread.append)]
+        rows = [
+            {
+                "id": each.id,
+                "audits": each.audits,
+                "blobs": len(each.blobs),
+                "bytes": each.blob_bytes + each.database.size,
+                "added_bytes": each.added_bytes,
+                "release": each.release,
+                "revision": each.revision,
+            }
+            for each in read_manifests(_repository(data_dir), unread.append)
+        ]
     print_table(("id", "audits", "blobs", "bytes", "added_bytes", "release", "revision"), rows)
     if unread:
         _warn_of(map(str, unread))
@@ -145,7 +155,20 @@ def restore(backup_id: str | None, replace: bool, data_dir: Path | None) -> None
             restored = restore_backup(repository, found, target, replace=replace)
     seconds = time.monotonic() - began
     click.echo(f"Restored backup {found.id}: {_describe(found)}, {seconds:.0f} s.")
-    _warn_of(iter(_missing_keys(restored)))
+    notes = []
+    if not restored.has_secret_key:
+        notes.append(
+            "SECRET_KEY isn't the key that this backup was made with: report links and sessions"
+            " stop working. Set the former key before you start the service, with `up` in the file"
+            " secret_key of its folder."
+        )
+    if restored.lost_values:
+        values = counted(restored.lost_values, "sealed value")
+        notes.append(
+            f"The former ENCRYPTION_KEY is needed for {values}, with `up` in the file"
+            " encryption_key of its folder."
+        )
+    _warn_of(iter(notes))
     click.echo(f"Everything after {found.created_at:%Y-%m-%d %H:%M:%S} UTC is lost.")
 
 
@@ -185,41 +208,12 @@ def _describe(found: Manifest) -> str:
     return f"{audits}, {blobs}, {size:,.1f} MB"
 
 
-def _row(found: Manifest) -> dict[str, object]:
-    return {
-        "id": found.id,
-        "audits": found.audits,
-        "blobs": len(found.blobs),
-        "bytes": found.blob_bytes + found.database.size,
-        "added_bytes": found.added_bytes,
-        "release": found.release,
-        "revision": found.revision,
-    }
-
-
 def _warn_of(problems: Iterator[str]) -> None:
     for number, problem in enumerate(problems):
         if number == _SHOWN_PROBLEMS:
             click.echo("…", err=True)
             return
         click.echo(problem, err=True)
-
-
-def _missing_keys(restored: Restored) -> Sequence[str]:
-    notes = []
-    if not restored.has_secret_key:
-        notes.append(
-            "SECRET_KEY isn't the key that this backup was made with: report links and sessions"
-            " stop working. Set the former key before you start the service, with `up` in the file"
-            " secret_key of its folder."
-        )
-    if restored.lost_values:
-        values = counted(restored.lost_values, "sealed value")
-        notes.append(
-            f"The former ENCRYPTION_KEY is needed for {values}, with `up` in the file"
-            " encryption_key of its folder."
-        )
-    return notes
 
 
 @contextmanager
@@ -240,19 +234,15 @@ def _target(data_dir: Path | None) -> Iterator[Target]:
     if folder.is_dir() and find_owner(folder) is not None:
         raise CommandError(f"tallystick is running in {folder}; stop it first")
     with EmbeddedServers(folder, with_redis=False) as servers:
-        yield _local_target(servers, environment)
-
-
-def _local_target(servers: EmbeddedServers, environment: dict[str, str]) -> Target:
-    folder = servers.data_dir
-    secret = _keys_of(folder, run_state.SECRET_KEY_NAME, environment)
-    return Target(
-        owner_url=servers.migration_database_url,
-        service_url=servers.database_url,
-        storage_url=environment.get("STORAGE_URL") or (folder / "blobs").as_uri(),
-        secret_keys=secret,
-        encryption_keys=[*_keys_of(folder, run_state.ENCRYPTION_KEY_NAME, environment), *secret],
-    )
+        secret = _keys_of(folder, run_state.SECRET_KEY_NAME, environment)
+        encryption = _keys_of(folder, run_state.ENCRYPTION_KEY_NAME, environment)
+        yield Target(
+            owner_url=servers.migration_database_url,
+            service_url=servers.database_url,
+            storage_url=environment.get("STORAGE_URL") or (folder / "blobs").as_uri(),
+            secret_keys=secret,
+            encryption_keys=[*encryption, *secret],
+        )
 
 
 def _keys_of(folder: Path, name: str, environment: dict[str, str]) -> list[str]:

@@ -1,6 +1,5 @@
 """tallystick demo: send the sample log through the real API and queue, and print its report."""
 
-import itertools
 import os
 import time
 from collections.abc import Sequence
@@ -9,10 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 from sqlalchemy import delete
-from sqlalchemy.orm import Session
 
 from detectors.cli.terminal import print_report, report_console
-from detectors.contract import MAX_BATCH_RECORDS, Report, UsageRecord
+from detectors.contract import Report, UsageRecord
 from detectors.formats import read_chunks, records_of
 from detectors.html.page import print_page
 from service.cli.account import (
@@ -24,7 +22,6 @@ from service.cli.account import (
 from service.cli.local_calls import LocalService, call_json
 from service.cli.options import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.up import INTERRUPTED, port_option, running
-from service.config import Config
 from service.config.resources import RESOURCES
 from service.core.tokens import sign_report
 from service.models import Audit, IngestKey, ReadToken, ReportRow
@@ -64,80 +61,49 @@ def demo(once: bool, port: int | None, data_dir: Path | None) -> None:
 def show(
     service: LocalService, data_dir: Path, records: Sequence[UsageRecord], *, is_serving: bool
 ) -> None:
-    """Send the records, wait for their audits, then print and save the reports."""
+    """Send the records, wait for their audit, then print and save its report."""
     config = service.config
     with session_of(config) as session:
-        key, token = _mint_credentials(session)
+        # Replace the key and the token of the last demo.
+        account = find_account(session, EMAIL) or create_account(session, EMAIL, "pro")
+        session.flush()
+        for table in (IngestKey, ReadToken):
+            last = (table.account_id == account.id, table.label == LABEL)
+            session.execute(delete(table).where(*last))
+        key = mint_ingest_key(session, account, LABEL)
+        token = mint_read_token(session, account, SCOPES, LABEL)
+        session.commit()
     click.echo(f"Sending {len(records):,} calls of {SAMPLE.name} to {config.base_url}")
-    audit_ids = [_ingest(service.port, key, batch) for batch in _batches(records)]
-    _wait_for(service.port, token, audit_ids)
-    for audit_id in audit_ids:
-        report = _load(config, audit_id)
-        print_report(report, report_console(), SHOWN_FINDINGS)
-        click.echo(f"\nReport: {_save(data_dir, audit_id, report)}")
-        if is_serving:
-            click.echo(f"Online: {_share(config, audit_id)}")
-
-
-def _mint_credentials(session: Session) -> tuple[str, str]:
-    """Replace the key and the token of the last demo."""
-    account = find_account(session, EMAIL) or create_account(session, EMAIL, "pro")
-    session.flush()
-    for table in (IngestKey, ReadToken):
-        session.execute(delete(table).where(table.account_id == account.id, table.label == LABEL))
-    key = mint_ingest_key(session, account, LABEL)
-    token = mint_read_token(session, account, SCOPES, LABEL)
-    session.commit()
-    return key, token
-
-
-def _batches(records: Sequence[UsageRecord]) -> list[Sequence[UsageRecord]]:
-    """Split the records into as few, equal batches as the API accepts."""
-    count = -(-len(records) // MAX_BATCH_RECORDS)
-    edges = [len(records) * number // count for number in range(count + 1)]
-    return [records[start:end] for start, end in itertools.pairwise(edges)]
-
-
-def _ingest(port: int, key: str, records: Sequence[UsageRecord]) -> str:
     body = msgspec.json.encode({"records": records})
-    return str(call_json(port, key, "POST", "/api/v1/ingest", body)["audit_id"])
+    audit_id = call_json(service.port, key, "POST", "/api/v1/ingest", body)["audit_id"]
+    _wait_for(service.port, token, audit_id)
+    with session_of(config) as session:
+        report = Report.from_json(session.get_one(ReportRow, audit_id).document)
+        # The account lists this link, and can revoke it.
+        link = issue_link(session, session.get_one(Audit, audit_id).account_id, audit_id)
+        session.commit()
+    print_report(report, report_console(), SHOWN_FINDINGS)
+    folder = data_dir / "reports"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"{audit_id}.html"  # it outlives the service
+    file.write_text(print_page(report), encoding="utf-8")
+    click.echo(f"\nReport: {file}")
+    if is_serving:
+        signed = sign_report(config.secret_key, audit_id, link.generation, link.issued_at)
+        click.echo(f"Online: {config.base_url.rstrip('/')}/r/{signed}")
 
 
-def _wait_for(port: int, token: str, audit_ids: Sequence[str]) -> None:
+def _wait_for(port: int, token: str, audit_id: str) -> None:
     deadline = time.monotonic() + AUDIT_SECONDS
     while time.monotonic() < deadline:
         listed = call_json(port, token, "GET", "/api/v1/audits?limit=200")["audits"]
-        states = {audit["id"]: audit["status"] for audit in listed}
-        waiting = {states.get(audit_id) for audit_id in audit_ids} - {DONE}
-        if FAILED in waiting:
+        status = next((each["status"] for each in listed if each["id"] == audit_id), None)
+        if status == FAILED:
             raise CommandError("the audit failed; see log/worker-*.log in the data folder")
-        if not waiting:
+        if status == DONE:
             return
         time.sleep(_POLL_SECONDS)
     raise CommandError(f"the audit didn't finish within {AUDIT_SECONDS:.0f} seconds")
-
-
-def _load(config: Config, audit_id: str) -> Report:
-    with session_of(config) as session:
-        return Report.from_json(session.get_one(ReportRow, audit_id).document)
-
-
-def _save(data_dir: Path, audit_id: str, report: Report) -> Path:
-    """Save the report as a page that outlives the service; return its path."""
-    folder = data_dir / "reports"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file = folder / f"{audit_id}.html"
-    file.write_text(print_page(report), encoding="utf-8")
-    return file
-
-
-def _share(config: Config, audit_id: str) -> str:
-    """Issue a link to the report, which the account lists and can revoke."""
-    with session_of(config) as session:
-        link = issue_link(session, session.get_one(Audit, audit_id).account_id, audit_id)
-        session.commit()
-    token = sign_report(config.secret_key, audit_id, link.generation, link.issued_at)
-    return f"{config.base_url.rstrip('/')}/r/{token}"
 
 
 SAMPLE = RESOURCES / "examples" / "sample-usage.jsonl"

@@ -41,7 +41,10 @@ def doctor(data_dir: Path | None, as_json: bool) -> None:
     for finding in _look(data_dir):
         found.append(finding)
         if not as_json:
-            _print(finding)
+            shown = click.style(f"{finding.status:<4}", fg=_COLORS[finding.status])
+            click.echo(f"{shown}  {finding.area:<11}  {finding.message}")
+            if finding.advice:
+                click.echo(f"{'':19}→ {finding.advice}")
     counts = {status: sum(one.status == status for one in found) for status in STATUSES}
     if as_json:
         click.echo(msgspec.json.encode({**counts, "findings": [one._asdict() for one in found]}))
@@ -62,10 +65,3 @@ def _look(data_dir: Path | None) -> Iterator[Finding]:
     folder = (data_dir or USUAL_DATA_DIR) if uses_folder else None
     state = (find_state(folder) if folder else None) or {}
     yield from examine(config, {**environment, **state}, folder)
-
-
-def _print(finding: Finding) -> None:
-    status = click.style(f"{finding.status:<4}", fg=_COLORS[finding.status])
-    click.echo(f"{status}  {finding.area:<11}  {finding.message}")
-    if finding.advice:
-        click.echo(f"{'':19}→ {finding.advice}")

@@ -2,6 +2,7 @@
 
 import http.client
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -43,7 +44,10 @@ def call(
     finally:
         connection.close()
     if response.status >= http.client.MULTIPLE_CHOICES:
-        raise CommandError(f"{shown}: {response.status} {_message(answer)}")
+        message = ""
+        with suppress(msgspec.DecodeError, KeyError, TypeError):
+            message = answer.json["error"]["message"]
+        raise CommandError(f"{shown}: {response.status} {message}")
     return answer
 
 
@@ -51,10 +55,3 @@ def call_json(port: int, secret: str, method: str, path: str, body: bytes | None
     """Send one request to the API with a key or token, and decode the response."""
     headers = {"Authorization": f"Bearer {secret}", "Content-Type": "application/json"}
     return call(port, method, path, headers, body).json
-
-
-def _message(answer: Answer) -> str:
-    try:
-        return str(answer.json["error"]["message"])
-    except (msgspec.DecodeError, KeyError, TypeError):
-        return ""

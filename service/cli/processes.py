@@ -1,13 +1,11 @@
 """tallystick worker, sweeper, metrics and migrate: run one part of the service."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
 from service.cli.options import data_command, reach
-from service.config import Config
 from service.core.db import (
     downgrade,
     list_undone,
@@ -75,24 +73,15 @@ def migrate(revision: str, is_sure: bool, is_sql: bool, data_dir: Path | None) -
     config = reach(data_dir)
     target, undone = list_undone(owner_url(config), revision)
     if undone:
-        _downgrade(config, target, undone, is_sure=is_sure)
-    elif target != "base":
-        _upgrade(config, target)
-
-
-def _downgrade(config: Config, target: str, undone: Sequence[str], *, is_sure: bool) -> None:
-    click.echo(
-        f"This undoes {', '.join(undone)}. It deletes the tables and columns that they added, with"
-        " their content. Stop all processes and make a backup first.",
-        err=True,
-    )
-    if not is_sure:
-        click.confirm(f"Downgrade to {target}?", abort=True, err=True)
-    downgrade(owner_url(config), target)
-
-
-def _upgrade(config: Config, target: str) -> None:
-    if not migrate_tables(config, target):
+        click.echo(
+            f"This undoes {', '.join(undone)}. It deletes the tables and columns that they added,"
+            " with their content. Stop all processes and make a backup first.",
+            err=True,
+        )
+        if not is_sure:
+            click.confirm(f"Downgrade to {target}?", abort=True, err=True)
+        downgrade(owner_url(config), target)
+    elif target != "base" and not migrate_tables(config, target):
         click.echo(
             "Note: the role in DATABASE_URL owns the tables, so a leak of it can change append-only"
             " tables; set MIGRATION_DATABASE_URL to separate them.",

@@ -92,7 +92,12 @@ def running(stack: Stack) -> Iterator[None]:
     """Start the stack; stop it in order when the block ends or a signal arrives."""
     previous = {number: signal.signal(number, _interrupt) for number in _STOP_SIGNALS}
     try:
-        _start(stack)
+        try:
+            stack.start()
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        for notice in stack.notices:
+            click.echo(f"Note: {notice}", err=True)
         yield
     except KeyboardInterrupt:
         click.echo("Stopping.", err=True)
@@ -100,15 +105,6 @@ def running(stack: Stack) -> Iterator[None]:
         stack.stop()
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _start(stack: Stack) -> None:
-    try:
-        stack.start()
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
-    for notice in stack.notices:
-        click.echo(f"Note: {notice}", err=True)
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

@@ -59,10 +59,7 @@ def find_problems(values: Values) -> list[str]:
     return [
         *_url_problems(values),
         *_number_problems(values),
-        *_share_problems(values),
-        *_retention_problems(values),
         *(problem for name in _PAYMENT_PROVIDERS for problem in _payment_problems(values, name)),
-        *_spark_problems(values),
         *_key_problems(values),
         *_text_problems(values),
     ]
@@ -100,6 +97,13 @@ def _url_problems(values: Values) -> Iterator[str]:
         if is_needed and urlsplit(values[name]).scheme not in schemes:
             accepted = " or ".join(f"{scheme}://" for scheme in schemes)
             yield f"{name.upper()} must start with {accepted}"
+    remote, master = values["spark_remote"], values["spark_master"]
+    if remote and not (remote.startswith("sc://") and urlsplit(remote).hostname):
+        yield "SPARK_REMOTE must start with sc:// and a host"
+    if master and not _SPARK_MASTER.fullmatch(master):
+        yield "SPARK_MASTER must be local[N], spark://, k8s:// or yarn"
+    if remote and master:
+        yield "SPARK_REMOTE and SPARK_MASTER must not both be set"
 
 
 def _number_problems(values: Values) -> Iterator[str]:
@@ -111,15 +115,9 @@ def _number_problems(values: Values) -> Iterator[str]:
                 yield f"{name.upper()} must not be negative"
         elif not value > 0:  # which NaN isn't either
             yield f"{name.upper()} must be greater than 0"
-
-
-def _share_problems(values: Values) -> Iterator[str]:
     for name in _SHARES:
         if not 0 <= values[name] <= 1:
             yield f"{name.upper()} must be from 0 to 1"
-
-
-def _retention_problems(values: Values) -> Iterator[str]:
     if 0 < values["call_retention_days"] < _MIN_CALL_DAYS:
         yield f"CALL_RETENTION_DAYS must be at least {_MIN_CALL_DAYS}"
     if 0 < values["rollup_retention_days"] < values["call_retention_days"]:
@@ -138,16 +136,6 @@ def _payment_problems(values: Values, provider: str) -> Iterator[str]:
     secret = f"{provider}_webhook_secret"
     if any(own.values()) and not own[secret].strip():
         yield f"{secret.upper()} is required if other {provider.upper()}_ settings are set"
-
-
-def _spark_problems(values: Values) -> Iterator[str]:
-    remote, master = values["spark_remote"], values["spark_master"]
-    if remote and not (remote.startswith("sc://") and urlsplit(remote).hostname):
-        yield "SPARK_REMOTE must start with sc:// and a host"
-    if master and not _SPARK_MASTER.fullmatch(master):
-        yield "SPARK_MASTER must be local[N], spark://, k8s:// or yarn"
-    if remote and master:
-        yield "SPARK_REMOTE and SPARK_MASTER must not both be set"
 
 
 def _key_problems(values: Values) -> Iterator[str]:

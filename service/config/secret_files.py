@@ -27,7 +27,17 @@ def read_secret_files(environment: Mapping[str, str], names: Iterable[str]) -> d
             problems.append(f"set either {name} or {name}{SUFFIX}, not both")
             continue
         try:
-            values[name] = _read(Path(path), may_be_empty=name.endswith("_FALLBACKS"))
+            with Path(path).open("rb") as file:
+                content = file.read(_LARGEST_BYTES + 1)
+            if len(content) > _LARGEST_BYTES:
+                raise ValueError("the file is too large")
+            try:
+                text = content.decode().strip()
+            except UnicodeDecodeError:
+                raise ValueError("the file isn't text") from None
+            if not text and not name.endswith("_FALLBACKS"):
+                raise ValueError("the file is empty")
+            values[name] = text
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             problems.append(f"{name}{SUFFIX} can't be used: {reason}")
@@ -40,17 +50,3 @@ def overlay(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict
     """Return the environment with other settings, which also replace files of the same names."""
     replaced = {f"{name}{SUFFIX}" for name in settings}
     return {**{name: environment[name] for name in environment.keys() - replaced}, **settings}
-
-
-def _read(path: Path, *, may_be_empty: bool) -> str:
-    with path.open("rb") as file:
-        content = file.read(_LARGEST_BYTES + 1)
-    if len(content) > _LARGEST_BYTES:
-        raise ValueError("the file is too large")
-    try:
-        text = content.decode().strip()
-    except UnicodeDecodeError:
-        raise ValueError("the file isn't text") from None
-    if not text and not may_be_empty:
-        raise ValueError("the file is empty")
-    return text

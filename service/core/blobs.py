@@ -173,7 +173,11 @@ class FileBlobs(BlobStore):
                 yield file
                 # Only now, because the sender of a file may take its time.
                 with timed_blob("write"):
-                    _keep(file, temporary, path)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    give_name(file, temporary)
+                    temporary.rename(path)
+                    sync_folder(path.parent)
             self._was_used = True
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -245,13 +249,10 @@ class FileBlobs(BlobStore):
         try:
             return open_new(temporary)
         except FileNotFoundError:
-            self._make_folder(temporary.parent)
+            self._check_disk()
+            temporary.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sync_folder(temporary.parent.parent)
             return open_new(temporary)
-
-    def _make_folder(self, folder: Path) -> None:
-        self._check_disk()
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        sync_folder(folder.parent)
 
     def _check_disk(self) -> None:
         """Refuse to write where a disk was mounted, which will hide it from all readers."""
@@ -372,15 +373,6 @@ class S3Blobs(BlobStore):
         }
         arguments = cast(Any, {"client_options": client, "retry_config": retries})
         return from_url(self._url, config=cast(Any, options), **arguments)
-
-
-def _keep(file: BinaryIO, temporary: Path, path: Path) -> None:
-    """Give a file its name, durably: the new name lasts only after its folder is synced."""
-    file.flush()
-    os.fsync(file.fileno())
-    give_name(file, temporary)
-    temporary.rename(path)
-    sync_folder(path.parent)
 
 
 def _checked(key: str) -> str:

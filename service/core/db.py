@@ -102,8 +102,11 @@ class _Ping:
     def __call__(self, connection: Any) -> bool:
         now = time.monotonic()
         if now < self._asked_at.get(connection, -_ASK_SECONDS) + _ASK_SECONDS:
-            if _is_silent(connection):
-                return True
+            poll = select.poll()
+            if not connection.closed:
+                poll.register(connection.fileno(), select.POLLIN)
+                if not poll.poll(0):  # nothing has arrived, not even the connection's end
+                    return True
         else:
             self._asked_at[connection] = now
         usual, connection.seconds = connection.seconds, _ANSWER_SECONDS
@@ -111,15 +114,6 @@ class _Ping:
             return self._ask(connection)
         finally:
             connection.seconds = usual
-
-
-def _is_silent(connection: Any) -> bool:
-    """Check that nothing has arrived, not even the connection's end."""
-    if connection.closed:
-        return False
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return not poll.poll(0)
 
 
 class _TimedPool(QueuePool):
@@ -286,23 +280,17 @@ def _migrating(database_url: str) -> Iterator[tuple[Connection, Any]]:
     """Connect while no other process migrates; transactions wait a second for tables' locks."""
     settings = _alembic_settings()
     engine = create_engine(_address(database_url), poolclass=NullPool)
-    with engine.connect() as waiting, _migration_lock(waiting), engine.connect() as connection:
-        event.listen(connection, "begin", _limit_lock_waits)
-        settings.attributes["connection"] = connection
-        yield connection, settings
-
-
-@contextmanager
-def _migration_lock(connection: Connection) -> Iterator[None]:
-    """Hold the lock of all migrations, outside of transactions.
-
-    A waiting statement would have a snapshot, for which `CREATE INDEX CONCURRENTLY` would wait.
-    """
-    connection.execution_options(isolation_level="AUTOCOMMIT")
-    lock = {"lock": _MIGRATION_LOCK}
-    while not connection.scalar(text("SELECT pg_try_advisory_lock(:lock)"), lock):
-        time.sleep(_LOCK_POLL_SECONDS)
-    yield  # PostgreSQL releases it when the connection ends
+    with engine.connect() as waiting:
+        # Outside of transactions: a waiting statement would have a snapshot, for which
+        # `CREATE INDEX CONCURRENTLY` would wait. The lock ends with its connection.
+        waiting.execution_options(isolation_level="AUTOCOMMIT")
+        lock = {"lock": _MIGRATION_LOCK}
+        while not waiting.scalar(text("SELECT pg_try_advisory_lock(:lock)"), lock):
+            time.sleep(_LOCK_POLL_SECONDS)
+        with engine.connect() as connection:
+            event.listen(connection, "begin", _limit_lock_waits)
+            settings.attributes["connection"] = connection
+            yield connection, settings
 
 
 def _limit_lock_waits(connection: Connection) -> None:

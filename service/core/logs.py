@@ -7,7 +7,7 @@ may quote input. Errors are logged by type and location.
 import logging
 import sys
 import traceback
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
@@ -38,11 +38,6 @@ def configure_logging(level: str, repeats_per_minute: int = _REPEATS_PER_MINUTE)
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
-    handler = _install_handler(shared, level)
-    handler.addFilter(RepeatedLines(repeats_per_minute))
-
-
-def _install_handler(shared: list[Processor], level: str) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
     handler.set_name(_HANDLER_NAME)
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -65,13 +60,15 @@ def _install_handler(shared: list[Processor], level: str) -> logging.Handler:
     logging.getLogger("service.core.db").setLevel(logging.WARNING)
     # Authlib logs tokens and codes at DEBUG.
     logging.getLogger("authlib").setLevel(logging.WARNING)
-    return handler
+    handler.addFilter(RepeatedLines(repeats_per_minute))
 
 
 def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     """Replace an exception with its type and frames, because its message may contain input."""
     raised = event.pop("exc_info", None)
-    error = _error_of(raised)
+    error = raised if isinstance(raised, BaseException) else None
+    if error is None and raised:
+        error = (raised if isinstance(raised, tuple) else sys.exc_info())[1]
     if error is None:
         return event
     record = event.get("_record")
@@ -83,11 +80,3 @@ def _describe_exception(_logger: WrappedLogger, _method: str, event: EventDict) 
     frames = traceback.extract_tb(error.__traceback__)
     event["traceback"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     return event
-
-
-def _error_of(raised: Any) -> BaseException | None:
-    if isinstance(raised, BaseException):
-        return raised
-    if isinstance(raised, tuple):
-        return cast(BaseException | None, raised[1])
-    return sys.exc_info()[1] if raised else None

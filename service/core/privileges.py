@@ -56,7 +56,18 @@ def protect_tables(connection: Connection, service_role: str | None) -> bool:
         raise ConfigError("the role in DATABASE_URL doesn't exist; create it before you migrate")
     if connection.scalar(_OWNS_TABLES, {"role": service_role}):
         return False
-    _grant(connection, role)
+    schema = connection.scalar(text("SELECT quote_ident(current_schema())"))
+    append_only = connection.scalars(_APPEND_ONLY).all()
+    for statement in (
+        f"GRANT USAGE ON SCHEMA {schema} TO {role}",
+        f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
+        f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
+        *(f"REVOKE UPDATE, DELETE ON {table} FROM {role}" for table in append_only),
+        f"REVOKE INSERT, UPDATE, DELETE ON alembic_version FROM {role}",
+        *_list_revocations(connection),
+    ):
+        connection.execute(text(statement))
     return True
 
 
@@ -72,18 +83,3 @@ def _list_revocations(connection: Connection) -> Iterator[str]:
     if connection.scalar(_IS_SUPERUSER):
         for function in connection.scalars(_LARGE_OBJECTS).all():
             yield f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC"
-
-
-def _grant(connection: Connection, role: str) -> None:
-    schema = connection.scalar(text("SELECT quote_ident(current_schema())"))
-    append_only = connection.scalars(_APPEND_ONLY).all()
-    for statement in (
-        f"GRANT USAGE ON SCHEMA {schema} TO {role}",
-        f"REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}",
-        f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {role}",
-        *(f"REVOKE UPDATE, DELETE ON {table} FROM {role}" for table in append_only),
-        f"REVOKE INSERT, UPDATE, DELETE ON alembic_version FROM {role}",
-        *_list_revocations(connection),
-    ):
-        connection.execute(text(statement))

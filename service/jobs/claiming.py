@@ -86,7 +86,13 @@ def claim_audits(tools: Tools, audit_id: str) -> Sequence[Claim]:
     claimed = transact(tools.engine, claim, is_durable=False)
     if claimed is None:
         return ()
-    tools.queues.drop(_spare_wake_ups(claimed, audit_id))
+    # Drop the wake-ups of the claimed audits, but one in exchange for an audit still waiting.
+    others = [
+        WakeUp(claim.audit_id, claimed.source, claim.attempt)
+        for claim in claimed.claims
+        if claim.audit_id != audit_id
+    ]
+    tools.queues.drop(others[1:] if claimed.is_left else others)
     return claimed.claims
 
 
@@ -100,13 +106,3 @@ def _claim(connection: Connection, audit_id: str, limits: ClaimLimits) -> _Claim
     claims = claim_next(connection, source, limits)
     is_own = any(claim.audit_id == audit_id for claim in claims)
     return _Claimed(claims, source, is_left=is_queued and not is_own)
-
-
-def _spare_wake_ups(claimed: _Claimed, audit_id: str) -> list[WakeUp]:
-    """Return the wake-ups of the claimed audits, but one in exchange for an audit still waiting."""
-    others = [
-        WakeUp(claim.audit_id, claimed.source, claim.attempt)
-        for claim in claimed.claims
-        if claim.audit_id != audit_id
-    ]
-    return others[1:] if claimed.is_left else others

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import BinaryIO, Final
+from typing import Final
 
 from service.core.logs import get_logger
 
@@ -45,15 +45,32 @@ class JobProcess:
 
     def start(self) -> None:
         """Fork the process unless it runs; it prepares itself while the worker waits for a job."""
-        if self.pid and not self._has_ended():
-            return
+        if self.pid:
+            ended, _ = os.waitpid(self.pid, os.WNOHANG)
+            if not ended:
+                return
+            self._forget()
         order_reader, order_writer = os.pipe()
         answer_reader, answer_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(order_writer)
             os.close(answer_reader)
-            self._serve(order_reader, answer_writer)
+            status = FAILED
+            try:  # run jobs until the worker closes its pipe; never return
+                os.setpgrp()
+                self._prepare()
+                with os.fdopen(order_reader, "rb") as lines:
+                    for line in lines:
+                        goes_on = self._run(line.rstrip(b"\n"))
+                        os.write(answer_writer, _DONE if goes_on else _LAST)
+                        if not goes_on:
+                            break
+                status = os.EX_OK
+            except Exception as error:  # above all of Redis, when the job's end can't be recorded
+                _log.warning("job_process_ended", error_type=type(error).__name__)
+            finally:
+                os._exit(status)
         os.close(order_reader)
         os.close(answer_writer)
         self.pid, self._orders, self._answers = pid, order_writer, answer_reader
@@ -79,12 +96,6 @@ class JobProcess:
                 os.kill(self.pid, signal.SIGKILL)
             self._reap()
 
-    def _has_ended(self) -> bool:
-        pid, _ = os.waitpid(self.pid, os.WNOHANG)
-        if pid:
-            self._forget()
-        return bool(pid)
-
     def _reap(self) -> int:
         _, status = os.waitpid(self.pid, 0)
         self._forget()
@@ -94,24 +105,3 @@ class JobProcess:
         os.close(self._orders)
         os.close(self._answers)
         self.pid = 0
-
-    def _serve(self, orders: int, answers: int) -> None:
-        """Run jobs until the worker closes its pipe; never return."""
-        status = FAILED
-        try:
-            os.setpgrp()
-            self._prepare()
-            with os.fdopen(orders, "rb") as lines:
-                self._serve_all(lines, answers)
-            status = os.EX_OK
-        except Exception as error:  # above all of Redis, when the job's end can't be recorded
-            _log.warning("job_process_ended", error_type=type(error).__name__)
-        finally:
-            os._exit(status)
-
-    def _serve_all(self, lines: BinaryIO, answers: int) -> None:
-        for line in lines:
-            goes_on = self._run(line.rstrip(b"\n"))
-            os.write(answers, _DONE if goes_on else _LAST)
-            if not goes_on:
-                return

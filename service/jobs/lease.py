@@ -49,21 +49,20 @@ class HeldLeases:
     def _renew(self) -> None:
         while self._held and not self._ended.wait(self._lease_seconds / _RENEWALS_PER_LEASE):
             for claim in list(self._held):
-                self._renew_one(claim)
-
-    def _renew_one(self, claim: Claim) -> None:
-        began = time.monotonic()
-        try:
-            with self._engine.begin() as connection:
-                is_held = renew_lease(connection, claim, self._lease_seconds)
-        except SQLAlchemyError as error:
-            # The lease lasts for two more tries. If they fail too, the fence decides.
-            self.was_away = True
-            LEASE_RENEWALS.labels("failed").inc()
-            _log.warning("lease_not_renewed", error_type=type(error).__name__)
-            return
-        self.was_away |= time.monotonic() - began > self._lease_seconds / _RENEWALS_PER_LEASE
-        LEASE_RENEWALS.labels("renewed" if is_held else "lost").inc()
-        if not is_held:
-            self._held.remove(claim)
-            self._lost.add(claim.audit_id)
+                began = time.monotonic()
+                try:
+                    with self._engine.begin() as connection:
+                        is_held = renew_lease(connection, claim, self._lease_seconds)
+                except SQLAlchemyError as error:
+                    # The lease lasts for two more tries. If they fail too, the fence decides.
+                    self.was_away = True
+                    LEASE_RENEWALS.labels("failed").inc()
+                    _log.warning("lease_not_renewed", error_type=type(error).__name__)
+                    continue
+                self.was_away |= (
+                    time.monotonic() - began > self._lease_seconds / _RENEWALS_PER_LEASE
+                )
+                LEASE_RENEWALS.labels("renewed" if is_held else "lost").inc()
+                if not is_held:
+                    self._held.remove(claim)
+                    self._lost.add(claim.audit_id)

@@ -94,7 +94,15 @@ def _find(error: BaseException) -> Outage | None:
         return (
             Outage(NETWORK, f"Spark: {code}", is_certain=False) if code in _SPARK_IS_AWAY else None
         )
-    return _find_in_system(error)
+    number = find_errno(error)
+    if isinstance(error, ConnectionError | TimeoutError) or number in _NETWORK_ERRORS:
+        # Of Spark: of the storage, the database and Redis there are other errors.
+        return Outage(NETWORK, type(error).__name__, is_certain=False)
+    if number in _DISK_ERRORS:
+        # The job's own temporary files may have filled the disk, but they are gone now.
+        is_certain = number != errno.ENOSPC or is_scratch_full()
+        return Outage(STORAGE, errno.errorcode[number], is_certain)
+    return None
 
 
 def _find_in_database(error: DBAPIError) -> Outage | None:
@@ -106,15 +114,3 @@ def _find_in_database(error: DBAPIError) -> Outage | None:
     if state == _STATEMENT_TIMEOUT or error.connection_invalidated:
         return Outage(DATABASE, reason, is_certain=False)
     return None if state else Outage(DATABASE, reason)
-
-
-def _find_in_system(error: BaseException) -> Outage | None:
-    number = find_errno(error)
-    if isinstance(error, ConnectionError | TimeoutError) or number in _NETWORK_ERRORS:
-        # Of Spark: of the storage, the database and Redis there are other errors.
-        return Outage(NETWORK, type(error).__name__, is_certain=False)
-    if number in _DISK_ERRORS:
-        # The job's own temporary files may have filled the disk, but they are gone now.
-        is_certain = number != errno.ENOSPC or is_scratch_full()
-        return Outage(STORAGE, errno.errorcode[number], is_certain)
-    return None

@@ -25,12 +25,8 @@ def give_way() -> None:
     os.nice(_NICENESS)
     if os.getsid(0) == os.getpid():
         with suppress(OSError):  # such as a kernel without it
-            _lower_session()
-
-
-def _lower_session() -> None:
-    for _ in range(_TRIES):
-        with suppress(BlockingIOError):
-            _SESSION.write_text(str(_SESSION_NICENESS))
-            return
-        time.sleep(_PAUSE_SECONDS)
+            for _ in range(_TRIES):
+                with suppress(BlockingIOError):
+                    _SESSION.write_text(str(_SESSION_NICENESS))
+                    return
+                time.sleep(_PAUSE_SECONDS)

@@ -122,16 +122,13 @@ class RequeueOnStop:
             _log.warning("audit_not_requeued", error_type=type(error).__name__)
             return
         if requeued:
-            self._wake_another_worker(requeued)
+            queues = AuditQueues.from_config(self._config)
+            for claim, source in requeued:
+                queues.enqueue_audit(claim.audit_id, source, claim.attempt + 1)
+                ATTEMPTS.labels("handed_over").inc()
+                _log.info("audit_requeued", audit_id=claim.audit_id, attempt=claim.attempt)
             os._exit(self.EXIT_STATUS)
 
     def _requeue(self, connection: Connection) -> list[tuple[Claim, str]]:
         sources = [(claim, requeue_audit(connection, claim)) for claim in self._claims]
         return [(claim, source) for claim, source in sources if source is not None]
-
-    def _wake_another_worker(self, requeued: Sequence[tuple[Claim, str]]) -> None:
-        queues = AuditQueues.from_config(self._config)
-        for claim, source in requeued:
-            queues.enqueue_audit(claim.audit_id, source, claim.attempt + 1)
-            ATTEMPTS.labels("handed_over").inc()
-            _log.info("audit_requeued", audit_id=claim.audit_id, attempt=claim.attempt)

@@ -24,23 +24,18 @@ def find_address(text: str) -> str | None:
     """Return the address in lower case, as it is stored; None if it is invalid."""
     address = text.strip(" \t\r\n").lower()
     if not address.isascii():
-        address = _ascii_domain(unicodedata.normalize("NFC", address))
+        name, at, domain = unicodedata.normalize("NFC", address).rpartition("@")
+        try:
+            name.encode()  # fails for bytes of a terminal that aren't UTF-8
+            address = f"{name}{at}{idna.encode(domain, uts46=True).decode()}"
+        except (idna.IDNAError, UnicodeError):
+            return None  # a domain that can't exist
     name = address.partition("@")[0]
     if len(address.encode()) > MAX_LENGTH or len(name.encode()) > _MAX_NAME_LENGTH:
         return None
     shape = address.replace(name, _LETTER.sub("x", name), 1)
     # An encoded word would be decoded in a header, including line breaks.
     return address if _SHAPE.fullmatch(shape) and "=?" not in address else None
-
-
-def _ascii_domain(address: str) -> str:
-    """Return the address with its domain in ASCII; "" for one that can't exist."""
-    name, at, domain = address.rpartition("@")
-    try:
-        name.encode()  # fails for bytes of a terminal that aren't UTF-8
-        return f"{name}{at}{idna.encode(domain, uts46=True).decode()}"
-    except (idna.IDNAError, UnicodeError):
-        return ""
 
 
 def mask_address(address: str) -> str:

@@ -29,31 +29,42 @@ def deliver(config: Config, message: EmailMessage, mail_id: str) -> None:
     if it can.
     """
     if config.smtp_url:
-        _send(config, message)
+        server = _connect(config)
+        try:
+            # `send_message` would reformat the mail and quote lines that begin with "From".
+            sender, recipient = message["From"].addresses[0], message["To"].addresses[0]
+            options: Sequence[str] = ()
+            if not recipient.addr_spec.isascii():  # letters beyond ASCII need RFC 6531
+                server.ehlo_or_helo_if_needed()
+                if not server.has_extn("smtputf8"):
+                    raise RefusedError
+                options = ("SMTPUTF8", "BODY=8BITMIME")
+            server.sendmail(sender.addr_spec, [recipient.addr_spec], message.as_bytes(), options)
+        except smtplib.SMTPRecipientsRefused as error:
+            if all(_is_final(code) for code, _reason in error.recipients.values()):
+                raise RefusedError from error
+            raise
+        except smtplib.SMTPDataError as error:
+            if _is_final(error.smtp_code):
+                raise RefusedError from error
+            raise
+        finally:
+            # The outcome is known, so errors while disconnecting don't matter.
+            with suppress(OSError):
+                server.quit()
+            server.close()
     else:
-        _write(Path(config.outbox_folder), message, mail_id)
-
-
-def _send(config: Config, message: EmailMessage) -> None:
-    server = _connect(config)
-    try:
-        # `send_message` would reformat the mail and quote lines that begin with "From".
-        sender, recipient = message["From"].addresses[0], message["To"].addresses[0]
-        options = _options(server, recipient.addr_spec)
-        server.sendmail(sender.addr_spec, [recipient.addr_spec], message.as_bytes(), options)
-    except smtplib.SMTPRecipientsRefused as error:
-        if all(_is_final(code) for code, _reason in error.recipients.values()):
-            raise RefusedError from error
-        raise
-    except smtplib.SMTPDataError as error:
-        if _is_final(error.smtp_code):
-            raise RefusedError from error
-        raise
-    finally:
-        # The outcome is known, so errors while disconnecting don't matter.
-        with suppress(OSError):
-            server.quit()
-        server.close()
+        # A file that only its owner can read; a retry replaces it.
+        folder = Path(config.outbox_folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / mail_file_name(mail_id)
+        unfinished = path.with_suffix(f".{os.getpid()}")
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(message.as_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
 
 
 def check_server(config: Config) -> None:
@@ -65,16 +76,6 @@ def check_server(config: Config) -> None:
         with suppress(OSError):
             server.quit()
         server.close()
-
-
-def _options(server: smtplib.SMTP, recipient: str) -> Sequence[str]:
-    """Return what an address with letters beyond ASCII needs (RFC 6531), if the server has it."""
-    if recipient.isascii():
-        return ()
-    server.ehlo_or_helo_if_needed()
-    if not server.has_extn("smtputf8"):
-        raise RefusedError
-    return ("SMTPUTF8", "BODY=8BITMIME")
 
 
 def _connect(config: Config) -> smtplib.SMTP:
@@ -111,16 +112,3 @@ def delete_mail_files(folder: Path, mail_ids: Iterable[str]) -> None:
     """Delete the files of mails whose rows are gone."""
     for mail_id in mail_ids:
         (folder / mail_file_name(mail_id)).unlink(missing_ok=True)
-
-
-def _write(folder: Path, message: EmailMessage, mail_id: str) -> None:
-    """Write the mail to a file that only its owner can read; a retry replaces it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / mail_file_name(mail_id)
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(message.as_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)

@@ -17,22 +17,19 @@ def write_spend_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[s
     """Return the subject and the template variables."""
     days, budgets, site = parameters["days"], parameters["budgets"], config.base_url
     headline = _headline(days, budgets)
+    # The unusual days, and four weeks in all.
+    unusual = sorted(date.fromisoformat(each["day"]) for each in days)
+    shown = urlencode({"from": unusual[0] - _BEFORE, "to": unusual[-1]}) if unusual else ""
     words = {
         "headline": headline,
         "unusual": [_describe_day(each) for each in days],
         "budgets": [describe_budget(each) for each in budgets],
-        "spend_url": f"{site}/spend?{_range(days)}",
+        "spend_url": f"{site}/spend?{shown}",
         "budgets_url": f"{site}/settings/budgets",
         "settings_url": f"{site}/settings",
         "site": site,
     }
     return headline, words
-
-
-def _range(days: list[dict[str, Any]]) -> str:
-    """Return the range of the page about spend: the unusual days, and four weeks in all."""
-    found = sorted(date.fromisoformat(each["day"]) for each in days)
-    return urlencode({"from": found[0] - _BEFORE, "to": found[-1]}) if found else ""
 
 
 def _headline(days: list[dict[str, Any]], budgets: list[dict[str, Any]]) -> str:
@@ -65,17 +62,14 @@ def describe_budget(budget: Mapping[str, Any]) -> str:
     spent, amount = usd(Decimal(budget["spend_usd"])), usd(Decimal(budget["amount_usd"]))
     share = percent(_percent(budget))
     when = month(date.fromisoformat(budget["month"]))
-    text = f"{_name(budget['route'])}, {when}: {spent} of {amount} spent ({share})"
+    whose = "Your account"
+    if (route := budget["route"]) is not None:
+        # A person typed it, and a mail program might make it a link.
+        whose = "A route" if may_be_link(route) else f"Route “{inert(route)}”"
+    text = f"{whose}, {when}: {spent} of {amount} spent ({share})"
     if not _is_forecast_over(budget):
         return text
     return f"{text}; {usd(Decimal(budget['forecast_usd']))} forecast by the end of the month"
-
-
-def _name(route: str | None) -> str:
-    """Name a budget's route, which a person typed, unless a mail program would make it a link."""
-    if route is None:
-        return "Your account"
-    return "A route" if may_be_link(route) else f"Route “{inert(route)}”"
 
 
 def _percent(budget: Mapping[str, Any]) -> float:

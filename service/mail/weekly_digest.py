@@ -18,14 +18,26 @@ def write_weekly_digest(
     site = config.base_url
     spend, previous = (Decimal(parameters[name]) for name in ("spend_usd", "previous_usd"))
     first, last = (date.fromisoformat(parameters[name]) for name in ("first", "last"))
+    compared = f"{change(spend, previous)} from {usd(previous)} the week before."
+    if not previous:
+        compared = "You had no spend the week before." if spend else ""
+    counts = {name: parameters[name] for name in ("new", "returned", "fixed")}
+    changes = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    if changes:
+        noun = counted(sum(counts.values()), "finding").partition(" ")[2]
+        changes = f"{noun.capitalize()} this week: {changes}."
+    realized = ""
+    if parameters["realized_usd"] is not None:
+        week, total = map(Decimal, (parameters["realized_usd"], parameters["realized_total_usd"]))
+        realized = f"Realized savings: {usd(week)} this week, {usd(total)} since your fixes."
     words = {
         "headline": f"You spent {usd(spend)} last week",
         "week": f"{day(first)} to {day(last)}, in UTC",
-        "compared": _compare(spend, previous),
+        "compared": compared,
         "plan": _describe_plan(parameters),
         "findings": [_describe_finding(each) for each in parameters["findings"]],
-        "changes": _describe_changes(parameters),
-        "realized": _describe_realized(parameters),
+        "changes": changes,
+        "realized": realized,
         "budgets": [describe_budget(each) for each in parameters["budgets"]],
         "dashboard_url": f"{site}/dashboard",
         "findings_url": f"{site}/findings",
@@ -34,12 +46,6 @@ def write_weekly_digest(
         "site": site,
     }
     return f"Your week: {usd(spend)}{f' ({change(spend, previous)})' if previous else ''}", words
-
-
-def _compare(spend: Decimal, previous: Decimal) -> str:
-    if not previous:
-        return "You had no spend the week before." if spend else ""
-    return f"{change(spend, previous)} from {usd(previous)} the week before."
 
 
 def _describe_plan(parameters: Mapping[str, Any]) -> str:
@@ -57,20 +63,3 @@ def _describe_finding(finding: Mapping[str, str]) -> str:
     limit = "up to " if finding["confidence"] == "CONDITIONAL" else ""
     worth = f"{limit}{usd(Decimal(finding['monthly_usd']))}/month"
     return f"{detector_name(finding['detector'])}: {worth}, {finding['confidence'].lower()}"
-
-
-def _describe_changes(parameters: Mapping[str, Any]) -> str:
-    counts = ((parameters[name], name) for name in ("new", "returned", "fixed"))
-    known = [f"{count:,} {name}" for count, name in counts if count]
-    if not known:
-        return ""
-    total = sum(parameters[name] for name in ("new", "returned", "fixed"))
-    noun = counted(total, "finding").partition(" ")[2]
-    return f"{noun.capitalize()} this week: {', '.join(known)}."
-
-
-def _describe_realized(parameters: Mapping[str, Any]) -> str:
-    if parameters["realized_usd"] is None:
-        return ""
-    week, total = (Decimal(parameters[name]) for name in ("realized_usd", "realized_total_usd"))
-    return f"Realized savings: {usd(week)} this week, {usd(total)} since your fixes."

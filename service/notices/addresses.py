@@ -68,7 +68,16 @@ def resolve(host: str, port: int, *, seconds: float, allows_private: bool = Fals
 
     Raises `OSError` if the host has no address, or if that takes too long.
     """
-    addresses = _look_up_within(seconds, host, port)
+    answer: Future[Sequence[str]] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(look_up(host, port))
+        except Exception as error:
+            answer.set_exception(error)
+
+    Thread(target=ask, name="look-up", daemon=True).start()
+    addresses = answer.result(seconds)
     if not allows_private and not all(map(is_public, addresses)):
         raise PrivateTargetError
     return addresses
@@ -96,17 +105,3 @@ def _ipv4_inside(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None
     if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped
-
-
-def _look_up_within(seconds: float, host: str, port: int) -> Sequence[str]:
-    """Wait no longer for the resolver, which has no time limit of its own."""
-    answer: Future[Sequence[str]] = Future()
-
-    def ask() -> None:
-        try:
-            answer.set_result(look_up(host, port))
-        except Exception as error:
-            answer.set_exception(error)
-
-    Thread(target=ask, name="look-up", daemon=True).start()
-    return answer.result(seconds)

@@ -1,5 +1,6 @@
 """The body of a notice, and the headers that let a webhook's receiver check it."""
 
+import html
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,9 +20,22 @@ def write_message(
     delivery: NoticeDelivery, base_url: str, now: datetime
 ) -> tuple[dict[str, str], bytes]:
     """Return the headers and the body; the body is the same at each attempt."""
-    data = _add_url(delivery.payload, base_url)
+    data = {name: value for name, value in delivery.payload.items() if name != _PATH}
+    if _PATH in delivery.payload:
+        data[_URL] = f"{base_url}{delivery.payload[_PATH]}"
     if delivery.target.kind == SLACK:
-        return _headers(), _encode(_write_slack(delivery.event_type, data))
+        heading, summary = heading_of(delivery.event_type), str(data.get("summary", ""))[:_MAX_TEXT]
+        blocks: list[dict[str, Any]] = [_section("mrkdwn", f"*{heading}*")]
+        if summary:
+            blocks.append(_section("plain_text", summary, emoji=False))
+        if _URL in data:
+            link = f"<{data[_URL]}|View in Tallystick>"
+            element = {"type": "mrkdwn", "text": link, "verbatim": True}
+            blocks.append({"type": "context", "elements": [element]})
+        if summary and not may_be_link(summary):
+            # Labels must not be mentions, and Slack prescribes how to escape them.
+            heading += f": {html.escape(summary, quote=False)}"
+        return _headers(), _encode({"text": heading, "blocks": blocks})
     body = _encode(
         {
             "type": delivery.event_type,
@@ -29,51 +43,19 @@ def write_message(
             "data": data,
         }
     )
-    return _headers() | _sign(delivery, body, now), body
-
-
-def _sign(delivery: NoticeDelivery, body: bytes, now: datetime) -> dict[str, str]:
     # Only the job that sends needs the library.
     from standardwebhooks.webhooks import Webhook
 
     signature = Webhook(delivery.target.secret).sign(delivery.event_id, now, body.decode())
-    return {
+    return _headers() | {
         "webhook-id": delivery.event_id,
         "webhook-timestamp": str(int(now.timestamp())),
         "webhook-signature": signature,
-    }
-
-
-def _add_url(payload: Mapping[str, Any], base_url: str) -> dict[str, Any]:
-    """Replace the path of a page by its URL, whose host comes from the settings."""
-    data = {name: value for name, value in payload.items() if name != _PATH}
-    return data | {_URL: f"{base_url}{payload[_PATH]}"} if _PATH in payload else data
-
-
-def _write_slack(event_type: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a heading, the summary and a link; the text is what a notification shows.
-
-    Slack makes no links, mentions or formatting of plain text, but it does of a notification's.
-    """
-    heading, summary = heading_of(event_type), str(data.get("summary", ""))[:_MAX_TEXT]
-    blocks: list[dict[str, Any]] = [_section("mrkdwn", f"*{heading}*")]
-    if summary:
-        blocks.append(_section("plain_text", summary, emoji=False))
-    if _URL in data:
-        link = f"<{data[_URL]}|View in Tallystick>"
-        element = {"type": "mrkdwn", "text": link, "verbatim": True}
-        blocks.append({"type": "context", "elements": [element]})
-    is_shown = summary and not may_be_link(summary)
-    return {"text": f"{heading}: {_escape(summary)}" if is_shown else heading, "blocks": blocks}
+    }, body
 
 
 def _section(kind: str, text: str, **options: bool) -> dict[str, Any]:
     return {"type": "section", "text": {"type": kind, "text": text, **options}}
-
-
-def _escape(text: str) -> str:
-    """Keep labels from being mentions of Slack's, as Slack prescribes."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _headers() -> dict[str, str]:

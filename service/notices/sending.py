@@ -10,7 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Timer
 from typing import Final
 
@@ -36,7 +36,22 @@ def send(
     addresses = resolve(url.host, url.port, seconds=CONNECT_SECONDS, allows_private=allows_private)
     with _connected(url, addresses) as connection, _ending(connection, ends_at) as is_late:
         try:
-            status = _request(url, connection, headers, body)
+            # TLS with the host that the URL names, whatever its address is.
+            tls = ssl.create_default_context() if url.scheme == "https" else None
+            with (
+                nullcontext(connection)
+                if tls is None
+                else tls.wrap_socket(connection, server_hostname=url.host) as secured
+            ):
+                client = http.client.HTTPConnection(url.host, url.port)
+                client.sock = secured
+                client.request("POST", url.target, body, {"Host": url.authority, **headers})
+                response = client.getresponse()
+                secured.settimeout(_BODY_SECONDS)
+                with suppress(OSError, http.client.HTTPException, ValueError):
+                    # Closing while the peer still writes would look like an error there.
+                    response.read1(_MAX_BODY_BYTES)
+                response.close()
         except (OSError, http.client.HTTPException) as error:
             if is_late.is_set():
                 raise TimeoutError from error
@@ -45,22 +60,6 @@ def send(
             raise ResponseError from error
         if is_late.is_set():  # `http.client` takes headers that were cut off for all of them
             raise TimeoutError
-        return status
-
-
-def _request(
-    url: TargetURL, connection: socket.socket, headers: Mapping[str, str], body: bytes
-) -> int:
-    with _secured(url, connection) as secured:
-        client = http.client.HTTPConnection(url.host, url.port)
-        client.sock = secured
-        client.request("POST", url.target, body, {"Host": url.authority, **headers})
-        response = client.getresponse()
-        secured.settimeout(_BODY_SECONDS)
-        with suppress(OSError, http.client.HTTPException, ValueError):
-            # Closing while the peer still writes would look like an error there.
-            response.read1(_MAX_BODY_BYTES)
-        response.close()
         return response.status
 
 
@@ -83,17 +82,6 @@ def _connected(url: TargetURL, addresses: Sequence[str]) -> Iterator[socket.sock
             yield connection
         return
     raise failure
-
-
-@contextmanager
-def _secured(url: TargetURL, connection: socket.socket) -> Iterator[socket.socket]:
-    """Speak TLS with the host that the URL names, whatever its address is."""
-    if url.scheme == "https":
-        tls = ssl.create_default_context()
-        with tls.wrap_socket(connection, server_hostname=url.host) as secured:
-            yield secured
-    else:
-        yield connection
 
 
 @contextmanager

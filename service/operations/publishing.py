@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 
 from sqlalchemy import Connection
 
-from detectors.contract import AuditedWindow
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, AUDITED_RECORDS
@@ -36,8 +35,11 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
     imports = drop_copies(connection, published)
     add_imports(connection, imports)
     for result in results:
-        if result.claim in held and result.claim.window_days == DEFAULT_WINDOW:
-            _follow(connection, result.claim, result.window)
+        claim, window = result.claim, result.window
+        if claim in held and claim.window_days == DEFAULT_WINDOW and window is not None:
+            own = (claim.account_id, claim.audit_id)
+            track_findings(connection, AuditedFindings(*own, window.report, window.finding_days))
+            replace_traffic(connection, claim.account_id, window.traffic)
     note_imports(connection, [each.account_id for each in imports if each.calls])
     posted: dict[str, Posted] = {}
     # In the order of accounts, whose locks another process may be taking at the same time.
@@ -48,15 +50,6 @@ def publish(connection: Connection, results: Sequence[Result]) -> dict[str, Post
         elif is_finished(connection, result.claim):
             posted[audit_id] = Posted()
     return posted
-
-
-def _follow(connection: Connection, claim: Claim, window: AuditedWindow | None) -> None:
-    """Update what pages show of the account's calls: its findings, and its traffic."""
-    if window is None:
-        return
-    own = (claim.account_id, claim.audit_id)
-    track_findings(connection, AuditedFindings(*own, window.report, window.finding_days))
-    replace_traffic(connection, claim.account_id, window.traffic)
 
 
 def _imports(results: Sequence[Result]) -> Sequence[NewImport]:

@@ -18,21 +18,17 @@ def payment_links(
     config: Config, account_id: str, *, product: str = "credit"
 ) -> list[dict[str, str]]:
     """Return one link per configured payment provider, to buy a credit, `pro` or `team`."""
-    links = {name: getattr(config, f"{name}_{product}_link") for name in PROVIDERS}
-    return [
-        {"provider": provider, "url": _with_reference(url, _REFERENCE[provider], account_id)}
-        for provider, url in links.items()
-        if url
-    ]
+    links = []
+    for provider in PROVIDERS:
+        if url := getattr(config, f"{provider}_{product}_link"):
+            parts, parameter = urlsplit(url), _REFERENCE[provider]
+            kept = [pair for pair in parse_qsl(parts.query) if pair[0] != parameter]
+            query = urlencode([*kept, (parameter, account_id)])
+            links.append({"provider": provider, "url": parts._replace(query=query).geturl()})
+    return links
 
 
 def purchase_links(config: Config, account_id: str) -> list[dict[str, str]]:
     """Return the links of a 402; without a payment provider, the one of our own billing page."""
     billing = {"provider": BILLING, "url": f"{config.base_url}/billing"}
     return payment_links(config, account_id) or [billing]
-
-
-def _with_reference(url: str, parameter: str, account_id: str) -> str:
-    parts = urlsplit(url)
-    kept = [(name, value) for name, value in parse_qsl(parts.query) if name != parameter]
-    return parts._replace(query=urlencode([*kept, (parameter, account_id)])).geturl()

@@ -57,22 +57,15 @@ def find_referenced_account(session: Session, payer: Payer) -> Account | None:
 
 def record_payer(session: Session, provider: str, payer: Payer, event_at: datetime) -> None:
     """Store the customer's address, and assign waiting payments to the payer's account."""
-    emails = {payer.email, _record_customer(session, provider, payer, event_at)}
+    emails = {payer.email}
+    if payer.customer_reference is not None:
+        customer = get_or_add_customer(session, provider, payer.customer_reference)
+        is_latest = customer.email_at is None or customer.email_at <= event_at
+        if payer.email and is_latest and may_know_address(session, customer, payer.email):
+            customer.email, customer.email_at = payer.email, event_at
+        session.flush()
+        emails.add(customer.email)
     addressed = (find_account(session, email) for email in sorted(filter(None, emails)))
     for account in (find_referenced_account(session, payer), *addressed):
         if account is not None:
             adopt_waiting(session, account)
-
-
-def _record_customer(
-    session: Session, provider: str, payer: Payer, event_at: datetime
-) -> str | None:
-    """Store and return the customer's latest address."""
-    if payer.customer_reference is None:
-        return None
-    customer = get_or_add_customer(session, provider, payer.customer_reference)
-    is_latest = customer.email_at is None or customer.email_at <= event_at
-    if payer.email and is_latest and may_know_address(session, customer, payer.email):
-        customer.email, customer.email_at = payer.email, event_at
-    session.flush()
-    return customer.email

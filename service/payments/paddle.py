@@ -126,11 +126,34 @@ class Paddle:
             case ["transaction", "paid" | "completed"]:
                 return self._of_transaction(convert(data, _Transaction))
             case ["adjustment", "created" | "updated"]:
-                return _of_adjustment(convert(data, _Adjustment))
+                adjustment = convert(data, _Adjustment)
+                payer = Payer(customer_reference=adjustment.customer_id)
+                if adjustment.action in (*_DISPUTES, *_WON) and adjustment.status == "approved":
+                    is_won = adjustment.action in _WON
+                    return (
+                        PaymentDisputed(
+                            reference=adjustment.transaction_id, payer=payer, is_won=is_won
+                        ),
+                    )
+                is_whole = adjustment.type == "full" or (
+                    adjustment.type is None and {item.type for item in adjustment.items} == {"full"}
+                )
+                if adjustment.action != "refund" or adjustment.status != "approved" or not is_whole:
+                    return ()
+                return (PaymentRefunded(reference=adjustment.transaction_id, payer=payer),)
             case ["customer", "created" | "updated" | "imported"]:
                 return (read_customer(data),)
             case ["subscription", change] if _CHANGES.fullmatch(change):
-                return (self._of_subscription(change, convert(data, _Subscription)),)
+                subscription = convert(data, _Subscription)
+                return (
+                    SubscriptionUpdated(
+                        reference=subscription.id,
+                        payer=_payer(subscription.customer_id, subscription.custom_data),
+                        plan=self._prices.find_plan(list_price_ids(subscription.items)),
+                        status=subscription.status,
+                        rank=rank_of(_KIND_RANKS.get(change, 1), subscription.status),
+                    ),
+                )
         return ()
 
     def _of_transaction(self, transaction: _Transaction) -> tuple[Change, ...]:
@@ -160,42 +183,16 @@ class Paddle:
         """Return how many audits the transaction buys; 0 if it is free or costs something else."""
         total = _amount(transaction.details.totals.total, transaction.currency_code)
         items = [item for item in transaction.items if item.price.id in self._prices.credit]
-        if not total or not all(self._has_our_amount(item) for item in items):
+        if not total:
             return 0
+        for item in items if self._prices.credit_amounts else ():  # Paddle converts currencies
+            price = item.price.unit_price
+            amount = price and _amount(price.amount, price.currency_code)
+            if price is None or not isinstance(amount, Decimal):
+                return 0
+            if self._prices.count_audits(amount, price.currency_code) != 1:
+                return 0
         return min(sum(max(item.quantity or 0, 0) for item in items), MAX_QUANTITY)
-
-    def _has_our_amount(self, item: PricedItem) -> bool:
-        """Check the item's price, if the settings have amounts; Paddle converts currencies."""
-        if not self._prices.credit_amounts:
-            return True
-        price = item.price.unit_price
-        if price is None:
-            return False
-        amount = _amount(price.amount, price.currency_code)
-        return amount is not None and self._prices.count_audits(amount, price.currency_code) == 1
-
-    def _of_subscription(self, change: str, subscription: _Subscription) -> SubscriptionUpdated:
-        return SubscriptionUpdated(
-            reference=subscription.id,
-            payer=_payer(subscription.customer_id, subscription.custom_data),
-            plan=self._prices.find_plan(list_price_ids(subscription.items)),
-            status=subscription.status,
-            rank=rank_of(_KIND_RANKS.get(change, 1), subscription.status),
-        )
-
-
-def _of_adjustment(adjustment: _Adjustment) -> tuple[Change, ...]:
-    """Return the change of an approved full refund or dispute; partial refunds change nothing."""
-    payer = Payer(customer_reference=adjustment.customer_id)
-    if adjustment.action in (*_DISPUTES, *_WON) and adjustment.status == "approved":
-        is_won = adjustment.action in _WON
-        return (PaymentDisputed(reference=adjustment.transaction_id, payer=payer, is_won=is_won),)
-    is_whole = adjustment.type == "full" or (
-        adjustment.type is None and {item.type for item in adjustment.items} == {"full"}
-    )
-    if adjustment.action != "refund" or adjustment.status != "approved" or not is_whole:
-        return ()
-    return (PaymentRefunded(reference=adjustment.transaction_id, payer=payer),)
 
 
 def _payer(customer_id: str | None, custom_data: object) -> Payer:

@@ -32,10 +32,14 @@ class Prices:
             product: _ids(getattr(config, f"{provider}_{product}_price"))
             for product in ("credit", "pro", "team")
         }
+        setting = getattr(config, f"{provider}_credit_amount")
+        found = (CREDIT_AMOUNT.fullmatch(text) for text in _ids(setting))
         return cls(
             **prices,
             credit_links=_ids(getattr(config, f"{provider}_credit_link_id", "")),
-            credit_amounts=_amounts(getattr(config, f"{provider}_credit_amount")),
+            credit_amounts={
+                match["currency"]: Decimal(match["amount"]) for match in found if match
+            },
         )
 
     def find_plan(self, price_ids: Iterable[str]) -> str | None:
@@ -58,11 +62,6 @@ class Prices:
         if price is None or amount <= 0 or amount % price:
             return 0
         return int(amount / price)
-
-
-def _amounts(setting: str) -> dict[str, Decimal]:
-    found = (CREDIT_AMOUNT.fullmatch(text) for text in _ids(setting))
-    return {match["currency"]: Decimal(match["amount"]) for match in found if match}
 
 
 def _ids(setting: str) -> frozenset[str]:

@@ -54,15 +54,49 @@ def record_event(session: Session, event: VerifiedEvent) -> bool:
 
 
 def _apply(session: Session, event: VerifiedEvent, change: Change) -> None:
+    at = event.occurred_at
     match change:
         case PaymentUpdated():
             _record_payment(session, event, change)
         case PaymentRefunded():
-            _record_refund(session, event, change)
+            payment = get_or_add_payment(session, event.provider, change.reference)
+            payment.refunded_at = min(payment.refunded_at or at, at)
+            payment.customer_reference = (
+                payment.customer_reference or change.payer.customer_reference
+            )
+            update_credits(session, payment)
         case PaymentDisputed():
-            _record_dispute(session, event, change)
+            payment = get_or_add_payment(session, event.provider, change.reference)
+            if change.is_won:
+                payment.dispute_won_at = max(payment.dispute_won_at or at, at)
+            else:
+                payment.disputed_at = max(payment.disputed_at or at, at)
+            update_credits(session, payment)
         case SubscriptionUpdated():
-            _record_subscription(session, event, change)
+            if change.plan is None:
+                # Another product of the seller, or a price missing from the settings.
+                _log.warning("price_unknown", provider=event.provider, event_id=event.event_id)
+            subscription = find_subscription(session, event.provider, change.reference)
+            version = (at, change.rank, event.event_id)
+            known: tuple[Any, ...] = ()
+            if subscription is not None:
+                known = (subscription.event_at, subscription.event_rank, subscription.event_id)
+            else:
+                subscription = Subscription(provider=event.provider, reference=change.reference)
+                session.add(subscription)
+            if version > known:
+                subscription.plan, subscription.status = change.plan, change.status
+                subscription.event_at, subscription.event_rank, subscription.event_id = version
+            subscription.customer_reference = (
+                subscription.customer_reference or change.payer.customer_reference
+            )
+            # Our reference names the account, here or in the subscription's payment.
+            buyer = find_referenced_account(session, change.payer)
+            first = find_payment(session, event.provider, change.reference)
+            if buyer is not None:
+                subscription.account_id = subscription.account_id or buyer.id
+            elif first is not None and first.kind == SUBSCRIPTION:
+                subscription.account_id = subscription.account_id or first.account_id
 
 
 def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdated) -> None:
@@ -85,53 +119,3 @@ def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdat
         if subscription is not None:
             subscription.account_id = referred.id
     update_credits(session, payment)
-
-
-def _record_refund(session: Session, event: VerifiedEvent, change: PaymentRefunded) -> None:
-    payment = get_or_add_payment(session, event.provider, change.reference)
-    payment.refunded_at = min(payment.refunded_at or event.occurred_at, event.occurred_at)
-    payment.customer_reference = payment.customer_reference or change.payer.customer_reference
-    update_credits(session, payment)
-
-
-def _record_dispute(session: Session, event: VerifiedEvent, change: PaymentDisputed) -> None:
-    payment = get_or_add_payment(session, event.provider, change.reference)
-    if change.is_won:
-        payment.dispute_won_at = max(payment.dispute_won_at or event.occurred_at, event.occurred_at)
-    else:
-        payment.disputed_at = max(payment.disputed_at or event.occurred_at, event.occurred_at)
-    update_credits(session, payment)
-
-
-def _record_subscription(
-    session: Session, event: VerifiedEvent, change: SubscriptionUpdated
-) -> None:
-    if change.plan is None:
-        # Another product of the seller, or a price missing from the settings.
-        _log.warning("price_unknown", provider=event.provider, event_id=event.event_id)
-    subscription = find_subscription(session, event.provider, change.reference)
-    version = (event.occurred_at, change.rank, event.event_id)
-    known: tuple[Any, ...] = ()
-    if subscription is not None:
-        known = (subscription.event_at, subscription.event_rank, subscription.event_id)
-    else:
-        subscription = Subscription(provider=event.provider, reference=change.reference)
-        session.add(subscription)
-    if version > known:
-        subscription.plan, subscription.status = change.plan, change.status
-        subscription.event_at, subscription.event_rank, subscription.event_id = version
-    subscription.customer_reference = (
-        subscription.customer_reference or change.payer.customer_reference
-    )
-    subscription.account_id = subscription.account_id or _find_buyer(
-        session, event.provider, change
-    )
-
-
-def _find_buyer(session: Session, provider: str, change: SubscriptionUpdated) -> str | None:
-    """Find the account that our reference names, here or in the subscription's payment."""
-    referred = find_referenced_account(session, change.payer)
-    if referred is not None:
-        return referred.id
-    payment = find_payment(session, provider, change.reference)
-    return payment.account_id if payment and payment.kind == SUBSCRIPTION else None

@@ -126,17 +126,42 @@ class Stripe:
             case ["checkout", "session", "completed" | "async_payment_succeeded"]:
                 return self._of_checkout(convert(data, _CheckoutSession))
             case ["charge", "refunded"]:
-                return _of_charge(convert(data, _Charge))
+                charge = convert(data, _Charge)
+                if not charge.refunded or charge.payment_intent is None:
+                    return ()
+                payer = Payer(customer_reference=charge.customer)
+                return (PaymentRefunded(reference=charge.payment_intent, payer=payer),)
             case ["charge", "dispute", "created" | "closed" as change]:
-                return _of_dispute(change, convert(data, _Dispute))
+                dispute = convert(data, _Dispute)
+                is_won = change == "closed" and dispute.status in _WON
+                if dispute.payment_intent is None or (change == "closed" and not is_won):
+                    return ()
+                return (
+                    PaymentDisputed(reference=dispute.payment_intent, payer=Payer(), is_won=is_won),
+                )
             case ["customer", "created" | "updated"]:
                 return (read_customer(data),)
             case ["customer", "subscription", change] if change in _KIND_RANKS:
-                return (self._of_subscription(change, convert(data, _Subscription)),)
+                subscription = convert(data, _Subscription)
+                status = "canceled" if change == "deleted" else subscription.status
+                return (
+                    SubscriptionUpdated(
+                        reference=subscription.id,
+                        payer=Payer(customer_reference=subscription.customer),
+                        plan=self._prices.find_plan(list_price_ids(subscription.items.data)),
+                        status=status,
+                        rank=rank_of(_KIND_RANKS[change], status),
+                    ),
+                )
         return ()
 
     def _of_checkout(self, checkout: _CheckoutSession) -> tuple[Change, ...]:
-        payer = _payer_of(checkout)
+        details = checkout.customer_details
+        payer = Payer(
+            account_id=checkout.client_reference_id,
+            customer_reference=checkout.customer,
+            email=clean_email((details and details.email) or checkout.customer_email),
+        )
         quantity = self._count_audits(checkout)
         if checkout.mode == "subscription" and checkout.subscription:
             reference, kind = checkout.subscription, SUBSCRIPTION
@@ -176,38 +201,3 @@ class Stripe:
         listed = checkout.amount_subtotal
         price = checkout.amount_total if listed is None else listed
         return min(self._prices.count_audits(to_amount(price, currency), currency), MAX_QUANTITY)
-
-    def _of_subscription(self, change: str, subscription: _Subscription) -> SubscriptionUpdated:
-        status = "canceled" if change == "deleted" else subscription.status
-        return SubscriptionUpdated(
-            reference=subscription.id,
-            payer=Payer(customer_reference=subscription.customer),
-            plan=self._prices.find_plan(list_price_ids(subscription.items.data)),
-            status=status,
-            rank=rank_of(_KIND_RANKS[change], status),
-        )
-
-
-def _payer_of(checkout: _CheckoutSession) -> Payer:
-    details = checkout.customer_details
-    return Payer(
-        account_id=checkout.client_reference_id,
-        customer_reference=checkout.customer,
-        email=clean_email((details and details.email) or checkout.customer_email),
-    )
-
-
-def _of_charge(charge: _Charge) -> tuple[Change, ...]:
-    """Return the change of a full refund; partial refunds change nothing."""
-    if not charge.refunded or charge.payment_intent is None:
-        return ()
-    payer = Payer(customer_reference=charge.customer)
-    return (PaymentRefunded(reference=charge.payment_intent, payer=payer),)
-
-
-def _of_dispute(change: str, dispute: _Dispute) -> tuple[Change, ...]:
-    """Return the change of a dispute: its start, or its end in the seller's favor."""
-    is_won = change == "closed" and dispute.status in _WON
-    if dispute.payment_intent is None or (change == "closed" and not is_won):
-        return ()
-    return (PaymentDisputed(reference=dispute.payment_intent, payer=Payer(), is_won=is_won),)

@@ -1,8 +1,7 @@
 """The configured payment providers, and how their requests become verified events."""
 
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from service.config import Config
 from service.core.logs import get_logger
@@ -39,12 +38,12 @@ def load_providers(config: Config) -> dict[str, Provider]:
     Only their libraries are imported, because each takes megabytes and a quarter of a second.
     """
     secrets = {name: getattr(config, f"{name}_webhook_secret") for name in _CLASSES}
-    return {name: _load(config, name, secret.split()) for name, secret in secrets.items() if secret}
-
-
-def _load(config: Config, name: str, secrets: Sequence[str]) -> Provider:
-    provider = getattr(import_module(f"service.payments.{name}"), _CLASSES[name])
-    return cast(Provider, provider(secrets, Prices.of_provider(config, name)))
+    providers = dict[str, Provider]()
+    for name, secret in secrets.items():
+        if secret:
+            provider = getattr(import_module(f"service.payments.{name}"), _CLASSES[name])
+            providers[name] = provider(secret.split(), Prices.of_provider(config, name))
+    return providers
 
 
 def open_event(provider: Provider, body: bytes, signature: str | None) -> VerifiedEvent:

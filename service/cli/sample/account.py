@@ -83,7 +83,17 @@ def seed(service: LocalService, make: _MakeCalls = make_calls) -> str:
         )
         account.report_mails, account.spend_mails = NEVER, False
         session.flush()
-        _add_credits_and_keys(session, account)
+        for number in range(_CREDITS):
+            gift = {"email": SEEDED_EMAIL, "provider": COMP, "reference": f"seed-{number}"}
+            mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
+        session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
+        for label in _KEYS:
+            known = select(IngestKey.id).where(*_labeled(IngestKey, account, label))
+            if session.scalar(known) is None:
+                mint_ingest_key(session, account, label)
+        known = select(ReadToken.id).where(*_labeled(ReadToken, account, _TOKEN))
+        if session.scalar(known) is None:
+            mint_read_token(session, account, SCOPES, _TOKEN)
         sender = mint_ingest_key(session, account, _SENDING)
         session.commit()
         items = list(_items(account.created_at, make))
@@ -112,18 +122,6 @@ def _add_budgets(session: Session, account: Account) -> None:
     save_budget(session, account.id, UNUSUAL_ROUTE, _ROUTE_BUDGET)
 
 
-def _add_credits_and_keys(session: Session, account: Account) -> None:
-    for number in range(_CREDITS):
-        gift = {"email": SEEDED_EMAIL, "provider": COMP, "reference": f"seed-{number}"}
-        mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
-    session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
-    for label in _KEYS:
-        if session.scalar(select(IngestKey.id).where(*_labeled(IngestKey, account, label))) is None:
-            mint_ingest_key(session, account, label)
-    if session.scalar(select(ReadToken.id).where(*_labeled(ReadToken, account, _TOKEN))) is None:
-        mint_read_token(session, account, SCOPES, _TOKEN)
-
-
 def _labeled(table: type[IngestKey] | type[ReadToken], account: Account, label: str) -> _Where:
     return table.account_id == account.id, table.label == label
 
@@ -135,7 +133,14 @@ def _send(
     mine = IdempotencyKey.account_id == account.id
     known = set(session.scalars(select(IdempotencyKey.key_hash).where(mine)))
     unsent = [item for item in items if hash_key(item.key) not in known]
-    cookie = _sign_in(service, session) if unsent else ""
+    if not unsent:
+        return
+    link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
+    session.commit()
+    body = msgspec.json.encode(dict(parse_qsl(link.query)))
+    answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
+    cookies = answer.headers.get_all("Set-Cookie", [])
+    cookie = "; ".join(each.partition(";")[0] for each in cookies)
     for item in unsent:
         headers = {"Idempotency-Key": item.key, "Content-Type": "application/json"}
         if item.is_upload:
@@ -149,17 +154,7 @@ def _send(
             with_cookie = {"Cookie": cookie, "Content-Type": "application/json"}
             call(service.port, "POST", "/api/v1/account-audits", with_cookie)
             _wait_until_audited(session, account)
-    if cookie:
-        call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
-
-
-def _sign_in(service: LocalService, session: Session) -> str:
-    link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
-    session.commit()
-    body = msgspec.json.encode(dict(parse_qsl(link.query)))
-    answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
-    cookies = answer.headers.get_all("Set-Cookie", [])
-    return "; ".join(cookie.partition(";")[0] for cookie in cookies)
+    call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
 
 
 def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
@@ -171,18 +166,15 @@ def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
         arrived_at = calls[-1].ts
         if number in _UPLOADED_WEEKS:
             # The same calls, which the account has once.
-            yield Item(f"seed-file-{number}", arrived_at, _as_form(_as_csv(calls)), is_upload=True)
+            table = io.StringIO()
+            writer = csv.DictWriter(table, TABLE_FIELDS)
+            writer.writeheader()
+            writer.writerows(msgspec.to_builtins(record) for record in calls)
+            file = _as_form(table.getvalue().encode())
+            yield Item(f"seed-file-{number}", arrived_at, file, is_upload=True)
         yield Item(f"seed-batch-{number}", arrived_at, msgspec.json.encode({"records": calls}))
         if number == _BROKEN_WEEK:
             yield Item("seed-broken", arrived_at, _as_form(_BROKEN_LOG), is_upload=True)
-
-
-def _as_csv(records: Sequence[UsageRecordV2]) -> bytes:
-    table = io.StringIO()
-    writer = csv.DictWriter(table, TABLE_FIELDS)
-    writer.writeheader()
-    writer.writerows(msgspec.to_builtins(record) for record in records)
-    return table.getvalue().encode()
 
 
 def _as_form(log: bytes) -> bytes:
@@ -214,12 +206,8 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()
     after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED_WEEKS]
     for audit_id, moment in (*moments, *zip(ordered, after, strict=False)):
-        _move(session, audit_id, moment)
-
-
-def _move(session: Session, audit_id: str, moment: datetime) -> None:
-    done_at = moment + _AUDIT_TIME
-    times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
-    session.execute(update(Audit).where(Audit.id == audit_id).values(times))
-    reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
-    session.execute(reports.values(created_at=done_at))
+        done_at = moment + _AUDIT_TIME
+        times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
+        session.execute(update(Audit).where(Audit.id == audit_id).values(times))
+        reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
+        session.execute(reports.values(created_at=done_at))

@@ -58,6 +58,8 @@ def _make_route(
 ) -> Iterator[UsageRecordV2]:
     name = name_route(route)
     is_unusual = name == UNUSUAL_ROUTE and number in UNUSUAL_DAYS
+    is_repeated = name == FIXED_ROUTE and number < FIXED_ON
+    is_repeated |= name == RETURNED_ROUTE and number not in PAUSED
     # The fraction of a call is a chance, so that growth shows in small counts.
     count = int(usual * (_UNUSUAL if is_unusual else 1) + chance.random())
     provider, model = _MODELS[route % len(_MODELS)]
@@ -67,7 +69,7 @@ def _make_route(
         # A few routes cost most of the money.
         tokens = int(chance.uniform(0.8, 1.2) * 60_000 / (1 + route % 10) ** 0.7)
         answer = chance.randrange(*((20, 90) if name == SHORT_ROUTE else (300, 1_200)))
-        for repeat in range(_REPEATED if _is_repeated(name, number) else 1):
+        for repeat in range(_REPEATED if is_repeated else 1):
             yield UsageRecordV2(
                 ts=midnight + timedelta(seconds=round(seconds, 3) + 2 * repeat),
                 provider=provider,
@@ -79,9 +81,3 @@ def _make_route(
                 tag=name,
                 environment=_ENVIRONMENTS[(route + index) % len(_ENVIRONMENTS)],
             )
-
-
-def _is_repeated(route: str, number: int) -> bool:
-    if route == FIXED_ROUTE:
-        return number < FIXED_ON
-    return route == RETURNED_ROUTE and number not in PAUSED

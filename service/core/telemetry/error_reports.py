@@ -55,19 +55,54 @@ class ErrorReports:
 
     def report(self, error: BaseException, line: Mapping[str, Any]) -> None:
         """Send the error in the background, unless many like it were sent."""
-        event = _describe(error, line)
+        tags = {name: str(line[name]) for name in _TAGS if line.get(name)}
+        event: dict[str, Any] = {
+            "level": "error",
+            "platform": "python",
+            "logger": str(line.get("logger", "")),
+            "tags": tags,
+            "exception": {
+                "values": [
+                    {
+                        "module": type(each).__module__,
+                        "type": type(each).__qualname__,
+                        "stacktrace": {"frames": _frames_of(each.__traceback__)},
+                    }
+                    for each in reversed(list(chain_of(error)))  # the cause first
+                ]
+            },
+        }
         frames = event["exception"]["values"][-1]["stacktrace"]["frames"]
         place = frames[-1] if frames else {}
         name = f"{type(error).__module__}.{type(error).__qualname__}"
         kind = (name, str(place.get("filename")), str(place.get("lineno")))
+        import sentry_sdk
+
         with self._lock:
-            self._start()
+            if self._process_id != os.getpid():  # the parent must have no threads
+                sentry_sdk.init(
+                    self._dsn,
+                    release=self._release,
+                    environment=self._environment,
+                    default_integrations=False,
+                    auto_enabling_integrations=False,
+                    auto_session_tracking=False,
+                    enable_backpressure_handling=False,
+                    enable_metrics=False,
+                    include_local_variables=False,
+                    include_source_context=False,
+                    max_breadcrumbs=0,
+                    max_request_body_size="never",
+                    propagate_traces=False,
+                    send_client_reports=False,
+                    server_name="",
+                    before_send=cast(Any, keep_allowed),
+                )
+                self._process_id = os.getpid()
             is_new = kind in self._seen or len(self._seen) < _MOST_KINDS
             if not is_new or self._seen[kind] >= _MOST_ALIKE:
                 return
             self._seen[kind] += 1
-        import sentry_sdk
-
         sentry_sdk.capture_event(cast(Any, event))
 
     def flush(self) -> None:
@@ -76,32 +111,6 @@ class ErrorReports:
             import sentry_sdk
 
             sentry_sdk.flush(_FLUSH_SECONDS)
-
-    def _start(self) -> None:
-        """Load and start the SDK in this process, whose parent must have no threads."""
-        if self._process_id == os.getpid():
-            return
-        import sentry_sdk
-
-        sentry_sdk.init(
-            self._dsn,
-            release=self._release,
-            environment=self._environment,
-            default_integrations=False,
-            auto_enabling_integrations=False,
-            auto_session_tracking=False,
-            enable_backpressure_handling=False,
-            enable_metrics=False,
-            include_local_variables=False,
-            include_source_context=False,
-            max_breadcrumbs=0,
-            max_request_body_size="never",
-            propagate_traces=False,
-            send_client_reports=False,
-            server_name="",
-            before_send=cast(Any, keep_allowed),
-        )
-        self._process_id = os.getpid()
 
 
 _reports: ErrorReports | None = None
@@ -129,26 +138,6 @@ def flush_reports() -> None:
 def keep_allowed(event: Mapping[str, Any], _hint: object = None) -> dict[str, Any]:
     """Return the event without every field that is not on the list."""
     return {name: value for name, value in event.items() if name in _ALLOWED}
-
-
-def _describe(error: BaseException, line: Mapping[str, Any]) -> dict[str, Any]:
-    tags = {name: str(line[name]) for name in _TAGS if line.get(name)}
-    return {
-        "level": "error",
-        "platform": "python",
-        "logger": str(line.get("logger", "")),
-        "tags": tags,
-        "exception": {
-            "values": [
-                {
-                    "module": type(each).__module__,
-                    "type": type(each).__qualname__,
-                    "stacktrace": {"frames": _frames_of(each.__traceback__)},
-                }
-                for each in reversed(list(chain_of(error)))  # the cause first
-            ]
-        },
-    }
 
 
 def chain_of(error: BaseException) -> Iterator[BaseException]:

@@ -38,26 +38,19 @@ class RepeatedLines(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         kind = _kind_of(record)
         with self._lock:
-            over = self._start_window() if time.monotonic() >= self._ends_at else {}
-            passes = kind is None or self._count(kind) <= self._per_minute
+            over, most = dict[Kind, int](), self._per_minute
+            if time.monotonic() >= self._ends_at:
+                over = {each: seen - most for each, seen in self._seen.items() if seen > most}
+                self._seen.clear()
+                self._ends_at = time.monotonic() + _WINDOW_SECONDS
+            if kind is not None:
+                if kind not in self._seen and len(self._seen) >= _MOST_KINDS:
+                    kind = tuple(_OTHERS.items())
+                self._seen[kind] += 1
+            passes = kind is None or self._seen[kind] <= most
         for each, lines in over.items():
             _log.warning(SUPPRESSED, **dict(each), lines=lines)
         return passes
-
-    def _count(self, kind: Kind) -> int:
-        """Count a line; return how many like it this minute has had."""
-        if kind not in self._seen and len(self._seen) >= _MOST_KINDS:
-            kind = tuple(_OTHERS.items())
-        self._seen[kind] += 1
-        return self._seen[kind]
-
-    def _start_window(self) -> dict[Kind, int]:
-        """Forget what was seen; return the number of suppressed lines of each kind."""
-        most = self._per_minute
-        over = {kind: seen - most for kind, seen in self._seen.items() if seen > most}
-        self._seen.clear()
-        self._ends_at = time.monotonic() + _WINDOW_SECONDS
-        return over
 
 
 class Share:

@@ -57,7 +57,13 @@ class CounterSlot:
                 continue
             break
         for kind in _KINDS:
-            _prepare(folder / f"{kind}_{self.number}.db")
+            path = folder / f"{kind}_{self.number}.db"
+            try:
+                list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
+            except Exception:  # missing, or broken, for which the library has no error of its own
+                temporary = path.with_suffix(".new")
+                temporary.write_bytes(bytes(_FILE_BYTES))
+                temporary.rename(path)
 
 
 def _count_together(config: Config) -> None:
@@ -79,20 +85,3 @@ def _count_together(config: Config) -> None:
         lambda: slot.number
     )
     _slot = slot
-
-
-def _prepare(path: Path) -> None:
-    """Create the file if it is missing or was corrupted by a crash of the machine."""
-    if _is_readable(path):
-        return
-    temporary = path.with_suffix(".new")
-    temporary.write_bytes(bytes(_FILE_BYTES))
-    temporary.rename(path)
-
-
-def _is_readable(path: Path) -> bool:
-    try:
-        list(MmapedDict.read_all_values_from_file(str(path)))  # type: ignore[no-untyped-call]
-    except Exception:  # the library has no error of its own for a broken file
-        return False
-    return True

@@ -41,7 +41,25 @@ class Tracing:
     def begin(self, name: str, kind: str, parent: Any, attributes: Mapping[str, Any]) -> "Span":
         from opentelemetry.trace import SpanKind, set_span_in_context
 
-        tracer = self._provider_here().get_tracer(_SCOPE)
+        # A forked process would not have the thread of its parent's provider.
+        if self._provider is None or self._process_id != os.getpid():
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+            from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+            resource = Resource(
+                {"service.name": _SCOPE, "service.version": version("tallystick-server")}
+            )
+            sampler = ParentBased(TraceIdRatioBased(self._share))
+            provider = TracerProvider(sampler, resource, shutdown_on_exit=True)
+            exporter = OTLPSpanExporter(self._url, headers=self._headers, timeout=_EXPORT_SECONDS)
+            provider.add_span_processor(
+                BatchSpanProcessor(exporter, schedule_delay_millis=_DELAY_MS)
+            )
+            self._provider, self._process_id = provider, os.getpid()
+        tracer = self._provider.get_tracer(_SCOPE)
         context = None if parent is None else set_span_in_context(parent)
         return tracer.start_span(
             name, context, SpanKind[kind], attributes=dict(attributes), record_exception=False
@@ -50,28 +68,6 @@ class Tracing:
     def flush(self) -> None:
         if self._provider is not None and self._process_id == os.getpid():
             self._provider.force_flush(_FLUSH_MS)
-
-    def _provider_here(self) -> "TracerProvider":
-        """Return this process's provider, whose thread a forked process would not have."""
-        if self._provider is None or self._process_id != os.getpid():
-            self._provider, self._process_id = self._make_provider(), os.getpid()
-        return self._provider
-
-    def _make_provider(self) -> "TracerProvider":
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-        from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-
-        resource = Resource(
-            {"service.name": _SCOPE, "service.version": version("tallystick-server")}
-        )
-        sampler = ParentBased(TraceIdRatioBased(self._share))
-        provider = TracerProvider(sampler, resource, shutdown_on_exit=True)
-        exporter = OTLPSpanExporter(self._url, headers=self._headers, timeout=_EXPORT_SECONDS)
-        provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=_DELAY_MS))
-        return provider
 
 
 _tracing: Tracing | None = None

@@ -3,12 +3,11 @@
 A rejected action raises before it changes anything. Callers commit, delete blobs and enqueue.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.orm import Session
 
@@ -104,7 +103,17 @@ def queue_failed(
         session.commit()
         queues.enqueue_audit(*wake_up)
         queued += 1
-    for account_id, window_days in _list_failed_accounts(session, since):
+    # A new audit of an account is of all that it has sent until now, so the latest one decides.
+    latest = (
+        select(Audit.account_id, Audit.window_days, Audit.status, Audit.finished_at)
+        .where(Audit.source == ACCOUNT)
+        .ext(distinct_on(Audit.account_id))
+        .order_by(Audit.account_id, Audit.created_at.desc(), Audit.id.desc())
+        .subquery()
+    )
+    has_failed = (latest.c.status == FAILED, latest.c.finished_at >= since)
+    accounts = session.execute(select(latest.c.account_id, latest.c.window_days).where(*has_failed))
+    for account_id, window_days in accounts.all():
         new = queue_account_audit(session.connection(), account_id, window_days)
         if new is None:  # its calls were deleted meanwhile
             purged += 1
@@ -114,24 +123,6 @@ def queue_failed(
         queues.enqueue_audit(new, ACCOUNT)
         queued += 1
     return Reruns(queued, purged)
-
-
-def _list_failed_accounts(session: Session, since: datetime) -> Sequence[Row[str, int]]:
-    """Return accounts whose latest audit has failed, with its window.
-
-    A new one is of all that they have sent until now, so none of the failed rows is needed.
-    """
-    latest = (
-        select(Audit.account_id, Audit.window_days, Audit.status, Audit.finished_at)
-        .where(Audit.source == ACCOUNT)
-        .ext(distinct_on(Audit.account_id))
-        .order_by(Audit.account_id, Audit.created_at.desc(), Audit.id.desc())
-        .subquery()
-    )
-    has_failed = (latest.c.status == FAILED, latest.c.finished_at >= since)
-    return session.execute(
-        select(latest.c.account_id, latest.c.window_days).where(*has_failed)
-    ).all()
 
 
 def record_payment(session: Session, manual: ManualPayment, via: Via) -> tuple[Payment, bool]:

@@ -1,6 +1,7 @@
 """Load the content of the admin page: no records and no secrets."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ def load_overview(
 ) -> dict[str, Any]:
     """Load the requested page of each list, and the queues."""
     now, connection = utc_now(), session.connection()
+    wake_ups: dict[str, int] | None = None
+    with suppress(RedisError, OSError):
+        wake_ups = queues.depths()
     found = {
         name: (parameter, load(session, pages[parameter]))
         for name, (parameter, load) in _LISTS.items()
@@ -39,7 +43,7 @@ def load_overview(
     overview["audits"] = with_age(found["audits"][1], now).rows
     return overview | {
         "queue": _waiting(totals.list_waiting_audits(connection), now),
-        "wake_ups": _find_wake_ups(queues),
+        "wake_ups": wake_ups,
         "mails": _waiting(totals.list_waiting_mails(connection), now),
         "failed_mails": totals.count_mails(connection).get(FAILED, 0),
         "stored_data": list_largest(session),
@@ -53,13 +57,6 @@ def _waiting(rows: Sequence[totals.Waiting], now: datetime) -> list[dict[str, An
     return [
         {**row._asdict(), "oldest_age_seconds": age_seconds(row.oldest_at, now)} for row in rows
     ]
-
-
-def _find_wake_ups(queues: AuditQueues) -> dict[str, int] | None:
-    try:
-        return queues.depths()
-    except (RedisError, OSError):
-        return None
 
 
 def write_early_access(rows: Iterable[EarlyAccess]) -> str:

@@ -33,7 +33,12 @@ def find_program(name: str, version: int) -> tuple[Path, int]:
     The nearest version that isn't older is best: PostgreSQL refuses to dump newer servers, and a
     newer program may use what the server of a restore doesn't know.
     """
-    found = {_version_of(path): path for path in _candidates(name)}
+    programs = sorted(_INSTALLED.glob(f"*/bin/{name}"))
+    if on_path := shutil.which(name):
+        programs.insert(0, Path(on_path))
+    with suppress(NotInstalledError):
+        programs += [path for path in (find_postgres() / "bin" / name,) if path.exists()]
+    found = {_version_of(path): path for path in programs}
     usable = [number for number in found if number >= version]
     if not usable:
         has = ", ".join(str(number) for number in sorted(found) if number) or "none"
@@ -105,18 +110,6 @@ def running(program: Path, *arguments: str, url: str | None = None) -> Iterator[
             run.finish()
 
 
-def _candidates(name: str) -> Iterator[Path]:
-    if on_path := shutil.which(name):
-        yield Path(on_path)
-    yield from sorted(_INSTALLED.glob(f"*/bin/{name}"))
-    try:
-        embedded = find_postgres() / "bin" / name
-    except NotInstalledError:
-        return
-    if embedded.exists():
-        yield embedded
-
-
 @cache
 def _version_of(program: Path) -> int:
     """Return the major version of a program; 0 if it doesn't run."""
@@ -147,12 +140,9 @@ def _environment(url: str | None) -> dict[str, str]:
         "PGDATABASE": address.database,
     }
     parameters = {
-        _variable(name): value if isinstance(value, str) else ",".join(value)
+        (_IRREGULAR.get(name) or f"PG{name.replace('_', '').upper()}"): value
+        if isinstance(value, str)
+        else ",".join(value)
         for name, value in address.query.items()
     }
     return {**base, **{name: str(value) for name, value in own.items() if value}, **parameters}
-
-
-def _variable(parameter: str) -> str:
-    """Return the variable of a parameter: `PGSSLMODE`, `PGCHANNELBINDING`."""
-    return _IRREGULAR.get(parameter) or f"PG{parameter.replace('_', '').upper()}"

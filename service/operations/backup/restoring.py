@@ -81,7 +81,11 @@ def restore_backup(
 
     A target with tables or other blobs is refused, unless they are to be replaced.
     """
-    _check_release(manifest)
+    if manifest.revision not in list_revisions():
+        raise BackupError(
+            f"a later release made this backup ({manifest.release}, revision {manifest.revision});"
+            " restore it with that release or a later one"
+        )
     find_program(RESTORE, manifest.dump_version)
     engine = make_plain_engine(target.owner_url)
     try:
@@ -91,10 +95,26 @@ def restore_backup(
             list(pool.map(lambda blob: _restore_blob(repository, blobs, blob), manifest.blobs))
         _own_blobs(target.storage_url)
         if replace:
-            _clear(engine)
+            try:
+                with engine.begin() as connection:
+                    for statement in _CLEAR:
+                        connection.execute(text(statement))
+            except ProgrammingError as error:
+                raise BackupError(
+                    "the role may not empty the database; create an empty one"
+                ) from error
         restore_database(repository, manifest, target.owner_url)
         migrate(target.owner_url, service_role=make_url(target.service_url).username)
-        return _check_keys(engine, manifest, target)
+        signing = {Sealer([key]).key_id for key in target.secret_keys}
+        opened = {Sealer([key]).key_id for key in target.encryption_keys}
+        counts = count_values(engine).values()
+        lost = sum(
+            number
+            for column in counts
+            for key_id, number in column.items()
+            if key_id not in opened and key_id != NOT_SEALED
+        )
+        return Restored(manifest.secret_key_id in signing, lost)
     finally:
         engine.dispose()
 
@@ -123,14 +143,6 @@ def restore_missing_blobs(
                     missing.remove(blob.key)
     _own_blobs(storage_url)
     return count - len(missing), sorted(missing)
-
-
-def _check_release(manifest: Manifest) -> None:
-    if manifest.revision not in list_revisions():
-        raise BackupError(
-            f"a later release made this backup ({manifest.release}, revision {manifest.revision});"
-            " restore it with that release or a later one"
-        )
 
 
 def _check_empty(engine: Engine, blobs: BlobStore, manifest: Manifest, *, replace: bool) -> None:
@@ -171,26 +183,3 @@ def _own_blobs(storage_url: str) -> None:
         for path in (Path(folder, name) for name in (*folders, *files)):
             if path.lstat().st_uid == 0:
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-
-
-def _clear(engine: Engine) -> None:
-    try:
-        with engine.begin() as connection:
-            for statement in _CLEAR:
-                connection.execute(text(statement))
-    except ProgrammingError as error:
-        raise BackupError("the role may not empty the database; create an empty one") from error
-
-
-def _check_keys(engine: Engine, manifest: Manifest, target: Target) -> Restored:
-    """Look whether the service's keys open what the backup's keys have sealed and signed."""
-    signing = {Sealer([key]).key_id for key in target.secret_keys}
-    opened = {Sealer([key]).key_id for key in target.encryption_keys}
-    counts = count_values(engine).values()
-    lost = sum(
-        number
-        for column in counts
-        for key_id, number in column.items()
-        if key_id not in opened and key_id != NOT_SEALED
-    )
-    return Restored(manifest.secret_key_id in signing, lost)

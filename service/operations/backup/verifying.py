@@ -1,15 +1,13 @@
 """Check that a backup can be restored: every object, or all of it on a server of its own."""
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
-from sqlalchemy import Engine, select
+from sqlalchemy import select
 
 from service.core.db import migrate
 from service.models.audits.audits import ReportRow
@@ -43,7 +41,13 @@ def verify_backup(repository: Repository, manifest: Manifest) -> list[str]:
     problems += [
         f"{key}: it was already missing when the backup was made" for key in manifest.missing
     ]
-    return [*problems, *_check_database(repository, manifest)]
+    program, _ = find_program(RESTORE, manifest.dump_version)
+    try:  # `pg_restore` reads the whole dump, but writes nothing
+        with running(program, "--file=/dev/null") as run:
+            read_database(repository, manifest, run)
+    except BackupError as error:
+        problems.append(f"the database: {error}")
+    return problems
 
 
 def _check_blob(repository: Repository, blob: StoredBlob) -> str | None:
@@ -52,16 +56,6 @@ def _check_blob(repository: Repository, blob: StoredBlob) -> str | None:
     except DamagedError as error:
         return f"{blob.key}: {error}"
     return None if content == (blob.size, blob.sha256) else f"{blob.key}: it was changed"
-
-
-def _check_database(repository: Repository, manifest: Manifest) -> Iterator[str]:
-    """Let `pg_restore` read the whole dump, but write nothing."""
-    program, _ = find_program(RESTORE, manifest.dump_version)
-    try:
-        with running(program, "--file=/dev/null") as run:
-            read_database(repository, manifest, run)
-    except BackupError as error:
-        yield f"the database: {error}"
 
 
 def read_database(repository: Repository, manifest: Manifest, target: Writable) -> None:
@@ -74,12 +68,27 @@ def read_database(repository: Repository, manifest: Manifest, target: Writable) 
 
 def rehearse(repository: Repository, manifest: Manifest) -> list[str]:
     """Restore the database on a PostgreSQL of its own, and look whether each audit is readable."""
-    with _scratch_folder() as folder, EmbeddedServers(folder, with_redis=False) as servers:
-        restore_database(repository, manifest, servers.migration_database_url)
-        migrate(servers.migration_database_url)
-        engine = make_plain_engine(servers.migration_database_url)
-        problems = [*_check_names(engine, manifest), *_check_reports(engine)]
-        engine.dispose()
+    problems = list[str]()
+    known = {blob.key for blob in manifest.blobs} | set(manifest.missing)
+    reports = select(ReportRow.audit_id, ReportRow.document).execution_options(yield_per=_PAGE)
+    with TemporaryDirectory(prefix="tallystick-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o711)  # PostgreSQL's user passes through
+        with EmbeddedServers(Path(folder, "var"), with_redis=False) as servers:
+            url = servers.migration_database_url
+            restore_database(repository, manifest, url)
+            migrate(url)
+            with make_plain_engine(url).connect() as connection:
+                if (count := count_audits(connection)) != manifest.audits:
+                    problems.append(
+                        f"the database has {count:,} audits instead of {manifest.audits:,}"
+                    )
+                for key in set(list_named_blobs(connection)) - known:
+                    problems.append(f"{key}: an audit needs it, and the backup lacks it")
+                for audit_id, document in connection.execute(reports):
+                    try:
+                        msgspec.json.decode(document, type=Mapping[str, object])
+                    except (msgspec.DecodeError, ValueError):
+                        problems.append(f"the report of {audit_id} can't be read")
     return problems
 
 
@@ -89,33 +98,3 @@ def restore_database(repository: Repository, manifest: Manifest, url: str) -> No
     options = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
     with running(program, *options, f"--dbname={name_of_database(url)}", url=url) as run:
         read_database(repository, manifest, run)
-
-
-def _check_names(engine: Engine, manifest: Manifest) -> Iterator[str]:
-    known = {blob.key for blob in manifest.blobs} | set(manifest.missing)
-    with engine.connect() as connection:
-        if (count := count_audits(connection)) != manifest.audits:
-            yield f"the database has {count:,} audits instead of {manifest.audits:,}"
-        named = set(list_named_blobs(connection))
-    yield from (f"{key}: an audit needs it, and the backup lacks it" for key in named - known)
-
-
-def _check_reports(engine: Engine) -> Iterator[str]:
-    query = select(ReportRow.audit_id, ReportRow.document).execution_options(yield_per=_PAGE)
-    with engine.connect() as connection:
-        for audit_id, document in connection.execute(query):
-            try:
-                msgspec.json.decode(document, type=Mapping[str, object])
-            except (msgspec.DecodeError, ValueError):
-                yield f"the report of {audit_id} can't be read"
-
-
-@contextmanager
-def _scratch_folder() -> Iterator[Path]:
-    """Make a folder that PostgreSQL's user can pass through, and delete it afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="tallystick-"))
-    folder.chmod(0o711)
-    try:
-        yield folder / "var"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from detectors.contract import StoredImport
 from service.core.blobs import BlobNotFoundError
@@ -40,34 +40,30 @@ def add_missing(tools: Tools, account_id: str, read_import: ReadImport) -> int:
     for audit in transact(tools.engine, query):
         if is_stop_requested():
             break
-        added += _add(tools, account_id, audit, read_import)
+        try:
+            content = tools.blobs.get(audit.frame_key)
+        except BlobNotFoundError:
+            skip = partial(skip_missing_import, audit_id=audit.id, frame_key=audit.frame_key)
+            transact(tools.engine, skip)
+            _log.warning("frame_missing", audit_id=audit.id)
+            continue
+        found = read_import(content)
+        new = NewImport(
+            account_id=account_id,
+            audit_id=audit.id,
+            import_id=PurePosixPath(audit.frame_key).stem,
+            blob_key=audit.frame_key,
+            content_hash=sha256(content).digest(),
+            first_day=found.first_day,
+            last_day=found.last_day,
+            calls=found.calls,
+            bytes=len(content),
+            spend=found.spend,
+            priced_with=found.priced_with,
+            file_hash=audit.content_hash,
+        )
+        added += transact(tools.engine, partial(add_missing_import, new=new))
     if added:
         transact(tools.engine, partial(note_imports, account_ids=[account_id]))
         _log.info("imports_added", account_id=account_id, audits=added)
     return added
-
-
-def _add(tools: Tools, account_id: str, audit: Any, read_import: ReadImport) -> bool:
-    try:
-        content = tools.blobs.get(audit.frame_key)
-    except BlobNotFoundError:
-        skip = partial(skip_missing_import, audit_id=audit.id, frame_key=audit.frame_key)
-        transact(tools.engine, skip)
-        _log.warning("frame_missing", audit_id=audit.id)
-        return False
-    found = read_import(content)
-    new = NewImport(
-        account_id=account_id,
-        audit_id=audit.id,
-        import_id=PurePosixPath(audit.frame_key).stem,
-        blob_key=audit.frame_key,
-        content_hash=sha256(content).digest(),
-        first_day=found.first_day,
-        last_day=found.last_day,
-        calls=found.calls,
-        bytes=len(content),
-        spend=found.spend,
-        priced_with=found.priced_with,
-        file_hash=audit.content_hash,
-    )
-    return transact(tools.engine, partial(add_missing_import, new=new))

@@ -204,32 +204,29 @@ class Compaction:
         options = {"months_before": months_before(now), "today": now.date(), **excluded}
         with ExitStack() as stack:
             for merged in self.merge(self._open(due, stack), **options):
-                level = due.level_of((merged.first_day, merged.last_day), others, now)
-                row = self._row(merged, due, level)
+                file_id, days = new_id(), (merged.first_day, merged.last_day)
+                # Earlier duplicates are counted on the days on which they were found.
+                earlier = [
+                    file.duplicates for file in due.files if days[0] <= file.first_day <= days[1]
+                ]
+                row: dict[str, Any] = {
+                    "id": file_id,
+                    "account_id": self.account_id,
+                    "blob_key": store_key(file_id),
+                    "level": due.level_of(days, others, now),
+                    "import_id": None,
+                    "first_day": days[0],
+                    "last_day": days[1],
+                    "calls": merged.calls,
+                    "bytes": len(merged.content),
+                    "imports": merged.imports,
+                    "duplicates": merged.duplicates + sum(earlier),
+                    "priced_with": merged.priced_with,
+                    "rates": merged.rates,
+                }
                 self.blobs.put(row["blob_key"], merged.content)
                 new.append((row, merged.spend))
         return new
-
-    def _row(self, merged: MergedCalls, due: Merge, level: int) -> dict[str, Any]:
-        days = (merged.first_day, merged.last_day)
-        file_id = new_id()
-        # Earlier duplicates are counted on the days on which they were found.
-        earlier = [file.duplicates for file in due.files if days[0] <= file.first_day <= days[1]]
-        return {
-            "id": file_id,
-            "account_id": self.account_id,
-            "blob_key": store_key(file_id),
-            "level": level,
-            "import_id": None,
-            "first_day": days[0],
-            "last_day": days[1],
-            "calls": merged.calls,
-            "bytes": len(merged.content),
-            "imports": merged.imports,
-            "duplicates": merged.duplicates + sum(earlier),
-            "priced_with": merged.priced_with,
-            "rates": merged.rates,
-        }
 
 
 def _replace(connection: Connection, due: Merge, new: Sequence[New]) -> None:

@@ -9,8 +9,6 @@ from datetime import date
 from functools import partial
 from typing import Any, Protocol
 
-from sqlalchemy import Row
-
 from detectors.contract import DailySpend
 from service.core.blobs import BlobNotFoundError
 from service.core.logs import get_logger
@@ -55,22 +53,19 @@ def reprice_files(tools: Tools, account_id: str, pricing: Pricing) -> int:
     for file in transact(tools.engine, query):
         if is_stop_requested():
             break
-        read += _reprice(tools, file, pricing)
+        models = transact(tools.engine, partial(list_models, file_id=file.id))
+        rates = pricing.prices.digest(models, file.first_day, file.last_day)
+        priced = Priced(pricing.prices.key, rates)
+        if rates == file.rates:
+            transact(tools.engine, partial(mark_priced, file_id=file.id, priced=priced))
+            continue
+        try:
+            with tools.blobs.open(file.blob_key) as stored:
+                spend = pricing.sum_stored((stored, file.import_id))
+        except BlobNotFoundError:  # replaced, and its blob is gone
+            continue
+        replace = partial(replace_spend, file=file, priced=priced, spend=spend)
+        read += transact(tools.engine, replace)
     if read:
         _log.info("spend_repriced", account_id=account_id, files=read)
     return read
-
-
-def _reprice(tools: Tools, file: Row[Any], pricing: Pricing) -> bool:
-    models = transact(tools.engine, partial(list_models, file_id=file.id))
-    rates = pricing.prices.digest(models, file.first_day, file.last_day)
-    priced = Priced(pricing.prices.key, rates)
-    if rates == file.rates:
-        transact(tools.engine, partial(mark_priced, file_id=file.id, priced=priced))
-        return False
-    try:
-        with tools.blobs.open(file.blob_key) as stored:
-            spend = pricing.sum_stored((stored, file.import_id))
-    except BlobNotFoundError:  # replaced, and its blob is gone
-        return False
-    return transact(tools.engine, partial(replace_spend, file=file, priced=priced, spend=spend))

@@ -64,7 +64,13 @@ class ServerMetrics(Collector):
         )
         up.add_metric(["database"], float(from_database is not None))
         up.add_metric(["redis"], float(from_redis is not None))
-        yield from (up, *(from_database or ()), *(from_redis or ()), *_read_disk(self._config))
+        yield from (up, *(from_database or ()), *(from_redis or ()))
+        storage = urlsplit(self._config.storage_url)
+        folder = Path(unquote(storage.path))
+        if storage.scheme == "file" and folder.is_dir():
+            disk = shutil.disk_usage(folder)
+            sizes = {"free": disk.free, "total": disk.total}
+            yield _gauge("tallystick_storage_bytes", "Disk of the blobs.", "kind", sizes)
 
     def _ask(self, component: str, read: Callable[[], list[Metric]]) -> list[Metric] | None:
         try:
@@ -77,9 +83,12 @@ class ServerMetrics(Collector):
         with self._engine.connect() as connection:
             waiting = _read_waiting(connection)
             if self._config.prices_update == "on":
-                waiting.append(_read_prices(connection))
+                fetched_at = find_fetched_at(connection)
+                age = math.inf if fetched_at is None else _seconds_since(fetched_at, utc_now())
+                words = "Time since the published prices were fetched; infinite if they never were."
+                waiting.append(_number("tallystick_price_book_age_seconds", words, age))
             if time.monotonic() - self._totals_at >= _FRESH_SECONDS:
-                self._totals = [*_read_totals(connection), *_read_load(connection)]
+                self._totals = _read_totals(connection)
                 self._totals_at = time.monotonic()
         return [*waiting, *self._totals]
 
@@ -94,74 +103,28 @@ class ServerMetrics(Collector):
 
 
 def _read_waiting(connection: Connection) -> list[Metric]:
+    audits, mails, notices = (
+        {(row.kind, row.status): row for row in rows}
+        for rows in (
+            totals.list_waiting_audits(connection),
+            totals.list_waiting_mails(connection),
+            totals.list_waiting_notices(connection),
+        )
+    )
+    every = {key: audits.get(key) for key in product(SOURCES, (QUEUED, PROCESSING))}
     calls, oldest_at = totals.find_waiting_spans(connection)
     age = _seconds_since(oldest_at, utc_now()) if oldest_at else 0.0
     return [
-        *_read_queue(connection),
-        *_read_mails(connection),
-        *_read_notices(connection),
+        *_waiting("tallystick_audits", "source", every),
+        *_waiting("tallystick_mails", "kind", mails),
+        *_waiting("tallystick_notices", "event", notices),
         _number("tallystick_spans_waiting", "Calls in spans that no import has yet.", calls),
         _number("tallystick_spans_oldest_seconds", "Age of the oldest such call.", age),
     ]
 
 
-def _read_queue(connection: Connection) -> list[Metric]:
-    known = {(row.kind, row.status): row for row in totals.list_waiting_audits(connection)}
-    keys = product(SOURCES, (QUEUED, PROCESSING))
-    return _waiting("tallystick_audits", "source", {key: known.get(key) for key in keys})
-
-
-def _read_mails(connection: Connection) -> list[Metric]:
-    known = {(row.kind, row.status): row for row in totals.list_waiting_mails(connection)}
-    return _waiting("tallystick_mails", "kind", known)
-
-
-def _read_notices(connection: Connection) -> list[Metric]:
-    known = {(row.kind, row.status): row for row in totals.list_waiting_notices(connection)}
-    return _waiting("tallystick_notices", "event", known)
-
-
-def _read_prices(connection: Connection) -> Metric:
-    fetched_at = find_fetched_at(connection)
-    age = math.inf if fetched_at is None else _seconds_since(fetched_at, utc_now())
-    words = "Time since the published prices were fetched; infinite if they never were."
-    return _number("tallystick_price_book_age_seconds", words, age)
-
-
-def _read_load(connection: Connection) -> list[Metric]:
-    database, tenants = read_database_load(connection), read_tenant_load(connection)
-    size, most, oldest, states = database
-    return [
-        _gauge("tallystick_database_connections", "Connections to the database.", "state", states),
-        _number(
-            "tallystick_database_connections_max", "Connections that PostgreSQL accepts.", most
-        ),
-        _number("tallystick_database_bytes", "Size of the database.", size),
-        _number("tallystick_database_oldest_transaction_seconds", _OLDEST_WORDS, oldest),
-        _number("tallystick_tenants_active", "Accounts with records in an hour.", tenants.active),
-        _gauge("tallystick_tenant_records", _TENANT_WORDS, "rank", _ranked(tenants.records)),
-        _gauge(
-            "tallystick_tenant_queued_audits",
-            "Queued audits, of the accounts that have most.",
-            "rank",
-            _ranked(tenants.queued_audits),
-        ),
-    ]
-
-
 def _ranked(numbers: Sequence[int]) -> dict[str, int]:
     return {str(rank): number for rank, number in enumerate(numbers, 1)}
-
-
-def _read_disk(config: Config) -> list[Metric]:
-    """Return the space of a storage that is a folder of this machine."""
-    parts = urlsplit(config.storage_url)
-    folder = Path(unquote(parts.path))
-    if parts.scheme != "file" or not folder.is_dir():
-        return []
-    disk = shutil.disk_usage(folder)
-    sizes = {"free": disk.free, "total": disk.total}
-    return [_gauge("tallystick_storage_bytes", "Disk of the blobs.", "kind", sizes)]
 
 
 def _waiting(
@@ -183,6 +146,8 @@ def _read_totals(connection: Connection) -> list[Metric]:
     mails = dict.fromkeys(Mail.statuses(), 0) | totals.count_mails(connection)
     notices = dict.fromkeys(NoticeDelivery.statuses(), 0) | totals.count_notices(connection)
     events = dict.fromkeys(PROVIDERS, 0) | totals.count_events(connection)
+    size, most, oldest, states = read_database_load(connection)
+    tenants = read_tenant_load(connection)
     return [
         _gauge("tallystick_audits", "Audits by status.", "status", audits),
         _gauge("tallystick_mails", "Mails by status, until they are deleted.", "status", mails),
@@ -192,6 +157,20 @@ def _read_totals(connection: Connection) -> list[Metric]:
         _gauge("tallystick_credits", "Credits by state.", "state", credits),
         _gauge(
             "tallystick_payment_events", "Stored events by payment provider.", "provider", events
+        ),
+        _gauge("tallystick_database_connections", "Connections to the database.", "state", states),
+        _number(
+            "tallystick_database_connections_max", "Connections that PostgreSQL accepts.", most
+        ),
+        _number("tallystick_database_bytes", "Size of the database.", size),
+        _number("tallystick_database_oldest_transaction_seconds", _OLDEST_WORDS, oldest),
+        _number("tallystick_tenants_active", "Accounts with records in an hour.", tenants.active),
+        _gauge("tallystick_tenant_records", _TENANT_WORDS, "rank", _ranked(tenants.records)),
+        _gauge(
+            "tallystick_tenant_queued_audits",
+            "Queued audits, of the accounts that have most.",
+            "rank",
+            _ranked(tenants.queued_audits),
         ),
     ]
 

@@ -84,18 +84,14 @@ class BackupMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             if time.monotonic() - self._read_at >= _FRESH_SECONDS:
-                self._newest_at = self._find_newest()
-                self._read_at = time.monotonic()
+                self._newest_at, self._read_at = None, time.monotonic()
+                try:
+                    ids = list_ids(list_all(self._store, MANIFESTS))
+                    self._newest_at = time_of(ids[0]).timestamp() if ids else -math.inf
+                except OSError as error:
+                    _log.warning("backups_unavailable", error_type=type(error).__name__)
         if self._newest_at is not None:
             words = "Time since the newest backup's snapshot; infinite if there is none."
             age = GaugeMetricFamily("tallystick_backup_age_seconds", words)
             age.add_metric([], max(0.0, utc_now().timestamp() - self._newest_at))
             yield age
-
-    def _find_newest(self) -> float | None:
-        try:
-            ids = list_ids(list_all(self._store, MANIFESTS))
-        except OSError as error:
-            _log.warning("backups_unavailable", error_type=type(error).__name__)
-            return None
-        return time_of(ids[0]).timestamp() if ids else -math.inf

@@ -35,20 +35,13 @@ def write_finding_calls(name: str, audit_again: AuditAgain, print_csv: PrintCsv)
             return None if chosen is None else report.calls(chosen.id)
 
         calls, content = audit_again(tools, audit_id, found, collect), b""
-        if calls is not None:
-            is_workbook = ending == XLSX
-            content = (
-                _print_workbook(calls) if is_workbook else print_csv(calls).encode("utf-8-sig")
-            )
+        if calls is not None and ending != XLSX:
+            content = print_csv(calls).encode("utf-8-sig")
+        elif calls is not None:
+            # Only workbooks need their library, and a worker starts without it.
+            from service.reports.workbook import MOST_ROWS, spool_workbook
+
+            if calls.height <= MOST_ROWS:  # they fit into its sheet
+                with spool_workbook(_SHEET, calls.columns, calls.iter_rows()) as file:
+                    content = file.read()
         tools.blobs.put(calls_key(found.frame_key, finding_id, ending or CSV), content)
-
-
-def _print_workbook(calls: Any) -> bytes:
-    """Return the calls as a workbook; empty if they don't fit into its sheet."""
-    # Only workbooks need their library, and a worker starts without it.
-    from service.reports.workbook import MOST_ROWS, spool_workbook
-
-    if calls.height > MOST_ROWS:
-        return b""
-    with spool_workbook(_SHEET, calls.columns, calls.iter_rows()) as file:
-        return file.read()

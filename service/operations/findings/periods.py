@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, union_all
+from sqlalchemy import Connection, and_, func, select, union_all
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
@@ -58,19 +58,42 @@ def measure_all_realized(
 
     ``newest`` is the last day until today with calls of the account.
     """
-    fixed = _find_fixed(session, account_id, only)
+    matches = (
+        AccountFinding.account_id == account_id,
+        AccountFinding.state == FIXED,
+        AccountFinding.fixed_at.is_not(None),
+        *matches_findings(only),
+    )
+    query = select(AccountFinding.id, FIXED_ON).where(*matches)
+    fixed = {row[0]: row[1] for row in session.execute(query)}
     if not fixed or newest is None:
         return RealizedSavings(findings=len(fixed), measured=0)
     ends = (newest, *periods)
-    calls = _sum_calls(session, account_id, only, ends)
-    waste = _sum_waste(session, account_id, only, ends)
+    # The calls of each finding's route, which are grouped; without one, of its model.
+    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls, ends))
+    of_route = (_HAS_ROUTE, SpendGroup.value == AccountFinding.route, SpendGroup.label == "route")
+    groups = groups.join(SpendGroup, SpendGroup.account_id == AccountFinding.account_id)
+    groups = groups.where(*of_route, SpendGroup.day >= _BEFORE)
+    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls, ends))
+    lines = lines.join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE)).where(~_HAS_ROUTE)
+    both = (each.where(*matches).group_by(AccountFinding.id) for each in (groups, lines))
+    calls = _read(session, union_all(*both))
+    # The dollars that each finding cost more than it had to.
+    of_finding = FindingSaving.account_finding_id == AccountFinding.id
+    sums = _sums(FindingSaving.day, FindingSaving.saving_usd, ends)
+    recent = and_(of_finding, FindingSaving.day >= _BEFORE)
+    wasted = select(AccountFinding.id, *sums).join(FindingSaving, recent)
+    waste = _read(session, wasted.where(*matches).group_by(AccountFinding.id))
     nothing = _Periods(*(Decimal(0) for _ in _Periods._fields))
     saved = []
     for finding_id, fixed_on in fixed.items():
         counts = calls.get(finding_id, nothing)
         days = (newest - fixed_on).days
         if days > 0 and counts.before and counts.since:
-            saved.append((_save(counts, waste.get(finding_id, nothing)), days))
+            wasted_usd = waste.get(finding_id, nothing)
+            usd_per_call = wasted_usd.before / counts.before
+            each = zip(counts, wasted_usd, strict=True)
+            saved.append((_Periods(*(usd_per_call * count - usd for count, usd in each)), days))
     return RealizedSavings(
         findings=len(fixed),
         measured=len(saved),
@@ -79,55 +102,6 @@ def measure_all_realized(
         total_usd=sum((each.since for each, _ in saved), Decimal(0)),
         monthly_usd=sum((each.since / days * _MONTH_DAYS for each, days in saved), Decimal(0)),
     )
-
-
-def _save(calls: _Periods, waste: _Periods) -> _Periods:
-    """Return the savings of one finding in each period."""
-    usd_per_call = waste.before / calls.before
-    return _Periods(*(usd_per_call * count - usd for count, usd in zip(calls, waste, strict=True)))
-
-
-def _find_fixed(
-    session: Session | Connection, account_id: str, only: Mapping[str, str]
-) -> Mapping[str, date]:
-    """Return the days of the fixes."""
-    query = select(AccountFinding.id, FIXED_ON).where(*_fixed(account_id, only))
-    return {row[0]: row[1] for row in session.execute(query)}
-
-
-def _fixed(account_id: str, only: Mapping[str, str]) -> list[ColumnElement[bool]]:
-    return [
-        AccountFinding.account_id == account_id,
-        AccountFinding.state == FIXED,
-        AccountFinding.fixed_at.is_not(None),
-        *matches_findings(only),
-    ]
-
-
-def _sum_calls(
-    session: Session | Connection, account_id: str, only: Mapping[str, str], ends: _Ends
-) -> Mapping[str, _Periods]:
-    """Return the calls of each finding's route, which are grouped; without one, of its model."""
-    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls, ends))
-    of_route = (_HAS_ROUTE, SpendGroup.value == AccountFinding.route, SpendGroup.label == "route")
-    groups = groups.join(SpendGroup, SpendGroup.account_id == AccountFinding.account_id)
-    groups = groups.where(*of_route, SpendGroup.day >= _BEFORE)
-    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls, ends))
-    lines = lines.join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE)).where(~_HAS_ROUTE)
-    matches = _fixed(account_id, only)
-    both = (query.where(*matches).group_by(AccountFinding.id) for query in (groups, lines))
-    return _read(session, union_all(*both))
-
-
-def _sum_waste(
-    session: Session | Connection, account_id: str, only: Mapping[str, str], ends: _Ends
-) -> Mapping[str, _Periods]:
-    """Return the dollars that each finding cost more than it had to."""
-    of_finding = FindingSaving.account_finding_id == AccountFinding.id
-    sums = _sums(FindingSaving.day, FindingSaving.saving_usd, ends)
-    is_recent = FindingSaving.day >= _BEFORE
-    query = select(AccountFinding.id, *sums).join(FindingSaving, and_(of_finding, is_recent))
-    return _read(session, query.where(*_fixed(account_id, only)).group_by(AccountFinding.id))
 
 
 def _sums(day: Any, amount: Any, ends: _Ends) -> _Periods:

@@ -10,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Date,
-    Row,
     and_,
     case,
     cast,
@@ -96,11 +95,19 @@ def measure_realized(
     )
     saved = connection.execute(savings.where(*fixed).group_by(of_each))
     avoidable = {row.id: row for row in saved}
-    return {
-        row.id: _measure(row, avoidable.get(row.id), newest)
-        for row in connection.execute(calls.where(*fixed).group_by(of_each))
-        if row.before and row.since
-    }
+    realized = dict[str, Realized]()
+    for row in connection.execute(calls.where(*fixed).group_by(of_each)):
+        could_save = avoidable.get(row.id)
+        if row.before and row.since:
+            realized[row.id] = Realized(
+                fixed_on=row.fixed_on,
+                days=(newest - row.fixed_on).days,
+                calls_before=int(row.before),
+                avoidable_before=Decimal(could_save.before if could_save else 0),
+                calls_since=int(row.since),
+                avoidable_since=Decimal(could_save.since if could_save else 0),
+            )
+    return realized
 
 
 def _sums(table: type[SpendRow] | type[FindingSaving], newest: date) -> list[ColumnElement[Any]]:
@@ -112,14 +119,3 @@ def _sums(table: type[SpendRow] | type[FindingSaving], newest: date) -> list[Col
         func.coalesce(func.sum(amount).filter(is_in), 0).label(name)
         for name, is_in in (("before", is_before), ("since", is_since))
     ]
-
-
-def _measure(calls: Row[Any], avoidable: Row[Any] | None, newest: date) -> Realized:
-    return Realized(
-        fixed_on=calls.fixed_on,
-        days=(newest - calls.fixed_on).days,
-        calls_before=int(calls.before),
-        avoidable_before=Decimal(avoidable.before if avoidable else 0),
-        calls_since=int(calls.since),
-        avoidable_since=Decimal(avoidable.since if avoidable else 0),
-    )

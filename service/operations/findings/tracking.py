@@ -6,7 +6,7 @@ fixed one with later flagged calls has returned. A dismissed one is open again w
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -128,7 +128,11 @@ def _save_days(connection: Connection, audited: AuditedFindings, ids: Mapping[st
         for each in audited.days
         if each.finding_id in ids
     }
-    _delete_days(connection, known.keys() - days.keys())
+    by_day = defaultdict[date, list[str]](list)
+    for own_id, day in known.keys() - days.keys():
+        by_day[day].append(own_id)
+    for day, own_ids in by_day.items():
+        connection.execute(delete(FindingSaving).where(_DAY[0].in_(own_ids), _DAY[1] == day))
     names = [column.key for column in (*_DAY, *_DAY_FIGURES)]
     changed = [
         dict(zip(names, (*key, *figures), strict=True))
@@ -141,14 +145,6 @@ def _save_days(connection: Connection, audited: AuditedFindings, ids: Mapping[st
         is_whole = FindingSaving.day >= first
         saved = insertion.on_conflict_do_update(index_elements=_DAY, set_=newer, where=is_whole)
         connection.execute(saved, changed)
-
-
-def _delete_days(connection: Connection, keys: Iterable[tuple[str, date]]) -> None:
-    by_day = defaultdict[date, list[str]](list)
-    for own_id, day in keys:
-        by_day[day].append(own_id)
-    for day, own_ids in by_day.items():
-        connection.execute(delete(FindingSaving).where(_DAY[0].in_(own_ids), _DAY[1] == day))
 
 
 def _has_usual_calls(connection: Connection, audited: AuditedFindings) -> bool:
@@ -180,8 +176,11 @@ def _move(
     """Change the finding's state if it is due."""
     is_absent = row.last_seen < newest - FIXED_AFTER
     if row.state in UNRESOLVED and is_absent:
+        # Only calls of the finding's route, or without one of its model, show that it is gone.
         days = (row.last_seen.astimezone(UTC).date() + timedelta(days=1), newest.date())
-        if has_usual_calls and _has_calls(connection, row, days):
+        calls = (SpendRow.account_id == row.account_id, SpendRow.day.between(*days))
+        later = select(SpendRow.id).where(*calls, *match_route(row)).limit(1)
+        if has_usual_calls and connection.scalar(later) is not None:
             change_state(connection, row, FIXED, fixed_at=row.last_seen)
     elif row.state == FIXED and row.fixed_at is not None and row.last_seen > row.fixed_at:
         change_state(connection, row, RETURNED, fixed_at=None)
@@ -190,14 +189,6 @@ def _move(
         change_state(connection, row, OPEN, fixed_at=None)
     elif row.state == DISMISSED and row.silent_until is not None and row.silent_until < newest:
         change_state(connection, row, OPEN, silent_until=None)
-
-
-def _has_calls(connection: Connection, row: Row[Any], days: tuple[date, date]) -> bool:
-    """Check whether the finding's route, or without one its model, has calls on these days."""
-    query = select(SpendRow.id).where(
-        SpendRow.account_id == row.account_id, SpendRow.day.between(*days), *match_route(row)
-    )
-    return connection.scalar(query.limit(1)) is not None
 
 
 def match_route(row: Row[Any]) -> tuple[ColumnElement[bool], ...]:

@@ -3,20 +3,20 @@
 import http.client
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from service.config import Config, read_secrets
 from service.core.db import migrate_tables
 from service.operations.local import run_state
 from service.operations.local.embedded import EmbeddedServers, ServerStartError
-from service.operations.local.listening import LoopbackSockets
-from service.operations.local.processes import Program, Supervisor
-from service.operations.local.users import OrdinaryUser, choose_user, own_folders
+from service.operations.local.listening import close, listen
+from service.operations.local.processes import OrdinaryUser, Program, Supervisor
+from service.operations.local.users import choose_user, own_folders
 
 USUAL_PORT = 8000
 USUAL_METRICS_PORT = 9464
@@ -58,8 +58,8 @@ class Stack:
         self._wanted_port = port
         given = read_secrets(environment)
         self._environment = {name: value for name, value in given.items() if value}
-        self._web_sockets: LoopbackSockets | None = None
-        self._metrics_sockets: LoopbackSockets | None = None
+        self._sockets: list[socket.socket] = []
+        self._metrics_sockets: list[socket.socket] = []
         self._programs: list[Program] = []
         self._servers = EmbeddedServers(
             self.data_dir,
@@ -71,12 +71,7 @@ class Stack:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.stop()
 
     @property
@@ -91,7 +86,8 @@ class Stack:
     def start(self) -> None:
         """Start everything in order; return once the web process is ready for traffic."""
         try:
-            self._open_ports()
+            self.port, self._sockets = listen(self._wanted_port, USUAL_PORT)
+            self._servers.kept_open = tuple(each.fileno() for each in self._sockets)
             if os.geteuid() == 0:
                 self._servers.make_folder()
                 self._user, self._notices = choose_user(self.data_dir, allow_root=self._allow_root)
@@ -104,8 +100,11 @@ class Stack:
             migrate_tables(self.config)
             if self._user is not None:
                 own_folders(self._user, self.data_dir, self.config)
-            self._start_programs(settings)
-            self._close_sockets()  # the supervising process holds its own copies
+            close(self._metrics_sockets)
+            self._programs = self._list_programs(settings)
+            for program in self._programs:
+                self.supervisor.start(program)
+            close(self._sockets)  # the supervising process holds its own copies
             self._wait_until_ready()
             run_state.save_state(self.data_dir, {**settings, **self._migration_settings()})
         except BaseException:
@@ -116,7 +115,7 @@ class Stack:
         if self._servers.is_started:
             run_state.clear_state(self.data_dir)
         self._servers.stop()
-        self._close_sockets()
+        close((*self._sockets, *self._metrics_sockets))
 
     def wait(self, between: Callable[[], None] | None = None) -> None:
         """Wait until a signal interrupts, or return when the supervisor is gone.
@@ -142,23 +141,14 @@ class Stack:
             return {}
         return {"MIGRATION_DATABASE_URL": self._servers.migration_database_url}
 
-    def _open_ports(self) -> None:
-        sockets = LoopbackSockets.open(self._wanted_port, USUAL_PORT)
-        self._web_sockets, self.port = sockets, sockets.port
-        self._servers.kept_open = sockets.descriptors
-
-    def _hold_metrics_port(self) -> int:
-        self._metrics_sockets = LoopbackSockets.open(None, USUAL_METRICS_PORT)
-        return self._metrics_sockets.port
-
-    def _close_sockets(self) -> None:
-        for sockets in (self._web_sockets, self._metrics_sockets):
-            if sockets is not None:
-                sockets.close()
-
     def _fill_in_settings(self) -> dict[str, str]:
         """Return the settings that all processes share, from the environment or else local."""
         secret, encryption = run_state.SECRET_KEY_NAME, run_state.ENCRYPTION_KEY_NAME
+
+        def hold_metrics_port() -> str:
+            port, self._metrics_sockets = listen(None, USUAL_METRICS_PORT)
+            return str(port)
+
         makers: dict[str, Callable[[], str]] = {
             "SECRET_KEY": lambda: run_state.load_key(self.data_dir, secret),
             "SECRET_KEY_FALLBACKS": lambda: run_state.load_fallbacks(self.data_dir, secret),
@@ -168,47 +158,20 @@ class Stack:
             "REDIS_URL": lambda: self._servers.redis_url,
             "STORAGE_URL": lambda: (self.data_dir / "blobs").as_uri(),
             "METRICS_FOLDER": lambda: str(self.data_dir / "metrics"),
-            "METRICS_PORT": lambda: str(self._hold_metrics_port()),
+            "METRICS_PORT": hold_metrics_port,
             "OUTBOX_FOLDER": lambda: str(self.data_dir / "outbox"),
             "OWNER_EMAIL": lambda: USUAL_OWNER,
             "BASE_URL": lambda: f"http://localhost:{self.port}",
         }
         return {name: self._environment.get(name) or make() for name, make in makers.items()}
 
-    def _start_programs(self, settings: dict[str, str]) -> None:
-        if self._metrics_sockets is not None:
-            self._metrics_sockets.close()
-        for name, (module, *arguments) in self._commands().items():
-            is_web = name == "web"
-            program = Program(
-                name=name,
-                # -P: never import a folder named `service` in the current directory.
-                command=(sys.executable, "-P", "-m", module, *arguments),
-                folder=str(self.data_dir),
-                log_file=str(self._servers.log_file(name)),
-                environment=self._environment_of(settings),
-                user=self._user.user if self._user else None,
-                group=self._user.group if self._user else None,
-                descriptors=self._servers.kept_open if is_web else (),
-                stop_seconds=self.config.drain_seconds
-                + self.config.stop_seconds
-                + _STOP_MARGIN_SECONDS,
-                stage=_PROGRAMS_STAGE,
-            )
-            self._programs.append(program)
-            self._servers.supervisor.start(program)
-
-    def _environment_of(self, settings: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the programs, which can't own tables or read backups."""
+    def _list_programs(self, settings: Mapping[str, str]) -> list[Program]:
+        # The programs can't own tables or read backups.
         environment = {**self._environment, **settings}
         for name in ("MIGRATION_DATABASE_URL", "BACKUP_KEY"):
             environment.pop(name, None)
         if self._user is not None:  # libraries look for their files in root's home, and fail
             environment["HOME"] = str(self.data_dir)
-        return environment
-
-    def _commands(self) -> dict[str, tuple[str, ...]]:
-        """Return the module and the arguments of each program, by its name."""
         # gunicorn serves on the inherited sockets, so the port cannot go to another program.
         binds = [f"--bind=fd://{descriptor}" for descriptor in self._servers.kept_open]
         commands: dict[str, tuple[str, ...]] = {
@@ -220,22 +183,35 @@ class Stack:
         }
         for number in range(1, self.config.worker_processes + 1):
             commands[f"worker-{number}"] = ("service", "worker")
-        return commands
+        grace_seconds = self.config.drain_seconds + self.config.stop_seconds
+        return [
+            Program(
+                name=name,
+                # -P: never import a folder named `service` in the current directory.
+                command=(sys.executable, "-P", "-m", *command),
+                folder=str(self.data_dir),
+                log_file=str(self._servers.log_file(name)),
+                environment=environment,
+                user=self._user,
+                descriptors=self._servers.kept_open if name == "web" else (),
+                stop_seconds=grace_seconds + _STOP_MARGIN_SECONDS,
+                stage=_PROGRAMS_STAGE,
+            )
+            for name, command in commands.items()
+        ]
 
     def _wait_until_ready(self) -> None:
-        deadline, before = time.monotonic() + READY_SECONDS, self._count_crashes()
-        while (down := _find_down(self.port)) or down is None:
-            crashes = self._count_crashes() - before
+        deadline = time.monotonic() + READY_SECONDS
+        before = self.supervisor.programs()["web"].crashes
+        while (down := find_down(self.port)) or down is None:
+            crashes = self.supervisor.programs()["web"].crashes - before
             if crashes >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
                 what = f"the web process ({', '.join(down)}: down)" if down else "the web process"
                 raise ServerStartError(what, self._servers.log_file("web"))
             time.sleep(0.05)
 
-    def _count_crashes(self) -> int:
-        return self.supervisor.programs()["web"].crashes
 
-
-def _find_down(port: int) -> list[str] | None:
+def find_down(port: int) -> list[str] | None:
     """Return what the web process lacks to be ready; None while it doesn't answer.
 
     What it lacks is named in its log, with the reason.

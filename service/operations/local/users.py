@@ -5,14 +5,13 @@ import pwd
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from service.config import Config
 from service.operations.local.embedded.errors import ServersError
+from service.operations.local.processes import OrdinaryUser
 
 # A user made for the service, or else one that every system has. Not `nobody`, whom PostgreSQL may
 # run as: the service must not be able to change the database's files.
@@ -25,27 +24,32 @@ for name in ("service.app", "detectors", "worker", "gunicorn", "polars"):
 """
 
 
-@dataclass(frozen=True)
-class OrdinaryUser:
-    """A user other than root."""
-
-    name: str
-    user: int
-    group: int
-
-
 def choose_user(data_dir: Path, *, allow_root: bool) -> tuple[OrdinaryUser | None, tuple[str, ...]]:
     """Return the user that root runs the programs as, and notices; None is root.
 
-    Raises `ServersError` if no user can run them, unless root may.
+    It is the owner of existing blobs, or else the first candidate of this system. Raises
+    `ServersError` if no user can run them, unless root may.
     """
-    user = _find_user(data_dir)
-    obstacle = _find_obstacle(user, data_dir) if user else None
-    if user is not None and obstacle is None:
-        return user, ()
+    every = {entry.pw_name: entry for entry in pwd.getpwall()}
+    found = [every[name] for name in _CANDIDATES if name in every and every[name].pw_uid != 0]
+    blobs = data_dir / "blobs"
+    owner = blobs.stat().st_uid if blobs.exists() else 0
+    found.sort(key=lambda entry: entry.pw_uid != owner)
     reason = f"there is no user {', '.join(_CANDIDATES[:-1])} or {_CANDIDATES[-1]}"
-    if user is not None:
-        reason = f"the user {user.name} can't access {obstacle}"
+    if found:
+        user = OrdinaryUser(found[0].pw_name, found[0].pw_uid, found[0].pw_gid)
+        run = f'exec {shlex.quote(sys.executable)} -P -c "$1"'
+        # What the user needs, and how to try it: the data folder, Python, and the programs' code.
+        for path, script, argument in (
+            (data_dir, 'cd "$1"', data_dir),
+            (Path(sys.executable).resolve(), run, ""),
+            (Path(__file__).parents[3], run, _IMPORT_CHECK),
+        ):
+            if not succeeds(user, script, argument):
+                reason = f"the user {user.name} can't access {path}"
+                break
+        else:
+            return user, ()
     if not allow_root:
         raise ServersError(
             f"the service must not run as root, and {reason}; start it as an ordinary user, or move"
@@ -56,57 +60,21 @@ def choose_user(data_dir: Path, *, allow_root: bool) -> tuple[OrdinaryUser | Non
 
 def own_folders(user: OrdinaryUser, data_dir: Path, config: Config) -> None:
     """Give the folders that the programs write to the user that they run as."""
-    for folder in _written_folders(data_dir, config):
-        if folder.is_relative_to(data_dir) or not folder.exists():
-            _own(folder, user)
-        elif not succeeds(user, 'test -w "$1" && test -x "$1"', folder):
-            raise ServersError(f"the user {user.name} can't write to {folder}")
-
-
-def _find_user(data_dir: Path) -> OrdinaryUser | None:
-    """Return the owner of existing blobs, or else the first candidate of this system."""
-    entries = {entry.pw_name: entry for entry in pwd.getpwall()}
-    found = [entries[name] for name in _CANDIDATES if name in entries]
-    try:
-        owner = (data_dir / "blobs").stat().st_uid
-    except OSError:
-        owner = 0
-    for entry in (*(entry for entry in found if entry.pw_uid == owner), *found):
-        if entry.pw_uid != 0:
-            return OrdinaryUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
-    return None
-
-
-def _find_obstacle(user: OrdinaryUser, data_dir: Path) -> Path | None:
-    """Return what the user can't reach but needs: the data folder or the programs' code."""
-    if not succeeds(user, 'cd "$1"', data_dir):
-        return data_dir
-    python = shlex.quote(sys.executable)
-    if not succeeds(user, f'exec {python} -P -c "$1"', ""):
-        return Path(sys.executable).resolve()
-    if not succeeds(user, f'exec {python} -P -c "$1"', _IMPORT_CHECK):
-        return Path(__file__).parents[3]
-    return None
-
-
-def _written_folders(data_dir: Path, config: Config) -> Iterator[Path]:
     storage = urlsplit(config.storage_url)
-    if storage.scheme == "file":
-        yield Path(unquote(storage.path))
-    for folder in (config.metrics_folder, config.outbox_folder, config.upload_folder):
-        if folder:
-            yield data_dir / folder
-
-
-def _own(folder: Path, user: OrdinaryUser) -> None:
-    """Create a private folder of the user; one that root filled earlier becomes theirs."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid == user.user:
-        return
-    for path, folders, files in os.walk(folder, topdown=False):
-        for name in (*folders, *files):
-            os.chown(Path(path) / name, user.user, user.group, follow_symlinks=False)
-    os.chown(folder, user.user, user.group)
+    written = [Path(unquote(storage.path))] if storage.scheme == "file" else []
+    named = (config.metrics_folder, config.outbox_folder, config.upload_folder)
+    for folder in (*written, *(data_dir / name for name in named if name)):
+        if folder.exists() and not folder.is_relative_to(data_dir):
+            if not succeeds(user, 'test -w "$1" && test -x "$1"', folder):
+                raise ServersError(f"the user {user.name} can't write to {folder}")
+            continue
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.stat().st_uid == user.user:
+            continue
+        for path, folders, files in os.walk(folder, topdown=False):  # root filled it earlier
+            for name in (*folders, *files):
+                os.chown(Path(path) / name, user.user, user.group, follow_symlinks=False)
+        os.chown(folder, user.user, user.group)
 
 
 def succeeds(user: OrdinaryUser, script: str, argument: Path | str) -> bool:

@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.mail.delivery import delete_mail_files
-from service.models.audits.audits import Audit
 from service.models.audits.blob_keys import pdf_key
 from service.models.calls.call_files import list_blob_keys
 from service.models.identity.deletion import close_account, delete_account, delete_audits
@@ -47,7 +46,10 @@ def erase_account(
         count += len(audits)
         for audit in audits:
             if time.monotonic() < ends_at:
-                _delete_blobs(blobs, audit)
+                frames = [audit.frame_key] if audit.frame_key is not None else []
+                for key in (audit.blob_key, *frames, *map(pdf_key, frames)):
+                    with suppress(OSError):
+                        blobs.delete(key)
     store_keys = list_blob_keys(session, account_id)
     mail_ids = delete_account(session, account_id, email)
     session.commit()
@@ -57,11 +59,3 @@ def erase_account(
     if outbox is not None:
         delete_mail_files(outbox, mail_ids)
     _log.info("account_deleted", account_id=account_id, audits=count)
-
-
-def _delete_blobs(blobs: BlobStore, audit: Audit) -> None:
-    frames = [key for key in (audit.frame_key,) if key is not None]
-    for key in (audit.blob_key, *frames, *map(pdf_key, frames)):
-        # No audit names these blobs anymore.
-        with suppress(OSError):
-            blobs.delete(key)

@@ -86,76 +86,65 @@ class Housekeeping:
             self._cleared = {}
         ends_at = time.monotonic() + _TURN_SECONDS
         while self._left and time.monotonic() < ends_at:
-            self._do_batch(connection)
+            name, chore = self._left[0]
+            count = 0
+            with storage_failure_logged():
+                count = chore(connection)
+            self._cleared[name] = self._cleared.get(name, 0) + count
+            HOUSEKEEPING.labels(name).inc(count)
+            if count < _BATCHES.get(name, BATCH):
+                self._left.popleft()
             if not self._left:
                 _log.info("housekeeping_done", **self._cleared)
 
-    def _do_batch(self, connection: Connection) -> None:
-        name, chore = self._left[0]
-        count = 0
-        with storage_failure_logged():
-            count = chore(connection)
-        self._cleared[name] = self._cleared.get(name, 0) + count
-        HOUSEKEEPING.labels(name).inc(count)
-        if count < _BATCHES.get(name, BATCH):
-            self._left.popleft()
-
     def _chores(self) -> dict[str, Chore]:
         config = self._config
-        return {
+        days, links = config.report_retention_days, config.report_link_days
+        call_days, rollup_days = config.call_retention_days, config.rollup_retention_days
+        chores: dict[str, Chore] = {
             "raw_uploads": self._purge_raws,
             "magic_links": _committed(delete_expired_links),
             "oauth_codes": _committed(delete_ended_codes),
             "expired_secrets": _committed(delete_expired_secrets),
             "sessions": _committed(
-                lambda connection: delete_ended_sessions(connection, config.session_idle_days)
+                lambda found: delete_ended_sessions(found, config.session_idle_days)
             ),
-            "mails": _committed(
-                lambda connection: delete_sent(connection, Mail, config.mail_retention_days)
-            ),
+            "mails": _committed(lambda found: delete_sent(found, Mail, config.mail_retention_days)),
             "notice_deliveries": _committed(
-                lambda connection: delete_sent(
-                    connection, NoticeDelivery, config.mail_retention_days
-                )
+                lambda found: delete_sent(found, NoticeDelivery, config.mail_retention_days)
             ),
             "failed_work": _committed(delete_old_days),
-            "idempotency_keys": _committed(lambda connection: hash_old_keys(connection, BATCH)),
-            **self._data_chores(),
+            "idempotency_keys": _committed(lambda found: hash_old_keys(found, BATCH)),
+            # What was derived from calls.
+            "batch_reports": _committed(lambda found: delete_batch_reports(found, days, links)),
+            "account_audits": _committed(
+                lambda found: delete_account_audits(found, days, call_days, links)
+            ),
+            "finding_history": _committed(
+                lambda found: delete_finding_history(found, days, call_days)
+            ),
+            "old_calls": _committed(lambda found: purge_old(found, call_days, BATCH)),
+            "old_spend": _committed(lambda found: delete_old_spend(found, rollup_days, BATCH)),
             "security_events": _committed(
-                lambda connection: delete_old_events(connection, config.activity_retention_days)
+                lambda found: delete_old_events(found, config.activity_retention_days)
             ),
-            "replaced_call_files": _committed(
-                lambda connection: delete_replaced(connection, BATCH)
-            ),
+            "replaced_call_files": _committed(lambda found: delete_replaced(found, BATCH)),
             "unfinished_blobs": self._delete_unfinished,
             "packed_reports": self._pack_reports,
             "measured_accounts": _committed(measure_accounts),
             "price_terms": _committed(rewrite_typed_terms),
-            "report_digests": _committed(_post_digests),
-            "weekly_digests": _post_weekly_digests,
-            "watched_accounts": _watch_days,
-            "checked_budgets": _check_budgets,
-        }
-
-    def _data_chores(self) -> dict[str, Chore]:
-        """Return the chores that end what was derived from calls."""
-        config = self._config
-        days, links = config.report_retention_days, config.report_link_days
-        chores: dict[str, Chore] = {
-            "batch_reports": lambda found: delete_batch_reports(found, days, links),
-            "account_audits": lambda found: delete_account_audits(
-                found, days, config.call_retention_days, links
+            "report_digests": _committed(
+                lambda found: post_digests(
+                    found, utc_now().replace(hour=0, minute=0, second=0, microsecond=0), BATCH
+                )
             ),
-            "finding_history": lambda found: delete_finding_history(
-                found, days, config.call_retention_days
-            ),
-            "old_calls": lambda found: purge_old(found, config.call_retention_days, BATCH),
+            "weekly_digests": lambda found: post_weekly_digests(found, utc_now()),
+            "watched_accounts": lambda found: watch_days(found, utc_now()),
+            "checked_budgets": lambda found: check_budgets(found, utc_now()),
         }
-        if config.rollup_retention_days:
-            chores["old_spend"] = lambda found: delete_old_spend(
-                found, config.rollup_retention_days, BATCH
-            )
-        return {name: _committed(chore) for name, chore in chores.items()}
+        if not rollup_days:
+            del chores["old_spend"]
+        return chores
 
     def _purge_raws(self, connection: Connection) -> int:
         config = self._config
@@ -179,23 +168,6 @@ class Housekeeping:
     def _delete_unfinished(self, _connection: Connection) -> int:
         # They are all deleted at once; reporting a full batch would cause another call.
         return min(self._blobs.delete_unfinished(_UNFINISHED_BLOB_SECONDS), BATCH - 1)
-
-
-def _post_digests(connection: Connection) -> int:
-    midnight = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    return post_digests(connection, midnight, BATCH)
-
-
-def _post_weekly_digests(connection: Connection) -> int:
-    return post_weekly_digests(connection, utc_now())
-
-
-def _watch_days(connection: Connection) -> int:
-    return watch_days(connection, utc_now())
-
-
-def _check_budgets(connection: Connection) -> int:
-    return check_budgets(connection, utc_now())
 
 
 def _committed(delete: Chore) -> Chore:

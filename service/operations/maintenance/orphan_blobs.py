@@ -48,28 +48,22 @@ class OrphanBlobs:
     def clear_page(self, connection: Connection) -> None:
         """Remove the orphans of the next page."""
         with storage_failure_logged():
-            self._clear(connection, self._next_page())
-
-    def _next_page(self) -> list[str]:
-        page = list(islice(self._keys, _PAGE))
-        if not page and time.monotonic() >= self._look_again_at:
-            self._look_again_at = time.monotonic() + _INTERVAL_SECONDS
-            self._keys = chain.from_iterable(
-                self._blobs.list_old(folder, _OLD_SECONDS) for folder in BLOB_FOLDERS
-            )
             page = list(islice(self._keys, _PAGE))
-        return page
-
-    def _clear(self, connection: Connection, keys: list[str]) -> None:
-        if not keys:
-            return
-        with connection.begin():
-            named = list_named_keys(connection, [audit_id_of(key) for key in keys])
-            named |= list_stored_keys(connection, keys)
-        named |= {pdf_key(key) for key in named if is_frame_key(key)}
-        orphans = [key for key in keys if key not in named]
-        for key in orphans:
-            self._blobs.delete(key)
-        if orphans:
-            SWEEPER_ACTIONS.labels("orphan_blob_removed").inc(len(orphans))
-            _log.info("orphan_blobs_removed", count=len(orphans))
+            if not page and time.monotonic() >= self._look_again_at:
+                self._look_again_at = time.monotonic() + _INTERVAL_SECONDS
+                self._keys = chain.from_iterable(
+                    self._blobs.list_old(folder, _OLD_SECONDS) for folder in BLOB_FOLDERS
+                )
+                page = list(islice(self._keys, _PAGE))
+            if not page:
+                return
+            with connection.begin():
+                named = list_named_keys(connection, [audit_id_of(key) for key in page])
+                named |= list_stored_keys(connection, page)
+            named |= {pdf_key(key) for key in named if is_frame_key(key)}
+            orphans = [key for key in page if key not in named]
+            for key in orphans:
+                self._blobs.delete(key)
+            if orphans:
+                SWEEPER_ACTIONS.labels("orphan_blob_removed").inc(len(orphans))
+                _log.info("orphan_blobs_removed", count=len(orphans))

@@ -34,24 +34,24 @@ def reseal(engine: Engine, sealer: Sealer) -> dict[str, int]:
     """
     changed: dict[str, int] = {}
     for table, column in _sealed_columns():
-        name = f"{table.name}.{column.name}"
-        changed[name] = 0
-        while batch := _reseal_batch(engine, sealer, table, column):
-            changed[name] += batch
+        name, count = f"{table.name}.{column.name}", 0
+        raw, key = type_coerce(column, String), table.primary_key.columns[0]
+        outdated = raw.not_like(f"{sealer.prefix}%")
+        some = select(key, raw).where(raw != "", outdated).limit(_BATCH)
+        while True:
+            # Each batch is a transaction of its own, so that no lock is held for long.
+            with engine.begin() as connection:
+                rows = connection.execute(some).all()
+                for row_id, value in rows:
+                    text = sealer.open(name, value)
+                    is_unchanged = (key == row_id, raw == value)
+                    new = update(table).where(*is_unchanged).values({column: text})
+                    connection.execute(new)
+            if not rows:
+                break
+            count += len(rows)
+        changed[name] = count
     return changed
-
-
-def _reseal_batch(engine: Engine, sealer: Sealer, table: Table, column: Column[Any]) -> int:
-    """Seal some values again, in a transaction of their own, so that no lock is held for long."""
-    raw, key = type_coerce(column, String), table.primary_key.columns[0]
-    outdated = raw.not_like(f"{sealer.prefix}%")
-    with engine.begin() as connection:
-        rows = connection.execute(select(key, raw).where(raw != "", outdated).limit(_BATCH)).all()
-        for row_id, value in rows:
-            text = sealer.open(f"{table.name}.{column.name}", value)
-            is_unchanged = (key == row_id, raw == value)
-            connection.execute(update(table).where(*is_unchanged).values({column: text}))
-    return len(rows)
 
 
 def _sealed_columns() -> Iterator[tuple[Table, Column[Any]]]:

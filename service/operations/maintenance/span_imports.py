@@ -7,7 +7,7 @@ it commits; a crash leaves blobs that no row names, which are removed as orphans
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, insert
@@ -27,7 +27,7 @@ from service.models.imports.span_batches import (
     list_accounts_due,
     take_batches,
 )
-from service.models.imports.span_keys import KEY, LINK, Key, find_counted, leave_out, read_keys
+from service.models.imports.span_keys import KEY, LINK, find_counted, leave_out, read_keys
 
 # A turn takes a second at most, so that the sweeper gets back to audits quickly.
 _ACCOUNTS_AT_ONCE: Final = 20
@@ -101,27 +101,38 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     keys = read_keys(b"".join([*packed, *(row.keys for row in sent)]))
     links = b"".join(row.links for row in batches)
     counted = find_counted(keys, links, carried)
-    held = set[int]() if is_requested else _find_held(keys, counted)
+    # What may be around calls that have not ended, by the clock of its program.
+    now, held = time.time_ns(), set[int]()
+    if not is_requested:
+        since = now - int(HELD_FOR.total_seconds() * 1e9)
+        around = (at for at in counted if keys[at].may_be_around)
+        held = {at for at in around if since < keys[at].end <= now}
     counted -= held
     _hold(connection, sent, held, carried)
     # The newest keys are kept, so that a span that is sent again later counts once.
     recent = _recent_keys(batches, counted, held, carried)[-MOST_CARRIED * KEY.size :]
     if recent or links:
         carry_keys(connection, account_id, recent, links[-MOST_CARRIED * LINK.size :])
-    lines = _lines_of(sent, counted, carried)
-    audits = [_store(blobs, account_id, client, own) for client, own in lines.items()]
+    lines: dict[Client, list[bytes]] = defaultdict(list)
+    at = carried
+    for row in sent:
+        every = zlib.decompress(row.lines).splitlines()
+        if own := [line for number, line in enumerate(every, at) if number in counted]:
+            lines[row.client, row.environment] += own
+        at += len(every)
+    audits = list[dict[str, Any]]()
+    for (name, environment), own in lines.items():
+        audit_id, content = new_id(), _NEWLINE.join([*own, b""])
+        blobs.put(raw_key(audit_id), content)
+        audit = {"id": audit_id, "account_id": account_id, "source": INGEST}
+        sender = {"client": name, "environment": environment}
+        size = {"records": len(own), "raw_bytes": len(content)}
+        audits.append({**audit, "blob_key": raw_key(audit_id), **sender, **size})
     if audits:
         connection.execute(insert(Audit), audits)
     calls = sum(map(len, lines.values()))
     _log.info("spans_imported", batches=len(sent), spans=len(keys) - carried, calls=calls)
     return [audit["id"] for audit in audits]
-
-
-def _find_held(keys: Sequence[Key], counted: set[int]) -> set[int]:
-    """Return what may be around calls that have not ended, by the clock of its program."""
-    now = time.time_ns()
-    since = now - int(HELD_FOR.total_seconds() * 1e9)
-    return {at for at in counted if keys[at].may_be_around and since < keys[at].end <= now}
 
 
 def _hold(connection: Connection, batches: Sequence[Any], held: set[int], carried: int) -> None:
@@ -153,37 +164,3 @@ def _recent_keys(batches: Sequence[Any], counted: set[int], held: set[int], carr
                 recent.append(keys)
             at += row.calls
     return b"".join(recent)
-
-
-def _lines_of(
-    batches: Sequence[Any], counted: set[int], carried: int
-) -> Mapping[Client, list[bytes]]:
-    """Return the records that count, by the client that sent them."""
-    found: dict[Client, list[bytes]] = defaultdict(list)
-    at = carried
-    for row in batches:
-        lines = zlib.decompress(row.lines).splitlines()
-        own = [line for number, line in enumerate(lines, at) if number in counted]
-        at += len(lines)
-        if own:
-            found[row.client, row.environment] += own
-    return found
-
-
-def _store(
-    blobs: BlobStore, account_id: str, client: Client, lines: Sequence[bytes]
-) -> dict[str, Any]:
-    """Store the records of an audit, and return the audit's row."""
-    audit_id, name = new_id(), client[0]
-    content = _NEWLINE.join([*lines, b""])
-    blobs.put(raw_key(audit_id), content)
-    return {
-        "id": audit_id,
-        "account_id": account_id,
-        "source": INGEST,
-        "blob_key": raw_key(audit_id),
-        "client": name,
-        "environment": client[1],
-        "records": len(lines),
-        "raw_bytes": len(content),
-    }

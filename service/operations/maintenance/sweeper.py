@@ -90,8 +90,11 @@ class Sweeper:
                     self._sweep_while_leading(connection, stopping)
             except SQLAlchemyError as error:
                 _log.warning("database_unavailable", error_type=type(error).__name__)
-                # A task that fails in every round must not keep dead workers' leases alive.
-                self._was_away |= _is_away(error)
+                # Away, rather than a statement of ours wrong or slow: a task that fails in every
+                # round must not keep dead workers' leases alive.
+                outage = find_outage(error)
+                was_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+                self._was_away |= outage is not None and (outage.is_certain or was_lost)
                 stopping.wait(min(1.0, self._config.sweep_seconds))
 
     def sweep(self, connection: Connection) -> None:
@@ -146,7 +149,12 @@ class Sweeper:
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
         while not stopping.is_set():
             with connection.begin():
-                is_leading = _try_lock(connection)
+                # Without keepalives, a leader whose machine vanished would hold the lock for hours.
+                connection.execute(text("SET tcp_keepalives_idle = 10"))
+                connection.execute(text("SET tcp_keepalives_interval = 5"))
+                connection.execute(text("SET tcp_keepalives_count = 3"))
+                query = text("SELECT pg_try_advisory_lock(:lock)")
+                is_leading = bool(connection.scalar(query, {"lock": SWEEPER_LOCK}))
             if is_leading:
                 break
             stopping.wait(self._config.sweep_seconds)
@@ -176,13 +184,6 @@ class Sweeper:
         return sent
 
 
-def _is_away(error: SQLAlchemyError) -> bool:
-    """Check whether the database was away, rather than a statement of ours wrong or slow."""
-    outage = find_outage(error)
-    was_lost = isinstance(error, DBAPIError) and error.connection_invalidated
-    return outage is not None and (outage.is_certain or was_lost)
-
-
 def _queued_pages(
     connection: Connection,
 ) -> Iterator[Sequence[Row[str, str, int, datetime]]]:
@@ -194,15 +195,6 @@ def _queued_pages(
             return
         yield page
         after = (page[-1].created_at, page[-1].id)
-
-
-def _try_lock(connection: Connection) -> bool:
-    # Without keepalives, a leader whose machine vanished would hold the lock for hours.
-    connection.execute(text("SET tcp_keepalives_idle = 10"))
-    connection.execute(text("SET tcp_keepalives_interval = 5"))
-    connection.execute(text("SET tcp_keepalives_count = 3"))
-    query = text("SELECT pg_try_advisory_lock(:lock)")
-    return bool(connection.scalar(query, {"lock": SWEEPER_LOCK}))
 
 
 def run_sweeper(config: Config) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
@@ -64,16 +64,17 @@ def list_states(
     if len(routes) < len(budgets):
         known = account_days or sum_days(session, account_id, days)
         days_of[None] = {day: usd for day, usd in known.items() if day >= days[0]}
-    return [_state_of(each, days_of[each.route], today) for each in budgets]
-
-
-def _state_of(budget: Any, usd_by_day: Mapping[date, Decimal], today: date) -> BudgetState:
     month = today.replace(day=1)
-    return BudgetState(
-        budget_id=budget.id,
-        route=budget.route,
-        amount_usd=budget.amount_usd,
-        month=month,
-        spend_usd=sum((usd for day, usd in usd_by_day.items() if day >= month), Decimal(0)),
-        forecast_usd=forecast_month(usd_by_day, today),
-    )
+    return [
+        BudgetState(
+            budget_id=each.id,
+            route=each.route,
+            amount_usd=each.amount_usd,
+            month=month,
+            spend_usd=sum(
+                (usd for day, usd in days_of[each.route].items() if day >= month), Decimal(0)
+            ),
+            forecast_usd=forecast_month(days_of[each.route], today),
+        )
+        for each in budgets
+    ]

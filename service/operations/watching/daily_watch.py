@@ -4,7 +4,6 @@ Each account is one transaction, which claims it, so that a crash repeats or los
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
@@ -64,42 +63,34 @@ def check_budgets(connection: Connection, now: datetime) -> int:
         with connection.begin():
             if claim_check(connection, account_id):
                 for state in list_states(connection, account_id, now.date()):
-                    _post_reached(connection, account_id, state)
+                    new = [each for each in state.reached if _add(connection, state, each)]
+                    percentages = [each for each in new if each != FORECAST]
+                    for threshold in chain(
+                        percentages[-1:], (each for each in new if each == FORECAST)
+                    ):
+                        notice = describe_budget(state, threshold)
+                        key = f"{state.budget_id}:{state.month}:{threshold}:{state.amount_usd}"
+                        post_notice(connection, account_id, BUDGET_REACHED, notice, dedupe_key=key)
                 post_spend_mail(connection, account_id, now)
     return len(account_ids)
 
 
 def _judge(connection: Connection, account_id: str, days: tuple[date, date]) -> None:
     first, last = days
-    series = _list_series(connection, account_id, first - timedelta(days=HISTORY_DAYS), last)
+    sums: dict[tuple[str, str], dict[date, Decimal]] = defaultdict(dict)
+    since = first - timedelta(days=HISTORY_DAYS)
+    wanted = Selection(since, last, keys=(DAY, "route", "model"), is_brief=True)
+    for line in sum_spend(connection, account_id, wanted).groups:
+        day, route, model = cast("tuple[date, str, str]", line.key)
+        for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
+            sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
+    series = [Series(*key, usd_by_day) for key, usd_by_day in sums.items()]
     for day in (first + timedelta(days=number) for number in range(_JUDGED_DAYS)):
         found = find_unusual(series, day)
         row = {"account_id": account_id, "day": day, "series": describe_series(found)}
         if found and add_unusual_day(connection, row):
             notice = describe_day(day, found)
             post_notice(connection, account_id, UNUSUAL_SPEND, notice, dedupe_key=day.isoformat())
-
-
-def _list_series(
-    connection: Connection, account_id: str, first: date, last: date
-) -> Sequence[Series]:
-    sums: dict[tuple[str, str], dict[date, Decimal]] = defaultdict(dict)
-    wanted = Selection(first, last, keys=(DAY, "route", "model"), is_brief=True)
-    for line in sum_spend(connection, account_id, wanted).groups:
-        day, route, model = cast("tuple[date, str, str]", line.key)
-        for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
-            sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
-    return [Series(*key, days) for key, days in sums.items()]
-
-
-def _post_reached(connection: Connection, account_id: str, state: BudgetState) -> None:
-    """Post a notice for the highest percentage that is new, and for the forecast."""
-    new = [each for each in state.reached if _add(connection, state, each)]
-    percentages = [each for each in new if each != FORECAST]
-    for threshold in chain(percentages[-1:], (each for each in new if each == FORECAST)):
-        notice = describe_budget(state, threshold)
-        key = f"{state.budget_id}:{state.month}:{threshold}:{state.amount_usd}"
-        post_notice(connection, account_id, BUDGET_REACHED, notice, dedupe_key=key)
 
 
 def _add(connection: Connection, state: BudgetState, threshold: str) -> bool:

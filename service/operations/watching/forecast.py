@@ -26,16 +26,12 @@ def forecast_month(usd_by_day: Mapping[date, Decimal], today: date) -> Decimal |
     first = today.replace(day=1)
     closed = sum((usd for day, usd in usd_by_day.items() if first <= day < today), Decimal(0))
     history_begins = max(first_known, today - timedelta(days=HISTORY_DAYS))
-    usual = [_usual_day(usd_by_day, today, history_begins, ahead) for ahead in range(_WEEK)]
+    usual = list[Decimal]()
+    for ahead in range(_WEEK):  # the median of the weekday that is so many days ahead
+        newest = today + timedelta(days=ahead - _WEEK)
+        days = (newest - timedelta(days=_WEEK * week) for week in range(HISTORY_DAYS // _WEEK))
+        known = [usd_by_day.get(day, Decimal(0)) for day in days if day >= history_begins]
+        usual.append(median(known))
     days_after = monthrange(today.year, today.month)[1] - today.day
     coming = sum((usual[ahead % _WEEK] for ahead in range(1, days_after + 1)), Decimal(0))
     return closed + max(usd_by_day.get(today, Decimal(0)), usual[0]) + coming
-
-
-def _usual_day(
-    usd_by_day: Mapping[date, Decimal], today: date, history_begins: date, ahead: int
-) -> Decimal:
-    """Return the median of the weekday that is so many days ahead."""
-    newest = today + timedelta(days=ahead - _WEEK)
-    days = (newest - timedelta(days=_WEEK * week) for week in range(HISTORY_DAYS // _WEEK))
-    return median(usd_by_day.get(day, Decimal(0)) for day in days if day >= history_begins)

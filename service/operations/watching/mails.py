@@ -5,7 +5,6 @@ budget were named by a person.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -25,6 +24,9 @@ def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> s
     days, budgets = take_days(connection, account_id), take_budgets(connection, account_id)
     if not days and not budgets:
         return None
+    newest: dict[tuple[str, date], Any] = {}  # notices of each budget and month
+    for row in sorted(budgets, key=lambda row: (row.created_at, row.threshold != "forecast")):
+        newest[(row.budget_id, row.month)] = row
     return post_mail(
         connection,
         kind=SPEND_NOTICE,
@@ -40,7 +42,7 @@ def post_spend_mail(connection: Connection, account_id: str, now: datetime) -> s
                     "spend_usd": str(row.spend_usd),
                     "forecast_usd": None if row.forecast_usd is None else str(row.forecast_usd),
                 }
-                for row in _latest(budgets)
+                for row in newest.values()
             ],
         },
         dedupe_key=key,
@@ -57,11 +59,3 @@ def _describe_day(row: Row[Any]) -> dict[str, Any]:
         "routes": counts["route"],
         "models": counts["model"],
     }
-
-
-def _latest(rows: Sequence[Any]) -> list[Any]:
-    """Return the newest notice of each budget and month."""
-    newest: dict[tuple[str, date], Any] = {}
-    for row in sorted(rows, key=lambda row: (row.created_at, row.threshold != "forecast")):
-        newest[(row.budget_id, row.month)] = row
-    return list(newest.values())

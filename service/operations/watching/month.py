@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
+from itertools import islice
 from statistics import median
 from typing import Final
 
@@ -120,10 +121,18 @@ def _expect(usd_by_day: Mapping[date, Decimal], first: date, last: date) -> Expe
     if begin > last:
         return None
     weeks = min((begin - oldest).days, HISTORY_DAYS) // _WEEK
-    usual = [_usual_day(usd_by_day, begin + timedelta(days=at), weeks) for at in range(_WEEK)]
-    count = (last - begin).days + 1
-    expected = sum((usual[at % _WEEK] for at in range(count)), _NONE)
-    tolerance = _tolerance(usd_by_day, begin, weeks)
+    usual = list[Decimal]()
+    for at in range(_WEEK):  # the median of the same weekday in the weeks before
+        days = (begin + timedelta(days=at - _WEEK * back) for back in range(1, weeks + 1))
+        usual.append(median(usd_by_day.get(day, _NONE) for day in islice(days, _MEDIAN_WEEKS)))
+    expected = sum((usual[at % _WEEK] for at in range((last - begin).days + 1)), _NONE)
+    # How far whole weeks are from their median, as a share of it.
+    starts = (begin - timedelta(days=_WEEK * back) for back in range(1, weeks + 1))
+    totals = [_sum(usd_by_day, each, each + timedelta(days=_WEEK - 1)) for each in starts]
+    middle, tolerance = median(totals), _LEAST_TOLERANCE
+    if middle:
+        deviation = _MAD_SCALE * median(abs(each - middle) for each in totals) / middle
+        tolerance = max(_WIDTH * deviation, _LEAST_TOLERANCE)
     return Expected(
         first=begin,
         last=last,
@@ -131,20 +140,3 @@ def _expect(usd_by_day: Mapping[date, Decimal], first: date, last: date) -> Expe
         low=max(expected * (1 - tolerance), _NONE),
         high=expected * (1 + tolerance),
     )
-
-
-def _usual_day(usd_by_day: Mapping[date, Decimal], day: date, weeks: int) -> Decimal:
-    """Return the median of the same weekday in the weeks before."""
-    backs = range(1, min(weeks, _MEDIAN_WEEKS) + 1)
-    return median(usd_by_day.get(day - timedelta(days=_WEEK * back), _NONE) for back in backs)
-
-
-def _tolerance(usd_by_day: Mapping[date, Decimal], begin: date, weeks: int) -> Decimal:
-    """Return how far whole weeks before the day are from their median, as a share of it."""
-    starts = (begin - timedelta(days=_WEEK * back) for back in range(1, weeks + 1))
-    totals = [_sum(usd_by_day, each, each + timedelta(days=_WEEK - 1)) for each in starts]
-    middle = median(totals)
-    if not middle:
-        return _LEAST_TOLERANCE
-    deviation = _MAD_SCALE * median(abs(each - middle) for each in totals) / middle
-    return max(_WIDTH * deviation, _LEAST_TOLERANCE)

@@ -98,7 +98,12 @@ def require_login(view: Callable[P, R]) -> Callable[P, R]:
             hint = " Keys and tokens don't work here." if sent and sent.type == "bearer" else ""
             message = f"Sign in to continue.{hint}"
             raise UnauthorizedError(message, {"WWW-Authenticate": _SESSION_REALM})
-        _check_email(known.email)
+        claimed = request.headers.get(EMAIL_HEADER, known.email).strip().lower()
+        if not secrets.compare_digest(claimed.encode(), known.email.encode()):
+            raise UnauthorizedError(
+                f"You're signed in with a different account than the one in {EMAIL_HEADER}.",
+                {"WWW-Authenticate": _SESSION_REALM},
+            )
         g.caller = Caller(
             account_id=known.account_id,
             credential_id=known.id,
@@ -110,18 +115,6 @@ def require_login(view: Callable[P, R]) -> Callable[P, R]:
 
     checked.checks_path_values = True  # type: ignore[attr-defined]
     return checked
-
-
-def _check_email(email: str) -> None:
-    """Reject a request whose email header differs from the session's address."""
-    claimed = request.headers.get(EMAIL_HEADER)
-    if claimed is None:
-        return
-    if not secrets.compare_digest(claimed.strip().lower().encode(), email.encode()):
-        raise UnauthorizedError(
-            f"You're signed in with a different account than the one in {EMAIL_HEADER}.",
-            {"WWW-Authenticate": _SESSION_REALM},
-        )
 
 
 def require_key(view: Callable[P, R]) -> Callable[P, R]:
@@ -177,7 +170,10 @@ def require_scope(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             _count_use(table, known)
             lacking = [scope for scope in scopes if scope not in known.scopes]
             if lacking:
-                raise _forbidden(lacking)
+                challenge = f'{_REALM}, error="insufficient_scope", scope="{" ".join(lacking)}"'
+                noun = "scope" if len(lacking) == 1 else "scopes"
+                message = f"This token doesn't have the {noun} {' and '.join(lacking)}."
+                raise ForbiddenError(message, {"WWW-Authenticate": challenge})
             g.caller = Caller(
                 account_id=known.account_id, credential_id=known.id, scopes=known.scopes
             )
@@ -225,13 +221,6 @@ def _invalid(
         f"Invalid {_NAMES[kind]}. {advice}",
         {"WWW-Authenticate": f'{_REALM}, error="invalid_token"'},
     )
-
-
-def _forbidden(lacking: Sequence[str]) -> ForbiddenError:
-    challenge = f'{_REALM}, error="insufficient_scope", scope="{" ".join(lacking)}"'
-    kind = "scope" if len(lacking) == 1 else "scopes"
-    message = f"This token doesn't have the {kind} {' and '.join(lacking)}."
-    return ForbiddenError(message, {"WWW-Authenticate": challenge})
 
 
 def _count_use(table: CredentialTable, known: Credential) -> None:

@@ -4,7 +4,6 @@ A write per request would cost more than the request itself. A process that is k
 uses it has not written yet.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
@@ -51,20 +50,16 @@ class CredentialUsage:
 
     def write(self, session: Session, limit: int = _MAX_WRITES) -> None:
         """Write counted uses to the database, oldest first."""
-        taken = self._take(limit)
+        with self._lock:
+            taken = list(self._counted.items())[:limit]
+            for key, _ in taken:
+                del self._counted[key]
         # Updating rows in a fixed order prevents deadlocks between processes.
         for (table, row_id), counted in sorted(taken, key=lambda item: item[0][1]):
             # Add uses to a credential's row; do nothing if it was deleted in the meantime.
             latest = func.greatest(table.last_used_at, counted.last)  # ignores NULL
             values = {"last_used_at": latest, "uses": table.uses + counted.count}
             session.execute(update(table).where(table.id == row_id).values(values))
-
-    def _take(self, limit: int) -> Iterable[tuple[tuple[CredentialTable, str], _Counted]]:
-        with self._lock:
-            taken = list(self._counted.items())[:limit]
-            for key, _ in taken:
-                del self._counted[key]
-        return taken
 
 
 def init_credential_usage(app: Flask) -> None:

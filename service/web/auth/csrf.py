@@ -53,7 +53,16 @@ def _check() -> None:
     if rule in OAUTH_CALLS:
         return  # authenticated by the client's secret, never by the browser's cookie
     if has_session or not is_api_path(rule):
-        _check_origin()
+        # Another site may have made a browser send this; browsers always send a header.
+        site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+        is_own_site = site in (None, "same-origin", "none")
+        base = urlsplit(current_config().base_url)
+        own = (None, f"{base.scheme}://{base.netloc}", request.host_url.rstrip("/"))
+        # A page with a strict referrer policy sends `null`; then the other header decides.
+        is_own_origin = origin in own or (origin == "null" and bool(site))
+        if not (is_own_site and is_own_origin):
+            record_refusal(EventKind.CROSS_SITE_REFUSED)
+            raise ForbiddenError("We blocked this request because it came from another site.")
     if _needs_token(rule, has_session):
         # Nobody without a session has a form with much in it.
         read_body(MAX_FORM_BYTES if has_session else SMALL_BYTES)  # kept for the view
@@ -73,22 +82,6 @@ def _needs_token(rule: str, has_session: bool) -> bool:
     if rule.startswith(AUTH_PREFIX):
         return has_session and request.mimetype in FORM_TYPES
     return True
-
-
-def _check_origin() -> None:
-    """Reject requests that another site made a browser send; browsers always send a header."""
-    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    is_own_site = site in (None, "same-origin", "none")
-    # A page with a strict referrer policy sends `null`; then the other header decides.
-    is_own_origin = origin is None or origin in _own_origins() or (origin == "null" and bool(site))
-    if not (is_own_site and is_own_origin):
-        record_refusal(EventKind.CROSS_SITE_REFUSED)
-        raise ForbiddenError("We blocked this request because it came from another site.")
-
-
-def _own_origins() -> tuple[str, str]:
-    base = urlsplit(current_config().base_url)
-    return f"{base.scheme}://{base.netloc}", request.host_url.rstrip("/")
 
 
 def check_token(token: str | None) -> None:

@@ -155,7 +155,17 @@ def plain_body() -> bytes | memoryview:
     if encoding not in ("gzip", "x-gzip"):
         raise UnsupportedMediaTypeError("Unsupported Content-Encoding. Use gzip or none.")
     with _spool() as plain, storage_needed():
-        _gunzip(g.body, plain, g.max_body_bytes)
+        decoder, size = zlib.decompressobj(_GZIP_WINDOW), 0
+        g.body.seek(0)
+        for piece in _unpack(g.body, decoder):
+            size += len(piece)
+            if size > g.max_body_bytes:
+                raise PayloadTooLargeError(
+                    f"The uncompressed body must be at most {g.max_body_bytes:,} bytes."
+                )
+            plain.write(piece)
+        if not decoder.eof or decoder.unused_data or g.body.read(1):
+            raise BadRequestError("The body must be exactly one complete gzip member.")
         return _load(plain)
 
 
@@ -184,21 +194,6 @@ def _take_memory(size: int) -> None:
 def _give_memory_back(_error: BaseException | None) -> None:
     if taken := g.pop("body_bytes", 0):
         cast(Shares, current_app.extensions[_MEMORY]).give_back(taken)
-
-
-def _gunzip(packed: BinaryIO, plain: BinaryIO, max_bytes: int) -> None:
-    """Decompress one gzip member, up to the limit."""
-    decoder, size = zlib.decompressobj(_GZIP_WINDOW), 0
-    packed.seek(0)
-    for piece in _unpack(packed, decoder):
-        size += len(piece)
-        if size > max_bytes:
-            raise PayloadTooLargeError(
-                f"The uncompressed body must be at most {max_bytes:,} bytes."
-            )
-        plain.write(piece)
-    if not decoder.eof or decoder.unused_data or packed.read(1):
-        raise BadRequestError("The body must be exactly one complete gzip member.")
 
 
 def _unpack(packed: BinaryIO, decoder: "zlib._Decompress") -> Iterator[bytes]:

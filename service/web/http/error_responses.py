@@ -176,7 +176,10 @@ def _on_storage_error(error: BlobError) -> Response:
 
 def _on_database_error(error: Exception) -> Response:
     """Answer 503 where a retry can succeed: no free connection, or a server that went away."""
-    if _is_account_gone(error):
+    # A row may be added to an account that was deleted after its request was admitted.
+    diagnosis = getattr(getattr(error, "orig", None), "diag", None)
+    constraint = getattr(diagnosis, "constraint_name", None) or ""
+    if isinstance(error, IntegrityError) and constraint.endswith("_account_id_accounts"):
         return _on_service_error(UnauthorizedError("This account has been deleted."))
     if not _is_unavailable(error):
         return _on_unexpected_error(error)
@@ -191,22 +194,12 @@ def _is_unavailable(error: Exception) -> bool:
     session that lost its connection in a query refuses the next.
     """
     if isinstance(error, DBAPIError):
-        is_bare = type(error) in (DatabaseError, InterfaceError) and not _state_of(error)
+        has_state = bool(getattr(error.orig, "pgcode", None))
+        is_bare = type(error) in (DatabaseError, InterfaceError) and not has_state
         return error.connection_invalidated or is_bare or isinstance(error, OperationalError)
     if isinstance(error, PendingRollbackError):
         return error.code == _LOST_IN_TRANSACTION
     return isinstance(error, PoolTimeoutError)
-
-
-def _state_of(error: DBAPIError) -> str:
-    return getattr(error.orig, "pgcode", None) or ""
-
-
-def _is_account_gone(error: Exception) -> bool:
-    """Check for a row added to an account that was deleted after its request was admitted."""
-    diagnosis = getattr(getattr(error, "orig", None), "diag", None)
-    constraint = getattr(diagnosis, "constraint_name", None) or ""
-    return isinstance(error, IntegrityError) and constraint.endswith("_account_id_accounts")
 
 
 def _describe_http_exception(error: HTTPException) -> Described:
@@ -218,19 +211,16 @@ def _describe_http_exception(error: HTTPException) -> Described:
     allowed = getattr(error, "valid_methods", None)
     if allowed:
         headers["Allow"] = ", ".join(sorted(allowed))
-    fields = _invalid_fields(getattr(error, "data", None))
+    # The documented parameters that a schema rejected, each with what was expected.
+    data = getattr(error, "data", None)
+    messages = data.get("messages", {}) if isinstance(data, dict) else {}
+    fields = [
+        f"{name} {' '.join(texts)}"
+        for rejected in messages.values()
+        for name, texts in sorted(rejected.items())
+    ]
     message = "; ".join(fields) or own_message or message_for(status)
     return Described(status, message, headers, {})
-
-
-def _invalid_fields(data: Any) -> list[str]:
-    """Return the documented parameters that a schema rejected, each with what was expected."""
-    messages = data.get("messages", {}) if isinstance(data, dict) else {}
-    return [
-        f"{name} {' '.join(texts)}"
-        for fields in messages.values()
-        for name, texts in sorted(fields.items())
-    ]
 
 
 def _on_unexpected_error(error: Exception) -> Response:

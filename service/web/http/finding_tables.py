@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import msgspec
 from flask import Response
-from sqlalchemy import Row
 from sqlalchemy.orm import Session
 
 from service.models.calls.finding_list import (
@@ -13,7 +12,7 @@ from service.models.calls.finding_list import (
     has_more_findings,
     iter_account_findings,
 )
-from service.operations.findings.realized import Realized, measure_realized
+from service.operations.findings.realized import measure_realized
 from service.web.http.tables import CSV, send_table
 
 # Names of the API, and the columns that they come from.
@@ -54,7 +53,12 @@ class FindingTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
             ids = [each.id for each in batch if each.fixed_at is not None]
             realized = measure_realized(session.connection(), self.account_id, ids)
             for each in batch:
-                yield _cells(each, realized.get(each.id))
+                saved = realized.get(each.id)
+                values = {name: getattr(each, column) for name, column in _COLUMNS.items()}
+                values["is_monthly"] = "true" if each.is_monthly else "false"
+                measured = (saved.total_usd, saved.monthly_usd) if saved else (None, None)
+                cents = [None if usd is None else round(usd, 9) for usd in measured]
+                yield [*values.values(), *cents, *(getattr(each, name) for name in _LAST)]
 
 
 def answer_findings_csv(account_id: str, wanted: FindingFilter, *, mark: str = "") -> Response:
@@ -65,11 +69,3 @@ def answer_findings_csv(account_id: str, wanted: FindingFilter, *, mark: str = "
 def answer_findings_xlsx(account_id: str, wanted: FindingFilter) -> Response:
     """Return all findings as a workbook."""
     return send_table(FindingTable(account_id=account_id, wanted=wanted, ending="xlsx"))
-
-
-def _cells(finding: Row[Any], saved: Realized | None) -> list[Any]:
-    values = {name: getattr(finding, column) for name, column in _COLUMNS.items()}
-    values["is_monthly"] = "true" if finding.is_monthly else "false"
-    measured = (saved.total_usd, saved.monthly_usd) if saved else (None, None)
-    cents = [None if each is None else round(each, 9) for each in measured]
-    return [*values.values(), *cents, *(getattr(finding, name) for name in _LAST)]

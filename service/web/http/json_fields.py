@@ -37,18 +37,14 @@ def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequestError("The body isn't valid JSON.") from error
     if schema.unknown == RAISE:
-        _check_names(body, schema)
+        unknown = [name for name in _NAMES.decode(body) if name not in schema.fields]
+        if unknown:
+            names = ", ".join(dict.fromkeys(map(shown_name, unknown)))
+            raise InvalidRequestError(
+                f"Contains unknown fields: {names}. Send only: {', '.join(schema.fields)}."
+            )
     given = msgspec.structs.asdict(fields)
     return {name: value for name, value in given.items() if value is not msgspec.UNSET}
-
-
-def _check_names(body: bytes, schema: Schema) -> None:
-    unknown = [name for name in _NAMES.decode(body) if name not in schema.fields]
-    if unknown:
-        names = ", ".join(dict.fromkeys(map(shown_name, unknown)))
-        raise InvalidRequestError(
-            f"Contains unknown fields: {names}. Send only: {', '.join(schema.fields)}."
-        )
 
 
 @cache

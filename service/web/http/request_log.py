@@ -53,21 +53,17 @@ def _finish(share: Share, response: Response) -> Response:
     response.headers[HEADER] = g.request_id
     duration_ms = round((time.perf_counter() - g.started) * 1000, 1)
     if response.status_code >= _FIRST_ERROR or duration_ms >= _SLOW_MS or share.take():
-        _log_request(response, duration_ms)
+        # Log the route's pattern, because paths and queries contain tokens and callers' text.
+        rule = request.url_rule.rule if request.url_rule is not None else None
+        _log.info(
+            "request",
+            method=known_method(),
+            route=rule,
+            status=response.status_code,
+            duration_ms=duration_ms,
+            account_id=g.caller.account_id if "caller" in g else None,
+        )
     return response
-
-
-def _log_request(response: Response, duration_ms: float) -> None:
-    # Log the route's pattern, because paths and queries contain tokens and callers' text.
-    rule = request.url_rule.rule if request.url_rule is not None else None
-    _log.info(
-        "request",
-        method=known_method(),
-        route=rule,
-        status=response.status_code,
-        duration_ms=duration_ms,
-        account_id=g.caller.account_id if "caller" in g else None,
-    )
 
 
 def _forget(_error: BaseException | None) -> None:

@@ -31,21 +31,19 @@ class Shares:
             turn = Lock()
             turn.acquire()
             self._queue.append((share, turn))
-        return turn.acquire(timeout=seconds) or not self._leave(share, turn)
+        if turn.acquire(timeout=seconds):
+            return True
+        with self._lock:
+            if (share, turn) not in self._queue:  # the share came just now
+                return True
+            self._queue.remove((share, turn))
+            self._hand_out()  # there may be room for those behind it
+            return False
 
     def give_back(self, share: int) -> None:
         with self._lock:
             self._taken -= share
             self._hand_out()
-
-    def _leave(self, share: int, turn: Lock) -> bool:
-        """Leave the queue, unless the share came just now."""
-        with self._lock:
-            if (share, turn) not in self._queue:
-                return False
-            self._queue.remove((share, turn))
-            self._hand_out()  # there may be room for those behind it
-            return True
 
     def _hand_out(self) -> None:
         while self._queue and self._has_room(self._queue[0][0]):

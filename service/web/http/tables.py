@@ -84,14 +84,17 @@ def send_table(table: Table) -> Response:
             raise RateLimitedError(_IN_PROGRESS, _RETRY_SECONDS)
         file = None if is_large else write_table(table, session)
     file = file or _write_elsewhere(table)
-    is_csv = table.ending == CSV
+    is_csv, etag = table.ending == CSV, ""
+    if is_csv:
+        etag = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+        file.seek(0)
     response = send_file(
         file,
         mimetype="text/csv" if is_csv else XLSX,
         as_attachment=True,
         download_name=f"tallystick-{table.name}-utc.{table.ending}",
         conditional=False,  # the API does it for all its responses, without ranges
-        etag=_digest(file) if is_csv else False,
+        etag=etag or False,
     )
     response.content_length = file.seek(0, 2)
     file.seek(0)
@@ -116,7 +119,13 @@ def _write_elsewhere(table: Table) -> IO[bytes]:
     try:
         with without_slot(), _turn(table.account_id):
             try:
-                code = _run(command, job, file)
+                with subprocess.Popen(command, stdin=PIPE, stdout=file) as process:  # noqa: S603
+                    try:
+                        process.communicate(job, timeout=_WRITE_SECONDS)
+                    except BaseException:
+                        process.kill()
+                        raise
+                code = process.returncode
             except subprocess.TimeoutExpired:
                 code = _TIMED_OUT
         file.seek(0)
@@ -148,20 +157,3 @@ def _turn(account_id: str) -> Iterator[None]:
             _TURNS.release()
     finally:
         _accounts.discard(account_id)
-
-
-def _run(command: Sequence[str], job: bytes, output: IO[bytes]) -> int:
-    """Run a command of ours; return its exit code."""
-    with subprocess.Popen(command, stdin=PIPE, stdout=output) as process:  # noqa: S603
-        try:
-            process.communicate(job, timeout=_WRITE_SECONDS)
-        except BaseException:
-            process.kill()
-            raise
-    return process.returncode
-
-
-def _digest(file: IO[bytes]) -> str:
-    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    file.seek(0)
-    return digest

@@ -65,25 +65,20 @@ def received_file(check_token: TokenCheck | None, check_time: TimeCheck) -> Iter
     With `check_token`, the file comes from a form, and its token is checked before the file.
     `check_time` is called for each block.
     """
-    boundary, config = _boundary(), current_config()
-    with storage_needed(), TemporaryFile(dir=config.upload_folder or None, buffering=0) as spool:
-        file = cast(BinaryIO, spool)
-        sink = FileSink(file, config.max_upload_bytes, check_token)
-        copy_file(_read_blocks(check_time), boundary, sink)
-        file.seek(0)
-        yield ReceivedFile(file, sink.size, sink.fingerprint, sink.label, sink.mapping)
-
-
-def _boundary() -> bytes:
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if request.mimetype != "multipart/form-data" or encoding != "identity":
         raise UnsupportedMediaTypeError(
             "Send the file as multipart/form-data, without a Content-Encoding."
         )
-    boundary = request.mimetype_params.get("boundary", "")
+    boundary, config = request.mimetype_params.get("boundary", ""), current_config()
     if not (boundary.isascii() and 0 < len(boundary) <= _MAX_BOUNDARY_LENGTH):
         raise BadRequestError("The Content-Type header has no valid boundary.")
-    return boundary.encode("ascii")
+    with storage_needed(), TemporaryFile(dir=config.upload_folder or None, buffering=0) as spool:
+        file = cast(BinaryIO, spool)
+        sink = FileSink(file, config.max_upload_bytes, check_token)
+        copy_file(_read_blocks(check_time), boundary.encode("ascii"), sink)
+        file.seek(0)
+        yield ReceivedFile(file, sink.size, sink.fingerprint, sink.label, sink.mapping)
 
 
 class FileSink:
@@ -139,7 +134,13 @@ class FileSink:
         elif isinstance(event, Field):
             self._open_field(event.name)
         elif isinstance(event, File):
-            self._open_file(event.name)
+            if self._has_file or event.name != PART_NAME:
+                raise InvalidRequestError(_EXPECTED)
+            _ = self.label  # may be too long
+            if self._check_token is not None:
+                token = self._fields.get(TOKEN_FIELD)
+                self._check_token(None if token is None else token.decode("ascii", "replace"))
+            self._field, self._has_file = None, True
 
     def close(self) -> None:
         if not self._has_file:
@@ -155,15 +156,6 @@ class FileSink:
         if name in self._fields or not (is_token or name in (LABEL_FIELD, PROVIDER_FIELD)):
             raise InvalidRequestError(_EXPECTED)
         self._field = self._fields[name] = bytearray()
-
-    def _open_file(self, name: str) -> None:
-        if self._has_file or name != PART_NAME:
-            raise InvalidRequestError(_EXPECTED)
-        _ = self.label  # may be too long
-        if self._check_token is not None:
-            token = self._fields.get(TOKEN_FIELD)
-            self._check_token(None if token is None else token.decode("ascii", "replace"))
-        self._field, self._has_file = None, True
 
     def _write(self, data: bytes) -> None:
         if self._field is not None:
@@ -187,21 +179,17 @@ def copy_file(blocks: Iterable[bytes], boundary: bytes, sink: FileSink) -> None:
     """
     decoder = MultipartDecoder(boundary, max_form_memory_size=MAX_OVERHEAD_BYTES)
     for block in chain(blocks, (None,)):
-        for event in _events(decoder, block):
+        # What this block, or the end, completes; never more than a few blocks of bytes.
+        events = list[Event]()
+        try:
+            decoder.receive_data(block)
+            while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
+                events.append(event)
+        except (ValueError, RequestEntityTooLarge) as error:
+            raise BadRequestError(_MALFORMED) from error
+        for event in events:
             sink.take(event)
     sink.close()
-
-
-def _events(decoder: MultipartDecoder, block: bytes | None) -> list[Event]:
-    """Return what this block, or the end, completes; never more than a few blocks of bytes."""
-    events: list[Event] = []
-    try:
-        decoder.receive_data(block)
-        while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
-            events.append(event)
-    except (ValueError, RequestEntityTooLarge) as error:
-        raise BadRequestError(_MALFORMED) from error
-    return events
 
 
 def _read_blocks(check_time: TimeCheck) -> Iterator[bytes]:

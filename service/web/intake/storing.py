@@ -4,7 +4,7 @@ A blob is on disk before its row is committed, and it is deleted if no row will 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from typing import Final
 
@@ -183,17 +183,10 @@ def _delete_blob_unless_committed(audit: Audit) -> Iterator[None]:
     try:
         yield
     except DBAPIError:
-        if _is_surely_absent(audit.id):
-            _delete_blob(audit.blob_key)
+        with suppress(SQLAlchemyError), current_session_factory()() as session:
+            if session.get(Audit, audit.id) is None:
+                _delete_blob(audit.blob_key)
         raise
-
-
-def _is_surely_absent(audit_id: str) -> bool:
-    try:
-        with current_session_factory()() as session:
-            return session.get(Audit, audit_id) is None
-    except SQLAlchemyError:
-        return False
 
 
 def _delete_blob(blob_key: str) -> None:

@@ -106,12 +106,6 @@ class OAuthServer(AuthorizationServer):
 
     def get_authorization_grant(self, request: OAuth2Request) -> BaseGrant:
         """Return the grant; show errors on our own page until the redirect URI is validated."""
-        redirect_uri = self._get_redirect_uri(request)
-        if cast(Any, request.payload).response_type != "code":
-            raise UnsupportedResponseTypeError(None, redirect_uri=redirect_uri)
-        return super().get_authorization_grant(request)
-
-    def _get_redirect_uri(self, request: OAuth2Request) -> str:
         payload: Any = request.payload
         for name in ("client_id", "redirect_uri"):
             if len(payload.datalist.get(name, [])) != 1:
@@ -124,7 +118,9 @@ class OAuthServer(AuthorizationServer):
                 "This redirect_uri isn't registered for the application. It must match exactly."
             )
         redirect_uri: str = payload.redirect_uri
-        return redirect_uri
+        if cast(Any, request.payload).response_type != "code":
+            raise UnsupportedResponseTypeError(None, redirect_uri=redirect_uri)
+        return super().get_authorization_grant(request)
 
     def save_token(self, token: dict[str, str | int], request: Any) -> None:
         secret = str(token["access_token"])

@@ -1,6 +1,7 @@
 """The OpenAPI document in reading order, for the API reference page."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -84,24 +85,16 @@ class Reference:
         }
 
     def chapters(self) -> list[Chapter]:
-        operations = list(self._operations())
+        operations: dict[str, list[Operation]] = defaultdict(list)
+        for path, methods in self._document["paths"].items():
+            for method in _METHODS:
+                if found := methods.get(method):
+                    operation = self._operation(method, path, found, methods.get("parameters", []))
+                    operations[(found.get("tags") or [""])[0]].append(operation)
         return [
-            Chapter(
-                tag["name"],
-                tag.get("description", ""),
-                [operation for name, operation in operations if name == tag["name"]],
-            )
+            Chapter(tag["name"], tag.get("description", ""), operations[tag["name"]])
             for tag in self._document["tags"]
         ]
-
-    def _operations(self) -> Iterator[tuple[str, Operation]]:
-        for path, methods in self._document["paths"].items():
-            shared = methods.get("parameters", [])
-            for method in _METHODS:
-                if method in methods:
-                    found = methods[method]
-                    tag = (found.get("tags") or [""])[0]
-                    yield tag, self._operation(method, path, found, shared)
 
     def _operation(
         self, method: str, path: str, found: Document, shared: Sequence[Document]
@@ -122,7 +115,14 @@ class Reference:
                 )
             ),
             parameters=[
-                self._parameter(parameter) for parameter in (*shared, *found.get("parameters", []))
+                Field(
+                    name=each["name"],
+                    kind=self._describe(each.get("schema", {})),
+                    is_required=each.get("required", False),
+                    description=each.get("description", ""),
+                    where=each["in"],
+                )
+                for each in (*shared, *found.get("parameters", []))
             ],
             body_types=list(contents),
             body=list(self._fields(schema)),
@@ -131,15 +131,6 @@ class Reference:
                 self._answer(int(status), answer)
                 for status, answer in sorted(found.get("responses", {}).items())
             ],
-        )
-
-    def _parameter(self, found: Document) -> Field:
-        return Field(
-            name=found["name"],
-            kind=self._describe(found.get("schema", {})),
-            is_required=found.get("required", False),
-            description=found.get("description", ""),
-            where=found["in"],
         )
 
     def _answer(self, status: int, found: Document) -> Answer:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from service.models.imports.span_notices import Notice
-from service.web.otlp.content import COLLECTOR, DROP, Switch
+from service.web.otlp.content import COLLECTOR, DROP
 from service.web.otlp.requests import Calls
 
 _SHOWN: Final = 5
@@ -42,7 +42,16 @@ def describe(calls: Calls) -> Iterator[str]:
 def list_notices(calls: Calls) -> Iterator[Notice]:
     """Yield what the account should know, too: the spans whose usage counts nowhere."""
     for switch, (count, names) in calls.texts.items():
-        yield _describe_text(switch, count, names)
+        of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
+        despite = sorted(names & set(switch.despite)) if switch else []
+        way = COLLECTOR
+        if switch and switch.switch and len(despite) < len(names):
+            other = f"and {DROP.format(', '.join(despite))}" if despite else f"or {way}"
+            way = f"turn it off with {switch.switch}, {other}"
+        shown = ", ".join(sorted(names)[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        verdict = f"rejected because of text in {shown}{more}: {way}."
+        yield Notice(f"text{of}", count, of, verdict)
     if calls.rejected:
         subject = (
             " without a model, trace ID or span ID, or with values beyond the limits of a record,"
@@ -55,19 +64,6 @@ def list_notices(calls: Calls) -> Iterator[Notice]:
         subject = " with tokens only in attributes that we don't read"
         subject += _listed(calls.unread_names)
         yield Notice("unread", calls.unread, subject, "not counted.")
-
-
-def _describe_text(switch: Switch | None, count: int, names: set[str]) -> Notice:
-    of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
-    despite = sorted(names & set(switch.despite)) if switch else []
-    way = COLLECTOR
-    if switch and switch.switch and len(despite) < len(names):
-        other = f"and {DROP.format(', '.join(despite))}" if despite else f"or {way}"
-        way = f"turn it off with {switch.switch}, {other}"
-    shown = ", ".join(sorted(names)[:_SHOWN])
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    verdict = f"rejected because of text in {shown}{more}: {way}."
-    return Notice(f"text{of}", count, of, verdict)
 
 
 def _spans(count: int) -> str:

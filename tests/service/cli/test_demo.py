@@ -20,15 +20,6 @@ from tests.running import Up
 def test_the_sample_log_makes_one_whole_report() -> None:
     records = read_sample()
     assert 4_000 < len(records) <= MAX_BATCH_RECORDS
-    assert demo._batches(records) == [records]
-
-
-def test_a_longer_log_goes_in_as_few_and_equal_batches() -> None:
-    records = read_sample()
-    batches = demo._batches(records * 3)
-    assert len(batches) == -(-3 * len(records) // MAX_BATCH_RECORDS)
-    assert [record for batch in batches for record in batch] == records * 3
-    assert max(map(len, batches)) - min(map(len, batches)) <= 1
 
 
 def test_it_prints_five_findings_and_saves_its_report(

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import requests
 
-from service.operations.local.listening import LoopbackSockets, PortTakenError
+from service.operations.local.listening import PortTakenError, listen
 from tests.embedded.processes import is_gone, wait_until
 from tests.running import ONE_OF_EACH, ROOT, Demo, Up, open_program, tallystick
 from tests.worker.support.promises import sampled
@@ -27,7 +27,7 @@ def test_a_crashed_part_is_started_again_and_the_port_is_kept(up: Up, part: str)
     before = up.find(part)
     before[0].kill()
     with pytest.raises(PortTakenError):
-        LoopbackSockets.open(up.port, up.port)
+        listen(up.port, up.port)
     assert wait_until(lambda: is_replaced(up, part, before))
     assert wait_until(lambda: is_ready(up))
 

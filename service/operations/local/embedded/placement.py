@@ -13,7 +13,8 @@ from pathlib import Path
 
 from service.operations.local.embedded.binaries import Binaries, copy_binaries
 from service.operations.local.embedded.errors import ServersError
-from service.operations.local.users import OrdinaryUser, succeeds
+from service.operations.local.processes import OrdinaryUser
+from service.operations.local.users import succeeds
 
 # A file in the data folder with the path of the folder that holds the servers' files instead.
 ELSEWHERE_NAME = "servers-folder"
@@ -27,11 +28,10 @@ LONGEST_SOCKET_NAME = ".s.PGSQL.5432"
 
 @dataclass(frozen=True)
 class Placement:
-    """The users, folders and programs of the servers.
+    """The users, folders and programs of the servers, and lines to show about odd folders.
 
     `owner` is the name of the current user; `user` runs the servers and `programs_user` the
-    programs that use them, if they are other users. `notices` are lines to show, about files in
-    unexpected folders.
+    programs that use them, if they are other users.
     """
 
     owner: str
@@ -42,9 +42,9 @@ class Placement:
     programs_user: OrdinaryUser | None
     notices: tuple[str, ...]
 
-    def make_private(self, name: str) -> Path:
-        """Create a folder inside that only the servers' user and root can enter."""
-        return make_private(self.folder / name, self.user)
+    @property
+    def user_id(self) -> int:
+        return self.user.user if self.user else os.geteuid()
 
 
 def place(
@@ -57,40 +57,43 @@ def place(
         raise ServersError(
             f"PostgreSQL needs a user name, but the user ID {os.geteuid()} has none"
         ) from None
-    user = _find_server_user(data_dir) if os.geteuid() == 0 else None
+    user: OrdinaryUser | None = None
     notices: tuple[str, ...] = ()
-    if user is None:
+    if os.geteuid() != 0:
         folder = make_private(data_dir / "servers", None)
     else:
+        user = _find_user(_recorded_folder(data_dir) or data_dir / "servers")
         folder, notices = _place_for(user, data_dir)
-        if not all(succeeds(user, '"$1" --version', program) for program in binaries.all):
+        programs = (binaries.postgres / "bin/postgres", binaries.postgres / "bin/initdb")
+        if not all(succeeds(user, '"$1" --version', each) for each in (*programs, binaries.valkey)):
             binaries = copy_binaries(binaries, folder)
-    return Placement(
-        owner=owner,
-        folder=folder,
-        sockets=_place_sockets(folder, user, programs_user),
-        binaries=binaries,
-        user=user,
-        programs_user=programs_user,
-        notices=notices,
-    )
+    # Only the servers' and the programs' user enter the folder of the sockets.
+    sockets = folder / "run"
+    if len(os.fsencode(sockets / LONGEST_SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
+        sockets = Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS))
+    make_private(sockets, user)
+    if user is not None and programs_user is not None:
+        folder.chmod(0o711)  # to pass through; each folder inside is private
+        os.chown(sockets, user.user, programs_user.group, follow_symlinks=False)
+    sockets.chmod(0o710 if user is not None and programs_user is not None else 0o700)
+    return Placement(owner, folder, sockets, binaries, user, programs_user, notices)
 
 
 def make_private(folder: Path, user: OrdinaryUser | None) -> Path:
+    """Create a folder that only this user and root can enter."""
     folder.mkdir(mode=0o700, exist_ok=True)
     if user is not None:
         os.chown(folder, user.user, user.group, follow_symlinks=False)
     return folder
 
 
-def _find_server_user(data_dir: Path) -> OrdinaryUser:
+def _find_user(existing: Path) -> OrdinaryUser:
     """Return the owner of existing data, or else an ordinary user that every machine has."""
-    existing = _recorded_folder(data_dir) or data_dir / "servers"
     try:
         entries = [pwd.getpwuid((existing / "postgres").stat().st_uid)]
     except (OSError, KeyError):
-        entries = [entry for entry in pwd.getpwall() if entry.pw_name in ("postgres", "nobody")]
-        entries.sort(key=lambda entry: entry.pw_name, reverse=True)
+        every = {entry.pw_name: entry for entry in pwd.getpwall()}
+        entries = [every[name] for name in ("postgres", "nobody") if name in every]
     for entry in entries:
         if entry.pw_uid != 0:
             return OrdinaryUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
@@ -132,20 +135,3 @@ def _make_passable(folder: Path, user: OrdinaryUser) -> Path:
     os.chown(folder, 0, user.group)
     folder.chmod(0o710)
     return folder
-
-
-def _place_sockets(
-    folder: Path, user: OrdinaryUser | None, programs_user: OrdinaryUser | None
-) -> Path:
-    """Create the folder of the sockets, which only the servers' and the programs' user enter."""
-    sockets = folder / "run"
-    if len(os.fsencode(sockets / LONGEST_SOCKET_NAME)) > MAX_SOCKET_PATH_BYTES:
-        sockets = Path(tempfile.mkdtemp(prefix="tallystick-", dir=SHORT_SOCKETS))
-    make_private(sockets, user)
-    if user is not None and programs_user is not None:
-        folder.chmod(0o711)  # to pass through; each folder inside is private
-        os.chown(sockets, user.user, programs_user.group, follow_symlinks=False)
-        sockets.chmod(0o710)
-    else:
-        sockets.chmod(0o700)
-    return sockets

@@ -15,8 +15,8 @@ import psycopg2
 from sqlalchemy import URL
 
 from service.operations.local.embedded.errors import ServerStartError
-from service.operations.local.embedded.leftovers import stop_leftovers
-from service.operations.local.embedded.placement import Placement
+from service.operations.local.embedded.ownership import stop_leftovers
+from service.operations.local.embedded.placement import Placement, make_private
 from service.operations.local.processes import Probe, Program
 
 NAME = "postgres"
@@ -44,32 +44,75 @@ _SETTINGS = {
 }
 
 
-def prepare(placement: Placement) -> Path:
-    """Create the data folder if needed, stop leftover processes, and return the folder."""
-    folder = placement.folder / NAME
-    owner = placement.user.user if placement.user else os.geteuid()
+def prepare(placement: Placement) -> None:
+    """Create the data folder if needed, and stop leftover processes."""
+    folder, owner = placement.folder / NAME, placement.user_id
     stop_leftovers(frozenset({NAME}), folder, owner, signal.SIGINT)
     if not folder.exists():
+        # Under a temporary name, so that a kill leaves no incomplete folder.
         unfinished = folder.with_suffix(".unfinished")
         stop_leftovers(frozenset({"initdb"}), unfinished, owner, signal.SIGTERM)
-        _initialize(placement, unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make_private(unfinished, placement.user)
+        made = subprocess.run(  # noqa: S603 - our own program
+            [
+                placement.binaries.postgres / "bin/initdb",
+                "--pgdata",
+                unfinished,
+                f"--username={OWNER_ROLE}",
+                "--encoding=UTF8",
+                # The same sort order on every machine, regardless of its locales.
+                "--locale-provider=builtin",
+                "--builtin-locale=C.UTF-8",
+                "--locale=C",
+                "--auth-host=reject",
+                "--auth-local=peer",
+            ],
+            env=_ENVIRONMENT,
+            cwd=placement.folder,
+            user=placement.user and placement.user.user,
+            group=placement.user and placement.user.group,
+            extra_groups=[] if placement.user else None,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            log_file = placement.folder / "initdb.log"
+            log_file.write_text(made.stdout + made.stderr)
+            raise ServerStartError("PostgreSQL", log_file)
         unfinished.rename(folder)
-    _write_authentication(placement, folder)
-    return folder
+    # Admit only the users of this service, as identified by the kernel. The user that runs the
+    # programs is no owner, unless the same user started everything.
+    roles = [(placement.owner, OWNER_ROLE), (placement.owner, ROLE)]
+    if placement.programs_user is not None:
+        roles.append((placement.programs_user.name, ROLE))
+    user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
+    admitted = f"local all {OWNER_ROLE},{ROLE} peer map=tallystick\n"
+    for name, text in (("pg_ident.conf", user_map), ("pg_hba.conf", admitted)):
+        # Replaced without following a link of the server's user.
+        descriptor, temporary = tempfile.mkstemp(dir=folder)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            if placement.user is not None:
+                os.fchown(descriptor, placement.user.user, placement.user.group)
+        os.replace(temporary, folder / name)
 
 
 def program(placement: Placement, log_file: Path) -> Program:
     folder = placement.folder / NAME
     settings = _SETTINGS | {"unix_socket_directories": str(placement.sockets)}
     options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    # A question that opens a session and ends it at once.
+    words = f"user\0{OWNER_ROLE}\0database\0postgres\0\0".encode()
+    opening = struct.pack("!II", 8 + len(words), _PROTOCOL) + words
     return Program(
         name=NAME,
         command=(str(placement.binaries.postgres / "bin/postgres"), "-D", str(folder), *options),
         folder=str(placement.folder),
         log_file=str(log_file),
         environment=_ENVIRONMENT,
-        user=placement.user.user if placement.user else None,
-        group=placement.user.group if placement.user else None,
+        user=placement.user,
         stop_signal=signal.SIGINT,  # "fast" shutdown: disconnects sessions without losing data
         stop_seconds=20.0,
         pid_files=(
@@ -78,20 +121,12 @@ def program(placement: Placement, log_file: Path) -> Program:
         ),
         # A busy session doesn't notice that its server was killed, and blocks the next server.
         orphans=NAME,
-        probe=_probe(placement),
+        probe=Probe(
+            socket=str(placement.sockets / f".s.PGSQL.{PORT}"),
+            question=opening + b"X" + struct.pack("!I", 4),
+            not_ready=b"C57P03\0",  # cannot_connect_now: it starts, recovers or stops
+        ),
         longest_backoff_seconds=1.0,
-    )
-
-
-def _probe(placement: Placement) -> Probe:
-    """Return a question that opens a session and ends it at once."""
-    words = f"user\0{OWNER_ROLE}\0database\0postgres\0\0".encode()
-    opening = struct.pack("!II", 8 + len(words), _PROTOCOL) + words
-    ending = b"X" + struct.pack("!I", 4)
-    return Probe(
-        socket=str(placement.sockets / f".s.PGSQL.{PORT}"),
-        question=opening + ending,
-        not_ready=b"C57P03\0",  # cannot_connect_now: it starts, recovers or stops
     )
 
 
@@ -123,60 +158,3 @@ def answers(placement: Placement) -> bool:
             cursor.execute(f"CREATE ROLE {ROLE} LOGIN")
     connection.close()
     return True
-
-
-def _initialize(placement: Placement, folder: Path) -> None:
-    """Create the folder under a temporary name, so that a kill leaves no incomplete folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    placement.make_private(folder.name)
-    made = subprocess.run(  # noqa: S603 - our own program
-        [
-            placement.binaries.postgres / "bin/initdb",
-            "--pgdata",
-            folder,
-            f"--username={OWNER_ROLE}",
-            "--encoding=UTF8",
-            # The same sort order on every machine, regardless of its locales.
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
-            "--locale=C",
-            "--auth-host=reject",
-            "--auth-local=peer",
-        ],
-        env=_ENVIRONMENT,
-        cwd=placement.folder,
-        user=placement.user.user if placement.user else None,
-        group=placement.user.group if placement.user else None,
-        extra_groups=[] if placement.user else None,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if made.returncode != 0:
-        log_file = placement.folder / "initdb.log"
-        log_file.write_text(made.stdout + made.stderr)
-        raise ServerStartError("PostgreSQL", log_file)
-
-
-def _write_authentication(placement: Placement, folder: Path) -> None:
-    """Admit only the users of this service, as identified by the kernel.
-
-    The user that runs the programs is no owner, unless the same user started everything.
-    """
-    roles = [(placement.owner, OWNER_ROLE), (placement.owner, ROLE)]
-    if placement.programs_user is not None:
-        roles.append((placement.programs_user.name, ROLE))
-    user_map = "".join(f'tallystick "{name}" {role}\n' for name, role in roles)
-    _write(placement, folder / "pg_ident.conf", user_map)
-    admitted = f"local all {OWNER_ROLE},{ROLE} peer map=tallystick\n"
-    _write(placement, folder / "pg_hba.conf", admitted)
-
-
-def _write(placement: Placement, path: Path, text: str) -> None:
-    """Replace a file of the server without following a link."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        if placement.user is not None:
-            os.fchown(descriptor, placement.user.user, placement.user.group)
-    os.replace(temporary, path)

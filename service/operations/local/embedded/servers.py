@@ -5,16 +5,14 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from service.operations.local.embedded import postgres, valkey
 from service.operations.local.embedded.binaries import find_binaries
 from service.operations.local.embedded.errors import ServersError, ServerStartError
-from service.operations.local.embedded.lock import FolderLock
+from service.operations.local.embedded.ownership import lock_folder, unlock_folder
 from service.operations.local.embedded.placement import Placement, place
-from service.operations.local.processes import Supervisor
-from service.operations.local.users import OrdinaryUser
+from service.operations.local.processes import OrdinaryUser, Supervisor
 
 START_SECONDS = 60.0
 # A server that crashes this often during startup will not start at all.
@@ -26,17 +24,7 @@ class EmbeddedServers:
 
     The servers end with this process, however it ends. Leave out a server that runs elsewhere;
     without either server, the folder lock and the supervisor remain for the caller's programs.
-
-    Attributes
-    ----------
-    supervisor : Supervisor
-        Runs the servers; the owner may add programs, which stop before the servers.
-    notices : tuple of str
-        Lines to show to the person who started this.
-    kept_open : tuple of int
-        File descriptors that the supervising process keeps open; set them before `start`.
-    programs_user : OrdinaryUser or None
-        Another user who may use the servers; set it before `start`.
+    `supervisor` runs the servers; the owner may add programs, which stop before the servers.
     """
 
     supervisor: Supervisor
@@ -45,24 +33,21 @@ class EmbeddedServers:
         self, data_dir: Path, *, with_postgres: bool = True, with_redis: bool = True
     ) -> None:
         self.data_dir = data_dir.absolute()
-        self.notices: tuple[str, ...] = ()
+        self.notices: tuple[str, ...] = ()  # to show to the person who started this
         self._with_postgres = with_postgres
         self._with_redis = with_redis
+        # Set these before the start: file descriptors that the supervising process keeps open, and
+        # another user who may use the servers.
         self.kept_open: tuple[int, ...] = ()
         self.programs_user: OrdinaryUser | None = None
         self._placement: Placement | None = None
-        self._lock: FolderLock | None = None
+        self._lock: int | None = None
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         self.stop()
 
     @property
@@ -90,9 +75,22 @@ class EmbeddedServers:
         `ServersError` with one line that says what is wrong.
         """
         try:
-            self._take_folder()
+            self.make_folder()
+            (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
+            lock = lock_folder(self.data_dir)
+            self.supervisor = Supervisor(self.log_file("supervisor"), (lock, *self.kept_open))
+            self._lock = lock
             if self._with_postgres or self._with_redis:
-                self._start_servers()
+                placement = place(self.data_dir, find_binaries(), self.programs_user)
+                self._placement, self.notices = placement, placement.notices
+            if self._with_redis:
+                valkey.prepare(self._placed)
+                self.supervisor.start(valkey.program(self._placed, self.log_file(valkey.NAME)))
+            if self._with_postgres:
+                postgres.prepare(self._placed)
+                self._start_postgres()
+            if self._with_redis:
+                self._wait_for(valkey.NAME, valkey.answers)
         except OSError as error:
             self.stop()
             raise ServersError(f"can't use {error.filename}: {error.strerror}") from error
@@ -105,7 +103,7 @@ class EmbeddedServers:
         if self._lock is None:
             return
         self.supervisor.close()
-        self._lock.release()
+        unlock_folder(self._lock)
         self._lock = None
         if self._placement and self._placement.sockets.parent != self._placement.folder:
             shutil.rmtree(self._placement.sockets, ignore_errors=True)
@@ -128,12 +126,6 @@ class EmbeddedServers:
         """Return the log file of a program."""
         return self.data_dir / "log" / f"{name}.log"
 
-    @property
-    def _placed(self) -> Placement:
-        if self._placement is None:
-            raise ServersError("the embedded servers are not running")
-        return self._placement
-
     def make_folder(self) -> None:
         """Create the data folder unless it exists."""
         if not self.data_dir.exists():
@@ -141,36 +133,20 @@ class EmbeddedServers:
             # The servers' user may have to pass through, whatever the umask.
             self.data_dir.chmod(0o711)
 
-    def _take_folder(self) -> None:
-        self.make_folder()
-        (self.data_dir / "log").mkdir(mode=0o700, exist_ok=True)
-        lock = FolderLock(self.data_dir)
-        lock.acquire()
-        kept_open = (lock.fileno(), *self.kept_open)
-        self.supervisor = Supervisor(self.log_file("supervisor"), kept_open)
-        self._lock = lock
-
-    def _start_servers(self) -> None:
-        placement = place(self.data_dir, find_binaries(), self.programs_user)
-        self._placement, self.notices = placement, placement.notices
-        if self._with_redis:
-            valkey.prepare(placement)
-            self.supervisor.start(valkey.program(placement, self.log_file(valkey.NAME)))
-        if self._with_postgres:
-            postgres.prepare(placement)
-            self._start_postgres()
-        if self._with_redis:
-            self._wait_for(valkey.NAME, valkey.answers)
+    @property
+    def _placed(self) -> Placement:
+        if self._placement is None:
+            raise ServersError("the embedded servers are not running")
+        return self._placement
 
     def _start_postgres(self) -> None:
         self.supervisor.start(postgres.program(self._placed, self.log_file(postgres.NAME)))
         self._wait_for(postgres.NAME, postgres.answers)
 
     def _wait_for(self, name: str, answers: Callable[[Placement], bool]) -> None:
-        placement = self._placed
         deadline = time.monotonic() + START_SECONDS
         crashes = self.supervisor.programs()[name].crashes
-        while not answers(placement):
+        while not answers(self._placed):
             crashed = self.supervisor.programs()[name].crashes - crashes
             if crashed >= GIVE_UP_AFTER_CRASHES or time.monotonic() > deadline:
                 raise ServerStartError(name, self.log_file(name))

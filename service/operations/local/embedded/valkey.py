@@ -2,12 +2,13 @@
 
 import os
 import signal
-import socket
 from pathlib import Path
 from urllib.parse import quote
 
-from service.operations.local.embedded.leftovers import stop_leftovers
-from service.operations.local.embedded.placement import Placement
+from redis import Redis, RedisError
+
+from service.operations.local.embedded.ownership import stop_leftovers
+from service.operations.local.embedded.placement import Placement, make_private
 from service.operations.local.processes import Probe, Program
 
 NAME = "valkey"
@@ -18,9 +19,8 @@ _PROGRAM_NAMES = frozenset({"valkey-server", "redis-server"})
 
 def prepare(placement: Placement) -> None:
     """Create the server's folder, and stop a server that outlived its supervisor."""
-    folder = placement.make_private(NAME)
-    owner = placement.user.user if placement.user else os.geteuid()
-    stop_leftovers(_PROGRAM_NAMES, folder, owner, signal.SIGTERM)
+    folder = make_private(placement.folder / NAME, placement.user)
+    stop_leftovers(_PROGRAM_NAMES, folder, placement.user_id, signal.SIGTERM)
 
 
 def program(placement: Placement, log_file: Path) -> Program:
@@ -44,9 +44,7 @@ def program(placement: Placement, log_file: Path) -> Program:
         folder=str(placement.folder),
         log_file=str(log_file),
         environment={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
-        user=placement.user.user if placement.user else None,
-        group=placement.user.group if placement.user else None,
-        stop_signal=signal.SIGTERM,
+        user=placement.user,
         probe=Probe(
             socket=str(placement.sockets / SOCKET_NAME),
             question=b"PING\r\nQUIT\r\n",
@@ -62,11 +60,8 @@ def redis_url(placement: Placement) -> str:
 
 def answers(placement: Placement) -> bool:
     """Check whether the server accepts commands."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        try:
-            connection.connect(str(placement.sockets / SOCKET_NAME))
-            connection.sendall(b"PING\r\n")
-            return connection.recv(100).startswith(b"+PONG")
-        except OSError:
-            return False
+    try:
+        with Redis.from_url(redis_url(placement), socket_timeout=2, retry=None) as redis:
+            return bool(redis.ping())
+    except RedisError:
+        return False

@@ -1,6 +1,12 @@
 """Child processes that never outlive their owner: a supervisor process and a handle to it."""
 
-from service.operations.local.processes.handle import Supervisor, SupervisorError
-from service.operations.local.processes.program import Probe, Program, Status
+from service.operations.local.processes.handle import (
+    OrdinaryUser,
+    Probe,
+    Program,
+    Status,
+    Supervisor,
+    SupervisorError,
+)
 
-__all__ = ["Probe", "Program", "Status", "Supervisor", "SupervisorError"]
+__all__ = ["OrdinaryUser", "Probe", "Program", "Status", "Supervisor", "SupervisorError"]

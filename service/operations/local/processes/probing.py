@@ -2,7 +2,7 @@
 
 import socket
 
-from service.operations.local.processes.program import Probe
+from service.operations.local.processes.handle import Probe
 
 # An answer costs PostgreSQL a new session, about four milliseconds.
 PAUSE_SECONDS = 2.0

@@ -2,30 +2,190 @@
 
 `python -P -m service.operations.local.processes.supervisor LOG_FILE`
 
-It writes what the programs print to their log files. It exits with its owner, however that dies:
-its socket closes or its parent changes. It must stay small and single-threaded, because it has to
-outlive everything else.
+It exits with its owner, however that dies: its socket closes or its parent changes. It must stay
+small and single-threaded, because it has to outlive everything else.
 """
 
+import contextlib
+import ctypes
 import itertools
 import os
 import select
 import signal
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
-from service.operations.local.processes.child import START_ERRORS, Child
-from service.operations.local.processes.orphans import adopt_orphans, kill_orphans, reap_orphans
-from service.operations.local.processes.output import LogFile
-from service.operations.local.processes.program import Status
+import psutil
 
-POLL_SECONDS = 0.1
-STOPPING_POLL_SECONDS = 0.02
+from service.operations.local.processes.handle import Program, Status
+from service.operations.local.processes.output import LogFile, Output
+from service.operations.local.processes.probing import Prober
+
+POLL_SECONDS: Final = 0.1
+STOPPING_POLL_SECONDS: Final = 0.02
+ORPHANS_SECONDS: Final = 5.0
+FIRST_BACKOFF_SECONDS: Final = 0.1
+# After running this long, a program counts as healthy and its next crash restarts the backoff.
+HEALTHY_SECONDS: Final = 30.0
+
+# Errors that keep a program from starting: files, system limits, the change of user.
+START_ERRORS: Final = (OSError, subprocess.SubprocessError)
+
+# Linux ends the children of a killed supervisor, and hands it those of a killed program. Elsewhere,
+# the next start stops the former, and the latter remain.
+_prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+class Child:
+    """A program and, while it runs, its process, which dies with this one."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.output = Output(Path(program.log_file))
+        self.crashes = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failures = 0
+        self._started_at = 0.0
+        self._restart_at: float | None = None
+        self._prober = Prober(program.probe) if program.probe else None
+
+    @property
+    def status(self) -> Status:
+        return Status(self._process.pid if self._process else None, self.crashes)
+
+    def start(self) -> None:
+        """Start the process unless it is already running."""
+        if self._process is not None:
+            return
+        self._restart_at = None
+        program, supervisor = self.program, os.getpid()
+        for pid_file in program.pid_files:
+            _disown(pid_file)
+
+        def die_with_supervisor() -> None:
+            # After the change of user, which would clear the setting.
+            if _prctl is not None:
+                _prctl(_PR_SET_PDEATHSIG, program.stop_signal, 0, 0, 0)
+                if os.getppid() != supervisor:  # It died in between.
+                    os._exit(1)
+
+        self._process = subprocess.Popen(  # noqa: S603 - the owner of the data folder names it
+            program.command,
+            cwd=program.folder,
+            env=program.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output.writer,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C must reach only the owner, which stops the children in order.
+            start_new_session=True,
+            user=program.user and program.user.user,
+            group=program.user and program.user.group,
+            extra_groups=None if program.user is None else [],
+            pass_fds=program.descriptors,
+            preexec_fn=die_with_supervisor if _prctl is not None else None,
+        )
+        self._started_at = time.monotonic()
+        if self._prober is not None:
+            self._prober.begin(self._started_at)
+
+    def check(self) -> str | None:
+        """Detect a crash or a hang and restart when it is time; return a message to log."""
+        name = self.program.name
+        if self._process is not None and (code := self._process.poll()) is not None:
+            self._end()
+            if self.program.orphans:
+                kill_orphans(self.program.orphans)
+            return f"{name} exited with code {code}; {self._plan_restart()}"
+        if self._restart_at is not None and time.monotonic() >= self._restart_at:
+            try:
+                self.start()
+            except START_ERRORS as error:  # Such as too many processes; a later try may succeed.
+                return f"{name} didn't start: {error}; {self._plan_restart()}"
+        if self._process is None or self._prober is None:
+            return None
+        if complaint := self._prober.find_complaint(time.monotonic()):
+            self._process.kill()  # the next check restarts it
+            return f"{name} {complaint}; killed"
+        return None
+
+    def signal_stop(self, stop_signal: int | None = None) -> None:
+        """Ask the process to exit, and cancel any planned restart."""
+        self._restart_at = None
+        if self._process is not None:
+            self._process.send_signal(stop_signal or self.program.stop_signal)
+
+    def wait_stopped(self, pause: Callable[[], None]) -> None:
+        """Wait until the process has exited; kill it with its group if it takes too long.
+
+        `pause` is called meanwhile, and must save what the programs print: a full pipe would keep
+        the process from exiting.
+        """
+        if self._process is None:
+            return
+        ends_at = time.monotonic() + self.program.stop_seconds
+        while self._process.poll() is None and time.monotonic() < ends_at:
+            pause()
+        if self._process.poll() is None:
+            # The process isn't reaped yet, so the group ID can't have been reused.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+            self._process.wait()
+        self._end()
+
+    def _end(self) -> None:
+        self._process = None
+        self.output.save()
+        self.output.finish()
+
+    def _plan_restart(self) -> str:
+        self.crashes += 1
+        if time.monotonic() - self._started_at > HEALTHY_SECONDS:
+            self._failures = 0
+        delay = FIRST_BACKOFF_SECONDS * 2.0**self._failures
+        delay = min(delay, self.program.longest_backoff_seconds)
+        self._failures = min(self._failures + 1, 10)
+        self._restart_at = time.monotonic() + delay
+        return f"restarting in {delay:.1f} s"
+
+
+def _disown(pid_file: str) -> None:
+    """Write our own process ID to the first line, because PostgreSQL accepts its parent's ID.
+
+    The other lines stay: with them, PostgreSQL detects sessions of its predecessor.
+    """
+    try:
+        # The folder belongs to another user, who could place a link to another file.
+        descriptor = os.open(pid_file, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with os.fdopen(descriptor, "r+") as file:
+        lines = file.read().splitlines(keepends=True)
+        file.seek(0)
+        file.truncate()
+        file.write("".join([f"{os.getpid()}\n", *lines[1:]]))
+
+
+def kill_orphans(name: str | None = None, spared: frozenset[int] = frozenset()) -> None:
+    """Kill processes whose parent, a program, was killed: those with this name, or all.
+
+    Linux makes them children of the supervisor, so their IDs aren't reused until they are reaped.
+    """
+    orphans = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # It has just exited.
+            if child.pid not in spared and name in (None, child.name()):
+                child.kill()
+                orphans.append(child)
+    psutil.wait_procs(orphans, timeout=ORPHANS_SECONDS)
 
 
 class SupervisingProcess:
@@ -39,19 +199,24 @@ class SupervisingProcess:
         self._ending = False
 
     def run(self) -> None:
+        def end(_signal: int, _frame: FrameType | None) -> None:
+            self._ending = True
+
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, self._end)
-        adopt_orphans()
+        signal.signal(signal.SIGTERM, end)
+        if _prctl is not None:
+            _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         try:
             while not self._ending and os.getppid() == self._owner:
-                self._read_orders()
+                if self._pause([self._orders.fileno()]):
+                    try:
+                        self._orders.send(self._obey(self._orders.recv()))
+                    except (EOFError, OSError):
+                        break
                 self._check_children()
-                reap_orphans(self._own_pids())
+                self._reap_orphans()
         finally:
             self._stop_all()
-
-    def _end(self, _signal: int, _frame: FrameType | None) -> None:
-        self._ending = True
 
     def _pause(self, awaited: Sequence[int] = (), seconds: float = POLL_SECONDS) -> bool:
         """Save what the programs print; return True as soon as an awaited descriptor is ready."""
@@ -67,14 +232,6 @@ class SupervisingProcess:
 
     def _pause_stopping(self) -> None:
         self._pause(seconds=STOPPING_POLL_SECONDS)
-
-    def _read_orders(self) -> None:
-        if not self._pause([self._orders.fileno()]):
-            return
-        try:
-            self._orders.send(self._obey(self._orders.recv()))
-        except (EOFError, OSError):
-            self._ending = True
 
     def _obey(self, order: Any) -> dict[str, Status] | str:
         """Return the state of all programs, or why the order failed."""
@@ -101,9 +258,22 @@ class SupervisingProcess:
                 now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                 self._log.write(f"{now} {event}")
 
+    def _reap_orphans(self) -> None:
+        """Reap orphans that exited; leave our own children to their `Child` objects."""
+        if _prctl is None:
+            return
+        with contextlib.suppress(ChildProcessError):
+            while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                if ended.si_pid in self._own_pids():
+                    return
+                os.waitpid(ended.si_pid, 0)
+
     def _stop_all(self) -> None:
-        ordered = sorted(self._children.values(), key=_stage, reverse=True)
-        for _, children in itertools.groupby(ordered, key=_stage):
+        def stage(child: Child) -> int:
+            return child.program.stage
+
+        ordered = sorted(self._children.values(), key=stage, reverse=True)
+        for _, children in itertools.groupby(ordered, key=stage):
             stopping = list(children)
             for child in stopping:
                 child.signal_stop()
@@ -117,10 +287,6 @@ class SupervisingProcess:
 
     def _own_pids(self) -> frozenset[int]:
         return frozenset(child.status.pid or 0 for child in self._children.values())
-
-
-def _stage(child: Child) -> int:
-    return child.program.stage
 
 
 if __name__ == "__main__":

@@ -197,19 +197,6 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
     if not lock.exists():
         yield _VERSIONS.ok("there is no lock file beside the program to compare libraries with")
         return
-    compared, different = _compare(lock)
-    if not different:
-        yield _VERSIONS.ok(f"{compared} libraries match the lock file")
-        return
-    more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
-    yield _VERSIONS.warn(
-        f"installed libraries differ from the lock file: {', '.join(different[:_SHOWN])}{more}",
-        f"install those this release was tested with: pip install -r {lock.name}",
-    )
-
-
-def _compare(lock: Path) -> tuple[int, list[str]]:
-    """Return how many libraries were compared, and how those that differ are installed."""
     compared, different = 0, list[str]()
     for line in lock.read_text().splitlines():
         if not line or line.startswith((" ", "#", "-")):
@@ -227,7 +214,14 @@ def _compare(lock: Path) -> tuple[int, list[str]]:
             else:
                 if installed not in required.specifier:
                     different.append(f"{required.name} is {installed}")
-    return compared, different
+    if not different:
+        yield _VERSIONS.ok(f"{compared} libraries match the lock file")
+        return
+    more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
+    yield _VERSIONS.warn(
+        f"installed libraries differ from the lock file: {', '.join(different[:_SHOWN])}{more}",
+        f"install those this release was tested with: pip install -r {lock.name}",
+    )
 
 
 def check_storage(config: Config) -> Iterator[Finding]:

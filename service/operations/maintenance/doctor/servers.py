@@ -76,7 +76,23 @@ def check_database(config: Config) -> Iterator[Finding]:
     engine = make_probe_engine(config)
     try:
         with engine.connect() as connection:
-            yield from _check_postgres(connection)
+            version = connection.scalar(text("SHOW server_version")) or ""
+            number = int(connection.scalar(text("SHOW server_version_num")) or 0) // 10_000
+            if number < _OLDEST_POSTGRES:
+                yield _DATABASE.warn(
+                    f"PostgreSQL {version} is older than tested", "upgrade to 15 or later"
+                )
+            else:
+                yield _DATABASE.ok(f"PostgreSQL {version} answers")
+            before = time.time()
+            theirs = connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
+            yield compare_clock("PostgreSQL", float(theirs or 0), (before + time.time()) / 2)
+            used, most = connection.execute(_CONNECTIONS).one()
+            yield _DATABASE.judge(
+                f"{used} of {most} connections are used",
+                "raise max_connections, or lower DATABASE_POOL_SIZE",
+                warns=used > most * _BUSY_SHARE,
+            )
             yield from _check_tables(connection)
     except OperationalError as error:
         said = str(error.orig)
@@ -91,24 +107,6 @@ def check_database(config: Config) -> Iterator[Finding]:
             yield _DATABASE.fail("PostgreSQL doesn't answer", advice)
     finally:
         engine.dispose()
-
-
-def _check_postgres(connection: Connection) -> Iterator[Finding]:
-    version = connection.scalar(text("SHOW server_version")) or ""
-    number = int(connection.scalar(text("SHOW server_version_num")) or 0) // 10_000
-    if number < _OLDEST_POSTGRES:
-        yield _DATABASE.warn(f"PostgreSQL {version} is older than tested", "upgrade to 15 or later")
-    else:
-        yield _DATABASE.ok(f"PostgreSQL {version} answers")
-    before = time.time()
-    theirs = connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
-    yield compare_clock("PostgreSQL", float(theirs or 0), (before + time.time()) / 2)
-    used, most = connection.execute(_CONNECTIONS).one()
-    yield _DATABASE.judge(
-        f"{used} of {most} connections are used",
-        "raise max_connections, or lower DATABASE_POOL_SIZE",
-        warns=used > most * _BUSY_SHARE,
-    )
 
 
 def _check_tables(connection: Connection) -> Iterator[Finding]:
@@ -151,7 +149,22 @@ def check_redis(config: Config) -> Iterator[Finding]:
         config, socket_timeout=_CONNECT_SECONDS, socket_connect_timeout=_CONNECT_SECONDS
     )
     try:
-        yield from _check_redis(redis)
+        before = time.time()
+        seconds, microseconds = redis.time()
+        yield compare_clock("Redis", seconds + microseconds / 1e6, (before + time.time()) / 2)
+        info = redis.info()
+        name = "Valkey" if "valkey_version" in info else "Redis"
+        words = f"{name} {info.get('valkey_version', info['redis_version'])}"
+        if tuple(map(int, str(info["redis_version"]).split(".")[:2])) < _OLDEST_REDIS:
+            yield _REDIS.warn(f"{words} is older than tested", "upgrade to 6.2 or later")
+        else:
+            yield _REDIS.ok(f"{words} answers")
+        policy, most = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
+        if policy != "noeviction":
+            what = f"its maxmemory-policy is {policy}, so it may drop wake-ups"
+            yield _REDIS.warn(what, "set it to noeviction")
+        if most and int(info["used_memory"]) > most * _BUSY_SHARE:
+            yield _REDIS.warn("its memory is more than 80% full", "raise maxmemory")
         yield from _check_workers(redis)
     except AuthenticationError:
         yield _REDIS.fail("Redis rejects the user or password", "check REDIS_URL")
@@ -162,25 +175,6 @@ def check_redis(config: Config) -> Iterator[Finding]:
         )
     finally:
         redis.close()
-
-
-def _check_redis(redis: Redis) -> Iterator[Finding]:
-    before = time.time()
-    seconds, microseconds = redis.time()
-    yield compare_clock("Redis", seconds + microseconds / 1e6, (before + time.time()) / 2)
-    info = redis.info()
-    name = "Valkey" if "valkey_version" in info else "Redis"
-    words = f"{name} {info.get('valkey_version', info['redis_version'])}"
-    if tuple(map(int, str(info["redis_version"]).split(".")[:2])) < _OLDEST_REDIS:
-        yield _REDIS.warn(f"{words} is older than tested", "upgrade to 6.2 or later")
-    else:
-        yield _REDIS.ok(f"{words} answers")
-    policy, most = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
-    if policy != "noeviction":
-        what = f"its maxmemory-policy is {policy}, so it may drop wake-ups"
-        yield _REDIS.warn(what, "set it to noeviction")
-    if most and int(info["used_memory"]) > most * _BUSY_SHARE:
-        yield _REDIS.warn("its memory is more than 80% full", "raise maxmemory")
 
 
 def _check_workers(redis: Redis) -> Iterator[Finding]:

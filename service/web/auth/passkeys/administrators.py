@@ -11,7 +11,7 @@ from flask import Flask, g, request
 
 from service.errors import ForbiddenError
 from service.models.base import utc_now
-from service.models.identity.sign_in import KnownSession, did_use_passkey
+from service.models.identity.sign_in import did_use_passkey
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.bodies import FORM_TYPES
 from service.web.http.current import current_config, get_session
@@ -28,25 +28,18 @@ def init_admin_passkeys(app: Flask) -> None:
 
 def _check() -> None:
     emails = current_config().admin_emails
-    if not g.get("is_admin") or not emails or not _is_browser():
+    is_browser = any(name in request.headers for name in _BROWSER_HEADERS)
+    is_browser |= "text/html" in request.headers.get("Accept", "")
+    is_browser |= request.mimetype in FORM_TYPES
+    if not g.get("is_admin") or not emails or not is_browser:
         return
     known = find_web_session()
-    if known is not None and known.email in emails and _is_proved(known):
-        g.admin_email = known.email
-        return
+    if known is not None and known.email in emails:
+        is_fresh = utc_now() - known.signed_in_at <= _LONGEST
+        if is_fresh and did_use_passkey(get_session(), known.id):
+            g.admin_email = known.email
+            return
     raise ForbiddenError(
         "Sign in at /sign-in?next=/admin with the passkey of an administrator's account: one of"
         " those in ADMIN_ACCOUNTS."
     )
-
-
-def _is_browser() -> bool:
-    has_header = any(name in request.headers for name in _BROWSER_HEADERS)
-    asks_for_page = "text/html" in request.headers.get("Accept", "")
-    return has_header or asks_for_page or request.mimetype in FORM_TYPES
-
-
-def _is_proved(known: KnownSession) -> bool:
-    """Check that the session was started with a passkey, and not too long ago."""
-    is_fresh = utc_now() - known.signed_in_at <= _LONGEST
-    return is_fresh and did_use_passkey(get_session(), known.id)
