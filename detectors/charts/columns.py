@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final, Protocol
 
 from detectors.charts.chart import SERIES, ceiling, pixels
-from detectors.wording.figures import counted, day, period, short_day, short_usd, usd
+from detectors.wording.figures import counted, day, period, short_day, short_usd, usd, whole_usd
 
 # The drawing's height; its width is one for each column, and both are stretched.
 HEIGHT: Final = 1_000
@@ -157,8 +157,8 @@ def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
     return Columns(
         title=_TITLE,
         unit="Audit",
-        summary=f"{usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
-        f"peak: {usd(peak.total)} on {peak.label} (UTC).",
+        summary=f"{whole_usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
+        f"peak: {whole_usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, (series,), top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
         dates=name_some([short_day(each.audited_at.date()) for each in points]),

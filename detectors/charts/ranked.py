@@ -7,7 +7,7 @@ from typing import Final
 from detectors.charts.bars import BAR, ROW, label_row
 from detectors.charts.chart import SERIES, WIDTH, Chart, Drawing, box
 from detectors.contract import Finding, Report
-from detectors.wording.figures import counted, usd
+from detectors.wording.figures import counted, whole_usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 from detectors.wording.projection import per_month
@@ -25,7 +25,7 @@ def findings_ranked(report: Report) -> Chart:
     title = "Potential savings by finding"
     summary = "No finding claims savings."
     if priced:
-        largest = f"{usd(priced[0].monthly_cost_impact_usd)}{per_month(report.audit)}"
+        largest = f"{whole_usd(priced[0].monthly_cost_impact_usd)}{per_month(report.audit)}"
         summary = f"{counted(len(priced), 'finding')}; the largest could save {largest}."
     return Chart(
         name="findings",
@@ -34,7 +34,8 @@ def findings_ranked(report: Report) -> Chart:
         svg=_draw(names, shown).svg("findings", title, summary),
         columns=("Finding", f"Potential savings{per_month(report.audit)}"),
         rows=tuple(
-            (inert(names[finding.id]), usd(finding.monthly_cost_impact_usd)) for finding in shown
+            (inert(names[finding.id]), whole_usd(finding.monthly_cost_impact_usd))
+            for finding in shown
         ),
     )
 
@@ -44,7 +45,7 @@ def _draw(names: Mapping[str, str], findings: list[Finding]) -> Drawing:
     largest = max((finding.monthly_cost_impact_usd for finding in findings), default=Decimal(1))
     for index, finding in enumerate(findings):
         top, saving = index * ROW, finding.monthly_cost_impact_usd
-        label_row(drawing, top, names[finding.id], usd(saving))
+        label_row(drawing, top, names[finding.id], whole_usd(saving))
         width = max(float(saving / largest) * WIDTH, 1)
         drawing.fill(box(0, top + 20, width, BAR), "s0", SERIES[0])
     if not findings:

@@ -13,7 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from detectors.contract import Finding, Report
-from detectors.wording.actions import action, action_labels
+from detectors.wording.actions import (
+    CHECKS_HEADING,
+    action_labels,
+    how_long,
+    list_checks,
+    title,
+    with_savings,
+)
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, day, percent, usd
 from detectors.wording.headline import basis, first_actions, sentence
@@ -96,7 +103,8 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(Text(f"\nWarning: {warning}", style="bold yellow"), width=width)
     for line in spend_bars(report, width, console.encoding):
         console.print(line, width=width)
-    findings = report.findings[:top]
+    with_dollars = with_savings(report.findings)
+    findings = with_dollars[:top]
     if findings:
         is_stacked, is_short = console.width < STACKED_BELOW, console.width < SHORTENED_BELOW
         table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -123,20 +131,23 @@ def print_report(report: Report, console: Console, top: int) -> None:
 
 def _action(finding: Finding, report: Report) -> Text:
     """Return the savings and the change, and in a second line where and how sure."""
-    where = " · ".join(map(inert, action_labels(finding)))
+    parts = (*map(inert, action_labels(finding)), how_sure(finding), how_long(finding))
     return Text.assemble(
         (impact(finding, report.audit), "bold green"),
-        f": {action(finding, report.methods)}\n",
-        (f"{where} · {how_sure(finding)}", "dim"),
+        f": {title(finding, report.methods)}\n",
+        (" · ".join(filter(None, parts)), "dim"),
     )
 
 
 def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
     yield Text()
-    if len(report.findings) > top:
-        hidden = len(report.findings) - top
+    hidden = len(with_savings(report.findings)) - top
+    if hidden > 0:
         yield Text(f"{counted(hidden, 'more finding')}. Use --top to see more.")
     yield from (Text(line, style="dim") for line in footnotes(report))
+    if checks := list_checks(report.findings, report.methods):
+        yield Text(f"\n{CHECKS_HEADING}", style="bold")
+        yield from (_indented(each.words) for each in checks)
     if report.no_longer_happening:
         yield Text("\nNo longer happening", style="bold")
         yield from (_indented(line) for line in past_findings(report))

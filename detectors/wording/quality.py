@@ -5,7 +5,16 @@ from decimal import Decimal
 from typing import Final
 
 from detectors.contract import DataQuality, MissingRate, Report, ReportedModel, UnpricedModel
-from detectors.wording.figures import change, counted, day, months, number, percent, usd
+from detectors.wording.figures import (
+    counted,
+    day,
+    months,
+    number,
+    percent,
+    relative,
+    usd,
+    whole_usd,
+)
 from detectors.wording.labels import inert
 from detectors.wording.projection import caution, is_monthly
 
@@ -79,7 +88,7 @@ def measures(report: Report) -> list[tuple[str, str]]:
         kind = audit.projection if is_monthly(audit) else "not projected"
         found.append(("Projection", kind.capitalize()))
     if is_monthly(audit):
-        found.append(("Monthly spend", usd(audit.projected_spend_usd)))
+        found.append(("Monthly spend", whole_usd(audit.projected_spend_usd)))
     if quality is not None:
         found += [
             ("Tokens with a price", percent(quality.priced_tokens_pct)),
@@ -263,7 +272,7 @@ def _reported(quality: DataQuality) -> Iterator[str]:
     if not differing or apart * 100 <= costs.reported_usd * _REPORTED_PCT:
         return
     is_router = all(each.provider == "openrouter" for each in costs.models)
-    share = f" ({change(costs.spend_usd, costs.reported_usd)})" if costs.reported_usd else ""
+    share = f" ({relative(costs.spend_usd, costs.reported_usd)})" if costs.reported_usd else ""
     named = [_difference(each) for each in differing[:_NAMED]]
     if len(differing) > _NAMED:
         named.append(f"{counted(len(differing) - _NAMED, 'other model')} differ")

@@ -3,13 +3,22 @@
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from detectors.wording.figures import counted, day, usd
-from detectors.wording.imports import LEAST_DAYS
-from detectors.wording.projection import NOT_PROJECTED
+from detectors.wording.figures import counted, day, usd, whole_usd
+from detectors.wording.imports import LEAST_DAYS, show_savings
 from service.config import Config
 from service.mail.report_ready import report_url
+
+
+class _Summary(NamedTuple):
+    """The sums of a listed audit."""
+
+    projection: str | None
+    observed_days: int
+    monthly_factor: float | None
+    projected_savings_usd: Decimal
+    conditional_savings_high_usd: Decimal
 
 
 def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -51,10 +60,14 @@ def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:
 def _avoidable(audit: Mapping[str, Any]) -> str:
     """Return the audit's avoidable spend, and what cheaper models could add to it."""
     # Mails that were posted by an earlier release lack some of these.
-    is_projected = audit.get("projection") != NOT_PROJECTED
-    is_short = audit.get("observed_days", LEAST_DAYS) < LEAST_DAYS
-    factor = Decimal(str(audit.get("monthly_factor") or 1)) if is_projected and is_short else 1
-    unit = "/month" if is_projected and not is_short else ""
-    more = Decimal(audit.get("conditional_usd") or 0) / factor
-    avoidable = f", {usd(Decimal(audit['savings_usd']) / factor)}{unit} avoidable"
-    return f"{avoidable}, up to {usd(more)} more with cheaper models" if more else avoidable
+    summary = _Summary(
+        projection=audit.get("projection"),
+        observed_days=audit.get("observed_days", LEAST_DAYS),
+        monthly_factor=audit.get("monthly_factor"),
+        projected_savings_usd=Decimal(audit["savings_usd"]),
+        conditional_savings_high_usd=Decimal(audit.get("conditional_usd") or 0),
+    )
+    shown = show_savings(summary, is_batch=True)
+    more = shown.conditional_usd
+    words = f", {whole_usd(shown.avoidable_usd)}{shown.unit} avoidable"
+    return f"{words}, up to {whole_usd(more)} more with cheaper models" if more else words

@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection
 
 from detectors.contract import Finding, Method, Report
-from detectors.wording.actions import action
-from detectors.wording.headline import first_actions, sentence, title
+from detectors.wording.actions import action, list_checks, title, with_savings
+from detectors.wording.headline import first_actions, sentence, short_title
 from detectors.wording.impact import impact_alone, is_priced
 from detectors.wording.imports import as_import
 from detectors.wording.labels import inert, may_be_link
@@ -26,7 +26,6 @@ from service.models.mail.report_mails import (
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import REPORT_READY as REPORT_EVENT
 
-_LISTED_FINDINGS: Final = 3
 _NOTICE_DOLLARS: Final = (
     "total_spend_usd",
     "projected_spend_usd",
@@ -66,7 +65,8 @@ def _post_mail(
 ) -> str | None:
     if not reader.is_uploader:
         report = as_import(report)
-    listed = first_actions(report) or report.findings[:_LISTED_FINDINGS]
+    listed = first_actions(report)
+    checks = [] if listed else list_checks(report.findings, report.methods)
     return post_mail(
         connection,
         kind=REPORT_READY,
@@ -75,14 +75,15 @@ def _post_mail(
         parameters={
             "audit_id": audit_id,
             "link": link_parameters(connection, reader.account_id, audit_id),
-            "title": title(report.audit) if report.audit.projected_savings_usd else "",
+            "title": short_title(report.audit) if report.audit.projected_savings_usd else "",
             "sentence": sentence(report),
             "caution": caution(report.audit),
             "findings": [
                 describe_finding(finding, report.methods, has_labels=reader.is_uploader)
                 for finding in listed
-            ],
-            "more": len(report.findings) - len(listed),
+            ]
+            + [{"what": check.words, "where": "", "saving": ""} for check in checks],
+            "more": len(with_savings(report.findings)) - len(listed),
             "is_last": reader.is_last,
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
@@ -147,10 +148,12 @@ def describe_finding(
     an upload that a mail program would make a link of.
     """
     where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
+    names_all = has_labels and not (may_be_link(finding.model) or may_be_link(finding.route))
     names_model = has_labels and not may_be_link(finding.model)
     saving = f"{impact_alone(finding)}, {finding.confidence.lower()}"
+    what = action(finding, methods, has_labels=names_model)
     return {
-        "what": action(finding, methods, has_labels=names_model),
-        "where": where if has_labels else "",
+        "what": str(title(finding, methods)) if names_all else what,
+        "where": where if has_labels and not names_all else "",
         "saving": saving if is_priced(finding) else "",
     }

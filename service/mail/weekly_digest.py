@@ -5,7 +5,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from detectors.wording.figures import change, counted, day, usd
+from detectors.wording.figures import change, changed_from, counted, day, usd, whole_usd
 from detectors.wording.names import detector_name
 from service.config import Config
 from service.mail.spend_notice import describe_budget
@@ -21,7 +21,7 @@ def write_weekly_digest(
     words = {
         "headline": f"You spent {usd(spend)} last week",
         "week": f"{day(first)} to {day(last)}, in UTC",
-        "compared": _compare(spend, previous),
+        "compared": _compare(parameters, spend, previous),
         "plan": _describe_plan(parameters),
         "findings": [_describe_finding(each) for each in parameters["findings"]],
         "changes": _describe_changes(parameters),
@@ -33,13 +33,21 @@ def write_weekly_digest(
         "settings_url": f"{site}/settings",
         "site": site,
     }
-    return f"Your week: {usd(spend)}{f' ({change(spend, previous)})' if previous else ''}", words
+    share = "–" if _find_gap(parameters) else change(spend, previous)
+    return f"Your week: {usd(spend)}{'' if share == '–' else f' ({share})'}", words
 
 
-def _compare(spend: Decimal, previous: Decimal) -> str:
-    if not previous:
-        return "You had no spend the week before." if spend else ""
-    return f"{change(spend, previous)} from {usd(previous)} the week before."
+def _find_gap(parameters: Mapping[str, Any]) -> str:
+    """Return why the week before isn't compared; mails of an earlier release don't know."""
+    gap: str = parameters.get("gap", "")
+    return gap
+
+
+def _compare(parameters: Mapping[str, Any], spend: Decimal, previous: Decimal) -> str:
+    gap = _find_gap(parameters)
+    if gap or not (spend or previous):
+        return f"{gap}." if gap and spend else ""
+    return f"{changed_from(spend, previous, 'the week before')}."
 
 
 def _describe_plan(parameters: Mapping[str, Any]) -> str:
@@ -55,7 +63,7 @@ def _describe_plan(parameters: Mapping[str, Any]) -> str:
 
 def _describe_finding(finding: Mapping[str, str]) -> str:
     limit = "up to " if finding["confidence"] == "CONDITIONAL" else ""
-    worth = f"{limit}{usd(Decimal(finding['monthly_usd']))}/month"
+    worth = f"{limit}{whole_usd(Decimal(finding['monthly_usd']))}/month"
     return f"{detector_name(finding['detector'])}: {worth}, {finding['confidence'].lower()}"
 
 

@@ -27,6 +27,7 @@ from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import INGEST, find_audit
 from service.models.base import utc_now
 from service.models.calls.account_findings import AccountFinding
+from service.models.calls.coverage import find_gap
 from service.models.calls.finding_list import ComparedSavings, compare_findings, find_first_day
 from service.models.calls.spend import BY_CHANGE, Line, Period, Periods, Selection, sum_spend
 from service.reports.documents import ListedReport, find_published, read_listed
@@ -61,10 +62,16 @@ class Compared:
     models: Sequence[SpendChange]
     findings: Sequence[ComparedFinding]
     notes: Sequence[str]
+    gap: str = ""  # why the periods can't be compared, though each has its figures
 
     @property
     def is_per_day(self) -> bool:
         return is_per_day(self.before, self.after)
+
+    @property
+    def change_days(self) -> int:
+        """Return how many days the amounts of a change are multiplied by."""
+        return self.after.days if self.is_per_day else 1
 
     @property
     def total(self) -> SpendChange:
@@ -144,6 +151,7 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
     before, after = periods
     every = Selection(after.first, after.last, keys=(), before=before, is_brief=True)
     total = sum_spend(session, account_id, every)
+    gap = find_gap(session, account_id, periods)
     spans = (
         _span(before, total.previous_calls, total.previous_usd),
         _span(after, total.totals.calls, total.totals.cost_usd),
@@ -161,7 +169,12 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         routes=_changes(routes, spans),
         models=_changes(models, spans),
         findings=_compare_findings(session, account_id, periods, spans, limit),
-        notes=(*describe_lengths(*spans), *_describe_days(session, account_id, periods)),
+        notes=(
+            *([f"{gap}."] if gap else []),
+            *describe_lengths(*spans),
+            *_describe_days(session, account_id, periods),
+        ),
+        gap=gap,
     )
 
 

@@ -40,7 +40,7 @@ def audit_window(
         return to_window(
             audit_logs([log], none, terms.prices, terms.thresholds, keep_calls=False), None
         )
-    after = last - timedelta(days=window.days)
+    after = window.after(last)
     setting = Setting(versions=find_versions(), stored=(after, window.until))
     with opened(frame, setting, progress) as rows:
         log = of_account(none, rows.valid + window.duplicates, future_calls)

@@ -118,9 +118,21 @@ def _relative_deviation(samples: Sequence[Decimal]) -> Decimal:
     return _MAD_SCALE * median(abs(usd - middle) for usd in samples) / middle
 
 
+def _least_unusual(usd_by_day: Mapping[date, Decimal], day: date) -> Decimal:
+    """Return dollars that no unusual day is below, at a tenth of the cost of its band.
+
+    A band expects no less than the median of the same weekday.
+    """
+    backs = [day - timedelta(days=_WEEK * week) for week in range(1, HISTORY_DAYS // _WEEK + 1)]
+    samples = [usd_by_day[back] for back in backs if back in usd_by_day]
+    if len(samples) < len(backs):
+        return Decimal(0)
+    return median(samples) * (1 + _WIDTH * _LEAST_DEVIATION)
+
+
 def _judge(series: Series, day: date) -> UnusualSpend | None:
     usd = series.usd_by_day.get(day, Decimal(0))
-    if usd < _MIN_EXCESS_USD:
+    if usd < _MIN_EXCESS_USD or usd < _least_unusual(series.usd_by_day, day):
         return None
     band = band_of(series.usd_by_day, day)
     if band is None:

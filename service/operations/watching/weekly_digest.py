@@ -19,8 +19,9 @@ from service.models.calls.account_findings import (
     FindingChange,
     FindingRecord,
 )
+from service.models.calls.coverage import find_gap
 from service.models.calls.plan_usage import sum_plan_usage
-from service.models.calls.spend import find_last_day, sum_days
+from service.models.calls.spend import Period, find_last_day, sum_days
 from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import WEEKLY_DIGEST, claim_week, list_due_weekly
 from service.operations.findings.periods import measure_all_realized
@@ -83,6 +84,7 @@ def summarize_week(
         "last": week[1].isoformat(),
         "spend_usd": str(spend),
         "previous_usd": str(previous),
+        "gap": find_gap(connection, account_id, (Period(*before), Period(*week))),
         "plan_calls": plan.calls,
         "plan_value_usd": str(plan.value_usd),
         "findings": _list_findings(connection, account_id),

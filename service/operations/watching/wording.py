@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from detectors.wording.figures import counted, day, month, percent, usd
+from detectors.wording.figures import counted, day, month, percent, usd, whole_usd
 from detectors.wording.labels import inert, may_be_link
 from service.models.watching.budgets import FORECAST
 from service.operations.watching.budgets import BudgetState
@@ -97,5 +97,5 @@ def _state(state: BudgetState, threshold: str) -> str:
     whose = name_label("route", state.route) if state.route is not None else "your account"
     budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)} (UTC)"
     if threshold == FORECAST and state.forecast_usd is not None:
-        return f"{usd(state.forecast_usd)} forecast, which is over {budget}."
+        return f"{whole_usd(state.forecast_usd)} forecast, which is over {budget}."
     return f"{usd(state.spend_usd)} spent, {percent(state.percent)} of {budget}."
