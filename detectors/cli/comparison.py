@@ -70,8 +70,8 @@ def _totals(spans: tuple[Span, Span], gap: str) -> Iterator[Text]:
     unit = " per day" if is_per_day(*spans) else ""
     if gap:
         return
-    days = spans[1].days if is_per_day(*spans) else 1
-    share = change(total.after_usd, total.before_usd, days)
+    over = spans[1].days if is_per_day(*spans) else 1
+    share = change(total.after_usd, total.before_usd, over)
     yield Text(f"Change  {share} ({_signed(total.change_usd)}{unit})", style="bold")
 
 

@@ -1,10 +1,11 @@
 """How numbers and dates are written for people: dollars, percentages, counts, days."""
 
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
 _CENT: Final = Decimal("0.01")
+_DOLLAR: Final = Decimal(1)
 _SMALLEST_USD: Final = Decimal("0.0001")
 # Not `strftime`, whose names depend on the locale.
 _MONTH_NAMES: Final = ("January", "February", "March", "April", "May", "June", "July",
@@ -23,7 +24,13 @@ def usd(amount: Decimal | float) -> str:
         return f"−{usd(-amount)}"
     if 0 < amount < _CENT:
         return f"${float(amount):.2g}" if amount >= _SMALLEST_USD else "< $0.0001"
-    return f"${amount:,.2f}"
+    return f"${_round(amount, _CENT):,.2f}"
+
+
+def _round(amount: Decimal | float, unit: Decimal) -> Decimal:
+    """Round as people do: half of a unit up."""
+    exact = amount if isinstance(amount, Decimal) else Decimal(str(amount))
+    return exact.quantize(unit, ROUND_HALF_UP)
 
 
 def whole_usd(amount: Decimal) -> str:
@@ -33,7 +40,7 @@ def whole_usd(amount: Decimal) -> str:
     """
     if amount < 0:
         return f"−{whole_usd(-amount)}"
-    return usd(amount) if amount < Decimal("9.995") else f"${amount:,.0f}"
+    return usd(amount) if amount < Decimal("9.995") else f"${_round(amount, _DOLLAR):,}"
 
 
 def fine_usd(amount: Decimal) -> str:

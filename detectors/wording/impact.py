@@ -34,7 +34,7 @@ def is_priced(finding: Sure) -> bool:
 
 def has_savings(finding: Finding) -> bool:
     """Check whether the finding has dollars: only such findings are counted and listed."""
-    return finding.monthly_cost_impact_usd > 0
+    return is_priced(finding) and finding.monthly_cost_impact_usd != 0
 
 
 def amount(finding: Finding) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import Connection
 
 from detectors.contract import Finding, Method, Report
-from detectors.wording.actions import action, list_checks, title, with_savings
+from detectors.wording.actions import action, list_checks, with_savings
 from detectors.wording.headline import first_actions, sentence, short_title
 from detectors.wording.impact import impact_alone, is_priced
 from detectors.wording.imports import as_import
@@ -148,12 +148,10 @@ def describe_finding(
     an upload that a mail program would make a link of.
     """
     where = _LINK_LABEL if may_be_link(finding.route) else inert(finding.route)
-    names_all = has_labels and not (may_be_link(finding.model) or may_be_link(finding.route))
     names_model = has_labels and not may_be_link(finding.model)
     saving = f"{impact_alone(finding)}, {finding.confidence.lower()}"
-    what = action(finding, methods, has_labels=names_model)
     return {
-        "what": str(title(finding, methods)) if names_all else what,
-        "where": where if has_labels and not names_all else "",
+        "what": action(finding, methods, has_labels=names_model),
+        "where": where if has_labels else "",
         "saving": saving if is_priced(finding) else "",
     }

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
+from detectors.wording.actions import action
 from detectors.wording.figures import change, changed_from, counted, day, usd, whole_usd
-from detectors.wording.names import detector_name
 from service.config import Config
 from service.mail.spend_notice import describe_budget
 
@@ -61,10 +61,28 @@ def _describe_plan(parameters: Mapping[str, Any]) -> str:
     return f"Plan usage: {worth}. No other figure counts it."
 
 
-def _describe_finding(finding: Mapping[str, str]) -> str:
+class _Listed(NamedTuple):
+    """A finding without the labels of its calls."""
+
+    detector: str
+    kind: str
+    suggested_model: str | None
+    confidence: str
+    route: str = ""
+    model: str = ""
+
+
+def _describe_finding(finding: Mapping[str, Any]) -> str:
     limit = "up to " if finding["confidence"] == "CONDITIONAL" else ""
     worth = f"{limit}{whole_usd(Decimal(finding['monthly_usd']))}/month"
-    return f"{detector_name(finding['detector'])}: {worth}, {finding['confidence'].lower()}"
+    listed = _Listed(
+        detector=finding["detector"],
+        # Mails that were posted by an earlier release lack these.
+        kind=finding.get("kind", ""),
+        suggested_model=finding.get("suggested_model"),
+        confidence=finding["confidence"],
+    )
+    return f"{action(listed, has_labels=False)}: {worth}, {listed.confidence.lower()}"
 
 
 def _describe_changes(parameters: Mapping[str, Any]) -> str:

@@ -6,10 +6,10 @@ between. Each file and batch has an idempotency key, so seeding again adds nothi
 
 import csv
 import io
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from time import monotonic, sleep
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -22,25 +22,36 @@ from detectors.formats.columns import TABLE_FIELDS
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService, call
 from service.cli.options import CommandError
-from service.cli.sample.calls import SEEDED_DAYS, UNUSUAL_ROUTE, make_calls
+from service.cli.sample.calls import (
+    FIXED_ON,
+    FIXED_ROUTE,
+    RELEASE,
+    SEEDED_DAYS,
+    UNUSUAL_ROUTE,
+    make_calls,
+)
 from service.cli.sign_in_link import make_sign_in_link
 from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import ACCOUNT, DONE, FAILED
 from service.models.audits.idempotency import hash_key
 from service.models.base import utc_now
+from service.models.calls.account_findings import AccountFinding, FindingChange
 from service.models.calls.spend import sum_days
-from service.models.identity.accounts import COMP, NEVER, find_account
+from service.models.identity.accounts import COMP, NEVER, SAMPLE_EMAIL, find_account
 from service.models.watching.budgets import list_budgets, save_budget
+from service.operations.findings.changes import change_findings
 from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.payments import ManualPayment, mark_paid
 from service.web.auth.scopes import SCOPES
 
-SEEDED_EMAIL = "seed@tallystick.example"
+SEEDED_EMAIL = SAMPLE_EMAIL
 _WEEK = 7  # days; each batch has the calls of a week
 _UPLOADED_WEEKS = (2, 6, 10)
 _BROKEN_WEEK = 10
 # The account is audited after these weeks, so that a finding is fixed, and another one returns.
 _AUDITED_WEEKS = (5, 8, 12)
+# The release that fixes a finding is in this week.
+_RELEASED_WEEK = FIXED_ON // 7
 _CREDITS = 6
 _SENDING = "seed"  # the label of the key that sends the batches
 _KEYS = ("checkout-service", "nightly-jobs")
@@ -144,6 +155,8 @@ def _send(
         else:
             headers["Authorization"] = f"Bearer {sender}"
             call(service.port, "POST", "/api/v2/ingest", headers, item.body)
+        if item.key == f"seed-batch-{_RELEASED_WEEK}":
+            _fix(session, account)
         if item.key in _AUDITED_AFTER:
             _wait_until_audited(session, account)
             with_cookie = {"Cookie": cookie, "Content-Type": "application/json"}
@@ -151,6 +164,16 @@ def _send(
             _wait_until_audited(session, account)
     if cookie:
         call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
+
+
+def _fix(session: Session, account: Account) -> None:
+    """Mark the finding of the route that a release has fixed."""
+    own = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
+    ids = session.scalars(select(AccountFinding.id).where(*own)).all()
+    reason = f"{RELEASE} reuses answers"
+    connection = session.connection()
+    change_findings(connection, account.id, ids, "fix", changed_by=account.email, reason=reason)
+    session.commit()
 
 
 def _sign_in(service: LocalService, session: Session) -> str:
@@ -192,15 +215,15 @@ def _as_form(log: bytes) -> bytes:
 
 
 def _wait_until_audited(session: Session, account: Account) -> None:
-    deadline = time.monotonic() + _AUDIT_SECONDS
+    deadline = monotonic() + _AUDIT_SECONDS
     unfinished = select(Audit.id).where(
         Audit.account_id == account.id, Audit.status.not_in((DONE, FAILED))
     )
     while session.scalar(unfinished.limit(1)) is not None:
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise CommandError(f"the audits are not done after {_AUDIT_SECONDS:.0f} seconds")
         session.rollback()  # the next look is at what is committed by then
-        time.sleep(_POLL_SECONDS)
+        sleep(_POLL_SECONDS)
 
 
 def _date_back(session: Session, account: Account, items: Sequence[Item]) -> None:
@@ -215,6 +238,13 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED_WEEKS]
     for audit_id, moment in (*moments, *zip(ordered, after, strict=False)):
         _move(session, audit_id, moment)
+    first = account.created_at.date() - timedelta(days=SEEDED_DAYS)
+    released_at = datetime.combine(first + timedelta(days=FIXED_ON), time.min, UTC)
+    fixed = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
+    session.execute(update(AccountFinding).where(*fixed).values(fixed_at=released_at))
+    ids = select(AccountFinding.id).where(*fixed)
+    changes = update(FindingChange).where(FindingChange.account_finding_id.in_(ids))
+    session.execute(changes.values(changed_at=released_at))
 
 
 def _move(session: Session, audit_id: str, moment: datetime) -> None:

@@ -43,7 +43,8 @@ def find_gap_of(days: Collection[date], periods: Periods) -> str:
 
 def _describe(periods: Periods, first_day: date | None, before: int, after: int) -> str:
     expected = Decimal(after * periods[0].days) / periods[1].days
-    if expected - before <= _MOST_MISSING * periods[0].days:
+    is_later = first_day is not None and first_day > periods[0].last
+    if expected - before <= _MOST_MISSING * periods[0].days and not is_later:
         return ""
     if first_day is not None and first_day > periods[0].first:
         return f"No comparison: data starts {short_day(first_day)}"

@@ -98,18 +98,23 @@ def summarize_week(
     }
 
 
-def _list_findings(connection: Connection, account_id: str) -> list[dict[str, str]]:
+def _list_findings(connection: Connection, account_id: str) -> list[dict[str, str | None]]:
     unresolved = (
         AccountFinding.account_id == account_id,
         AccountFinding.state.in_(UNRESOLVED),
         AccountFinding.monthly_usd > 0,
     )
-    columns = (AccountFinding.detector, AccountFinding.monthly_usd, AccountFinding.confidence)
+    columns = (
+        *(AccountFinding.detector, AccountFinding.kind, AccountFinding.suggested_model),
+        *(AccountFinding.monthly_usd, AccountFinding.confidence),
+    )
     order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
     query = select(*columns).where(*unresolved).order_by(*order).limit(_LISTED_FINDINGS)
     return [
         {
             "detector": row.detector,
+            "kind": row.kind,
+            "suggested_model": row.suggested_model,
             "monthly_usd": str(row.monthly_usd),
             "confidence": row.confidence,
         }

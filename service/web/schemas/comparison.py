@@ -227,8 +227,9 @@ def _change(compared: Compared, change: SpendChange, *names: str) -> dict[str, A
         "change_usd": change.change_usd,
     }
     found = dict(zip(names, change.labels, strict=True)) | dollars
-    dollars = change.after_usd, change.before_usd
-    is_compared = not change.change_usd or is_change(*dollars, compared.change_days)
+    is_compared = not change.change_usd or is_change(
+        change.after_usd, change.before_usd, compared.change_days
+    )
     if change.change_pct is None or compared.gap or not is_compared:
         return found
     return found | {"change_pct": change.change_pct}
