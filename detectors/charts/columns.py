@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from detectors.charts.chart import SERIES, ceiling, pixels
-from detectors.wording.figures import counted, day, period, short_day, short_usd, usd
+from detectors.wording.figures import counted, day, period, short_day, short_usd, usd, whole_usd
 
 # The drawing's height; its width is one for each column, and both are stretched.
 HEIGHT: Final = 1_000
@@ -40,6 +42,7 @@ class Column:
     total: Decimal
     parts: tuple[tuple[Series, Decimal], ...]
     is_late: bool  # in the right half, where its values are shown to its left
+    marks: tuple[str, ...] = ()  # what happened on its days
 
     def amount(self, series: Series) -> Decimal:
         return next((amount for each, amount in self.parts if each is series), _NONE)
@@ -63,10 +66,12 @@ def stacked_columns(
     amounts: Mapping[date, Mapping[str | None, Decimal]],
     names: Mapping[str | None, str],
     days: tuple[date, date],
+    marks: Mapping[date, Sequence[str]] = MappingProxyType({}),
 ) -> Columns:
     """Chart each day of a range, or several days in a column where there are too many.
 
-    `names` has the series in their order; the amounts of None are those of all others.
+    `names` has the series in their order; the amounts of None are those of all others. `marks` say
+    what happened on a day.
     """
     count = (days[1] - days[0]).days + 1
     # As many weeks as the columns need to fit.
@@ -88,7 +93,16 @@ def stacked_columns(
         parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
         total = sum((amount for _, amount in parts), _NONE)
         is_late = at * 2 >= len(sums)
-        columns.append(Column(label=label, total=total, parts=parts, is_late=is_late))
+        on_days = (marks.get(first + timedelta(days=day), ()) for day in range(span))
+        columns.append(
+            Column(
+                label=label,
+                total=total,
+                parts=parts,
+                is_late=is_late,
+                marks=tuple(chain.from_iterable(on_days)),
+            )
+        )
     total, peak = (
         sum((column.total for column in columns), _NONE),
         max(columns, key=lambda each: each.total),
@@ -157,8 +171,8 @@ def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
     return Columns(
         title=_TITLE,
         unit="Audit",
-        summary=f"{usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
-        f"peak: {usd(peak.total)} on {peak.label} (UTC).",
+        summary=f"{whole_usd(amounts[-1])} in the latest of {counted(len(points), 'audit')}; "
+        f"peak: {whole_usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, (series,), top),
         amounts=(short_usd(top), short_usd(top / 2), short_usd(0)),
         dates=name_some([short_day(each.audited_at.date()) for each in points]),

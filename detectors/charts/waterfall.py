@@ -19,7 +19,7 @@ from detectors.charts.chart import (
     vertical,
 )
 from detectors.contract import Report
-from detectors.wording.figures import percent, usd
+from detectors.wording.figures import percent, whole_usd
 from detectors.wording.names import detector_name
 from detectors.wording.projection import is_monthly, per_month
 
@@ -42,15 +42,15 @@ def savings_waterfall(report: Report) -> Chart:
     fixes = "fixing each finding" if audit.verified_savings_usd is None else _FIXES
     title = f"{'Monthly spend' if is_monthly(audit) else 'Spend'} after {fixes}"
     summary = (
-        f"{usd(audit.projected_spend_usd)}{per_month(audit)} now; avoidable spend: "
-        f"{usd(audit.projected_savings_usd)}; remaining spend: {usd(steps[-1].amount)}."
+        f"{whole_usd(audit.projected_spend_usd)}{per_month(audit)} now; avoidable spend: "
+        f"{whole_usd(audit.projected_savings_usd)}; remaining spend: {whole_usd(steps[-1].amount)}."
     )
     drawing = Drawing(height=len(steps) * ROW)
     largest = float(max(step.high for step in steps)) or 1.0
     for index, step in enumerate(steps):
         top, start = index * ROW, float(step.low) / largest * WIDTH
         width = max(float(step.high - step.low) / largest * WIDTH, 1)
-        label_row(drawing, top, step.label, usd(step.amount))
+        label_row(drawing, top, step.label, whole_usd(step.amount))
         bar = (min(start, WIDTH - width), top + 20.0, width, float(BAR))
         if step.alone is None:
             drawing.fill(box(*bar), "s0", SERIES[0])
@@ -70,7 +70,11 @@ def savings_waterfall(report: Report) -> Chart:
         columns=("Step", "On its own", "In this order", "Share of spend"),
         rows=tuple(
             (
-                *(step.label, "" if step.alone is None else usd(-step.alone), usd(step.amount)),
+                *(
+                    step.label,
+                    "" if step.alone is None else whole_usd(-step.alone),
+                    whole_usd(step.amount),
+                ),
                 percent(share(abs(step.amount), audit.projected_spend_usd)),
             )
             for step in steps

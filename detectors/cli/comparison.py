@@ -1,6 +1,6 @@
 """Print a comparison at a terminal, with the labels of the logs as inert text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from rich.text import Text
 from detectors.cli.terminal import PROSE_WIDTH
 from detectors.contract import Span, SpendChange, compare_spend, is_per_day
 from detectors.wording.comparison import STATUS_WORDS
-from detectors.wording.figures import change, counted, period, usd
+from detectors.wording.figures import change, counted, period, usd, whole_usd
 from detectors.wording.labels import inert
 
 
@@ -33,34 +33,15 @@ class Printed(NamedTuple):
     models: Sequence[SpendChange]
     findings: Sequence[ChangedFinding]
     notes: Sequence[str]
+    gap: str = ""  # why the sides can't be compared; a note says it
 
 
 def print_comparison(printed: Printed, console: Console, top: int) -> None:
     width = min(console.width, PROSE_WIDTH)
-    for name, span in zip(("Before", "After "), printed.spans, strict=True):
-        days = f"{period(span.first, span.last)} UTC" if span.first and span.last else "no calls"
-        total = (f"{name}  {usd(span.spend_usd)}", "bold")
-        counts = f"  {days} ({counted(span.days, 'day')}, {counted(span.calls, 'call')})"
-        console.print(Text.assemble(total, counts), width=width)
-    before, after = printed.spans
-    (changed,) = compare_spend({(): before.spend_usd}, {(): after.spend_usd}, printed.spans)
-    unit = " per day" if is_per_day(*printed.spans) else ""
-    share = change(changed.after_usd, changed.before_usd)
-    line = f"Change  {share} ({_signed(changed.change_usd)}{unit})"
-    console.print(Text(line, style="bold"), width=width)
+    for line in _totals(printed.spans, printed.gap):
+        console.print(line, width=width)
     for name, changes in (("route", printed.routes), ("model", printed.models)):
-        heading = f"{name.capitalize()}, per day" if unit else name.capitalize()
-        table = plain_table((heading,), ("Before", "After", "Change", ""))
-        for spend in changes[:top]:
-            label = " ".join(map(inert, reversed(spend.labels))) or "(no tag or endpoint)"
-            table.add_row(
-                Text(label),
-                usd(spend.before_usd),
-                usd(spend.after_usd),
-                _signed(spend.change_usd),
-                change(spend.after_usd, spend.before_usd),
-            )
-        console.print(table)
+        console.print(_spend(name, changes[:top], printed))
         if len(changes) > top:
             console.print(Text(f"{counted(len(changes) - top, 'smaller change')}.", style="dim"))
     if printed.findings:
@@ -69,13 +50,46 @@ def print_comparison(printed: Printed, console: Console, top: int) -> None:
         )
         for each in printed.findings[:top]:
             labels = (Text(inert(label)) for label in (each.name, each.route, each.model))
-            dollars = (usd(each.before_usd), usd(each.after_usd))
+            dollars = (whole_usd(each.before_usd), whole_usd(each.after_usd))
             table.add_row(STATUS_WORDS[each.status], *labels, *dollars)
         console.print(table)
     else:
         console.print(Text("No findings before or after."))
     for note in printed.notes:
         console.print(Text(note, style="dim"), width=width)
+
+
+def _totals(spans: tuple[Span, Span], gap: str) -> Iterator[Text]:
+    for name, span in zip(("Before", "After "), spans, strict=True):
+        days = f"{period(span.first, span.last)} UTC" if span.first and span.last else "no calls"
+        yield Text.assemble(
+            (f"{name}  {usd(span.spend_usd)}", "bold"),
+            f"  {days} ({counted(span.days, 'day')}, {counted(span.calls, 'call')})",
+        )
+    (total,) = compare_spend({(): spans[0].spend_usd}, {(): spans[1].spend_usd}, spans)
+    unit = " per day" if is_per_day(*spans) else ""
+    if gap:
+        return
+    over = spans[1].days if is_per_day(*spans) else 1
+    share = change(total.after_usd, total.before_usd, over)
+    yield Text(f"Change  {share} ({_signed(total.change_usd)}{unit})", style="bold")
+
+
+def _spend(name: str, changes: Sequence[SpendChange], printed: Printed) -> Table:
+    per_day = is_per_day(*printed.spans)
+    heading = f"{name.capitalize()}, per day" if per_day else name.capitalize()
+    days = printed.spans[1].days if per_day else 1
+    table = plain_table((heading,), ("Before", "After", "Change", ""))
+    for each in changes:
+        label = " ".join(map(inert, reversed(each.labels))) or "(no tag or endpoint)"
+        table.add_row(
+            Text(label),
+            usd(each.before_usd),
+            usd(each.after_usd),
+            _signed(each.change_usd),
+            "–" if printed.gap else change(each.after_usd, each.before_usd, days),
+        )
+    return table
 
 
 def plain_table(labels: Sequence[str], numbers: Sequence[str]) -> Table:

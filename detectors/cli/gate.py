@@ -17,7 +17,7 @@ from detectors.cli.terminal import PLAIN_WIDTH, report_console
 from detectors.contract import SEVERITIES, Change, Gate, GateRule, Report, check_gate, span_of
 from detectors.contract.comparison import FIXED, GONE, NEW, UNCHANGED
 from detectors.wording.comparison import STATUS_WORDS, describe_reports
-from detectors.wording.figures import counted, percent, usd
+from detectors.wording.figures import counted, percent, usd, whole_usd
 from detectors.wording.impact import amount
 from detectors.wording.labels import inert, shortened
 from detectors.wording.names import SEVERITY_WORDS, detector_name
@@ -83,7 +83,7 @@ class GateText(NamedTuple):
             route=inert(finding.route) or _NONE,
             model=inert(finding.model) or _NONE,
             severity=SEVERITY_WORDS.get(finding.severity, inert(finding.severity)),
-            before=_NONE if change.status == NEW else usd(change.before_usd),
+            before=_NONE if change.status == NEW else whole_usd(change.before_usd),
             now=_NONE if change.status in (FIXED, GONE) else amount(finding),
         )
 

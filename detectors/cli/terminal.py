@@ -12,8 +12,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from detectors.contract import Report
-from detectors.wording.actions import action, action_labels
+from detectors.contract import Finding, Report
+from detectors.wording.actions import (
+    CHECKS_HEADING,
+    action_labels,
+    how_long,
+    list_checks,
+    title,
+    with_savings,
+)
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, day, percent, usd
 from detectors.wording.headline import basis, first_actions, sentence
@@ -88,22 +95,16 @@ def print_report(report: Report, console: Console, top: int) -> None:
     if actions := first_actions(report):
         heading = f"\nFix {'this' if len(actions) == 1 else 'these'} first"
         console.print(Text(heading, style="bold"), width=width)
-        first = [
-            Text.assemble(
-                (impact(finding, report.audit), "bold green"),
-                f": {action(finding, report.methods)}\n",
-                (f"{' · '.join(map(inert, action_labels(finding)))} · {how_sure(finding)}", "dim"),
-            )
-            for finding in actions
-        ]
-        console.print(_numbered(first, indent=2), width=width)
+        first = _numbered([_action(finding, report) for finding in actions], indent=2)
+        console.print(first, width=width)
     valid_pct = report.audit.valid_pct
     if report.invalid_rows.count and valid_pct < report.thresholds.warn_valid_pct:
         warning = f"only {percent(valid_pct)} of rows could be read. See data quality below."
         console.print(Text(f"\nWarning: {warning}", style="bold yellow"), width=width)
     for line in spend_bars(report, width, console.encoding):
         console.print(line, width=width)
-    findings = report.findings[:top]
+    with_dollars = with_savings(report.findings)
+    findings = with_dollars[:top]
     if findings:
         is_stacked, is_short = console.width < STACKED_BELOW, console.width < SHORTENED_BELOW
         table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -117,16 +118,8 @@ def print_report(report: Report, console: Console, top: int) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
         for rank, finding in enumerate(findings, start=1):
             name = detector_name(finding.detector, report.methods)
-            severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
-            sure = [severity, Text(finding.confidence.lower())]
-            if is_stacked:  # the same names in two columns, one name per line
-                columns = (name, finding.kind), (finding.route, finding.model)
-                names = [Text("\n".join(map(inert, filter(None, each)))) for each in columns]
-                sure = [Text("\n").join(sure)]
-            else:
-                detector = "\n".join(filter(None, (name, finding.kind)))
-                names = [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
-            table.add_row(Text(str(rank)), *names, *sure, amount(finding))
+            names = _stacked_names(finding, name) if is_stacked else _names(finding, name)
+            table.add_row(Text(str(rank)), *names, *_how_sure(finding, is_stacked), amount(finding))
         console.print(table)
         # Below the table: fixes are too long for a column.
         console.print(_numbered([Text(inert(each.fix)) for each in findings]), width=width)
@@ -136,12 +129,25 @@ def print_report(report: Report, console: Console, top: int) -> None:
         console.print(text, width=width)
 
 
+def _action(finding: Finding, report: Report) -> Text:
+    """Return the savings and the change, and in a second line where and how sure."""
+    parts = (*map(inert, action_labels(finding)), how_sure(finding), how_long(finding))
+    return Text.assemble(
+        (impact(finding, report.audit), "bold green"),
+        f": {title(finding, report.methods)}\n",
+        (" · ".join(filter(None, parts)), "dim"),
+    )
+
+
 def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
     yield Text()
-    if len(report.findings) > top:
-        hidden = len(report.findings) - top
+    hidden = len(with_savings(report.findings)) - top
+    if hidden > 0:
         yield Text(f"{counted(hidden, 'more finding')}. Use --top to see more.")
     yield from (Text(line, style="dim") for line in footnotes(report))
+    if checks := list_checks(report.findings, report.methods):
+        yield Text(f"\n{CHECKS_HEADING}", style="bold")
+        yield from (_indented(each.words) for each in checks)
     if report.no_longer_happening:
         yield Text("\nNo longer happening", style="bold")
         yield from (_indented(line) for line in past_findings(report))
@@ -169,6 +175,23 @@ def _below(report: Report, top: int) -> Iterator[Text | Padding | Table]:
 def _indented(line: str, style: str = "") -> Padding:
     """Indent every line of the text, those that wrap too."""
     return Padding(Text(line, style=style), (0, 0, 0, 2))
+
+
+def _names(finding: Finding, name: str) -> list[Text]:
+    detector = "\n".join(filter(None, (name, finding.kind)))
+    return [Text(detector), Text(inert(finding.route)), Text(inert(finding.model))]
+
+
+def _stacked_names(finding: Finding, name: str) -> list[Text]:
+    """Return the same names in two columns, one name per line."""
+    columns = (name, finding.kind), (finding.route, finding.model)
+    return [Text("\n".join(inert(name) for name in names if name)) for names in columns]
+
+
+def _how_sure(finding: Finding, is_stacked: bool) -> list[Text]:
+    severity = Text(finding.severity, style=_SEVERITY_STYLES.get(finding.severity, ""))
+    confidence = Text(finding.confidence.lower())
+    return [Text("\n").join((severity, confidence))] if is_stacked else [severity, confidence]
 
 
 def _numbered(items: Sequence[Text], indent: int = 0) -> Table:

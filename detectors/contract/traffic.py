@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from math import ceil
 from typing import Final
 
@@ -46,8 +46,9 @@ class TrafficWindow(Struct, frozen=True, kw_only=True):
 class CallWindow(Struct, frozen=True, kw_only=True):
     """Which calls an audit of an account reads, and how many others its report mentions.
 
-    The window has some days of 24 hours and ends with the newest call that is not in the future at
-    the time of the audit, which is `now`. `duplicates` were dropped when the files were merged.
+    The window has some days (UTC) and ends with the newest call that is not in the future at the
+    time of the audit, which is `now`. Its days are whole, so that what was spent in it is the sum
+    of what was spent on each. `duplicates` were dropped when the files were merged.
     `future_calls` are in files that are not read.
     """
 
@@ -60,6 +61,11 @@ class CallWindow(Struct, frozen=True, kw_only=True):
     def until(self) -> datetime:
         """Return the latest time of a call that is not dated in the future."""
         return self.now + CLOCK_MARGIN
+
+    def after(self, newest: datetime) -> datetime:
+        """Return the moment after which the window begins if this is its newest call."""
+        first = newest.astimezone(UTC).date() - timedelta(days=self.days - 1)
+        return datetime.combine(first, time(), UTC) - timedelta(microseconds=1)
 
 
 class AuditedWindow(Struct, frozen=True, kw_only=True):

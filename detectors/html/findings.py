@@ -16,7 +16,11 @@ from detectors.html.markup import (
     table,
     text,
 )
-from detectors.wording.actions import action, action_labels
+from detectors.wording.actions import (
+    action_labels,
+    how_long,
+    title,
+)
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.figures import counted
@@ -51,14 +55,17 @@ def first_screen(report: Report) -> str:
         body += show_tiles(tiles(report.audit))
     actions = first_actions(report)
     if actions:
-        items = "".join(
-            f"<li><b>{text(impact_alone(finding))}</b>: {text(action(finding, report.methods))}"
-            f'<p class="quiet">{" · ".join(map(text, action_labels(finding)))} · '
-            f"{text(how_sure(finding))}</p></li>"
-            for finding in actions
-        )
+        items = "".join(f"<li>{_action(finding, report.methods)}</li>" for finding in actions)
         body += f"<h2>Fix {'this' if len(actions) == 1 else 'these'} first</h2><ol>{items}</ol>"
     return body + paragraph(basis(report), "quiet")
+
+
+def _action(finding: Finding, methods: Sequence[Method]) -> str:
+    parts = (*action_labels(finding), how_sure(finding), how_long(finding))
+    return (
+        f"<b>{text(impact_alone(finding))}</b>: {text(str(title(finding, methods)))}"
+        f'<p class="quiet">{" · ".join(map(text, filter(None, parts)))}</p>'
+    )
 
 
 def show_plan_usage(report: Report) -> str:
@@ -114,7 +121,7 @@ def show_finding(finding: Finding, methods: Sequence[Method]) -> str:
 
 
 def finding_body(finding: Finding, methods: Sequence[Method]) -> str:
-    name = detector_name(finding.detector, methods)
+    name = str(title(finding, methods))
     body = f"<h3>{text(name)}: {text(impact_alone(finding))}</h3><p>{route_of(finding)}</p>"
     body += f'<p class="quiet">{marks(finding)}</p>{paragraph(finding.fix)}'
     if finding.code:

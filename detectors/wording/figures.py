@@ -1,10 +1,11 @@
 """How numbers and dates are written for people: dollars, percentages, counts, days."""
 
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
 _CENT: Final = Decimal("0.01")
+_DOLLAR: Final = Decimal(1)
 _SMALLEST_USD: Final = Decimal("0.0001")
 # Not `strftime`, whose names depend on the locale.
 _MONTH_NAMES: Final = ("January", "February", "March", "April", "May", "June", "July",
@@ -15,17 +16,31 @@ _BYTES: Final = ((10**15, "PB"), (10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (
 
 
 def usd(amount: Decimal | float) -> str:
-    """Format as $1,234.56; an amount too small for cents keeps its leading digits."""
+    """Format as $1,234.56, for money that was spent or saved.
+
+    An amount too small for cents keeps its leading digits.
+    """
     if amount < 0:
         return f"−{usd(-amount)}"
     if 0 < amount < _CENT:
         return f"${float(amount):.2g}" if amount >= _SMALLEST_USD else "< $0.0001"
-    return f"${amount:,.2f}"
+    return f"${_round(amount, _CENT):,.2f}"
+
+
+def _round(amount: Decimal | float, unit: Decimal) -> Decimal:
+    """Round as people do: half of a unit up."""
+    exact = amount if isinstance(amount, Decimal) else Decimal(str(amount))
+    return exact.quantize(unit, ROUND_HALF_UP)
 
 
 def whole_usd(amount: Decimal) -> str:
-    """Format as $1,235, for a headline; amounts under $10 keep their cents."""
-    return usd(amount) if abs(amount) < 10 or amount < 0 else f"${amount:,.0f}"
+    """Format as $1,235, for money that is forecast, projected or could be saved.
+
+    Its cents mean nothing; amounts under $10 keep them.
+    """
+    if amount < 0:
+        return f"−{whole_usd(-amount)}"
+    return usd(amount) if amount < Decimal("9.995") else f"${_round(amount, _DOLLAR):,}"
 
 
 def fine_usd(amount: Decimal) -> str:
@@ -66,8 +81,14 @@ def percent(value: float) -> str:
     return f"{f'{value:.1f}'.removesuffix('.0')}%"
 
 
-def change(now: Decimal, before: Decimal) -> str:
-    """Format how an amount has changed: +12.3%, −8%, No change, or New where there was none."""
+# What is less is no change worth a percentage.
+LEAST_CHANGE_USD: Final = Decimal(1)
+_MOST_PERCENT: Final = 999
+_MOST_TIMES: Final = 1_000
+
+
+def relative(now: Decimal, before: Decimal) -> str:
+    """Format how an amount differs from another: +12.3%, −8%, No change; New where it was none."""
     if not before:
         return "New" if now else "–"
     share = float((now - before) / before * 100)
@@ -75,6 +96,37 @@ def change(now: Decimal, before: Decimal) -> str:
         return "No change"
     size = f"{abs(share):,.0f}%" if abs(share) >= 100 else percent(abs(share))
     return f"{'+' if share > 0 else '−'}{size}"
+
+
+def is_change(now: Decimal, before: Decimal, days: int = 1) -> bool:
+    """Check whether a change is large enough for a percentage; of amounts per day, over so many."""
+    return abs(now - before) * days >= LEAST_CHANGE_USD
+
+
+def change(now: Decimal, before: Decimal, days: int = 1) -> str:
+    """Format how spend has changed: +12.3%, ×12 beyond 999%, New, or "–" under a dollar.
+
+    Whether the period before is covered at all is for the caller to check.
+    """
+    if now == before and now:
+        return "No change"
+    if not is_change(now, before, days):
+        return "–"
+    if before < _CENT or now >= before * _MOST_TIMES:
+        return "New"
+    if (now - before) / before * 100 > _MOST_PERCENT:
+        return f"×{now / before:,.0f}"
+    return relative(now, before)
+
+
+def changed_from(now: Decimal, before: Decimal, when: str) -> str:
+    """Format a change as a phrase: +12.3% from $614.03 in Oct 2026."""
+    words = change(now, before)
+    if words == "New":
+        return f"New: {usd(before)} {when}"
+    if words == "–":
+        return f"{usd(before)} {when}, less than $1 apart"
+    return f"{words}{',' if words == 'No change' else ''} from {usd(before)} {when}"
 
 
 def number(value: int) -> str:

@@ -26,7 +26,7 @@ def sentence(report: Report) -> str:
     if not audit.records:
         return "There were no calls to audit."
     if not audit.metered_calls and report.plan_usage:
-        value = whole_usd(report.plan_usage.value_usd)
+        value = usd(report.plan_usage.value_usd)
         return f"All of these calls are included in a plan. Their value is {value}."
     if not audit.total_spend_usd and report.unpriced:
         return "None of these calls has a known price."
@@ -127,7 +127,7 @@ def basis(report: Report) -> str:
     )
 
 
-def title(audit: AuditSummary) -> str:
+def short_title(audit: AuditSummary) -> str:
     """Return verified and estimated savings of the spend, for a title without room for more."""
-    savings = usd(audit.projected_savings_usd)
-    return f"{savings} of {usd(audit.projected_spend_usd)}{per_month(audit)} is avoidable"
+    savings = whole_usd(audit.projected_savings_usd)
+    return f"{savings} of {whole_usd(audit.projected_spend_usd)}{per_month(audit)} is avoidable"

@@ -1,9 +1,10 @@
 """What a finding is worth, how sure that is, and when its calls were seen."""
 
 from decimal import Decimal
+from typing import Protocol
 
 from detectors.contract import AuditSummary, Finding, PastFinding, Thresholds
-from detectors.wording.figures import day, usd
+from detectors.wording.figures import day, whole_usd
 from detectors.wording.names import CONFIDENCE_NAMES, CONFIDENCE_WORDS
 from detectors.wording.projection import per_month
 
@@ -19,15 +20,27 @@ def severity(dollars: Decimal, thresholds: Thresholds) -> str:
     return "medium" if float(dollars) >= thresholds.medium_severity_usd else "low"
 
 
-def is_priced(finding: Finding) -> bool:
+class Sure(Protocol):
+    """Anything with a confidence."""
+
+    @property
+    def confidence(self) -> str: ...
+
+
+def is_priced(finding: Sure) -> bool:
     """Check whether the finding claims savings."""
     return finding.confidence != INFORMATIONAL
+
+
+def has_savings(finding: Finding) -> bool:
+    """Check whether the finding has dollars: only such findings are counted and listed."""
+    return is_priced(finding) and finding.monthly_cost_impact_usd != 0
 
 
 def amount(finding: Finding) -> str:
     if not is_priced(finding):
         return "–"
-    dollars = usd(finding.monthly_cost_impact_usd)
+    dollars = whole_usd(finding.monthly_cost_impact_usd)
     return f"up to {dollars}" if finding.confidence == CONDITIONAL else dollars
 
 
@@ -49,7 +62,7 @@ def impact_range(finding: Finding) -> str:
     low, high = finding.impact_low, finding.impact_high
     if low is None or high is None or not is_priced(finding):
         return ""
-    ends, unit = (usd(low), usd(high)), "/month" if finding.is_monthly else ""
+    ends, unit = (whole_usd(low), whole_usd(high)), "/month" if finding.is_monthly else ""
     return "" if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}{unit}"
 
 
@@ -62,8 +75,9 @@ def how_sure(finding: Finding) -> str:
 
 
 def seen(finding: Finding | PastFinding) -> str:
+    """Return when the report's calls have the finding; that of an account may be older."""
     if finding.first_seen is None or finding.last_seen is None:
         return ""
     first, last = day(finding.first_seen), day(finding.last_seen)
-    days = f"seen on {first}" if first == last else f"first seen {first}, last seen {last}"
-    return f"{days} (UTC)"
+    days = f"on {first}" if first == last else f"from {first} to {last}"
+    return f"in these calls {days} (UTC)"

@@ -4,13 +4,13 @@ The document stays as it is; only what people read differs.
 """
 
 from decimal import Decimal
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from detectors.contract import AuditSummary, Report
+from detectors.contract import Report
 from detectors.wording.impact import severity
-from detectors.wording.projection import IMPORT, is_monthly
+from detectors.wording.projection import IMPORT, is_monthly, per_month
 
 LEAST_DAYS: Final = 7
 # A formula ends with how its dollars are projected.
@@ -27,7 +27,43 @@ _NANO_USD: Final = Decimal("1e-9")
 AnyReport = TypeVar("AnyReport", bound=Report)
 
 
-def has_own_dollars(audit: AuditSummary) -> bool:
+class ShownSavings(NamedTuple):
+    """What the page of an audit's report says of it: dollars, and the unit that follows them."""
+
+    avoidable_usd: Decimal
+    conditional_usd: Decimal
+    unit: str
+
+
+class Summary(Protocol):
+    """The sums of an audit, as a list has them; some are null in earlier releases."""
+
+    @property
+    def projection(self) -> str | None: ...
+    @property
+    def observed_days(self) -> int: ...
+    @property
+    def monthly_factor(self) -> float | None: ...
+    @property
+    def projected_savings_usd(self) -> Decimal: ...
+    @property
+    def conditional_savings_high_usd(self) -> Decimal | None: ...
+
+
+def show_savings(summary: Summary, *, is_batch: bool) -> ShownSavings:
+    """Return the savings of an audit as its report shows them: a batch of days, its own dollars."""
+    is_own = is_batch and has_own_dollars(summary)
+    factor = Decimal(1)
+    if is_own and is_monthly(summary):
+        factor = Decimal(str(summary.monthly_factor or 1))
+    return ShownSavings(
+        summary.projected_savings_usd / factor,
+        (summary.conditional_savings_high_usd or Decimal(0)) / factor,
+        " in this import" if is_own else per_month(summary),
+    )
+
+
+def has_own_dollars(audit: Summary) -> bool:
     """Check whether a batch with this summary shows its own dollars: its calls cover no week."""
     return audit.observed_days < LEAST_DAYS and bool(audit.projection)
 

@@ -1,11 +1,20 @@
 """What limits how far a report's figures can be trusted, as warnings that say what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from detectors.contract import DataQuality, MissingRate, Report, ReportedModel
-from detectors.wording.figures import change, counted, day, months, number, percent, usd
+from detectors.contract import DataQuality, MissingRate, Report, ReportedModel, UnpricedModel
+from detectors.wording.figures import (
+    counted,
+    day,
+    months,
+    number,
+    percent,
+    relative,
+    usd,
+    whole_usd,
+)
 from detectors.wording.labels import inert
 from detectors.wording.projection import caution, is_monthly
 
@@ -22,13 +31,7 @@ _REPORTED_PCT: Final = 2  # that a source's costs may differ from ours
 
 def warnings(report: Report) -> list[str]:
     audit = report.audit
-    found, quality = [*_rows(report)], report.data_quality
-    if quality is not None and quality.skipped_rows:
-        rows = sum(each.rows for each in quality.skipped_rows)
-        is_no = "is no call" if rows == 1 else "are no calls"
-        reasons = "; ".join(f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows)
-        found.append(f"{counted(rows, 'row')} {is_no} to bill and not in any figure: {reasons}.")
-    found += [caution(audit), *_prices(report)]
+    found = [*_rows(report), *_skipped(report.data_quality), caution(audit), *_prices(report)]
     if audit.outlier_calls:
         times = ", ".join(dict.fromkeys(day(each) for each in sorted(audit.outlier_times)))
         is_ = "is" if audit.outlier_calls == 1 else "are"
@@ -85,7 +88,7 @@ def measures(report: Report) -> list[tuple[str, str]]:
         kind = audit.projection if is_monthly(audit) else "not projected"
         found.append(("Projection", kind.capitalize()))
     if is_monthly(audit):
-        found.append(("Monthly spend", usd(audit.projected_spend_usd)))
+        found.append(("Monthly spend", whole_usd(audit.projected_spend_usd)))
     if quality is not None:
         found += [
             ("Tokens with a price", percent(quality.priced_tokens_pct)),
@@ -120,6 +123,14 @@ def _rows(report: Report) -> Iterator[str]:
     else:
         are = "is" if rows.count == 1 else "are"
         yield f"{counted(rows.count, 'row')} could not be read and {are} excluded.{because}"
+
+
+def _skipped(quality: DataQuality | None) -> Iterator[str]:
+    if quality is not None and quality.skipped_rows:
+        rows = sum(each.rows for each in quality.skipped_rows)
+        is_no = "is no call" if rows == 1 else "are no calls"
+        reasons = [f"{number(each.rows)} {each.reason}" for each in quality.skipped_rows]
+        yield f"{counted(rows, 'row')} {is_no} to bill and not in any figure: {'; '.join(reasons)}."
 
 
 def _prices(report: Report) -> Iterator[str]:
@@ -161,17 +172,18 @@ def unpriced(report: Report) -> str:
         priced = percent(quality.priced_tokens_pct)
         priced = priced.replace("> ", "More than ").replace("< ", "Less than ")
         known = f" {priced} of tokens are priced."
-    named = []
-    for each in report.unpriced[:_NAMED]:
-        hint = f"; did you mean {inert(each.suggestions[0].model)}?" if each.suggestions else ""
-        count = counted(each.calls, "call")
-        named.append(f"{inert(each.model)} ({inert(each.provider)}, {count}{hint})")
+    named = [_name(model) for model in report.unpriced[:_NAMED]]
     if models > _NAMED:
         named.append(f"{models - _NAMED:,} more")
     return (
         f"{counted(calls, 'call')} to {counted(models, 'model')} {has} no known price and {is_} "
         f"excluded from dollar figures.{known} Add an alias or a rate for {', '.join(named)}."
     )
+
+
+def _name(model: UnpricedModel) -> str:
+    hint = f"; did you mean {inert(model.suggestions[0].model)}?" if model.suggestions else ""
+    return f"{inert(model.model)} ({inert(model.provider)}, {counted(model.calls, 'call')}{hint})"
 
 
 def _unknown(quality: DataQuality) -> Iterator[str]:
@@ -214,32 +226,36 @@ def _missing_rates(quality: DataQuality) -> Iterator[str]:
     for each in quality.missing_rates or ():
         groups.setdefault((each.kind, each.name), []).append(each)
     for own in list(groups.values())[:_MOST_MISSING]:
-        kind, name = own[0].kind, inert(own[0].name)
-        calls = sum(each.calls for each in own)
-        has = "has" if calls == 1 else "have"
-        when = months(min(each.first_call for each in own), max(each.last_call for each in own))
-        where, instead = {
-            "tier": (f"at tier {name}", "priced as standard"),
-            "region": (f"in region {name}", "priced as in any other region"),
-            "unit": (
-                f"with {name}",
-                "billed as other tokens" if name.endswith("_tokens") else "not billed",
-            ),
-        }[kind]
-        direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
-        sellers = list(
-            dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own)
-        )
-        models = ", ".join(sellers[:_NAMED])
-        if len(sellers) > _NAMED:
-            models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
-        likely = "possibly" if kind == "region" else "probably"
-        yield (
-            f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
-            f"{likely} too {direction}. Concerned: {models}."
-        )
+        yield _missing_rate(own)
     if len(groups) > _MOST_MISSING:
         yield f"{number(len(groups) - _MOST_MISSING)} more tiers, regions or units have no rate."
+
+
+def _missing_rate(own: Sequence[MissingRate]) -> str:
+    """Say how the calls of a tier, a region or a unit are priced without a rate for it."""
+    kind, name = own[0].kind, inert(own[0].name)
+    calls = sum(each.calls for each in own)
+    has = "has" if calls == 1 else "have"
+    when = months(min(each.first_call for each in own), max(each.last_call for each in own))
+    where, instead = {
+        "tier": (f"at tier {name}", "priced as standard"),
+        "region": (f"in region {name}", "priced as in any other region"),
+        "unit": (f"with {name}", "billed as other tokens" if _is_part(name) else "not billed"),
+    }[kind]
+    direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
+    sellers = list(dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own))
+    models = ", ".join(sellers[:_NAMED])
+    if len(sellers) > _NAMED:
+        models += f" and {counted(len(sellers) - _NAMED, 'other model')}"
+    return (
+        f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
+        f"{'possibly' if kind == 'region' else 'probably'} too {direction}. Concerned: {models}."
+    )
+
+
+def _is_part(unit: str) -> bool:
+    """Check whether a unit counts tokens, which are part of the prompt or the answer."""
+    return unit.endswith("_tokens")
 
 
 def _reported(quality: DataQuality) -> Iterator[str]:
@@ -256,7 +272,7 @@ def _reported(quality: DataQuality) -> Iterator[str]:
     if not differing or apart * 100 <= costs.reported_usd * _REPORTED_PCT:
         return
     is_router = all(each.provider == "openrouter" for each in costs.models)
-    share = f" ({change(costs.spend_usd, costs.reported_usd)})" if costs.reported_usd else ""
+    share = f" ({relative(costs.spend_usd, costs.reported_usd)})" if costs.reported_usd else ""
     named = [_difference(each) for each in differing[:_NAMED]]
     if len(differing) > _NAMED:
         named.append(f"{counted(len(differing) - _NAMED, 'other model')} differ")

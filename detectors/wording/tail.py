@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from detectors.contract import PlanSums, Report
-from detectors.wording.figures import counted, day, number, period, usd
+from detectors.wording.figures import counted, day, number, period, usd, whole_usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
 from detectors.wording.projection import per_month
@@ -23,7 +23,7 @@ def footnotes(report: Report) -> Iterator[str]:
     for rest in report.remainders:
         parts = []
         if rest.findings:
-            amount = f"{usd(rest.monthly_cost_impact_usd)}{per_month(report.audit)}"
+            amount = f"{whole_usd(rest.monthly_cost_impact_usd)}{per_month(report.audit)}"
             parts.append(f"{counted(rest.findings, 'smaller finding')}, {amount} in total")
         if rest.informational:
             parts.append(f"{counted(rest.informational, 'finding')} without savings")
@@ -39,8 +39,8 @@ def footnotes(report: Report) -> Iterator[str]:
         them = "It counts" if wider.groups == 1 else "They count"
         yield (
             f"{name}: with wider limits, {counted(wider.groups, 'more route')} could save up to "
-            f"{usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}. {them} only in the "
-            "upper end of the headline."
+            f"{whole_usd(wider.monthly_cost_impact_usd)}{per_month(report.audit)}. {them} only in "
+            "the upper end of the headline."
         )
 
 
@@ -51,7 +51,7 @@ def past_findings(report: Report) -> Iterator[str]:
         name = detector_name(past.detector, report.methods)
         yield (
             f"{name} on {inert(where)}: last seen {day(past.last_seen)} (UTC), "
-            f"{counted(past.calls, 'call')}, {usd(past.observed_cost_impact_usd)} until then."
+            f"{counted(past.calls, 'call')}, {whole_usd(past.observed_cost_impact_usd)} until then."
         )
     if report.other_past_findings:
         yield f"And {number(report.other_past_findings)} more with smaller amounts."

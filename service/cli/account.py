@@ -243,6 +243,7 @@ def compare(email: str, as_json: bool, data_dir: Path | None, **days: str | None
                 for each in compared.findings
             ],
             notes=compared.notes,
+            gap=compared.gap,
         ),
         report_console(),
         _SHOWN,

@@ -36,7 +36,7 @@ port_option = click.option(
     help="Your email address for signing in. The owner can grant themselves credits.  "
     f"[default: OWNER_EMAIL, or {USUAL_OWNER}]",
 )
-@click.option("--seed", "is_seeding", is_flag=True, help="Add an account with example data.")
+@click.option("--seed", "is_seeding", is_flag=True, help="Add an account with sample data.")
 @click.option(
     "--refuse-root",
     is_flag=True,
@@ -66,7 +66,7 @@ def up(
         click.echo(f"Tallystick is ready at {config.base_url} (Ctrl-C stops it)")
         click.echo(f"Sign in as {config.owner_email}: {make_owner_link(config)}")
         if is_seeding:
-            click.echo("Adding example data …", err=True)
+            click.echo("Adding sample data …", err=True)
             click.echo(f"Sign in as {SEEDED_EMAIL}: {seed(LocalService(config, stack.port))}")
         click.echo(f"(each link works once, for {config.magic_link_minutes} minutes)")
         stack.wait(partial(_reload, stack, watcher) if watcher else None)

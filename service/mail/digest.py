@@ -3,21 +3,27 @@
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
-from detectors.wording.figures import counted, day, usd
-from detectors.wording.imports import LEAST_DAYS
-from detectors.wording.projection import NOT_PROJECTED
+from detectors.wording.figures import counted, day, usd, whole_usd
+from detectors.wording.imports import LEAST_DAYS, show_savings
 from service.config import Config
 from service.mail.report_ready import report_url
 
 
+class _Summary(NamedTuple):
+    """The sums of a listed audit."""
+
+    projection: str | None
+    observed_days: int
+    monthly_factor: float | None
+    projected_savings_usd: Decimal
+    conditional_savings_high_usd: Decimal
+
+
 def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the subject and the template variables. Links are signed now and never stored."""
-    first, last = date.fromisoformat(parameters["since"]), date.fromisoformat(parameters["day"])
-    # Usually one day, or several after an outage of the sweeper.
-    days = f"on {day(last)}" if first >= last else f"from {day(first)} to {day(last)}"
-    site, days = config.base_url, f"{days} (UTC)"
+    site, days = config.base_url, _days(parameters["since"], parameters["day"])
     reports = counted(parameters["audits"], "report")
     spend = usd(Decimal(parameters["spend_usd"]))
     words = {
@@ -33,21 +39,35 @@ def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, di
     return f"{reports} ready {days}", words
 
 
+def _days(since: str, until: str) -> str:
+    """Return the period: usually one day, or several after an outage of the sweeper."""
+    first, last = date.fromisoformat(since), date.fromisoformat(until)
+    days = f"on {day(last)}" if first >= last else f"from {day(first)} to {day(last)}"
+    return f"{days} (UTC)"
+
+
 def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:
     finished_at = datetime.fromisoformat(audit["finished_at"])
-    # Mails that were posted by an earlier release lack some of these.
-    is_projected = audit.get("projection") != NOT_PROJECTED
-    is_short = audit.get("observed_days", LEAST_DAYS) < LEAST_DAYS
-    factor = Decimal(str(audit.get("monthly_factor") or 1)) if is_projected and is_short else 1
-    unit = "/month" if is_projected and not is_short else ""
-    more = Decimal(audit.get("conditional_usd") or 0) / factor
-    found = counted(audit["findings"], "finding") if audit["findings"] else "no findings"
-    if audit["findings"]:
-        found += f", {usd(Decimal(audit['savings_usd']) / factor)}{unit} avoidable"
-        found += f", up to {usd(more)} more with cheaper models" if more else ""
+    found = counted(audit["findings"], "finding")
     return {
         "url": report_url(config, audit),
         "when": f"{finished_at:%H:%M} UTC",
         "what": f"{counted(audit['records'], 'call')}, {usd(Decimal(audit['spend_usd']))}",
-        "found": found,
+        "found": f"{found}{_avoidable(audit)}" if audit["findings"] else "no findings",
     }
+
+
+def _avoidable(audit: Mapping[str, Any]) -> str:
+    """Return the audit's avoidable spend, and what cheaper models could add to it."""
+    # Mails that were posted by an earlier release lack some of these.
+    summary = _Summary(
+        projection=audit.get("projection"),
+        observed_days=audit.get("observed_days", LEAST_DAYS),
+        monthly_factor=audit.get("monthly_factor"),
+        projected_savings_usd=Decimal(audit["savings_usd"]),
+        conditional_savings_high_usd=Decimal(audit.get("conditional_usd") or 0),
+    )
+    shown = show_savings(summary, is_batch=True)
+    more = shown.conditional_usd
+    words = f", {whole_usd(shown.avoidable_usd)}{shown.unit} avoidable"
+    return f"{words}, up to {whole_usd(more)} more with cheaper models" if more else words

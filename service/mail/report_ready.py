@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection
 
 from detectors.contract import Finding, Method, Report
-from detectors.wording.actions import action
-from detectors.wording.headline import first_actions, sentence, title
+from detectors.wording.actions import action, list_checks, with_savings
+from detectors.wording.headline import first_actions, sentence, short_title
 from detectors.wording.impact import impact_alone, is_priced
 from detectors.wording.imports import as_import
 from detectors.wording.labels import inert, may_be_link
@@ -18,13 +19,13 @@ from service.core.tokens import sign_report
 from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import (
     REPORT_READY,
+    ReportReader,
     find_report_reader,
     link_parameters,
 )
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import REPORT_READY as REPORT_EVENT
 
-_LISTED_FINDINGS: Final = 3
 _NOTICE_DOLLARS: Final = (
     "total_spend_usd",
     "projected_spend_usd",
@@ -56,10 +57,17 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         notice = describe_report(audit_id, report)
         own = (connection, reader.account_id, REPORT_EVENT, notice)
         delivery_ids = post_notice(*own, dedupe_key=audit_id)
-    else:
+    return Posted(_post_mail(connection, audit_id, report, reader), delivery_ids)
+
+
+def _post_mail(
+    connection: Connection, audit_id: str, report: Report, reader: ReportReader
+) -> str | None:
+    if not reader.is_uploader:
         report = as_import(report)
-    listed = first_actions(report) or report.findings[:_LISTED_FINDINGS]
-    mail_id = post_mail(
+    listed = first_actions(report)
+    checks = [] if listed else list_checks(report.findings, report.methods)
+    return post_mail(
         connection,
         kind=REPORT_READY,
         recipient=reader.email,
@@ -67,33 +75,36 @@ def post_report_ready(connection: Connection, audit_id: str, report: Report) -> 
         parameters={
             "audit_id": audit_id,
             "link": link_parameters(connection, reader.account_id, audit_id),
-            "title": title(report.audit) if report.audit.projected_savings_usd else "",
+            "title": short_title(report.audit) if report.audit.projected_savings_usd else "",
             "sentence": sentence(report),
             "caution": caution(report.audit),
             "findings": [
                 describe_finding(finding, report.methods, has_labels=reader.is_uploader)
                 for finding in listed
-            ],
-            "more": len(report.findings) - len(listed),
+            ]
+            + [{"what": check.words, "where": "", "saving": ""} for check in checks],
+            "more": len(with_savings(report.findings)) - len(listed),
             "is_last": reader.is_last,
         },
         dedupe_key=f"{REPORT_READY}:{audit_id}",
     )
-    return Posted(mail_id, delivery_ids)
 
 
 def describe_report(audit_id: str, report: Report) -> dict[str, Any]:
     """Return the data of the notice: the fields of the audit as the API has them."""
     audit = report.audit
-    dollars = {name: getattr(audit, name) for name in _NOTICE_DOLLARS}
     return {
         "summary": sentence(report),
         "path": f"/audits/{audit_id}",
         "audit_id": audit_id,
         "records": audit.records,
         "findings_count": len(report.findings),
-        **{name: None if usd is None else float(usd) for name, usd in dollars.items()},
+        **{name: _number(getattr(audit, name)) for name in _NOTICE_DOLLARS},
     }
+
+
+def _number(dollars: Decimal | None) -> float | None:
+    return None if dollars is None else float(dollars)
 
 
 def report_url(config: Config, parameters: Mapping[str, Any]) -> str:

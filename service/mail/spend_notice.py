@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from detectors.wording.figures import counted, day, month, percent, usd
+from detectors.wording.figures import counted, day, month, percent, usd, whole_usd
 from detectors.wording.labels import inert, may_be_link
 from service.config import Config
 
@@ -69,7 +69,7 @@ def describe_budget(budget: Mapping[str, Any]) -> str:
     text = f"{whose}, {when}: {spent} of {amount} spent ({share})"
     if not _is_forecast_over(budget):
         return text
-    return f"{text}; {usd(Decimal(budget['forecast_usd']))} forecast by the end of the month"
+    return f"{text}; {whole_usd(Decimal(budget['forecast_usd']))} forecast by the end of the month"
 
 
 def _percent(budget: Mapping[str, Any]) -> float:

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.contract import (
     CHANGE_STATUSES,
+    Change,
     Span,
     SpendChange,
     compare_spend,
@@ -25,7 +26,9 @@ from detectors.wording.imports import as_import, has_own_dollars
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import INGEST, find_audit
 from service.models.base import utc_now
-from service.models.calls.finding_list import compare_findings, find_first_day
+from service.models.calls.account_findings import AccountFinding
+from service.models.calls.coverage import find_gap
+from service.models.calls.finding_list import ComparedSavings, compare_findings, find_first_day
 from service.models.calls.spend import BY_CHANGE, Line, Period, Periods, Selection, sum_spend
 from service.reports.documents import ListedReport, find_published, read_listed
 
@@ -59,10 +62,16 @@ class Compared:
     models: Sequence[SpendChange]
     findings: Sequence[ComparedFinding]
     notes: Sequence[str]
+    gap: str = ""  # why the periods can't be compared, though each has its figures
 
     @property
     def is_per_day(self) -> bool:
         return is_per_day(self.before, self.after)
+
+    @property
+    def change_days(self) -> int:
+        """Return how many days the amounts of a change are multiplied by."""
+        return self.after.days if self.is_per_day else 1
 
     @property
     def total(self) -> SpendChange:
@@ -107,19 +116,7 @@ def compare_audits(
         after=spans[1],
         routes=routes[:limit],
         models=models[:limit],
-        findings=[
-            ComparedFinding(
-                status=change.status,
-                detector=change.finding.detector,
-                kind=change.finding.kind,
-                route=change.finding.route,
-                provider=change.finding.provider,
-                model=change.finding.model,
-                before_usd=change.before_usd,
-                after_usd=change.after_usd,
-            )
-            for change in list_priced_changes(after, before)[:limit]
-        ],
+        findings=[_describe(change) for change in list_priced_changes(after, before)[:limit]],
         notes=(*describe_lengths(*spans), *describe_reports(before, after)),
     )
 
@@ -136,11 +133,25 @@ def _read(session: Session, account_id: str, audit_id: str) -> tuple[ListedRepor
     return report, audit.source == INGEST and has_own_dollars(report.audit)
 
 
+def _describe(change: Change) -> ComparedFinding:
+    return ComparedFinding(
+        status=change.status,
+        detector=change.finding.detector,
+        kind=change.finding.kind,
+        route=change.finding.route,
+        provider=change.finding.provider,
+        model=change.finding.model,
+        before_usd=change.before_usd,
+        after_usd=change.after_usd,
+    )
+
+
 def compare_periods(session: Session, account_id: str, periods: Periods, *, limit: int) -> Compared:
     """Compare the spend of two periods by day of call, and what findings could have saved."""
     before, after = periods
     every = Selection(after.first, after.last, keys=(), before=before, is_brief=True)
     total = sum_spend(session, account_id, every)
+    gap = find_gap(session, account_id, periods)
     spans = (
         _span(before, total.previous_calls, total.previous_usd),
         _span(after, total.totals.calls, total.totals.cost_usd),
@@ -158,7 +169,12 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         routes=_changes(routes, spans),
         models=_changes(models, spans),
         findings=_compare_findings(session, account_id, periods, spans, limit),
-        notes=(*describe_lengths(*spans), *_describe_days(session, account_id, periods)),
+        notes=(
+            *([f"{gap}."] if gap else []),
+            *describe_lengths(*spans),
+            *_describe_days(session, account_id, periods),
+        ),
+        gap=gap,
     )
 
 
@@ -185,33 +201,44 @@ def _compare_findings(
     session: Session, account_id: str, periods: Periods, spans: tuple[Span, Span], limit: int
 ) -> Sequence[ComparedFinding]:
     rows = compare_findings(session, account_id, periods, limit)
-    first, last = periods[1].first, periods[1].last
-    routes = {row.finding.route for row in rows} | {""}
-    wanted = Selection(first, last, keys=("route", "model"), among=routes, is_brief=True)
-    lines = sum_spend(session, account_id, wanted).groups if rows else ()
-    # Without tag and endpoint, a finding's route is its model.
-    used = {route or model for route, model in (line.key for line in lines)}
+    used = _find_used(session, account_id, periods[1], [row.finding for row in rows])
     days = [span.days if is_per_day(*spans) else 1 for span in spans]
-    found = list[ComparedFinding]()
-    for row in rows:
-        finding, before, after = row.finding, row.before_usd / days[0], row.after_usd / days[1]
-        has_traffic = finding.route in used
-        found.append(
-            ComparedFinding(
-                status=find_status(before or None, after or None, has_traffic=has_traffic),
-                detector=finding.detector,
-                kind=finding.kind,
-                route=finding.route,
-                provider=finding.provider,
-                model=finding.model,
-                before_usd=before,
-                after_usd=after,
-            )
-        )
-    return sorted(
-        found,
-        key=lambda each: (
-            CHANGE_STATUSES.index(each.status),
-            -max(each.before_usd, each.after_usd),
-        ),
+    found = [_measure(row, days, has_traffic=row.finding.id in used) for row in rows]
+    return sorted(found, key=_rank)
+
+
+def _find_used(
+    session: Session, account_id: str, period: Period, findings: Sequence[AccountFinding]
+) -> set[str]:
+    """Return the IDs of the findings whose routes have calls in the period.
+
+    Without tag and endpoint, a finding's route is its model.
+    """
+    routes = {each.route for each in findings} | {""}
+    wanted = Selection(
+        period.first, period.last, keys=("route", "model"), among=routes, is_brief=True
     )
+    lines = sum_spend(session, account_id, wanted).groups if findings else ()
+    used = {route or model for route, model in (line.key for line in lines)}
+    return {each.id for each in findings if each.route in used}
+
+
+def _measure(row: ComparedSavings, days: Sequence[int], *, has_traffic: bool) -> ComparedFinding:
+    """Return a finding with its dollars per day or in the periods."""
+    before, after = (
+        usd / count for usd, count in zip((row.before_usd, row.after_usd), days, strict=True)
+    )
+    return ComparedFinding(
+        status=find_status(before or None, after or None, has_traffic=has_traffic),
+        detector=row.finding.detector,
+        kind=row.finding.kind,
+        route=row.finding.route,
+        provider=row.finding.provider,
+        model=row.finding.model,
+        before_usd=before,
+        after_usd=after,
+    )
+
+
+def _rank(found: ComparedFinding) -> tuple[int, Decimal]:
+    return CHANGE_STATUSES.index(found.status), -max(found.before_usd, found.after_usd)

@@ -12,7 +12,15 @@ from markupsafe import Markup, escape
 
 from detectors import charts
 from detectors.wording import figures
-from detectors.wording.actions import action, action_labels
+from detectors.wording.actions import (
+    CHECKS_HEADING,
+    action_labels,
+    effort,
+    how_long,
+    list_checks,
+    title,
+    with_savings,
+)
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import first_actions, sentence, tiles
@@ -104,6 +112,7 @@ def _read(document: Document, *, is_batch: bool) -> ListedReport:
 
 def _print(document: Document, terms: Terms) -> Printed:
     report = _read(document, is_batch=terms.is_batch)
+    findings = with_savings(report.findings)
     variables = {
         "report": report,
         "terms": terms,
@@ -114,9 +123,12 @@ def _print(document: Document, terms: Terms) -> Printed:
         "changed_heading": CHANGED_HEADING,
         "changed_note": CHANGED_NOTE,
         "charts": charts,
-        "full": report.findings[:_FULL_FINDINGS],
-        "listed": report.findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
-        "hidden": max(0, len(report.findings) - _SHOWN_FINDINGS),
+        "findings": findings,
+        "checks": list_checks(report.findings, report.methods),
+        "checks_heading": CHECKS_HEADING,
+        "full": findings[:_FULL_FINDINGS],
+        "listed": findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
+        "hidden": max(0, len(findings) - _SHOWN_FINDINGS),
         "detectors": _present(report),
         "reasons": _rank(report.invalid_rows.reasons),
     }
@@ -155,7 +167,7 @@ def print_missing(audit: Audit) -> str:
 
 def _present(report: ListedReport) -> Mapping[str, str]:
     """Return the short codes and names of the detectors that found something."""
-    found = sorted({finding.detector for finding in report.findings})
+    found = sorted({finding.detector for finding in with_savings(report.findings)})
     return {each.partition("_")[0]: detector_name(each, report.methods) for each in found}
 
 
@@ -176,6 +188,7 @@ def register_filters(app: Flask) -> None:
         counted=figures.counted,
         size=figures.size,
         change=figures.change,
+        changed_from=figures.changed_from,
         day=figures.day,
         period=figures.period,
         short_day=figures.short_day,
@@ -193,7 +206,9 @@ def register_filters(app: Flask) -> None:
         sentence_case=_sentence_case,
     )
     app.jinja_env.globals.update(
-        action=action,
+        finding_title=title,
+        effort=effort,
+        how_long=how_long,
         detector_name=detector_name,
         evidence_columns=evidence_columns,
         severity_words=SEVERITY_WORDS,

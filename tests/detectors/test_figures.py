@@ -53,7 +53,7 @@ def test_tiny_dollars_are_written_out() -> None:
 
 def test_negative_dollars_keep_their_sign() -> None:
     assert usd(Decimal("-1234.5")) == "−$1,234.50"
-    assert whole_usd(Decimal("-1234.5")) == "−$1,234.50"
+    assert whole_usd(Decimal("-1234.5")) == "−$1,235"
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,15 @@ def test_dollars_too_small_for_cents_keep_their_leading_digits(amount: str, writ
         ("112.3", "100", "+12.3%"),
         ("92", "100", "−8%"),
         ("0", "100", "−100%"),
-        ("100.01", "100", "No change"),
+        ("100", "100", "No change"),
+        ("10001", "10000", "No change"),
+        ("100.01", "100", "–"),
+        ("0.90", "0.10", "–"),
+        ("1099", "100", "+999%"),
+        ("1231", "100", "×12"),
+        ("23076", "8.14", "New"),
         ("5", "0", "New"),
         ("0", "0", "–"),
-        ("1334", "100", "+1,234%"),
     ],
 )
 def test_a_change_is_a_percentage_of_what_was(now: str, before: str, words: str) -> None:

@@ -147,13 +147,13 @@ def test_it_prints_the_outcome_below_the_report(
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     at = lines.index("Gate failed: 1 finding of high severity.")
     assert "Finding Route Model Severity Savings now" in lines[at:]
-    assert "Oversized model c gpt-5.4 High $900.00" in lines[at:]
+    assert "Oversized model c gpt-5.4 High $900" in lines[at:]
 
     known = _baseline(tmp_path, _finding("c", 800))
     lines = audited([HIGH], "--fail-on", "medium", "--baseline", known).stdout.splitlines()
     sentence = "Gate failed: 1 finding of medium severity or higher is new or has grown since"
     assert f"{sentence} baseline.json." in lines
-    assert any(" ".join(line.split()).endswith("High $800.00 $900.00") for line in lines)
+    assert any(" ".join(line.split()).endswith("High $800 $900") for line in lines)
 
     known = _baseline(tmp_path, HIGH)
     passed = audited([HIGH], "--fail-on", "high", "--baseline", known).stdout.splitlines()
@@ -202,8 +202,8 @@ def test_github_shows_each_failure_and_a_summary(
     options = ("--fail-on", "high", "--baseline", known)
     result = audited([HIGH, _finding("d", 700)], *options, **environment)
     assert result.stderr.splitlines() == [
-        "::error title=Oversized model::New: d, gpt-5.4: $700.00",
-        "::error title=Oversized model::Worse: c, gpt-5.4: $900.00, $800.00 before",
+        "::error title=Oversized model::New: d, gpt-5.4: $700",
+        "::error title=Oversized model::Worse: c, gpt-5.4: $900, $800 before",
     ]
     text = summary.read_text()
     assert text.startswith("# Earlier\n## Tallystick\n")

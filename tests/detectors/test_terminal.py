@@ -35,8 +35,8 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
     start = lines.index("Fix these first")
     assert [line.rstrip() for line in lines[start : start + 3]] == [
         "Fix these first",
-        "  1. $1,234.50/month: Try gpt-5.4-mini instead of gpt-5.4",
-        "     support-bot · Estimated: based on the assumption stated in the fix",
+        "  1. $1,235/month: Try gpt-5.4-mini instead of gpt-5.4 on support-bot",
+        "     Estimated: based on the assumption stated in the fix",
     ]
     rows = [line for line in lines if "support-bot" in line][2:]
     for cell in (
@@ -45,7 +45,7 @@ def test_it_prints_the_headline_and_a_ranked_table() -> None:
         "gpt-5.4",
         "high",
         "estimated",
-        "$1,234.50",
+        "$1,235",
     ):
         assert cell in rows[0]
     assert any("uncached_prefix" in line for line in lines)
@@ -62,7 +62,7 @@ def test_it_stays_within_the_terminal(width: int) -> None:
 def test_a_narrow_terminal_shows_whole_amounts() -> None:
     finding = make_finding(1, route="invoice-extraction", confidence="CONDITIONAL")
     rows = _printed(make_report(finding), width=80).splitlines()
-    assert any(line.rstrip().endswith(" up to $1,234.50") for line in rows)
+    assert any(line.rstrip().endswith(" up to $1,235") for line in rows)
 
 
 def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:
@@ -78,7 +78,7 @@ def test_it_breaks_no_name_of_usual_length_on_a_narrow_terminal() -> None:
         assert any(name in line for line in lines)
     assert any("estimated" in line for line in lines)
     short = _printed(make_report(finding), width=60)
-    assert "$1,234.50" in short
+    assert "$1,235" in short
 
 
 def test_it_prints_only_the_top_findings_and_says_so() -> None:

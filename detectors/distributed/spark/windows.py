@@ -1,10 +1,10 @@
 """The audit of an account's stored calls on Spark."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from detectors.contract import AuditedWindow, CallWindow
-from detectors.distributed.spark.auditing import Progress, opened
+from detectors.contract import AuditedWindow, CallWindow, TrafficWindow
+from detectors.distributed.spark.auditing import Progress, SparkRows, opened
 from detectors.distributed.spark.running import Jobs
 from detectors.distributed.spark.tasks import Setting, find_versions
 from detectors.frames.parts import InMemory
@@ -32,6 +32,24 @@ def audit_window(
     progress: Progress | None = None,
 ) -> AuditedWindow:
     """Audit the calls of a window in a frame of `calls` stored calls."""
+    last, future_calls = _measure(frame, window, calls)
+    future_calls += window.future_calls
+    none = InMemory([checked_calls(CALLS.to_frame()).collect()])
+    if last is None:
+        log = of_account(none, window.duplicates, future_calls)
+        return to_window(
+            audit_logs([log], none, terms.prices, terms.thresholds, keep_calls=False), None
+        )
+    after = window.after(last)
+    setting = Setting(versions=find_versions(), stored=(after, window.until))
+    with opened(frame, setting, progress) as rows:
+        log = of_account(none, rows.valid + window.duplicates, future_calls)
+        audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
+        return to_window(audited, _find_traffic(rows))
+
+
+def _measure(frame: Any, window: CallWindow, calls: int) -> tuple[datetime | None, int]:
+    """Return the time of the newest call up to now, and how many are in the future."""
     until = (window.until - EPOCH) // _MICROSECOND
     at = "unix_micros(ts)"
     counted = frame.selectExpr(
@@ -43,21 +61,14 @@ def audit_window(
     (row,) = jobs.collect(counted, "count an account's calls").to_pylist()
     if row["calls"] != calls:
         raise IncompleteFilesError(f"{row['calls']} of {calls} calls")
-    future_calls = row["future"] + window.future_calls
-    none = InMemory([checked_calls(CALLS.to_frame()).collect()])
-    if row["last"] is None:
-        log = of_account(none, window.duplicates, future_calls)
-        return to_window(
-            audit_logs([log], none, terms.prices, terms.thresholds, keep_calls=False), None
-        )
-    after = EPOCH + timedelta(microseconds=row["last"]) - timedelta(days=window.days)
-    setting = Setting(versions=find_versions(), stored=(after, window.until))
-    with opened(frame, setting, progress) as rows:
-        log = of_account(none, rows.valid + window.duplicates, future_calls)
-        audited = rows.audit(log, terms.prices, terms.thresholds, keep_calls=False)
-        traffic, ends = None, [end for each in rows.summaries for end in each.ends]
-        if ends:  # metered calls; those of a plan have no traffic
-            slots = add_slots([table for each in rows.summaries for table in each.slots])
-            firsts, lasts = zip(*ends, strict=True)
-            traffic = window_of(slots, min(firsts), max(lasts))
-        return to_window(audited, traffic)
+    last = None if row["last"] is None else EPOCH + timedelta(microseconds=row["last"])
+    return last, row["future"]
+
+
+def _find_traffic(rows: SparkRows) -> TrafficWindow | None:
+    """Return when metered calls came; those of a plan have no traffic."""
+    ends = [end for each in rows.summaries for end in each.ends]
+    if not ends:
+        return None
+    slots = add_slots([table for each in rows.summaries for table in each.slots])
+    return window_of(slots, min(first for first, _ in ends), max(last for _, last in ends))

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Self
 
 import msgspec
 import polars as pl
 
+from detectors.contract import CallWindow
 from detectors.engine import Calls, categorize
 from detectors.formats.columns import HASHES, REPORTED, empty_value
 from detectors.frames.parts import (
@@ -100,11 +101,11 @@ def scan_stored(path: Path, optional: Iterable[str]) -> Calls:
     )
 
 
-def cut_files(files: Sequence[FileInWindow], span: timedelta) -> list[FileInWindow]:
-    """Keep the calls of the time span that ends with the newest call, in order of their files."""
+def cut_files(files: Sequence[FileInWindow], window: CallWindow) -> list[FileInWindow]:
+    """Keep the calls of the days that end with the newest call, in order of their files."""
     if not files:
         return []
-    since = max(file.last for file in files) - span
+    since = window.after(max(file.last for file in files))
     in_order = sorted(files, key=lambda file: (file.first, file.last))
     return [
         file if file.first > since else file.later(since) for file in in_order if file.last > since

@@ -111,7 +111,7 @@ def read_window(files: Sequence[Path], window: CallWindow) -> Window:
     optional = tuple(n for n in present_columns(known - UNUSED) if n in OPTIONAL_CALLS)
     measured = [measure_file(file, optional, window.until) for file in files]
     future_calls = window.future_calls + sum(file.future_calls for file in measured)
-    own = cut_files([file for file in measured if file.calls], timedelta(days=window.days))
+    own = cut_files([file for file in measured if file.calls], window)
     if not own:
         calls = InMemory([checked_calls(CALLS.to_frame()).collect()])
         return Window(of_account(calls, window.duplicates, future_calls), None)

@@ -6,10 +6,10 @@ between. Each file and batch has an idempotency key, so seeding again adds nothi
 
 import csv
 import io
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from time import monotonic, sleep
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
@@ -22,25 +22,36 @@ from detectors.formats.columns import TABLE_FIELDS
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService, call
 from service.cli.options import CommandError
-from service.cli.sample.calls import SEEDED_DAYS, UNUSUAL_ROUTE, make_calls
+from service.cli.sample.calls import (
+    FIXED_ON,
+    FIXED_ROUTE,
+    RELEASE,
+    SEEDED_DAYS,
+    UNUSUAL_ROUTE,
+    make_calls,
+)
 from service.cli.sign_in_link import make_sign_in_link
 from service.models import Account, Audit, IdempotencyKey, IngestKey, ReadToken, ReportRow
 from service.models.audits.audits import ACCOUNT, DONE, FAILED
 from service.models.audits.idempotency import hash_key
 from service.models.base import utc_now
+from service.models.calls.account_findings import AccountFinding, FindingChange
 from service.models.calls.spend import sum_days
-from service.models.identity.accounts import COMP, NEVER, find_account
+from service.models.identity.accounts import COMP, NEVER, SAMPLE_EMAIL, find_account
 from service.models.watching.budgets import list_budgets, save_budget
+from service.operations.findings.changes import change_findings
 from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.payments import ManualPayment, mark_paid
 from service.web.auth.scopes import SCOPES
 
-SEEDED_EMAIL = "seed@tallystick.example"
+SEEDED_EMAIL = SAMPLE_EMAIL
 _WEEK = 7  # days; each batch has the calls of a week
 _UPLOADED_WEEKS = (2, 6, 10)
 _BROKEN_WEEK = 10
 # The account is audited after these weeks, so that a finding is fixed, and another one returns.
 _AUDITED_WEEKS = (5, 8, 12)
+# The release that fixes a finding is in this week.
+_RELEASED_WEEK = FIXED_ON // 7
 _CREDITS = 6
 _SENDING = "seed"  # the label of the key that sends the batches
 _KEYS = ("checkout-service", "nightly-jobs")
@@ -83,17 +94,7 @@ def seed(service: LocalService, make: _MakeCalls = make_calls) -> str:
         )
         account.report_mails, account.spend_mails = NEVER, False
         session.flush()
-        for number in range(_CREDITS):
-            gift = {"email": SEEDED_EMAIL, "provider": COMP, "reference": f"seed-{number}"}
-            mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
-        session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
-        for label in _KEYS:
-            known = select(IngestKey.id).where(*_labeled(IngestKey, account, label))
-            if session.scalar(known) is None:
-                mint_ingest_key(session, account, label)
-        known = select(ReadToken.id).where(*_labeled(ReadToken, account, _TOKEN))
-        if session.scalar(known) is None:
-            mint_read_token(session, account, SCOPES, _TOKEN)
+        _add_credits_and_keys(session, account)
         sender = mint_ingest_key(session, account, _SENDING)
         session.commit()
         items = list(_items(account.created_at, make))
@@ -122,6 +123,18 @@ def _add_budgets(session: Session, account: Account) -> None:
     save_budget(session, account.id, UNUSUAL_ROUTE, _ROUTE_BUDGET)
 
 
+def _add_credits_and_keys(session: Session, account: Account) -> None:
+    for number in range(_CREDITS):
+        gift = {"email": SEEDED_EMAIL, "provider": COMP, "reference": f"seed-{number}"}
+        mark_paid(session, ManualPayment(**gift, amount=Decimal(0), currency="USD"))
+    session.execute(delete(IngestKey).where(*_labeled(IngestKey, account, _SENDING)))
+    for label in _KEYS:
+        if session.scalar(select(IngestKey.id).where(*_labeled(IngestKey, account, label))) is None:
+            mint_ingest_key(session, account, label)
+    if session.scalar(select(ReadToken.id).where(*_labeled(ReadToken, account, _TOKEN))) is None:
+        mint_read_token(session, account, SCOPES, _TOKEN)
+
+
 def _labeled(table: type[IngestKey] | type[ReadToken], account: Account, label: str) -> _Where:
     return table.account_id == account.id, table.label == label
 
@@ -133,14 +146,7 @@ def _send(
     mine = IdempotencyKey.account_id == account.id
     known = set(session.scalars(select(IdempotencyKey.key_hash).where(mine)))
     unsent = [item for item in items if hash_key(item.key) not in known]
-    if not unsent:
-        return
-    link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
-    session.commit()
-    body = msgspec.json.encode(dict(parse_qsl(link.query)))
-    answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
-    cookies = answer.headers.get_all("Set-Cookie", [])
-    cookie = "; ".join(each.partition(";")[0] for each in cookies)
+    cookie = _sign_in(service, session) if unsent else ""
     for item in unsent:
         headers = {"Idempotency-Key": item.key, "Content-Type": "application/json"}
         if item.is_upload:
@@ -149,12 +155,34 @@ def _send(
         else:
             headers["Authorization"] = f"Bearer {sender}"
             call(service.port, "POST", "/api/v2/ingest", headers, item.body)
+        if item.key == f"seed-batch-{_RELEASED_WEEK}":
+            _fix(session, account)
         if item.key in _AUDITED_AFTER:
             _wait_until_audited(session, account)
             with_cookie = {"Cookie": cookie, "Content-Type": "application/json"}
             call(service.port, "POST", "/api/v1/account-audits", with_cookie)
             _wait_until_audited(session, account)
-    call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
+    if cookie:
+        call(service.port, "POST", "/auth/logout", {"Cookie": cookie})
+
+
+def _fix(session: Session, account: Account) -> None:
+    """Mark the finding of the route that a release has fixed."""
+    own = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
+    ids = session.scalars(select(AccountFinding.id).where(*own)).all()
+    reason = f"{RELEASE} reuses answers"
+    connection = session.connection()
+    change_findings(connection, account.id, ids, "fix", changed_by=account.email, reason=reason)
+    session.commit()
+
+
+def _sign_in(service: LocalService, session: Session) -> str:
+    link = urlsplit(make_sign_in_link(session, service.config, SEEDED_EMAIL))
+    session.commit()
+    body = msgspec.json.encode(dict(parse_qsl(link.query)))
+    answer = call(service.port, "POST", link.path, {"Content-Type": "application/json"}, body)
+    cookies = answer.headers.get_all("Set-Cookie", [])
+    return "; ".join(cookie.partition(";")[0] for cookie in cookies)
 
 
 def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
@@ -166,15 +194,18 @@ def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
         arrived_at = calls[-1].ts
         if number in _UPLOADED_WEEKS:
             # The same calls, which the account has once.
-            table = io.StringIO()
-            writer = csv.DictWriter(table, TABLE_FIELDS)
-            writer.writeheader()
-            writer.writerows(msgspec.to_builtins(record) for record in calls)
-            file = _as_form(table.getvalue().encode())
-            yield Item(f"seed-file-{number}", arrived_at, file, is_upload=True)
+            yield Item(f"seed-file-{number}", arrived_at, _as_form(_as_csv(calls)), is_upload=True)
         yield Item(f"seed-batch-{number}", arrived_at, msgspec.json.encode({"records": calls}))
         if number == _BROKEN_WEEK:
             yield Item("seed-broken", arrived_at, _as_form(_BROKEN_LOG), is_upload=True)
+
+
+def _as_csv(records: Sequence[UsageRecordV2]) -> bytes:
+    table = io.StringIO()
+    writer = csv.DictWriter(table, TABLE_FIELDS)
+    writer.writeheader()
+    writer.writerows(msgspec.to_builtins(record) for record in records)
+    return table.getvalue().encode()
 
 
 def _as_form(log: bytes) -> bytes:
@@ -184,15 +215,15 @@ def _as_form(log: bytes) -> bytes:
 
 
 def _wait_until_audited(session: Session, account: Account) -> None:
-    deadline = time.monotonic() + _AUDIT_SECONDS
+    deadline = monotonic() + _AUDIT_SECONDS
     unfinished = select(Audit.id).where(
         Audit.account_id == account.id, Audit.status.not_in((DONE, FAILED))
     )
     while session.scalar(unfinished.limit(1)) is not None:
-        if time.monotonic() > deadline:
+        if monotonic() > deadline:
             raise CommandError(f"the audits are not done after {_AUDIT_SECONDS:.0f} seconds")
         session.rollback()  # the next look is at what is committed by then
-        time.sleep(_POLL_SECONDS)
+        sleep(_POLL_SECONDS)
 
 
 def _date_back(session: Session, account: Account, items: Sequence[Item]) -> None:
@@ -206,8 +237,19 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()
     after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED_WEEKS]
     for audit_id, moment in (*moments, *zip(ordered, after, strict=False)):
-        done_at = moment + _AUDIT_TIME
-        times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
-        session.execute(update(Audit).where(Audit.id == audit_id).values(times))
-        reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
-        session.execute(reports.values(created_at=done_at))
+        _move(session, audit_id, moment)
+    first = account.created_at.date() - timedelta(days=SEEDED_DAYS)
+    released_at = datetime.combine(first + timedelta(days=FIXED_ON), time.min, UTC)
+    fixed = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
+    session.execute(update(AccountFinding).where(*fixed).values(fixed_at=released_at))
+    ids = select(AccountFinding.id).where(*fixed)
+    changes = update(FindingChange).where(FindingChange.account_finding_id.in_(ids))
+    session.execute(changes.values(changed_at=released_at))
+
+
+def _move(session: Session, audit_id: str, moment: datetime) -> None:
+    done_at = moment + _AUDIT_TIME
+    times = {"created_at": moment, "started_at": moment, "finished_at": done_at}
+    session.execute(update(Audit).where(Audit.id == audit_id).values(times))
+    reports = update(ReportRow).where(ReportRow.audit_id == audit_id)
+    session.execute(reports.values(created_at=done_at))

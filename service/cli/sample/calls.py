@@ -1,25 +1,41 @@
 """Ninety days of made-up calls of one account, the same each time, for `up --seed` and tests.
 
-Forty routes in four environments, with growth and a weekly rhythm. One route stops repeating its
-calls on day 45; another does so on day 40 and begins again on day 76. Two days are unusual.
+Forty routes of a company that sells to other companies, in four environments, with growth and a
+weekly rhythm. About a tenth of the spend is avoidable. A release on day 45 stops a route from
+repeating its calls; another route pauses that from day 40 to day 76. Two days are unusual.
 """
 
 import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
+from hashlib import sha256
 from typing import Final
 
-from detectors.contract.record import UsageRecordV2
+from detectors.contract.record import LEVEL_DIGITS, LEVELS, UsageRecordV2
 
 SEEDED_DAYS: Final = 90
-SEEDED_ROUTES: Final = 40
 FIXED_ROUTE, RETURNED_ROUTE = "invoice-matching", "ticket-routing"
 SHORT_ROUTE: Final = "search"  # short answers of a flagship model
 UNUSUAL_ROUTE: Final = "contract-review"
+CACHED_ROUTE: Final = "knowledge-base-answers"  # the same long beginning, never cached
+WRITING_ROUTE: Final = "report-writer"  # writes to the cache what nobody reads
+LOOPING_ROUTE: Final = "product-tagging"  # one item per call
 FIXED_ON, PAUSED = 45, range(40, 76)
+RELEASE: Final = "Release 2.4"
 UNUSUAL_DAYS: Final = (66, 87)  # counted from 0
 
-_NAMED: Final = (FIXED_ROUTE, RETURNED_ROUTE, "support-chat", UNUSUAL_ROUTE, SHORT_ROUTE)
+# Each tenth route costs the most, and each fourth is of the same model.
+ROUTES: Final = (
+    *(FIXED_ROUTE, RETURNED_ROUTE, "support-chat", UNUSUAL_ROUTE, SHORT_ROUTE),
+    *("email-drafts", "spam-filter", "code-review", "sales-notes", "translation"),
+    *("log-triage", "meeting-notes", LOOPING_ROUTE, "release-notes", "tone-check"),
+    *("data-extraction", "job-matching", "faq-writer", "alt-text", "risk-report"),
+    *(CACHED_ROUTE, "order-status", "language-detection", "onboarding-guide", "quote-builder"),
+    *("refund-check", "entity-names", "policy-answers", "survey-themes", "subject-lines"),
+    *("ticket-summary", WRITING_ROUTE, "lead-scoring", "menu-import", "profanity-check"),
+    *("audit-trail", "price-comparison", "shipping-notes", "keyword-tags", "board-summary"),
+)
 _ENVIRONMENTS: Final = ("production", "production", "production", "staging", "eval", "development")
 _MODELS: Final = (
     ("openai", "gpt-5.5"),
@@ -30,8 +46,12 @@ _MODELS: Final = (
 _WEEKDAYS: Final = (1.0, 1.05, 1.1, 1.05, 0.95, 0.45, 0.4)
 _CALLS: Final = 5  # of a route on a usual day
 _GROWTH: Final = 0.006  # per day
-_REPEATED: Final = 3
+_REPEATED: Final = 4
 _UNUSUAL: Final = 20  # times the usual calls
+# Calls that come together, with so many seconds in between.
+_BURST, _BURST_SECONDS = 5, 25
+_LOOP, _LOOP_SECONDS = 15, 20
+_MORNING, _DAY_SECONDS = 30_000, 50_000
 
 
 def make_calls(last: date) -> Iterator[list[UsageRecordV2]]:
@@ -43,41 +63,76 @@ def make_calls(last: date) -> Iterator[list[UsageRecordV2]]:
         usual = _CALLS * (1 + _GROWTH) ** number * _WEEKDAYS[day.weekday()]
         calls = [
             call
-            for route in range(SEEDED_ROUTES)
+            for route in range(len(ROUTES))
             for call in _make_route(route, number, day, usual, chance)
         ]
         yield sorted(calls, key=lambda call: call.ts)
 
 
-def name_route(number: int) -> str:
-    return _NAMED[number] if number < len(_NAMED) else f"workflow-{number:02}"
-
-
 def _make_route(
     route: int, number: int, day: date, usual: float, chance: random.Random
 ) -> Iterator[UsageRecordV2]:
-    name = name_route(route)
+    name, (provider, model) = ROUTES[route], _MODELS[route % len(_MODELS)]
+    is_looping = name == LOOPING_ROUTE
     is_unusual = name == UNUSUAL_ROUTE and number in UNUSUAL_DAYS
-    is_repeated = name == FIXED_ROUTE and number < FIXED_ON
-    is_repeated |= name == RETURNED_ROUTE and number not in PAUSED
     # The fraction of a call is a chance, so that growth shows in small counts.
-    count = int(usual * (_UNUSUAL if is_unusual else 1) + chance.random())
-    provider, model = _MODELS[route % len(_MODELS)]
+    times = 3 if is_looping else _UNUSUAL if is_unusual else 1
+    count = int(usual * times + chance.random())
     midnight = datetime.combine(day, time(), UTC)
     for index in range(count):
         seconds = (index + chance.random()) * 80_000 / max(count, 1)
+        if name == CACHED_ROUTE:
+            seconds = _in_bursts(index, count, _BURST, _BURST_SECONDS)
+        elif is_looping:
+            seconds = _in_bursts(index, count, _LOOP, _LOOP_SECONDS)
         # A few routes cost most of the money.
-        tokens = int(chance.uniform(0.8, 1.2) * 60_000 / (1 + route % 10) ** 0.7)
-        answer = chance.randrange(*((20, 90) if name == SHORT_ROUTE else (300, 1_200)))
-        for repeat in range(_REPEATED if is_repeated else 1):
+        tokens = int(chance.uniform(0.8, 1.2) * 60_000 / times / (1 + route % 10) ** 0.7)
+        tokens = tokens * (times if is_unusual else 1)
+        is_short = name == SHORT_ROUTE or is_looping
+        answer = chance.randrange(*((20, 90) if is_short else (300, 1_200)))
+        for repeat in range(_REPEATED if _is_repeated(name, number) else 1):
             yield UsageRecordV2(
                 ts=midnight + timedelta(seconds=round(seconds, 3) + 2 * repeat),
                 provider=provider,
                 model=model,
                 prompt_tokens=tokens,
                 completion_tokens=answer,
+                cache_write_tokens=tokens - 200 if name == WRITING_ROUTE else None,
                 latency_ms=float(400 + answer * 12),
                 request_id=f"seed-{day}-{route}-{index}-{repeat}",
                 tag=name,
                 environment=_ENVIRONMENTS[(route + index) % len(_ENVIRONMENTS)],
+                prefix_hashes=_hash_prompt(name, index, tokens),
             )
+
+
+def _in_bursts(index: int, count: int, size: int, pause: int) -> float:
+    """Return the second of a call that comes with others."""
+    bursts = -(-count // size)
+    return _MORNING + index // size * _DAY_SECONDS / bursts + index % size * pause
+
+
+def _is_repeated(route: str, number: int) -> bool:
+    if route == FIXED_ROUTE:
+        return number < FIXED_ON
+    return route == RETURNED_ROUTE and number not in PAUSED
+
+
+# The prompts of these begin with as many equal levels; the others send no hashes.
+_SHARED: Final = {CACHED_ROUTE: 11, LOOPING_ROUTE: 6}
+
+
+def _hash_prompt(route: str, index: int, tokens: int) -> list[str] | None:
+    shared = _SHARED.get(route)
+    if shared is None:
+        return None
+    levels = sum(level <= 4 * tokens for level in LEVELS)
+    return [
+        _hash_level(f"{route} {level}" if level < shared else f"{route} {level} {index} {tokens}")
+        for level in range(levels)
+    ]
+
+
+@cache
+def _hash_level(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:LEVEL_DIGITS]

@@ -6,7 +6,7 @@ An audit's row is the source of truth about its job; Redis only carries wake-ups
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sqlalchemy import (
     CheckConstraint,
@@ -15,6 +15,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Numeric,
+    func,
     select,
     text,
 )
@@ -149,6 +150,7 @@ class Audit(Base):
     savings_pct: Mapped[float] = mapped_column(default=0.0)
     equiv_spend: Mapped[bool] = mapped_column(default=False)
     findings_count: Mapped[int] = mapped_column(default=0)
+    priced_findings: Mapped[int | None]  # those with savings; null if an earlier release counted
     # Null until computed, and in reports that an earlier release computed.
     projection: Mapped[str | None]
     span_days: Mapped[float | None]
@@ -194,6 +196,17 @@ class FindingRow(Base):
     impact_high: Mapped[Decimal | None] = mapped_column(_USD)
     first_seen: Mapped[datetime | None]
     last_seen: Mapped[datetime | None]
+
+
+# The findings with savings, which pages and mails count: those of a report that an earlier release
+# computed, by its rows.
+PRICED_FINDINGS: Final = func.coalesce(
+    Audit.priced_findings,
+    select(func.count())
+    .where(FindingRow.audit_id == Audit.id, FindingRow.monthly_cost_impact_usd > 0)
+    .correlate(Audit)
+    .scalar_subquery(),
+)
 
 
 class ReportRow(Base):

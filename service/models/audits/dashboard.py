@@ -8,7 +8,15 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.models.audits.audits import DONE, Audit, FindingRow, of_source
+from detectors.wording.imports import ShownSavings, show_savings
+from service.models.audits.audits import (
+    DONE,
+    INGEST,
+    PRICED_FINDINGS,
+    Audit,
+    FindingRow,
+    of_source,
+)
 from service.models.imports.by_day import of_client
 
 PAGE_SIZE: Final = 25
@@ -18,17 +26,10 @@ _TOP_FINDINGS: Final = 6
 
 # An audit that is being recalculated has the figures of its earlier report.
 _HAS_REPORT: Final = or_(Audit.status == DONE, Audit.frame_key.is_not(None))
-_PROJECTED: Final = func.nullif(Audit.projected_spend_usd, 0)
-_AVOIDABLE_USD: Final = func.coalesce(
-    Audit.total_spend_usd * Audit.projected_savings_usd / _PROJECTED, 0
-)
-_CONDITIONAL_USD: Final = func.coalesce(
-    Audit.total_spend_usd * Audit.conditional_savings_high_usd / _PROJECTED, 0
-)
 
 
 class AuditLine(NamedTuple):
-    """An audit in the list. Avoidable and conditional savings are parts of its spend."""
+    """An audit in the list, and its number of findings with savings."""
 
     id: str
     created_at: datetime
@@ -36,11 +37,19 @@ class AuditLine(NamedTuple):
     status: str
     records: int
     spend_usd: Decimal
-    avoidable_usd: Decimal
-    conditional_usd: Decimal
+    projection: str | None
+    observed_days: int
+    monthly_factor: float | None
+    projected_savings_usd: Decimal
+    conditional_savings_high_usd: Decimal | None
     savings_pct: float
     findings: int
     error: str | None
+
+    @property
+    def savings(self) -> ShownSavings:
+        """Return what its report shows."""
+        return show_savings(self, is_batch=self.source == INGEST)
 
 
 class Filters(NamedTuple):
@@ -79,11 +88,13 @@ class TopFinding(NamedTuple):
     audit_id: str
     id: str
     detector: str
+    kind: str
     route: str
     model: str
     confidence: str
     observed_usd: Decimal
     audits: int
+    suggested_model: None = None  # which the rows lack
 
 
 def page_of_audits(
@@ -121,8 +132,8 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     largest = (FindingRow.observed_cost_impact_usd.desc(), FindingRow.audit_id)
     ranked = (
         select(
-            *(FindingRow.audit_id, FindingRow.id, FindingRow.detector, FindingRow.route),
-            *(FindingRow.model, FindingRow.confidence),
+            *(FindingRow.audit_id, FindingRow.id, FindingRow.detector),
+            *(FindingRow.kind, FindingRow.route, FindingRow.model, FindingRow.confidence),
             FindingRow.observed_cost_impact_usd.label("observed_usd"),
             func.count().over(partition_by=same).label("audits"),
             func.row_number().over(partition_by=same, order_by=largest).label("position"),
@@ -140,8 +151,9 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
 def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
     columns = (
         *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
-        *(Audit.total_spend_usd, _AVOIDABLE_USD, _CONDITIONAL_USD, Audit.savings_pct),
-        *(Audit.findings_count, Audit.error),
+        *(Audit.total_spend_usd, Audit.projection, Audit.observed_days, Audit.monthly_factor),
+        *(Audit.projected_savings_usd, Audit.conditional_savings_high_usd, Audit.savings_pct),
+        *(PRICED_FINDINGS, Audit.error),
     )
     query = select(*columns).where(Audit.account_id == account_id)
     if filters.status:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, delete, func, insert
 
 from detectors.contract import AuditedWindow, DailySpend, Finding, Report
+from detectors.wording.impact import has_savings
 from service.models.audits.audits import FindingRow, ReportRow
 from service.models.audits.leases import Claim, finish_each
 
@@ -62,6 +63,7 @@ def _totals(result: Result) -> dict[str, Any]:
         "frame_key": result.claim.frame_key if result.frame else None,
         "frame_bytes": result.frame.size if result.frame else None,
         "findings_count": len(result.report.findings),
+        "priced_findings": sum(has_savings(each) for each in result.report.findings),
         "window_start": _moment(audit.window_start),
         "included_calls": audit.included_calls or 0,
         "projection": audit.projection or None,

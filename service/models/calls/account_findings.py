@@ -63,6 +63,10 @@ class AccountFinding(Owned, Base):
     calls: Mapped[int] = mapped_column(BigInteger)
     monthly_usd: Mapped[Decimal] = mapped_column(_USD)
     observed_usd: Mapped[Decimal] = mapped_column(_USD)
+    # Of the monthly dollars; null until an audit finds it again.
+    impact_low: Mapped[Decimal | None] = mapped_column(_USD)
+    impact_high: Mapped[Decimal | None] = mapped_column(_USD)
+    suggested_model: Mapped[str | None]
     # False if that audit had too little data to project a month: the dollars are its period's.
     is_monthly: Mapped[bool] = mapped_column(default=True, server_default=true())
     first_seen: Mapped[datetime]

@@ -50,15 +50,20 @@ class FindingCursor(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FindingFilter:
-    """The name of some states, and the values that other columns must have."""
+    """The name of some states, and the values that other columns must have.
+
+    With `has_savings`, findings that the latest audit lacks, which are not fixed yet, are left out.
+    """
 
     state: str = UNRESOLVED_NAME
     only: Mapping[str, str] = field(default_factory=dict)
+    has_savings: bool = False
 
     def matches(self, account_id: str) -> list[ColumnElement[bool]]:
         own = [_matches(name, value) for name, value in self.only.items()]
         states = AccountFinding.state.in_(FILTERS[self.state])
-        return [AccountFinding.account_id == account_id, states, *own]
+        priced = [AccountFinding.monthly_usd > 0] if self.has_savings else []
+        return [AccountFinding.account_id == account_id, states, *priced, *own]
 
 
 def list_account_findings(
@@ -104,9 +109,10 @@ def has_more_findings(
 
 
 def count_by_state(session: Session, account_id: str) -> dict[str, int]:
-    """Count the account's findings in each state."""
+    """Count the account's findings in each state; of those to fix, the ones with savings."""
+    is_counted = or_(AccountFinding.state.not_in(UNRESOLVED), AccountFinding.monthly_usd > 0)
     query = select(AccountFinding.state, func.count()).where(
-        AccountFinding.account_id == account_id
+        AccountFinding.account_id == account_id, is_counted
     )
     rows = session.execute(query.group_by(AccountFinding.state))
     return {row[0]: row[1] for row in rows}

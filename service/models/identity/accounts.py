@@ -25,6 +25,8 @@ FREE = "free"  # of accounts without a subscription
 # past_due still counts: the payment provider is retrying.
 ACTIVE_STATUSES = frozenset({"active", "trialing", "past_due"})
 COMP = "comp"  # the payment provider of gifts
+# The account of `tallystick up --seed`, whose calls are made up.
+SAMPLE_EMAIL = "seed@tallystick.example"
 # The emails that an account gets: about reports of its ingest batches, or about its weeks.
 EACH, DAILY, WEEKLY, NEVER = REPORT_MAILS = ("each", "daily", "weekly", "none")
 
@@ -47,6 +49,10 @@ class Account(Base):
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"
     )
+
+    @property
+    def is_sample(self) -> bool:
+        return self.email == SAMPLE_EMAIL
 
     @property
     def plan(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Row, and_, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from service.models.audits.audits import DONE, INGEST, UPLOAD, Audit
+from service.models.audits.audits import DONE, INGEST, PRICED_FINDINGS, UPLOAD, Audit
 from service.models.audits.report_links import issue_link
 from service.models.base import Lock, take_lock, utc_now
 from service.models.calls.account_findings import AccountFinding, FindingChange
@@ -157,7 +157,7 @@ def _summarize(
             Audit.projection,
             Audit.observed_days,
             Audit.monthly_factor,
-            Audit.findings_count,
+            PRICED_FINDINGS.label("findings"),
         )
         .where(*news)
         .order_by(*order)
@@ -186,7 +186,7 @@ def _as_parameters(row: Any) -> dict[str, Any]:
         "projection": row.projection,
         "observed_days": row.observed_days,
         "monthly_factor": row.monthly_factor,
-        "findings": row.findings_count,
+        "findings": row.findings,
     }
 
 

@@ -4,17 +4,34 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Index, exists, func, or_, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Index,
+    and_,
+    delete,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.base import Base, OwnerKey
-from service.models.calls.daily_spend import SpendRow
+from service.models.calls.account_audits import AccountCalls
+from service.models.calls.daily_spend import SpendDay, SpendRow
 from service.models.identity.accounts import Account
 from service.models.watching.budgets import Budget
 
 _CHECK_EVERY: Final = timedelta(minutes=50)
 _LATEST: Final = 5  # unusual days of a page
+# Past days change by imports, whose burst is judged together.
+_JUDGE_EVERY: Final = timedelta(hours=1)
+_QUIET: Final = timedelta(minutes=1)
 
 
 class AccountWatch(Base):
@@ -24,6 +41,9 @@ class AccountWatch(Base):
 
     account_id: Mapped[OwnerKey]
     watched_until: Mapped[date | None]  # the last day that was over
+    # The spend that each day had when it was judged, by the day: an import changes past days.
+    judged: Mapped[dict[str, str] | None] = mapped_column(JSONB)
+    judged_at: Mapped[datetime | None]
     budgets_checked_at: Mapped[datetime | None]
 
 
@@ -43,22 +63,65 @@ class UnusualDay(Base):
 
 
 def list_unwatched(connection: Connection, days: tuple[date, date], limit: int) -> Sequence[str]:
-    """Return accounts with spend on some days whose last was not watched yet."""
+    """Return accounts with spend on some days whose last was not watched yet.
+
+    And those with imports since their days were judged, once an hour at most.
+    """
     has_spend = exists().where(SpendRow.account_id == Account.id, SpendRow.day.between(*days))
-    until = AccountWatch.watched_until
-    query = select(Account.id).outerjoin(AccountWatch, AccountWatch.account_id == Account.id)
-    due = query.where(or_(until.is_(None), until < days[1]), has_spend)
-    return connection.scalars(due.order_by(Account.id).limit(limit)).all()
-
-
-def claim_watch(connection: Connection, account_id: str, until: date) -> bool:
-    """Mark an account as watched; return False if another process did so before."""
-    watch = AccountWatch.watched_until
-    return _claim(
-        connection,
-        {"account_id": account_id, "watched_until": until},
-        or_(watch.is_(None), watch < until),
+    query = (
+        select(Account.id)
+        .outerjoin(AccountWatch, AccountWatch.account_id == Account.id)
+        .outerjoin(AccountCalls, AccountCalls.account_id == Account.id)
     )
+    is_new = and_(_is_unwatched(days[1]), has_spend)
+    has_imports = and_(AccountCalls.last_import_at < func.now() - _QUIET, _has_unjudged())
+    return connection.scalars(
+        query.where(or_(is_new, has_imports)).order_by(Account.id).limit(limit)
+    ).all()
+
+
+def _is_unwatched(until: date) -> ColumnElement[bool]:
+    watched = AccountWatch.watched_until
+    return or_(watched.is_(None), watched < until)
+
+
+def _has_unjudged() -> ColumnElement[bool]:
+    """Match an account whose last import came after its days were judged."""
+    judged = AccountWatch.judged_at
+    is_due = and_(judged < AccountCalls.last_import_at, judged < func.now() - _JUDGE_EVERY)
+    return and_(AccountCalls.last_import_at.is_not(None), or_(judged.is_(None), is_due))
+
+
+def claim_watch(connection: Connection, account_id: str, until: date) -> Mapping[str, str] | None:
+    """Mark an account as watched; return its days that were judged, with their spend.
+
+    Return None if another process did so before.
+    """
+    of_account = AccountCalls.account_id == account_id
+    has_unjudged = exists().where(of_account, _has_unjudged())
+    values = {"account_id": account_id, "watched_until": until, "judged_at": func.now()}
+    if not _claim(connection, values, or_(_is_unwatched(until), has_unjudged)):
+        return None
+    judged = select(AccountWatch.judged).where(AccountWatch.account_id == account_id)
+    return connection.scalar(judged) or {}
+
+
+def note_judged(connection: Connection, account_id: str, judged: Mapping[str, str]) -> None:
+    """Note the spend that each day had when it was judged."""
+    own = update(AccountWatch).where(AccountWatch.account_id == account_id)
+    connection.execute(own.values(judged=dict(judged)))
+
+
+def list_spend_by_day(
+    connection: Connection, account_id: str, days: tuple[date, date]
+) -> Mapping[date, str]:
+    """Return the calls and dollars of each day with spend, as one text for each."""
+    sums = (func.sum(SpendDay.calls), func.sum(SpendDay.cost_usd))
+    query = select(SpendDay.day, *sums).where(
+        SpendDay.account_id == account_id, SpendDay.day.between(*days)
+    )
+    rows = connection.execute(query.group_by(SpendDay.day).order_by(SpendDay.day))
+    return {row[0]: f"{row[1]:f} {row[2]:.2f}" for row in rows}
 
 
 def list_unchecked(connection: Connection, limit: int) -> Sequence[str]:
@@ -77,19 +140,29 @@ def claim_check(connection: Connection, account_id: str) -> bool:
 
 
 def add_unusual_day(connection: Connection, found: Mapping[str, Any]) -> bool:
-    """Add an unusual day; return False if it was added before."""
-    once = insert(UnusualDay).values(found).on_conflict_do_nothing()
-    return connection.execute(once).rowcount > 0
+    """Add an unusual day, or what is known of it now; return False if it was added before."""
+    new = insert(UnusualDay).values(found)
+    series = {"series": new.excluded.series}
+    keys = ("account_id", "day")
+    known = new.on_conflict_do_update(index_elements=keys, set_=series)
+    # A row that was inserted has no earlier version.
+    return bool(connection.scalar(known.returning(literal_column("xmax = 0"))))
+
+
+def remove_unusual_days(connection: Connection, account_id: str, days: Sequence[date]) -> None:
+    """Remove days that are usual by what is known now."""
+    own = (UnusualDay.account_id == account_id, UnusualDay.day.in_(days))
+    connection.execute(delete(UnusualDay).where(*own))
 
 
 def list_unusual_days(
-    session: Session, account_id: str, days: tuple[date, date]
+    session: Session, account_id: str, days: tuple[date, date], limit: int | None = _LATEST
 ) -> Sequence[UnusualDay]:
-    """Return the latest unusual days of a range, newest first."""
+    """Return the latest unusual days of a range, newest first; all of them without a limit."""
     query = select(UnusualDay).where(
         UnusualDay.account_id == account_id, UnusualDay.day.between(*days)
     )
-    return session.scalars(query.order_by(UnusualDay.day.desc()).limit(_LATEST)).all()
+    return session.scalars(query.order_by(UnusualDay.day.desc()).limit(limit)).all()
 
 
 def _is_unchecked() -> Any:

@@ -36,7 +36,10 @@ from service.operations.findings.changes import change_state
 
 # Absent for so long, with traffic, a finding is fixed.
 FIXED_AFTER: Final = timedelta(days=14)
-_FIGURES: Final = ("severity", "confidence", "fix", "calls", "is_monthly")
+_FIGURES: Final = (
+    *("severity", "confidence", "fix", "calls", "is_monthly"),
+    *("impact_low", "impact_high", "suggested_model"),
+)
 _COPIED: Final = ("detector", "kind", "route", "provider", "model")
 _DAY: Final = (FindingSaving.account_finding_id, FindingSaving.day)
 _DAY_FIGURES: Final = (FindingSaving.calls, FindingSaving.saving_usd)
@@ -120,7 +123,7 @@ def _save_days(connection: Connection, audited: AuditedFindings, ids: Mapping[st
     start = audited.report.audit.window_start
     if start is None:
         return
-    first = _moment(start).astimezone(UTC).date() + timedelta(days=1)  # the first day is cut
+    first = _moment(start).astimezone(UTC).date()
     query = select(*_DAY, *_DAY_FIGURES).where(_DAY[0].in_(ids.values()), _DAY[1] >= first)
     known = {(own_id, day): figures for own_id, day, *figures in connection.execute(query)}
     days = {

@@ -1,17 +1,20 @@
-"""Watch accounts: unusual days once a day, budgets once an hour, and at most one mail a day.
+"""Watch accounts: unusual days once a day and after imports, budgets once an hour.
+
+There is at most one mail a day.
 
 Each account is one transaction, which claims it, so that a crash repeats or loses nothing.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import chain
 from typing import Final, cast
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func
 
-from service.models.calls.spend import DAY, Selection, sum_spend
+from service.models.calls.spend import DAY, MAX_DAYS, Selection, sum_spend
 from service.models.notices.deliveries import post_notice
 from service.models.notices.events import BUDGET_REACHED, UNUSUAL_SPEND
 from service.models.watching.budgets import FORECAST, add_budget_notice
@@ -19,8 +22,11 @@ from service.models.watching.watches import (
     add_unusual_day,
     claim_check,
     claim_watch,
+    list_spend_by_day,
     list_unchecked,
     list_unwatched,
+    note_judged,
+    remove_unusual_days,
 )
 from service.operations.watching.budgets import BudgetState, list_states
 from service.operations.watching.mails import post_spend_mail
@@ -38,19 +44,22 @@ from service.operations.watching.wording import describe_budget, describe_day, d
 BATCH: Final = 5
 # The calls of a day may arrive a little after its end, or in an upload within three days.
 _CLOSED_AFTER: Final = timedelta(hours=1)
-_JUDGED_DAYS: Final = 3
+_NEWS_DAYS: Final = 3
+# So that the spend of many routes fits into memory.
+_DAYS_AT_ONCE: Final = 30
 
 
 def watch_days(connection: Connection, now: datetime) -> int:
     """Look for unusual days of some accounts; return the number of accounts."""
     last = (now - _CLOSED_AFTER).date() - timedelta(days=1)
-    days = (last - timedelta(days=_JUDGED_DAYS - 1), last)
+    days = (last - timedelta(days=_NEWS_DAYS - 1), last)
     with connection.begin():
         account_ids = list_unwatched(connection, days, BATCH)
     for account_id in account_ids:
         with connection.begin():
-            if claim_watch(connection, account_id, last):
-                _judge(connection, account_id, days)
+            judged = claim_watch(connection, account_id, last)
+            if judged is not None:
+                _judge_changed(connection, account_id, days, judged)
                 post_spend_mail(connection, account_id, now)
     return len(account_ids)
 
@@ -63,34 +72,72 @@ def check_budgets(connection: Connection, now: datetime) -> int:
         with connection.begin():
             if claim_check(connection, account_id):
                 for state in list_states(connection, account_id, now.date()):
-                    new = [each for each in state.reached if _add(connection, state, each)]
-                    percentages = [each for each in new if each != FORECAST]
-                    for threshold in chain(
-                        percentages[-1:], (each for each in new if each == FORECAST)
-                    ):
-                        notice = describe_budget(state, threshold)
-                        key = f"{state.budget_id}:{state.month}:{threshold}:{state.amount_usd}"
-                        post_notice(connection, account_id, BUDGET_REACHED, notice, dedupe_key=key)
+                    _post_reached(connection, account_id, state)
                 post_spend_mail(connection, account_id, now)
     return len(account_ids)
 
 
-def _judge(connection: Connection, account_id: str, days: tuple[date, date]) -> None:
-    first, last = days
+def _judge_changed(
+    connection: Connection, account_id: str, news: tuple[date, date], judged: Mapping[str, str]
+) -> None:
+    """Judge the days that have other spend than when they were judged, and those after them.
+
+    An import may bring any days. Those before `news` are marked on pages, and no news.
+    """
+    last = news[1]
+    oldest = last - timedelta(days=MAX_DAYS - 1)
+    known = list_spend_by_day(connection, account_id, (oldest, last))
+    changed = [day for day, spend in known.items() if judged.get(day.isoformat()) != spend]
+    due = sorted(
+        day
+        for day in known
+        if any(other <= day <= other + timedelta(days=HISTORY_DAYS) for other in changed)
+    )
+    for at in range(0, len(due), _DAYS_AT_ONCE):
+        _judge(connection, account_id, due[at : at + _DAYS_AT_ONCE], news)
+    note_judged(connection, account_id, {day.isoformat(): spend for day, spend in known.items()})
+
+
+def _judge(
+    connection: Connection, account_id: str, days: Sequence[date], news: tuple[date, date]
+) -> None:
+    first = days[0] - timedelta(days=HISTORY_DAYS)
+    series = _list_series(connection, account_id, first, days[-1])
+    usual = []
+    for day in days:
+        found = find_unusual(series, day)
+        if not found:
+            usual.append(day)
+            continue
+        is_news = day >= news[0]
+        row = {"account_id": account_id, "day": day, "series": describe_series(found)}
+        row["mailed_at"] = None if is_news else func.now()
+        if add_unusual_day(connection, row) and is_news:
+            notice = describe_day(day, found)
+            post_notice(connection, account_id, UNUSUAL_SPEND, notice, dedupe_key=day.isoformat())
+    remove_unusual_days(connection, account_id, usual)
+
+
+def _list_series(
+    connection: Connection, account_id: str, first: date, last: date
+) -> Sequence[Series]:
     sums: dict[tuple[str, str], dict[date, Decimal]] = defaultdict(dict)
-    since = first - timedelta(days=HISTORY_DAYS)
-    wanted = Selection(since, last, keys=(DAY, "route", "model"), is_brief=True)
+    wanted = Selection(first, last, keys=(DAY, "route", "model"), is_brief=True)
     for line in sum_spend(connection, account_id, wanted).groups:
         day, route, model = cast("tuple[date, str, str]", line.key)
         for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
             sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
-    series = [Series(*key, usd_by_day) for key, usd_by_day in sums.items()]
-    for day in (first + timedelta(days=number) for number in range(_JUDGED_DAYS)):
-        found = find_unusual(series, day)
-        row = {"account_id": account_id, "day": day, "series": describe_series(found)}
-        if found and add_unusual_day(connection, row):
-            notice = describe_day(day, found)
-            post_notice(connection, account_id, UNUSUAL_SPEND, notice, dedupe_key=day.isoformat())
+    return [Series(*key, days) for key, days in sums.items()]
+
+
+def _post_reached(connection: Connection, account_id: str, state: BudgetState) -> None:
+    """Post a notice for the highest percentage that is new, and for the forecast."""
+    new = [each for each in state.reached if _add(connection, state, each)]
+    percentages = [each for each in new if each != FORECAST]
+    for threshold in chain(percentages[-1:], (each for each in new if each == FORECAST)):
+        notice = describe_budget(state, threshold)
+        key = f"{state.budget_id}:{state.month}:{threshold}:{state.amount_usd}"
+        post_notice(connection, account_id, BUDGET_REACHED, notice, dedupe_key=key)
 
 
 def _add(connection: Connection, state: BudgetState, threshold: str) -> bool:

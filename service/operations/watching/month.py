@@ -12,6 +12,8 @@ from itertools import islice
 from statistics import median
 from typing import Final
 
+from service.models.calls.coverage import find_gap_of, find_start
+from service.models.calls.spend import Period
 from service.operations.watching.forecast import forecast_month
 
 # Days before the month whose dollars are needed to judge it.
@@ -22,6 +24,8 @@ _MIN_WEEKS: Final = 3
 _MAD_SCALE: Final = Decimal("1.4826")
 _WIDTH: Final = 3
 _LEAST_TOLERANCE: Final = Decimal("0.3")
+# A range that is wider says nothing.
+_WIDEST_RANGE: Final = 3
 _NONE: Final = Decimal(0)
 
 
@@ -34,6 +38,11 @@ class Expected:
     usd: Decimal
     low: Decimal
     high: Decimal
+
+    @property
+    def is_wide(self) -> bool:
+        """Return True if nearly any spend would be within the range."""
+        return self.high > _WIDEST_RANGE * self.low
 
     @property
     def verdict(self) -> str:
@@ -53,7 +62,9 @@ class Month:
     closed_usd: Decimal
     previous_closed_usd: Decimal
     previous_usd: Decimal
-    knows_previous: bool  # if the last month's days are known from the first on
+    # Why the days so far, and the month, can't be compared with the last one; "" if they can.
+    gap: str
+    forecast_gap: str
     expected: Expected | None  # None with less than three weeks of history
 
     @property
@@ -93,6 +104,11 @@ def look_at_month(usd_by_day: Mapping[date, Decimal], today: date) -> Month:
     previous = (first - timedelta(days=1)).replace(day=1)
     yesterday = today - timedelta(days=1)
     same = _same_day(today) - timedelta(days=1)
+    last_month = Period(previous, first - timedelta(days=1))
+    # On the first of a month, nothing of it is over.
+    closed = (Period(previous, same), Period(first, yesterday)) if same >= previous else None
+    late = find_start(usd_by_day, last_month)
+    gap = find_gap_of(usd_by_day, closed) if closed else late
     return Month(
         today=today,
         spent_usd=_sum(usd_by_day, first, today),
@@ -100,7 +116,8 @@ def look_at_month(usd_by_day: Mapping[date, Decimal], today: date) -> Month:
         closed_usd=_sum(usd_by_day, first, yesterday),
         previous_closed_usd=_sum(usd_by_day, previous, same),
         previous_usd=_sum(usd_by_day, previous, first - timedelta(days=1)),
-        knows_previous=min(usd_by_day, default=today) <= previous,
+        gap=gap,
+        forecast_gap=gap or late,
         expected=_expect(usd_by_day, first, yesterday),
     )
 

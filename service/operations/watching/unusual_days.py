@@ -66,14 +66,7 @@ class UnusualSpend:
 
 def find_unusual(series: Iterable[Series], day: date) -> list[UnusualSpend]:
     """Return the series that are unusual on the day, ranked by their excess."""
-    found = list[UnusualSpend]()
-    for one in series:
-        usd = one.usd_by_day.get(day, Decimal(0))
-        band = band_of(one.usd_by_day, day) if usd >= _MIN_EXCESS_USD else None
-        if band is None:
-            continue
-        if usd >= max(band.upper + _MIN_EXCESS_USD, band.upper * (1 + _MIN_EXCESS_SHARE)):
-            found.append(UnusualSpend(scope=one.scope, name=one.name, usd=usd, band=band))
+    found = [each for each in (_judge(one, day) for one in series) if each is not None]
     return sorted(found, key=lambda each: (-each.excess, SCOPES.index(each.scope), each.name))
 
 
@@ -84,14 +77,8 @@ def band_of(usd_by_day: Mapping[date, Decimal], day: date) -> Band | None:
     weeks = (day - min(earlier, default=day)).days // _WEEK
     if weeks < _MIN_WEEKS:
         return None
-    # The dollars of each weekday, newest first; the day's own weekday is the last.
-    weekdays = [
-        [
-            earlier.get(day - timedelta(days=back), Decimal(0))
-            for back in range(first, first + weeks * _WEEK, _WEEK)
-        ]
-        for first in range(1, _WEEK + 1)
-    ]
+    # The day's own weekday is the last.
+    weekdays = [_sample(earlier, day, weeks, first) for first in range(1, _WEEK + 1)]
     if not median(weekdays[-1]):
         # Work that is rarely due, such as a monthly job, is usual up to its largest day.
         return Band(Decimal(0), max(earlier.values()))
@@ -101,6 +88,14 @@ def band_of(usd_by_day: Mapping[date, Decimal], day: date) -> Band | None:
     usual = median(_relative_deviation(each) for each in level)
     deviation = max((_relative_deviation(level[-1]) + usual) / 2, _LEAST_DEVIATION)
     return Band(expected, expected * (1 + _WIDTH * deviation))
+
+
+def _sample(
+    earlier: Mapping[date, Decimal], day: date, weeks: int, first: int
+) -> Sequence[Decimal]:
+    """Return the dollars of one weekday, newest first; the newest is so many days before."""
+    backs = range(first, first + weeks * _WEEK, _WEEK)
+    return [earlier.get(day - timedelta(days=back), Decimal(0)) for back in backs]
 
 
 def _weekly_growth(weekdays: Sequence[Sequence[Decimal]]) -> Decimal:
@@ -121,3 +116,27 @@ def _relative_deviation(samples: Sequence[Decimal]) -> Decimal:
     if not middle:
         return Decimal(0)
     return _MAD_SCALE * median(abs(usd - middle) for usd in samples) / middle
+
+
+def _least_unusual(usd_by_day: Mapping[date, Decimal], day: date) -> Decimal:
+    """Return dollars that no unusual day is below, at a tenth of the cost of its band.
+
+    A band expects no less than the median of the same weekday.
+    """
+    backs = [day - timedelta(days=_WEEK * week) for week in range(1, HISTORY_DAYS // _WEEK + 1)]
+    samples = [usd_by_day[back] for back in backs if back in usd_by_day]
+    if len(samples) < len(backs):
+        return Decimal(0)
+    return median(samples) * (1 + _WIDTH * _LEAST_DEVIATION)
+
+
+def _judge(series: Series, day: date) -> UnusualSpend | None:
+    usd = series.usd_by_day.get(day, Decimal(0))
+    if usd < _MIN_EXCESS_USD or usd < _least_unusual(series.usd_by_day, day):
+        return None
+    band = band_of(series.usd_by_day, day)
+    if band is None:
+        return None
+    if usd < max(band.upper + _MIN_EXCESS_USD, band.upper * (1 + _MIN_EXCESS_SHARE)):
+        return None
+    return UnusualSpend(scope=series.scope, name=series.name, usd=usd, band=band)

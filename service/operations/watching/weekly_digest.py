@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from service.models.calls.account_findings import (
     FIXED,
@@ -19,12 +19,13 @@ from service.models.calls.account_findings import (
     FindingChange,
     FindingRecord,
 )
+from service.models.calls.coverage import find_gap
 from service.models.calls.plan_usage import sum_plan_usage
-from service.models.calls.spend import find_last_day, sum_days
+from service.models.calls.spend import Period, find_last_day, sum_days
 from service.models.mail.outbox import post_mail
 from service.models.mail.report_mails import WEEKLY_DIGEST, claim_week, list_due_weekly
 from service.operations.findings.periods import measure_all_realized
-from service.operations.watching.budgets import list_states
+from service.operations.watching.budgets import BudgetState, list_states
 
 # Accounts per batch.
 BATCH: Final = 20
@@ -44,17 +45,21 @@ def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATC
     for account in due:
         with connection.begin():
             if claim_week(connection, account, ended_at):
-                parameters = summarize_week(connection, account.id, monday, today)
-                if parameters is not None:
-                    post_mail(
-                        connection,
-                        kind=WEEKLY_DIGEST,
-                        recipient=account.email,
-                        account_id=account.id,
-                        parameters=parameters,
-                        dedupe_key=f"{WEEKLY_DIGEST}:{account.id}:{monday}",
-                    )
+                _post(connection, account, monday, today)
     return len(due)
+
+
+def _post(connection: Connection, account: Row[str, str], monday: date, today: date) -> None:
+    parameters = summarize_week(connection, account.id, monday, today)
+    if parameters is not None:
+        post_mail(
+            connection,
+            kind=WEEKLY_DIGEST,
+            recipient=account.email,
+            account_id=account.id,
+            parameters=parameters,
+            dedupe_key=f"{WEEKLY_DIGEST}:{account.id}:{monday}",
+        )
 
 
 def summarize_week(
@@ -68,6 +73,59 @@ def summarize_week(
     spend, previous = (
         sum(sum_days(connection, account_id, days).values(), Decimal(0)) for days in (week, before)
     )
+    changes = _count_changes(connection, account_id, week)
+    plan = sum_plan_usage(connection, account_id, week)
+    if not spend and not plan.calls and not any(changes.values()):
+        return None
+    newest = find_last_day(connection, account_id, today)
+    realized = measure_all_realized(connection, account_id, {}, (week, before), newest)
+    return {
+        "first": week[0].isoformat(),
+        "last": week[1].isoformat(),
+        "spend_usd": str(spend),
+        "previous_usd": str(previous),
+        "gap": find_gap(connection, account_id, (Period(*before), Period(*week))),
+        "plan_calls": plan.calls,
+        "plan_value_usd": str(plan.value_usd),
+        "findings": _list_findings(connection, account_id),
+        **changes,
+        "realized_usd": str(realized.month_usd) if realized.measured else None,
+        "realized_total_usd": str(realized.total_usd) if realized.measured else None,
+        "budgets": [
+            _describe(state)
+            for state in list_states(connection, account_id, today)[:_LISTED_BUDGETS]
+        ],
+    }
+
+
+def _list_findings(connection: Connection, account_id: str) -> list[dict[str, str | None]]:
+    unresolved = (
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        AccountFinding.monthly_usd > 0,
+    )
+    columns = (
+        *(AccountFinding.detector, AccountFinding.kind, AccountFinding.suggested_model),
+        *(AccountFinding.monthly_usd, AccountFinding.confidence),
+    )
+    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
+    query = select(*columns).where(*unresolved).order_by(*order).limit(_LISTED_FINDINGS)
+    return [
+        {
+            "detector": row.detector,
+            "kind": row.kind,
+            "suggested_model": row.suggested_model,
+            "monthly_usd": str(row.monthly_usd),
+            "confidence": row.confidence,
+        }
+        for row in connection.execute(query)
+    ]
+
+
+def _count_changes(
+    connection: Connection, account_id: str, week: tuple[date, date]
+) -> dict[str, int]:
+    """Return how many findings were new, came back, or were fixed in the week."""
     begin, end = (datetime.combine(day, time(), UTC) for day in (week[0], week[1] + _DAY))
     own = AccountFinding.account_id == account_id
     first = (
@@ -87,50 +145,19 @@ def summarize_week(
     )
     counts: Sequence[Any] = connection.execute(changed).all()
     found = {row[0]: int(row[1]) for row in counts}
-    changes = {
+    return {
         "new": connection.scalar(new) or 0,
         "returned": found.get(RETURNED, 0),
         "fixed": found.get(FIXED, 0),
     }
-    plan = sum_plan_usage(connection, account_id, week)
-    if not spend and not plan.calls and not any(changes.values()):
-        return None
-    newest = find_last_day(connection, account_id, today)
-    realized = measure_all_realized(connection, account_id, {}, (week, before), newest)
-    unresolved = (
-        AccountFinding.account_id == account_id,
-        AccountFinding.state.in_(UNRESOLVED),
-        AccountFinding.monthly_usd > 0,
-    )
-    columns = (AccountFinding.detector, AccountFinding.monthly_usd, AccountFinding.confidence)
-    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
-    query = select(*columns).where(*unresolved).order_by(*order).limit(_LISTED_FINDINGS)
+
+
+def _describe(state: BudgetState) -> dict[str, Any]:
+    forecast = state.forecast_usd if state.is_forecast_over else None
     return {
-        "first": week[0].isoformat(),
-        "last": week[1].isoformat(),
-        "spend_usd": str(spend),
-        "previous_usd": str(previous),
-        "plan_calls": plan.calls,
-        "plan_value_usd": str(plan.value_usd),
-        "findings": [
-            {
-                "detector": row.detector,
-                "monthly_usd": str(row.monthly_usd),
-                "confidence": row.confidence,
-            }
-            for row in connection.execute(query)
-        ],
-        **changes,
-        "realized_usd": str(realized.month_usd) if realized.measured else None,
-        "realized_total_usd": str(realized.total_usd) if realized.measured else None,
-        "budgets": [
-            {
-                "route": state.route,
-                "month": state.month.isoformat(),
-                "amount_usd": str(state.amount_usd),
-                "spend_usd": str(state.spend_usd),
-                "forecast_usd": str(state.forecast_usd) if state.is_forecast_over else None,
-            }
-            for state in list_states(connection, account_id, today)[:_LISTED_BUDGETS]
-        ],
+        "route": state.route,
+        "month": state.month.isoformat(),
+        "amount_usd": str(state.amount_usd),
+        "spend_usd": str(state.spend_usd),
+        "forecast_usd": None if forecast is None else str(forecast),
     }

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from detectors.wording.figures import counted, day, month, percent, usd
+from detectors.wording.figures import counted, day, month, percent, usd, whole_usd
 from detectors.wording.labels import inert, may_be_link
 from service.models.watching.budgets import FORECAST
 from service.operations.watching.budgets import BudgetState
@@ -23,27 +23,23 @@ def name_label(scope: str, name: str) -> str:
 
 def describe_day(when: date, found: Sequence[UnusualSpend]) -> dict[str, Any]:
     """Return the data of the notice about an unusual day."""
-    days = {"from": f"{when - _COMPARED:%Y-%m-%d}", "to": f"{when:%Y-%m-%d}"}
-    is_all = any(each.scope == ACCOUNT for each in found)
-    account = next((each for each in found if each.scope == ACCOUNT), None)
-    others = [each for each in found if each is not account]
-    sentences = []
-    if account is not None:
-        sentences.append(f"You spent {_compare(account)} on {day(when)} (UTC).")
-    if others:
-        first = f"{name_label(others[0].scope, others[0].name)} cost {_compare(others[0])}"
-        sentences.append(
-            f"{first[0].upper()}{first[1:]}{'' if account else f' on {day(when)} (UTC)'}."
-        )
-    if len(others) > 1:
-        sentences.append(f"{counted(len(others) - 1, 'other route or model', 'others')} too.")
     return {
-        "summary": " ".join(sentences),
-        "path": f"/spend?{urlencode(days if is_all else {**days, found[0].scope: found[0].name})}",
+        "summary": _summarize(when, found),
+        "path": f"/spend?{urlencode(_shown(when, found))}",
         "day": when.isoformat(),
         "series": describe_series(found),
         "series_count": len(found),
     }
+
+
+def _shown(when: date, found: Sequence[UnusualSpend]) -> dict[str, str]:
+    """Return the range and the filter of /spend: the day after the weeks that it is compared with.
+
+    Unless the account's day was unusual, only the route or model with the largest excess is shown.
+    """
+    days = {"from": f"{when - _COMPARED:%Y-%m-%d}", "to": f"{when:%Y-%m-%d}"}
+    is_all = any(each.scope == ACCOUNT for each in found)
+    return days if is_all else {**days, found[0].scope: found[0].name}
 
 
 def describe_series(found: Sequence[UnusualSpend]) -> list[dict[str, Any]]:
@@ -60,6 +56,22 @@ def describe_series(found: Sequence[UnusualSpend]) -> list[dict[str, Any]]:
     ]
 
 
+def _summarize(when: date, found: Sequence[UnusualSpend]) -> str:
+    account = next((each for each in found if each.scope == ACCOUNT), None)
+    others = [each for each in found if each is not account]
+    sentences = []
+    if account is not None:
+        sentences.append(f"You spent {_compare(account)} on {day(when)} (UTC).")
+    if others:
+        first = f"{name_label(others[0].scope, others[0].name)} cost {_compare(others[0])}"
+        sentences.append(
+            f"{first[0].upper()}{first[1:]}{'' if account else f' on {day(when)} (UTC)'}."
+        )
+    if len(others) > 1:
+        sentences.append(f"{counted(len(others) - 1, 'other route or model', 'others')} too.")
+    return " ".join(sentences)
+
+
 def _compare(each: UnusualSpend) -> str:
     usual = f"usually about {usd(each.band.expected)}" if each.band.expected else "usually nothing"
     return f"{usd(each.usd)} ({usual})"
@@ -68,13 +80,8 @@ def _compare(each: UnusualSpend) -> str:
 def describe_budget(state: BudgetState, threshold: str) -> dict[str, Any]:
     """Return the data of the notice that a budget has reached a threshold."""
     forecast = state.forecast_usd
-    whose = name_label("route", state.route) if state.route is not None else "your account"
-    budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)} (UTC)"
-    summary = f"{usd(state.spend_usd)} spent, {percent(state.percent)} of {budget}."
-    if threshold == FORECAST and forecast is not None:
-        summary = f"{usd(forecast)} forecast, which is over {budget}."
     return {
-        "summary": summary,
+        "summary": _state(state, threshold),
         "path": "/settings/budgets",
         "budget_id": state.budget_id,
         "route": state.route,
@@ -84,3 +91,11 @@ def describe_budget(state: BudgetState, threshold: str) -> dict[str, Any]:
         "spend_usd": round(float(state.spend_usd), 2),
         "forecast_usd": None if forecast is None else round(float(forecast), 2),
     }
+
+
+def _state(state: BudgetState, threshold: str) -> str:
+    whose = name_label("route", state.route) if state.route is not None else "your account"
+    budget = f"the {usd(state.amount_usd)} budget of {whose} for {month(state.month)} (UTC)"
+    if threshold == FORECAST and state.forecast_usd is not None:
+        return f"{whole_usd(state.forecast_usd)} forecast, which is over {budget}."
+    return f"{usd(state.spend_usd)} spent, {percent(state.percent)} of {budget}."

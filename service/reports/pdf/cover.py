@@ -9,8 +9,8 @@ from reportlab.platypus import Flowable, Spacer
 
 from detectors import charts
 from detectors.contract import Finding, Report
-from detectors.wording.actions import action, action_labels
-from detectors.wording.figures import percent, usd
+from detectors.wording.actions import action_labels, how_long, title, with_savings
+from detectors.wording.figures import percent, whole_usd
 from detectors.wording.headline import first_actions, sentence
 from detectors.wording.headline import tiles as headline_tiles
 from detectors.wording.impact import how_sure, impact
@@ -46,9 +46,9 @@ def cover(report: Report) -> Iterator[Flowable]:
     """Yield the parts of the first page."""
     audit = report.audit
     yield words("Tallystick", _BRAND)
-    title = words(sentence(report), TITLE)
-    title.outline = ("summary", "Summary", 0)
-    yield title
+    headline = words(sentence(report), TITLE)
+    headline.outline = ("summary", "Summary", 0)
+    yield headline
     if audit.first_call:
         yield words(observed(report), LEAD)
     yield from _warnings(report)
@@ -68,18 +68,20 @@ def cover(report: Report) -> Iterator[Flowable]:
 def _action(finding: Finding, report: Report) -> list[list[Flowable]]:
     """Return one row: what to change, where and how sure its savings are, beside the savings."""
     width = TEXT_WIDTH * (1 - _AMOUNT_SHARE)
-    change = line(action(finding, report.methods), width, _CHANGE)
-    where = line(" · ".join(action_labels(finding)), width, _WHERE)
+    change = line(str(title(finding, report.methods)), width, _CHANGE)
+    labels = action_labels(finding)
+    where = [line(" · ".join(labels), width, _WHERE)] if labels else []
+    sure = " · ".join(filter(None, (how_sure(finding), how_long(finding))))
     return [
-        [change, where, words(how_sure(finding), _HOW_SURE)],
+        [change, *where, words(sure, _HOW_SURE)],
         [words(impact(finding, report.audit), _AMOUNT)],
     ]
 
 
 def _overlap(report: Report) -> Iterator[Flowable]:
-    if len(report.findings) > 1:
+    if len(with_savings(report.findings)) > 1:
         yield Spacer(1, 22)
-        savings = f"{usd(report.audit.projected_savings_usd)}{per_month(report.audit)}"
+        savings = f"{whole_usd(report.audit.projected_savings_usd)}{per_month(report.audit)}"
         yield words(_OVERLAP.format(savings), QUIET)
 
 

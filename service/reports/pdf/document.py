@@ -11,7 +11,7 @@ from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageTemplate
 
 from detectors.contract import Report
 from detectors.wording.figures import period
-from detectors.wording.headline import title
+from detectors.wording.headline import short_title
 from detectors.wording.imports import as_import
 from service.reports.pdf.fonts import PLAIN, register_fonts
 from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
@@ -33,7 +33,7 @@ def print_pdf(
     report = as_import(report) if is_batch else report
     dated_at = published_at or _last_call(report)
     file = BytesIO()
-    subject, footer = title(report.audit), _footer(report)
+    subject, footer = short_title(report.audit), _footer(report)
     template = _Document(file, subject=subject, dated_at=dated_at, on_page=footer)
     template.build(story(report), canvasmaker=_NumberedCanvas)
     return file.getvalue()

@@ -10,6 +10,7 @@ from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak,
 
 from detectors import charts
 from detectors.contract import Finding, Method, Report
+from detectors.wording.actions import CHECKS_HEADING, how_long, list_checks, title, with_savings
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.figures import counted, number
 from detectors.wording.impact import amount, impact, impact_range, seen
@@ -170,12 +171,13 @@ _ENDS: Final = (*PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "BOTTOM"))
 
 
 def list_findings(report: Report) -> Iterator[Flowable]:
-    findings = report.findings
+    findings = with_savings(report.findings)
+    checks = list_checks(report.findings, report.methods)
     if findings:
         yield PageBreak()
     yield heading("Findings", "findings")
     if not findings:
-        yield words("We found nothing to fix in these calls.")
+        yield words("We found no avoidable spend in these calls.")
     for finding in findings[:_FULL_FINDINGS]:
         yield _finding(finding, report)
     listed = findings[_FULL_FINDINGS:_LISTED_FINDINGS]
@@ -196,15 +198,18 @@ def list_findings(report: Report) -> Iterator[Flowable]:
         )
     yield Spacer(1, 6)
     yield from (words(line, QUIET) for line in footnotes(report))
+    if checks:
+        yield heading(CHECKS_HEADING, "checks")
+        yield from (words(each.words) for each in checks)
     if report.no_longer_happening:
         yield heading("No longer happening", "past")
         yield from (words(line) for line in past_findings(report))
 
 
 def _finding(finding: Finding, report: Report) -> Flowable:
-    title = detector_name(finding.detector, report.methods)
-    name = words(title, FINDING)
-    name.outline = (finding.id, f"{finding.id}: {title}", 1)
+    todo = str(title(finding, report.methods))
+    name = words(todo, FINDING)
+    name.outline = (finding.id, f"{finding.id}: {todo}", 1)
     head = Table(
         [[name, words(impact(finding, report.audit), IMPACT)]],
         colWidths=[TEXT_WIDTH * 0.7, TEXT_WIDTH * 0.3],
@@ -218,7 +223,7 @@ def _finding(finding: Finding, report: Report) -> Flowable:
         head,
         words(_where(finding)),
         words(
-            f"{finding.id} · {finding.detector} · {severity} · "
+            f"{finding.id} · {detector_name(finding.detector, report.methods)} · {severity} · "
             f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}"
             f"{_range_and_times(finding)}",
             ParagraphStyle("marks", QUIET, textColor=color),
@@ -237,7 +242,7 @@ def _finding(finding: Finding, report: Report) -> Flowable:
 
 def _range_and_times(finding: Finding) -> str:
     between = impact_range(finding)
-    known = [f"range {between}" if between else "", seen(finding)]
+    known = [f"range {between}" if between else "", how_long(finding), seen(finding)]
     return "".join(f" · {each}" for each in known if each)
 
 

@@ -9,6 +9,7 @@ from marshmallow import Schema, ValidationError, fields, post_load
 from marshmallow.validate import Length, OneOf, Range
 
 from detectors.contract import CHANGE_STATUSES, Span, SpendChange
+from detectors.wording.figures import is_change
 from service.models.base import utc_now
 from service.models.calls.spend import MAX_DAYS, Period, Periods
 from service.operations.comparing import KINDS, Compared
@@ -128,7 +129,10 @@ class _ChangeSchema(Schema):
     after_usd = _dollars("Spend after, per day if `is_per_day`.")
     change_usd = _dollars("The difference.")
     change_pct = fields.Float(
-        metadata=described("The difference in percent. Absent without spend before: it is new.")
+        metadata=described(
+            "The difference in percent. Absent without spend before, where it is less than $1, and "
+            "where the earlier period isn't covered; `notes` says so."
+        )
     )
 
 
@@ -208,19 +212,24 @@ def describe(compared: Compared) -> dict[str, Any]:
         "after": _span(compared.after),
         "kind": compared.kind,
         "is_per_day": compared.is_per_day,
-        "total": _change(compared.total),
-        "routes": [_change(each, "route") for each in compared.routes],
-        "models": [_change(each, "provider", "model") for each in compared.models],
+        "total": _change(compared, compared.total),
+        "routes": [_change(compared, each, "route") for each in compared.routes],
+        "models": [_change(compared, each, "provider", "model") for each in compared.models],
         "findings": compared.findings,
         "notes": compared.notes,
     }
 
 
-def _change(change: SpendChange, *names: str) -> dict[str, Any]:
+def _change(compared: Compared, change: SpendChange, *names: str) -> dict[str, Any]:
     dollars = {
         "before_usd": change.before_usd,
         "after_usd": change.after_usd,
         "change_usd": change.change_usd,
     }
     found = dict(zip(names, change.labels, strict=True)) | dollars
-    return found if change.change_pct is None else found | {"change_pct": change.change_pct}
+    is_compared = not change.change_usd or is_change(
+        change.after_usd, change.before_usd, compared.change_days
+    )
+    if change.change_pct is None or compared.gap or not is_compared:
+        return found
+    return found | {"change_pct": change.change_pct}

@@ -82,10 +82,10 @@ def test_the_waterfall_goes_from_current_to_remaining_spend() -> None:
     )
     chart = charts.savings_waterfall(report)
     assert chart.rows == (
-        ("Current spend", "", "$10,000.00", "100%"),
-        ("Oversized model", "−$3,000.00", "−$3,000.00", "30%"),
-        ("Duplicate calls", "−$200.00", "−$140.00", "1.4%"),
-        ("Remaining spend", "", "$6,860.00", "68.6%"),
+        ("Current spend", "", "$10,000", "100%"),
+        ("Oversized model", "−$3,000", "−$3,000", "30%"),
+        ("Duplicate calls", "−$200", "−$140", "1.4%"),
+        ("Remaining spend", "", "$6,860", "68.6%"),
     )
 
 

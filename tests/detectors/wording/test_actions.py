@@ -1,9 +1,19 @@
 """What to change about a finding, in one line, with or without the labels of the log."""
 
+from decimal import Decimal
+
 import pytest
 
 from detectors.rules import DETECTORS
-from detectors.wording.actions import action, action_labels
+from detectors.wording.actions import (
+    action,
+    action_labels,
+    effort,
+    how_long,
+    list_checks,
+    title,
+    with_savings,
+)
 from detectors.wording.names import detector_name
 from tests.detectors.reports import make_finding
 
@@ -22,9 +32,11 @@ def test_every_kind_has_an_action_of_its_own(detector: str, kind: str, confidenc
 
 
 def test_a_cheaper_model_is_the_action() -> None:
-    finding = make_finding(1, suggested_model="gpt-5.4-mini")
+    finding = make_finding(1, kind="short_answers", suggested_model="gpt-5.4-mini")
     assert action(finding) == "Try gpt-5.4-mini instead of gpt-5.4"
-    assert action_labels(finding) == ("support-bot",)
+    assert str(title(finding)) == "Try gpt-5.4-mini instead of gpt-5.4 on support-bot"
+    assert action_labels(finding) == ()
+    assert effort(finding) == "an evaluation of your own"
 
 
 def test_without_labels_the_action_names_our_own_suggestion_only() -> None:
@@ -35,11 +47,36 @@ def test_without_labels_the_action_names_our_own_suggestion_only() -> None:
 def test_an_unknown_kind_has_the_name_of_its_detector() -> None:
     finding = make_finding(1, detector="d4_duplicate_calls", kind="of_a_later_version")
     assert action(finding) == "Duplicate calls"
-    assert action_labels(finding) == ("support-bot", "gpt-5.4")
+    assert title(finding) == ("Duplicate calls on ", "support-bot", "")
+    assert action_labels(finding) == ("gpt-5.4",)
+    assert (effort(finding), how_long(finding)) == ("", "")
 
 
 def test_traffic_without_a_route_is_named_once() -> None:
-    assert action_labels(make_finding(1, route="gpt-5.4")) == ("gpt-5.4",)
+    finding = make_finding(1, detector="d4_duplicate_calls", kind="same_shape", route="gpt-5.4")
+    assert str(title(finding)) == "Stop sending the same call again in calls to gpt-5.4"
+    assert action_labels(finding) == ()
+
+
+def test_a_title_says_what_to_do_on_which_route() -> None:
+    finding = make_finding(
+        1, detector="d4_duplicate_calls", kind="same_shape", route="ticket\u202e"
+    )
+    assert title(finding) == ("Stop ", "ticket\\u202e", " from sending the same call again")
+    assert how_long(finding) == "Effort: about an hour"
+
+
+def test_findings_without_dollars_are_one_line_for_each_kind() -> None:
+    info = {"detector": "d2_missed_caching", "kind": "unhashed_prefix"}
+    none = {"confidence": "INFORMATIONAL", "monthly_cost_impact_usd": Decimal(0)}
+    same = [make_finding(at, route=f"route-{at}", **info, **none) for at in range(20)]
+    other = make_finding(21, detector="d5_max_tokens_misfit", kind="oversized_cap", **none)
+    priced = make_finding(22)
+    assert [(each.words, len(each.findings)) for each in list_checks([*same, other, priced])] == [
+        ("Send prefix_hash to check caching on 20 routes", 20),
+        ("Lower max_tokens on 1 route", 1),
+    ]
+    assert with_savings([*same, other, priced]) == [priced]
 
 
 def test_a_detector_of_another_installation_cannot_escape_its_line() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from detectors import Report
 from detectors.contract import UnpricedModel
-from detectors.wording.headline import sentence, title
+from detectors.wording.headline import sentence, short_title
 from detectors.wording.projection import caution, observed
 from tests.detectors.reports import make_report
 
@@ -77,7 +77,9 @@ def test_a_range_with_equal_ends_is_not_shown() -> None:
 
 def test_nothing_is_called_monthly_without_a_projection() -> None:
     report = report_of("verified", "estimated", "conditional", projection="none")
-    words = f"{sentence(report)} {caution(report.audit)} {observed(report)} {title(report.audit)}"
+    words = (
+        f"{sentence(report)} {caution(report.audit)} {observed(report)} {short_title(report.audit)}"
+    )
     assert sentence(report).startswith("You spent $10,000 in this period. Avoidable: $62 verified,")
     assert "/month" not in words
     assert "Too little data to project a month" in words

@@ -24,9 +24,9 @@ RANGED = {"impact_low": Decimal(375), "impact_high": Decimal("1503.6")}
 @pytest.mark.parametrize(
     ("confidence", "shown", "in_words"),
     [
-        ("VERIFIED", "$1,234.50", "$1,234.50/month"),
-        ("ESTIMATED", "$1,234.50", "$1,234.50/month"),
-        ("CONDITIONAL", "up to $1,234.50", "up to $1,234.50/month"),
+        ("VERIFIED", "$1,235", "$1,235/month"),
+        ("ESTIMATED", "$1,235", "$1,235/month"),
+        ("CONDITIONAL", "up to $1,235", "up to $1,235/month"),
         ("INFORMATIONAL", "–", "no savings claimed"),
     ],
 )
@@ -37,11 +37,11 @@ def test_an_amount_says_how_sure_it_is(confidence: str, shown: str, in_words: st
 
 def test_an_amount_of_a_short_log_is_of_its_period() -> None:
     audit = replace(make_report().audit, projection="none")
-    assert impact(make_finding(1), audit) == "$1,234.50 in this period"
+    assert impact(make_finding(1), audit) == "$1,235 in this period"
 
 
 def test_a_range_is_shown_where_it_is_known_and_wide() -> None:
-    assert impact_range(make_finding(1, **RANGED)) == "$375.00 to $1,503.60/month"
+    assert impact_range(make_finding(1, **RANGED)) == "$375 to $1,504/month"
     assert impact_range(make_finding(1)) == ""
     assert impact_range(make_finding(1, impact_low=Decimal(1), impact_high=Decimal(1))) == ""
     assert impact_range(make_finding(1, confidence="INFORMATIONAL", **RANGED)) == ""
@@ -51,7 +51,7 @@ def test_a_range_is_shown_where_it_is_known_and_wide() -> None:
     ("confidence", "shown"),
     [
         ("VERIFIED", "Verified: calculated from billed token counts"),
-        ("ESTIMATED", "Estimated: $375.00 to $1,503.60/month"),
+        ("ESTIMATED", "Estimated: $375 to $1,504/month"),
         ("CONDITIONAL", "Conditional: if the cheaper model passes your own evaluation"),
         ("OF_A_LATER_VERSION", "OF_A_LATER_VERSION"),
     ],
@@ -63,9 +63,11 @@ def test_a_finding_says_how_sure_its_savings_are(confidence: str, shown: str) ->
 def test_a_finding_says_when_its_calls_were_seen() -> None:
     first, last = "2026-10-01T00:00:00Z", "2026-10-14T23:00:00Z"
     assert seen(make_finding(1)) == ""
-    assert seen(make_finding(1, first_seen=first, last_seen=first)) == "seen on Oct 1, 2026 (UTC)"
+    assert seen(make_finding(1, first_seen=first, last_seen=first)) == (
+        "in these calls on Oct 1, 2026 (UTC)"
+    )
     assert seen(make_finding(1, first_seen=first, last_seen=last)) == (
-        "first seen Oct 1, 2026, last seen Oct 14, 2026 (UTC)"
+        "in these calls from Oct 1, 2026 to Oct 14, 2026 (UTC)"
     )
 
 

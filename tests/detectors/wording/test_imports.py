@@ -14,7 +14,7 @@ from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
 from detectors.contract import Report
 from detectors.wording.findings_csv import print_findings
-from detectors.wording.headline import sentence, tiles, title
+from detectors.wording.headline import sentence, short_title, tiles
 from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.imports import as_import
 from detectors.wording.projection import caution
@@ -93,7 +93,7 @@ def _dollars(report: Report) -> list[Decimal]:
         *chain.from_iterable(findings_ranked(report).rows),
         *footnotes(report),
         sentence(report),
-        title(report.audit),
+        short_title(report.audit),
         *chain.from_iterable(tiles(report.audit)),
         *(text for each in report.findings for text in (amount(each), how_sure(each))),
     ]

@@ -49,7 +49,8 @@ def add_audit(db_session: Session, account: Account) -> AddAudit:
         defaults = {
             "account_id": account.id, "source": "ingest", "status": "done", "finished_at": NOON,
             "blob_key": "raw/x.jsonl", "records": 10, "total_spend_usd": Decimal("1.5"),
-            "projected_savings_usd": Decimal("2.25"), "findings_count": 1,
+            "projected_savings_usd": Decimal("2.25"), "findings_count": 9,
+            "priced_findings": 1,
         }  # fmt: skip
         audit = Audit(id=new_id(), **{**defaults, **fields})
         db_session.add(audit)

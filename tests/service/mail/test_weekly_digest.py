@@ -119,14 +119,14 @@ def test_it_says_what_was_spent_found_and_fixed(
     for expected in (
         "You spent $150.00 last week Feb 23, 2026 to Mar 1, 2026, in UTC",
         "+50% from $100.00 the week before.",
-        "* Oversized model: $40.00/month, estimated",
+        "* Oversized model: $40/month, estimated",
         "Findings this week: 2 new, 1 fixed.",
         "Your account, Mar 2026: $900.00 of $1,000.00 spent (90%)",
         f"{config.base_url}/dashboard",
         f"Change your notification settings: {config.base_url}/settings",
     ):
         assert expected in text
-    assert "$90.00" not in text
+    assert "$90/" not in text
     assert "<h1" in html
     assert "evil" not in text + html + subject
 

@@ -112,12 +112,12 @@ def test_the_three_sums_the_first_actions_and_the_tail_are_shown(
     for expected in (
         HEADLINE,
         "Fix these first",
-        "$1.25 to $5,000.00",
-        "irst seen Feb 1, 2026, last seen Feb 14, 2026 (UTC)",
+        "$1.25 to $5,000",
+        "n these calls from Feb 1, 2026 to Feb 14, 2026 (UTC)",
         "Duplicate calls: 7 smaller findings, $0.50/month in total not listed.",
-        "with wider limits, 2 more routes could save up to $130.00/month.",
+        "with wider limits, 2 more routes could save up to $130/month.",
         "No longer happening",
-        "Duplicate calls on nightly-sync, gpt-5.5: last seen Jan 9, 2026 (UTC), 20 calls, $12.50",
+        "Duplicate calls on nightly-sync, gpt-5.5: last seen Jan 9, 2026 (UTC), 20 calls, $13",
         "54% of your spend has no tag or endpoint",
     ):
         assert expected in words, expected

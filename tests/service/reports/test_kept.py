@@ -7,7 +7,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 
 from detectors.contract import Report
-from detectors.wording.figures import usd
+from detectors.wording.figures import whole_usd
 from service.models import Audit, ReportRow
 from service.reports.kept import KeptParts
 from tests.service.reports.conftest import Publish
@@ -39,11 +39,11 @@ def test_after_a_rerun_the_new_report_is_shown(
 ) -> None:
     old, new = (make_scaled_report(findings=3, records=count) for count in (1_000, 2_000))
     path = publish(old)
-    assert usd(old.audit.projected_spend_usd) in client.get(path).get_data(as_text=True)
+    assert whole_usd(old.audit.projected_spend_usd) in client.get(path).get_data(as_text=True)
     _publish_anew(db_session, new)
     page = client.get(path).get_data(as_text=True)
-    assert usd(new.audit.projected_spend_usd) in page
-    assert usd(old.audit.projected_spend_usd) not in page
+    assert whole_usd(new.audit.projected_spend_usd) in page
+    assert whole_usd(old.audit.projected_spend_usd) not in page
 
 
 def test_a_report_that_is_deleted_is_shown_to_nobody(

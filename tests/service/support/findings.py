@@ -11,7 +11,7 @@ from service.models.calls.account_findings import AccountFinding
 
 _VALUES = {
     "detector": "d2_missed_caching",
-    "kind": "hashed",
+    "kind": "uncached_prefix",
     "route": "chat",
     "provider": "openai",
     "model": "gpt-5.5",

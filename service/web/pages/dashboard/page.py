@@ -1,7 +1,7 @@
 """/dashboard: what was spent, whether that is normal, what to fix first, and what was saved."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -9,16 +9,15 @@ from typing import Any, Final
 from flask import redirect, render_template, request, url_for
 from sqlalchemy.orm import Session
 
-from detectors.wording.figures import change, day, usd, whole_usd
-from detectors.wording.headline import savings_range
-from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly, per_month
+from detectors.wording.figures import change, day
+from detectors.wording.hero import Hero, make_hero, make_limit
+from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly
 from service.models.audits.audits import ACCOUNT, Audit
 from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
-    AccountAudits,
     find_account_audits,
     queue_account_audit,
 )
@@ -106,19 +105,22 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
     periods = (month.so_far, month.previous_so_far)
     is_early = audits.latest is None and not only
     labels = {name: value for name, value in only.items() if name in FINDING_LABELS}
-    first = list_account_findings(session, account_id, FindingFilter(only=labels), _FINDINGS)
+    first = list_account_findings(
+        session, account_id, FindingFilter(only=labels, has_savings=True), _FINDINGS
+    )
     return {
         "query": query,
         "ranged": replace(query, fragment="#spend"),
         "spend": spend,
         "month": month,
         "own": audits,
-        "avoidable": read_avoidable(session, account_id, audits, only),
+        "hero": read_hero(session, account_id, audits.latest, only),
+        "compared_savings": "" if only else compare_savings(audits.latest, audits.earlier),
         "realized": measure_all_realized(session, account_id, only, periods, last_day),
         "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
-        "findings": [each for each in first if each.monthly_usd > 0],
+        "findings": first,
         "import_findings": list_top_findings(session, account_id) if is_early else [],
         "counts": count_by_state(session, account_id),
         "states": STATE_WORDS,
@@ -146,68 +148,33 @@ def _read_budgets(
 
 
 _NONE: Final = Decimal(0)
+# An earlier audit of fewer days says less.
+_COVERED: Final = 0.9
 # As the words of a change read within a sentence.
 _WITHIN: Final = {"No change": "unchanged", "New": "new"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Avoidable:
-    """Avoidable spend of an audit of the account, or of the findings of a route or a model."""
-
-    values: Sequence[str]  # apart, because they differ in how sure they are
-    conditional: str
-    range: str = ""
-    unit: str = "/month"
-    comparison: str = ""
-
-
-def read_avoidable(
-    session: Session, account_id: str, audits: AccountAudits, only: Mapping[str, str]
-) -> Avoidable | None:
-    """Return avoidable spend; None before the first audit, and where findings don't say it."""
-    latest = audits.latest
+def read_hero(
+    session: Session, account_id: str, latest: Audit | None, only: Mapping[str, str]
+) -> Hero | None:
+    """Return what could be saved; None before the first audit, and where findings don't say it."""
     if latest is None or any(name not in FINDING_LABELS for name in only):
         return None
     if only:
-        return _of_findings(sum_confidences(session, account_id, only), latest)
-    low, high = latest.estimated_savings_low_usd, latest.estimated_savings_high_usd
-    span = savings_range(low, high)
-    verified = f"{whole_usd(latest.verified_savings_usd or _NONE)} verified"
-    estimated = f"{whole_usd(latest.estimated_savings_usd or _NONE)} estimated"
-    return Avoidable(
-        values=(verified, estimated),
-        range=f"Estimated: {span}" if span else "",
-        conditional=_up_to(latest.conditional_savings_high_usd or _NONE),
-        unit=per_month(latest),
-        comparison=_compare(latest, audits.earlier) if is_monthly(latest) else TOO_LITTLE_DATA,
-    )
+        return make_limit(sum_confidences(session, account_id, only), latest)
+    return make_hero(latest)
 
 
-def _of_findings(sums: Mapping[str, Decimal], audit: Audit) -> Avoidable:
-    """Return the sums of findings, which are upper limits because findings can overlap."""
-    verified, estimated = sums.get("VERIFIED", _NONE), sums.get("ESTIMATED", _NONE)
-    return Avoidable(
-        values=(f"{_limit(verified)} verified", f"{_limit(estimated)} estimated"),
-        conditional=_up_to(sums.get("CONDITIONAL", _NONE)),
-        unit=per_month(audit),
-        comparison="" if is_monthly(audit) else TOO_LITTLE_DATA,
-    )
-
-
-def _limit(amount: Decimal) -> str:
-    return f"up to {whole_usd(amount)}" if amount else usd(amount)
-
-
-def _up_to(amount: Decimal) -> str:
-    if not amount:
+def compare_savings(latest: Audit | None, earlier: Audit | None) -> str:
+    """Compare avoidable spend with the audit of the period before; "" if that isn't covered."""
+    if latest is None:
         return ""
-    return f"Up to {whole_usd(amount)} more if cheaper models pass your evaluation"
-
-
-def _compare(latest: Audit, earlier: Audit | None) -> str:
-    """Compare with the audit of the period before."""
+    if not is_monthly(latest):
+        return TOO_LITTLE_DATA
     if earlier is None or earlier.verified_savings_usd is None or not is_monthly(earlier):
-        return "No audit of the month before to compare with"
+        return ""
+    if (earlier.span_days or 0) < _COVERED * (latest.span_days or 0):
+        return ""
     changes = (
         (name, change(now or _NONE, before or _NONE))
         for name, now, before in (

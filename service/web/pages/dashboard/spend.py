@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from detectors.charts import MOST_SERIES, Columns, sparkline
 from detectors.wording.figures import day, usd
+from service.models.calls.coverage import find_gap
 from service.models.calls.finding_list import Potential, sum_potential
 from service.models.calls.spend import (
     BY_COST,
@@ -50,6 +51,7 @@ class SpendFigures:
     routes: Sequence[RouteLine]
     route_count: int
     previous: tuple[date, date]  # the period before, which the routes are compared with
+    gap: str  # why they aren't
 
 
 def read_spend(session: Session, account_id: str, query: Query, today: date) -> SpendFigures:
@@ -80,6 +82,7 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
         routes=_lines(wanted, ranked, trends, previous, potential),
         route_count=ranked.group_count,
         previous=(earlier.first, earlier.last),
+        gap=find_gap(session, account_id, query.periods),
     )
 
 

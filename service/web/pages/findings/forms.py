@@ -19,8 +19,10 @@ def read_filter(parameters: Mapping[str, str]) -> FindingFilter:
     """Return the filter of a URL or a form; values that can't be are ignored."""
     state = parameters.get("state", "")
     only = {name: parameters.get(name, "") for name in KEYS}
+    state = state if state in FILTERS else UNRESOLVED_NAME
     return FindingFilter(
-        state=state if state in FILTERS else UNRESOLVED_NAME,
+        state=state,
+        has_savings=state == UNRESOLVED_NAME,
         only={name: value for name, value in only.items() if value and is_value(value)},
     )
 

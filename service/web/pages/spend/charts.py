@@ -7,6 +7,7 @@ from detectors.charts import MOST_SERIES, Columns, stacked_columns
 from detectors.wording.figures import counted
 from detectors.wording.labels import shortened
 from service.models.calls.spend import Spend, UsdByDay, sum_days, sum_days_of
+from service.operations.watching.marks import list_marks
 from service.web.auth.callers import current_caller
 from service.web.http.current import get_session
 from service.web.pages.spend.query import Query
@@ -42,4 +43,8 @@ def chart_spend(
         value: shortened(value or UNNAMED.get(query.group, ""), _NAME_LENGTH) for value in shown
     }
     names[None] = counted(spend.group_count - len(shown), f"other {query.group}")
-    return stacked_columns(amounts, names, (query.first, query.last))
+    days = (query.first, query.last)
+    # They are of the account as a whole.
+    marks = {} if query.only else list_marks(session, account_id, days)
+    words = {day: [mark.words for mark in found] for day, found in marks.items()}
+    return stacked_columns(amounts, names, days, words)

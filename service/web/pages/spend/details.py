@@ -16,6 +16,7 @@ from detectors.charts import HoursOfDay, calls_by_hour
 from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
 from service.models.base import utc_now
+from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.finding_list import FindingFilter, list_account_findings
 from service.models.calls.plan_usage import sum_plan_usage
@@ -90,6 +91,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         ranking=ranking,
+        gap=find_gap(session, account_id, query.periods) if has_calls else "",
         plan=plan,
         chart=chart_spend(query, ranking) if has_calls else None,
         last_day=last_day,

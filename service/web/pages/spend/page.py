@@ -5,6 +5,7 @@ from typing import Final
 from flask import Response, render_template, request
 
 from service.models.base import utc_now
+from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
@@ -35,6 +36,7 @@ def show() -> str:
         query=query,
         link=query.narrowed_url,
         ranking=ranking,
+        gap=find_gap(session, account_id, query.periods) if ranking.totals.calls else "",
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from detectors.contract import LABEL_PATTERN, MAX_LABEL_LENGTH
-from service.models.calls.spend import MAX_DAYS, Period, Selection
+from service.models.calls.spend import MAX_DAYS, Period, Periods, Selection
 from service.web.schemas.spend import find_day
 
 PERIODS: Final = (7, 30, 90)
@@ -36,8 +36,14 @@ class Query:
     groups: Sequence[str] = GROUPS  # what the page groups by; the first by default
 
     @property
+    def periods(self) -> Periods:
+        """Return the range, after the period before it of the same length."""
+        shown = Period(self.first, self.last)
+        return shown.previous, shown
+
+    @property
     def selection(self) -> Selection:
-        before = Period(self.first, self.last).previous
+        before, _ = self.periods
         return Selection(self.first, self.last, keys=(self.group,), only=self.only, before=before)
 
     @property

@@ -257,7 +257,7 @@ def test_a_forecast_above_the_budget_is_posted_once(watched: Watched, config: Co
     assert subject == "Your spend is forecast to exceed your budget for Sep 2026"
     assert (
         "Your account, Sep 2026: $150.00 of $290.00 spent (51.7%); "
-        "$300.00 forecast by the end of the month" in body
+        "$300 forecast by the end of the month" in body
     )
 
 

@@ -29,13 +29,32 @@ def test_this_month_is_compared_through_yesterday_with_the_same_days_of_the_last
     assert month.previous_usd == 310
     assert month.previous_closed == (date(2026, 8, 1), date(2026, 8, 20))
     assert month.previous_so_far == (date(2026, 8, 1), date(2026, 8, 21))
-    assert month.knows_previous
+    assert (month.gap, month.forecast_gap) == ("", "")
     assert month.forecast_usd is not None
 
 
 def test_a_last_month_that_is_known_in_part_is_not_compared() -> None:
-    assert not _look(10, 12, date(2026, 8, 2)).knows_previous
-    assert not look_at_month({}, TODAY).knows_previous
+    late = _look(10, 12, date(2026, 8, 12))
+    assert late.gap == late.forecast_gap == "No comparison: data starts Aug 12"
+    a_little_late = _look(10, 12, date(2026, 8, 3))
+    assert (a_little_late.gap, a_little_late.forecast_gap) == ("", "")
+    known = _days(10, EARLY, TODAY).items()
+    with_holes = {day: usd for day, usd in known if day.day % 4 or day >= MONTH}
+    gap = "No comparison: data on 15 of the 20 days before"
+    assert look_at_month(with_holes, TODAY).gap == gap
+
+
+def test_a_range_wider_than_a_factor_of_three_is_too_wide() -> None:
+    steady = _look(10, 12).expected
+    assert steady is not None
+    assert not steady.is_wide
+    days = _days(9, MONTH, TODAY)
+    for at, usd in enumerate((2, 20, 4, 30, 3, 40, 5, 25)):
+        monday = EARLY + timedelta(days=7 * at)
+        days |= _days(usd, monday, monday + timedelta(days=6))
+    wild = look_at_month(days, TODAY).expected
+    assert wild is not None
+    assert wild.is_wide
 
 
 def test_the_last_days_of_a_long_month_are_compared_with_all_of_a_short_one() -> None:

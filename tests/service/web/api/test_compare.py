@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 import detectors
 from detectors import Report
+from detectors.wording.figures import short_day
 from service.models import Audit, FindingSaving, ReportRow
 from service.models.base import utc_now
 from tests.detectors.reference.builders import answers
@@ -72,7 +73,7 @@ def test_two_audits_are_compared_as_the_library_compares_their_reports(
     ]
     assert {each["status"] for each in answer["findings"]} == {"fixed"}
     assert [(each["model"], each.get("change_pct")) for each in answer["models"]] == [
-        (change.labels[1], change.change_pct) if change.before_usd else (change.labels[1], None)
+        (change.labels[1], change.change_pct if abs(change.change_usd) >= 1 else None)
         for change in expected.models
     ]
     assert [each["route"] for each in answer["routes"]] == ["chat"]
@@ -112,7 +113,9 @@ def test_two_months_are_compared_by_route_and_model_largest_change_first(
 def test_periods_of_different_length_are_compared_per_day_and_say_so(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    add_spend(db_session, tenant.account_id, spend_line(FEBRUARY, "28"), spend_line(MARCH, "14"))
+    weeks = [spend_line(FEBRUARY + timedelta(days=at), "1") for at in range(28)]
+    weeks += [spend_line(MARCH + timedelta(days=at), "2") for at in range(7)]
+    add_spend(db_session, tenant.account_id, *weeks)
     answer = _get(client, tenant, **{**MONTHS, "to": "2026-03-07"})
     assert answer["is_per_day"]
     [route] = answer["routes"]
@@ -120,6 +123,19 @@ def test_periods_of_different_length_are_compared_per_day_and_say_so(
     assert answer["notes"] == [
         "Changes are per day, because the first covers 28 days and the second 7 days."
     ]
+
+
+def test_a_period_that_lacks_data_is_compared_with_nothing(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    first = TODAY - timedelta(days=34)
+    lines = [spend_line(first + timedelta(days=at), "9") for at in range(35)]
+    add_spend(db_session, tenant.account_id, *lines)
+    answer = _get(client, tenant)
+    assert answer["notes"][0] == f"No comparison: data starts {short_day(first)}."
+    [route] = answer["routes"]
+    assert (route["before_usd"], "change_pct" in route) == (45.0, False)
+    assert "change_pct" not in answer["total"]
 
 
 def test_without_parameters_the_last_30_days_are_compared_with_those_before(
@@ -136,7 +152,8 @@ def test_without_parameters_the_last_30_days_are_compared_with_those_before(
 def test_findings_of_periods_are_new_fixed_gone_or_changed(
     client: FlaskClient, tenant: Tenant, db_session: Session, sessions: "sessionmaker[Session]"
 ) -> None:
-    add_spend(db_session, tenant.account_id, spend_line(MARCH, route="fixed"), spend_line(MARCH))
+    used = (spend_line(MARCH, route="fixed"), spend_line(MARCH), spend_line(FEBRUARY))
+    add_spend(db_session, tenant.account_id, *used)
     other = add_tenant(sessions)
     days = {
         "fixed": {FEBRUARY: "9"},

@@ -255,7 +255,8 @@ def test_the_page_of_a_deleted_report_says_so_and_shows_the_figures(
         source="ingest",
         records=1_200,
         total_spend_usd=Decimal("12.50"),
-        findings_count=3,
+        findings_count=26,
+        priced_findings=3,
         report_deleted_at=utc_now(),
     )
     text = words(show(client, person, audit_id))

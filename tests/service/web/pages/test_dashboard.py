@@ -111,7 +111,7 @@ def test_an_audit_shows_its_spend_and_avoidable_spend(
     client: FlaskClient, person: Person, sessions: Sessions
 ) -> None:
     add_spending_run(sessions, person.account_id, NOON, spend=200, avoidable=50)
-    assert "$200.00 $50.00 (25%)" in words(show(client, person))
+    assert "$200.00 $100 /month (25%)" in words(show(client, person))
 
 
 def test_the_largest_findings_of_recent_audits_are_shown_once_each(
@@ -123,10 +123,10 @@ def test_the_largest_findings_of_recent_audits_are_shown_once_each(
         add_finding(sessions, audit_id, 2, usd // 10, detector="d2_missed_caching")
         add_finding(sessions, audit_id, 3, 0, detector="d5_max_tokens_misfit")
     page = words(show(client, person))
-    assert "Oversized model $300.00 in one import" in page
+    assert "Oversized model on support-bot $300 in one import" in page
     assert "in 3 audits" in page
     assert page.count("Oversized model") == 1
-    assert "Missed prompt caching $30.00 in one import" in page
+    assert "Missed prompt caching on support-bot $30 in one import" in page
     assert "max_tokens misfit" not in page
 
 

@@ -79,9 +79,9 @@ def test_the_page_prints_the_report(
         "Based on 4,800 calls (Feb 1, 2026 to Feb 14, 2026, UTC)",
         "$1,234.56 in 14 days, projected to 30 days.",
         "Fix this first",
-        "Oversized model",
+        "Oversized model on support-bot",
         "support-bot · gpt-4o",
-        "$812.50",
+        "$813",
         "Try gpt-4o-mini on this route.",
         "Estimated: based on the assumption stated in the fix",
         "$900.00",
@@ -127,7 +127,7 @@ def test_an_empty_report_still_reads_well(
         invalid_rows=InvalidRows(count=0, reasons={}, first=()),
     )
     page = _text(_get(client, config, add_report(empty)))
-    assert "We found nothing to fix" in page
+    assert "We found no avoidable spend in these calls." in page
     assert "No calls could be priced" in page
     assert "There were no calls to audit" in page
 
@@ -137,7 +137,8 @@ def test_a_finding_without_dollars_claims_none(
 ) -> None:
     silent = make_finding(1, confidence="INFORMATIONAL", monthly_cost_impact_usd=Decimal(0))
     page = _text(_get(client, config, add_report(make_report(findings=(silent,)))))
-    assert "Informational: no savings claimed" in page
+    assert "Worth checking" in page
+    assert "Oversized model on 1 route" in page
 
 
 def test_a_page_of_thousands_of_findings_stays_one_page(

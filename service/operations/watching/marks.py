@@ -1,0 +1,61 @@
+"""What happened on the days of a chart: unusual spend, and findings that were fixed or returned."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final, NamedTuple
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from detectors.wording.actions import title
+from detectors.wording.figures import usd
+from detectors.wording.labels import shortened
+from service.models.calls.account_findings import FIXED, RETURNED, AccountFinding, FindingChange
+from service.models.watching.watches import UnusualDay, list_unusual_days
+
+UNUSUAL: Final = "unusual"
+_LONGEST_NAME: Final = 40
+_MOST_CHANGES: Final = 100
+
+
+class Mark(NamedTuple):
+    """What happened on a day: `unusual`, `fixed` or `returned`, and in words."""
+
+    kind: str
+    words: str
+
+
+def list_marks(
+    session: Session, account_id: str, days: tuple[date, date]
+) -> Mapping[date, Sequence[Mark]]:
+    """Return the marks of each day of a range that has any."""
+    marks = defaultdict[date, list[Mark]](list)
+    for found in list_unusual_days(session, account_id, days, limit=None):
+        marks[found.day].append(Mark(UNUSUAL, _describe(found)))
+    begin, end = (datetime.combine(each, time(), UTC) for each in (days[0], days[1]))
+    query = (
+        select(FindingChange, AccountFinding)
+        .join(AccountFinding, AccountFinding.id == FindingChange.account_finding_id)
+        .where(
+            AccountFinding.account_id == account_id,
+            FindingChange.after.in_((FIXED, RETURNED)),
+            FindingChange.changed_at >= begin,
+            FindingChange.changed_at < end + timedelta(days=1),
+        )
+        .order_by(FindingChange.id.desc())
+        .limit(_MOST_CHANGES)
+    )
+    for change, finding in session.execute(query):
+        reason = f" ({shortened(change.reason, _LONGEST_NAME)})" if change.reason else ""
+        words = f"{change.after.capitalize()}: {title(finding)}{reason}"
+        marks[change.changed_at.astimezone(UTC).date()].append(Mark(change.after, words))
+    return marks
+
+
+def _describe(found: UnusualDay) -> str:
+    if not found.series:
+        return "Unusual spend"
+    most = found.series[0]
+    name = shortened(most["name"], _LONGEST_NAME) if most["name"] else "Account"
+    return f"Unusual: {name} {usd(most['spend_usd'])}, usually {usd(most['expected_usd'])}"
