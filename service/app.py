@@ -45,6 +45,7 @@ from service.web.http.limits import init_limits, refuse_when_busy
 from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX, init_paths
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests, trace_requests
+from service.web.http.static_files import init_static_files
 from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
@@ -165,6 +166,7 @@ def create_app(config: Config | None = None) -> Flask:
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)
+    init_static_files(app)
     show_visitors(app)
     _register_routes(app, config.base_url)
     return app

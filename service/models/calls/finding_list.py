@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from service.models.audits.audits import ACCOUNT, DONE, Audit
 from service.models.calls.account_audits import DEFAULT_WINDOW
 from service.models.calls.account_findings import (
+    FIXED,
     STATES,
     UNRESOLVED,
     AccountFinding,
@@ -198,6 +199,22 @@ def find_first_day(session: Session, account_id: str) -> date | None:
         AccountFinding, AccountFinding.id == FindingSaving.account_finding_id
     )
     return session.scalar(query.where(AccountFinding.account_id == account_id))
+
+
+_MOST_FIXES: Final = 100
+
+
+def list_fixes(
+    session: Session, account_id: str, days: tuple[date, date]
+) -> Sequence[AccountFinding]:
+    """Return the findings that were fixed from the first day until before the last."""
+    query = select(AccountFinding).where(
+        AccountFinding.account_id == account_id,
+        AccountFinding.state == FIXED,
+        AccountFinding.fixed_at >= days[0],
+        AccountFinding.fixed_at < days[1],
+    )
+    return session.scalars(query.order_by(AccountFinding.fixed_at).limit(_MOST_FIXES)).all()
 
 
 _MOST_POINTS: Final = 60

@@ -83,13 +83,13 @@ def add_unusual_day(connection: Connection, found: Mapping[str, Any]) -> bool:
 
 
 def list_unusual_days(
-    session: Session, account_id: str, days: tuple[date, date]
+    session: Session, account_id: str, days: tuple[date, date], *, limit: int = _LATEST
 ) -> Sequence[UnusualDay]:
     """Return the latest unusual days of a range, newest first."""
     query = select(UnusualDay).where(
         UnusualDay.account_id == account_id, UnusualDay.day.between(*days)
     )
-    return session.scalars(query.order_by(UnusualDay.day.desc()).limit(_LATEST)).all()
+    return session.scalars(query.order_by(UnusualDay.day.desc()).limit(limit)).all()
 
 
 def _is_unchecked() -> Any:

@@ -28,7 +28,7 @@ def init_admin_passkeys(app: Flask) -> None:
 
 def _check() -> None:
     emails = current_config().admin_emails
-    if not g.get("is_admin") or not emails or not _is_browser():
+    if not g.get("is_admin") or g.get("admin_email") or not emails or not _is_browser():
         return
     known = find_web_session()
     if known is not None and known.email in emails and _is_proved(known):

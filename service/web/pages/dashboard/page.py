@@ -1,24 +1,18 @@
 """/dashboard: what was spent, whether that is normal, what to fix first, and what was saved."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date
-from decimal import Decimal
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
 from sqlalchemy.orm import Session
 
-from detectors.wording.figures import change, day, usd, whole_usd
-from detectors.wording.headline import savings_range
-from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly, per_month
-from service.models.audits.audits import ACCOUNT, Audit
+from detectors.wording.projection import per_month
+from service.models.audits.audits import ACCOUNT
 from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
-    AccountAudits,
     find_account_audits,
     queue_account_audit,
 )
@@ -28,7 +22,6 @@ from service.models.calls.finding_list import (
     FindingFilter,
     count_by_state,
     list_account_findings,
-    sum_confidences,
 )
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import sum_plan_usage
@@ -40,11 +33,12 @@ from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, current_queues, get_session
+from service.web.pages.dashboard.hero import read_hero
 from service.web.pages.dashboard.spend import SpendFigures, read_spend
 from service.web.pages.findings.home import STATE_WORDS
 from service.web.pages.imports.page import read_chosen
 from service.web.pages.spend.charts import UNNAMED
-from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.query import Query, read_query
 
 _FINDINGS: Final = 5
 _BUDGETS: Final = 4
@@ -103,17 +97,21 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
     spend = read_spend(session, account_id, query, today)
     month, only = spend.month, query.only
     audits = find_account_audits(session, account_id)
+    latest, beyond = audits.latest, set(only) - set(FINDING_LABELS)
     periods = (month.so_far, month.previous_so_far)
-    is_early = audits.latest is None and not only
+    is_early = latest is None and not only
     labels = {name: value for name, value in only.items() if name in FINDING_LABELS}
     first = list_account_findings(session, account_id, FindingFilter(only=labels), _FINDINGS)
     return {
         "query": query,
-        "ranged": replace(query, fragment="#spend"),
+        "ranged": query,
+        "series_link": lambda value: query.page_url(value) or query.narrowed_url(value),
+        "day_link": lambda first, last: query.between(first, last).url(),
         "spend": spend,
         "month": month,
         "own": audits,
-        "avoidable": read_avoidable(session, account_id, audits, only),
+        "hero": read_hero(session, latest, only) if latest and not beyond else None,
+        "per": per_month(latest) if latest else "",
         "realized": measure_all_realized(session, account_id, only, periods, last_day),
         "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
         "unusual_days": list_unusual_days(session, account_id, month.so_far),
@@ -123,7 +121,6 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "counts": count_by_state(session, account_id),
         "states": STATE_WORDS,
         "unnamed": UNNAMED,
-        "periods": PERIODS,
         "today": today,
         "changed": request.args.get("changed", type=int),
     }
@@ -143,79 +140,3 @@ def _read_budgets(
         if each.route is None or each.percent >= _NEARLY or each.is_forecast_over
     )
     return list(shown)[:_BUDGETS]
-
-
-_NONE: Final = Decimal(0)
-# As the words of a change read within a sentence.
-_WITHIN: Final = {"No change": "unchanged", "New": "new"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Avoidable:
-    """Avoidable spend of an audit of the account, or of the findings of a route or a model."""
-
-    values: Sequence[str]  # apart, because they differ in how sure they are
-    conditional: str
-    range: str = ""
-    unit: str = "/month"
-    comparison: str = ""
-
-
-def read_avoidable(
-    session: Session, account_id: str, audits: AccountAudits, only: Mapping[str, str]
-) -> Avoidable | None:
-    """Return avoidable spend; None before the first audit, and where findings don't say it."""
-    latest = audits.latest
-    if latest is None or any(name not in FINDING_LABELS for name in only):
-        return None
-    if only:
-        return _of_findings(sum_confidences(session, account_id, only), latest)
-    low, high = latest.estimated_savings_low_usd, latest.estimated_savings_high_usd
-    span = savings_range(low, high)
-    verified = f"{whole_usd(latest.verified_savings_usd or _NONE)} verified"
-    estimated = f"{whole_usd(latest.estimated_savings_usd or _NONE)} estimated"
-    return Avoidable(
-        values=(verified, estimated),
-        range=f"Estimated: {span}" if span else "",
-        conditional=_up_to(latest.conditional_savings_high_usd or _NONE),
-        unit=per_month(latest),
-        comparison=_compare(latest, audits.earlier) if is_monthly(latest) else TOO_LITTLE_DATA,
-    )
-
-
-def _of_findings(sums: Mapping[str, Decimal], audit: Audit) -> Avoidable:
-    """Return the sums of findings, which are upper limits because findings can overlap."""
-    verified, estimated = sums.get("VERIFIED", _NONE), sums.get("ESTIMATED", _NONE)
-    return Avoidable(
-        values=(f"{_limit(verified)} verified", f"{_limit(estimated)} estimated"),
-        conditional=_up_to(sums.get("CONDITIONAL", _NONE)),
-        unit=per_month(audit),
-        comparison="" if is_monthly(audit) else TOO_LITTLE_DATA,
-    )
-
-
-def _limit(amount: Decimal) -> str:
-    return f"up to {whole_usd(amount)}" if amount else usd(amount)
-
-
-def _up_to(amount: Decimal) -> str:
-    if not amount:
-        return ""
-    return f"Up to {whole_usd(amount)} more if cheaper models pass your evaluation"
-
-
-def _compare(latest: Audit, earlier: Audit | None) -> str:
-    """Compare with the audit of the period before."""
-    if earlier is None or earlier.verified_savings_usd is None or not is_monthly(earlier):
-        return "No audit of the month before to compare with"
-    changes = (
-        (name, change(now or _NONE, before or _NONE))
-        for name, now, before in (
-            ("verified", latest.verified_savings_usd, earlier.verified_savings_usd),
-            ("estimated", latest.estimated_savings_usd, earlier.estimated_savings_usd),
-        )
-    )
-    words = ", ".join(
-        f"{name} {_WITHIN.get(words, words)}" for name, words in changes if words != "–"
-    )
-    return f"Since {day(earlier.created_at)}: {words}" if words else ""

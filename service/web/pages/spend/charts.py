@@ -1,18 +1,30 @@
 """Charts of the pages about spend."""
 
-from collections.abc import Mapping
+from calendar import monthrange
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
-from detectors.charts import MOST_SERIES, Columns, stacked_columns
-from detectors.wording.figures import counted
+from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
+from detectors.wording.figures import counted, usd
 from detectors.wording.labels import shortened
-from service.models.calls.spend import Spend, UsdByDay, sum_days, sum_days_of
+from service.models.base import utc_now
+from service.models.calls.finding_list import list_fixes
+from service.models.calls.series_colors import add_slots, find_slots, tell_apart
+from service.models.calls.spend import Period, Spend, UsdByDay, sum_days, sum_days_of
+from service.models.watching.budgets import find_amount
+from service.models.watching.watches import list_unusual_days
 from service.web.auth.callers import current_caller
-from service.web.http.current import get_session
+from service.web.http.current import current_session_factory, get_session
 from service.web.pages.spend.query import Query
 
 UNNAMED: Final = {"route": "No tag or endpoint", "environment": "No environment"}
 _NAME_LENGTH: Final = 40
+_MOST_UNUSUAL: Final = 400
+# The period before is drawn where it has data on so many of the days that the later one has.
+_COVERED: Final = 0.9
 
 
 def chart_spend(
@@ -27,8 +39,7 @@ def chart_spend(
     may have read their days, and those of all calls.
     """
     session, account_id = get_session(), current_caller().account_id
-    priced = [group.value for group in spend.groups if group.sums.cost_usd]
-    shown = priced if spend.group_count <= MOST_SERIES else priced[:MOST_SERIES]
+    shown = name_series(spend)
     if days_of is None:
         days_of = sum_days_of(session, account_id, query.selection, shown)
     if usd_by_day is None:
@@ -42,4 +53,68 @@ def chart_spend(
         value: shortened(value or UNNAMED.get(query.group, ""), _NAME_LENGTH) for value in shown
     }
     names[None] = counted(spend.group_count - len(shown), f"other {query.group}")
-    return stacked_columns(amounts, names, (query.first, query.last))
+    marks = _mark(query, choose_colors(query.group, shown), usd_by_day)
+    return stacked_columns(amounts, names, (query.first, query.last), marks)
+
+
+def name_series(spend: Spend) -> list[str]:
+    """Return the groups that a chart shows by themselves."""
+    priced = [group.value for group in spend.groups if group.sums.cost_usd]
+    return priced if spend.group_count <= MOST_SERIES else priced[:MOST_SERIES]
+
+
+def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
+    """Return the colors of series, and store those of series that were never shown before."""
+    account_id = current_caller().account_id
+    known = find_slots(get_session(), account_id, kind, names)
+    if len(known) < len(names):
+        with current_session_factory().begin() as session:
+            add_slots(session, account_id, kind, names)
+        known = find_slots(get_session(), account_id, kind, names)
+    return tell_apart(names, known)
+
+
+def _mark(query: Query, slots: Mapping[str, int], usd_by_day: UsdByDay) -> Marks:
+    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    days, only = (query.first, query.last), query.only
+    earlier = Period(*days).previous
+    before = sum_days(session, account_id, (earlier.first, earlier.last), only)
+    is_covered = len(before) >= len(usd_by_day) * _COVERED
+    later_by = query.first - earlier.first
+    budget = find_amount(session, account_id, only.get("route")) if set(only) <= {"route"} else None
+    return Marks(
+        slots=slots,
+        before={day + later_by: cost for day, cost in before.items()} if is_covered else {},
+        daily_budget=budget / monthrange(query.last.year, query.last.month)[1] if budget else None,
+        reasons=_reasons(days, only),
+        changes=_changes(days),
+        today=today,
+    )
+
+
+def _reasons(days: tuple[date, date], only: Mapping[str, str]) -> Mapping[date, str]:
+    """Say why days are unusual: of the account, or of the one label that the page shows."""
+    if len(only) > 1:
+        return {}
+    session, account_id = get_session(), current_caller().account_id
+    found = {}
+    for each in list_unusual_days(session, account_id, days, limit=_MOST_UNUSUAL):
+        series = [one for one in each.series if not only or one["name"] in only.values()]
+        if series:
+            found[each.day] = _explain(series[0])
+    return found
+
+
+def _explain(series: Mapping[str, Any]) -> str:
+    name = shortened(series["name"], _NAME_LENGTH) if series["name"] else "the account"
+    amounts = (usd(Decimal(str(series[key]))) for key in ("spend_usd", "expected_usd"))
+    return "Unusual: {} {}, usually {}.".format(name, *amounts)
+
+
+def _changes(days: tuple[date, date]) -> Mapping[date, Sequence[str]]:
+    """Return what changed on each day."""
+    found: dict[date, list[str]] = defaultdict(list)
+    until = days[1] + timedelta(days=1)
+    for fix in list_fixes(get_session(), current_caller().account_id, (days[0], until)):
+        found[fix.fixed_at.date()].append(f"Fixed: {shortened(fix.route, _NAME_LENGTH)}")
+    return found

@@ -26,7 +26,7 @@ from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
-from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.query import Query, read_query
 
 SHOWN: Final = 100
 _FINDINGS: Final = 20
@@ -89,6 +89,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         query=query,
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
+        day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
         plan=plan,
         chart=chart_spend(query, ranking) if has_calls else None,
@@ -97,7 +98,6 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         traffic=describe_traffic(kind.others, own),
         states=STATE_WORDS,
         unnamed=UNNAMED,
-        periods=PERIODS,
         today=today,
     )
 

@@ -15,7 +15,7 @@ from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, chart_spend
-from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.query import Query, read_query
 
 SHOWN: Final = 100
 
@@ -33,7 +33,8 @@ def show() -> str:
     return render_template(
         "pages/spend/spend.html",
         query=query,
-        link=query.narrowed_url,
+        link=lambda value: query.page_url(value) or query.narrowed_url(value),
+        day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
@@ -41,7 +42,6 @@ def show() -> str:
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
         unnamed=UNNAMED,
-        periods=PERIODS,
         today=today,
         base_url=current_config().base_url,
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
