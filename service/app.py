@@ -50,7 +50,7 @@ from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
 from service.web.openapi.security import admin_schemes, security_schemes
-from service.web.pages import admin
+from service.web.pages import admin, coming
 from service.web.pages.account import (
     activity,
     assumptions,
@@ -130,6 +130,7 @@ _PAGES: Final = (
     findings,
     findings_detail,
     finding_downloads,
+    coming,
 )
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)

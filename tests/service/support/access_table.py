@@ -130,6 +130,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/spend"): _page(),
     ("GET", "/route"): _page(),
     ("GET", "/compare"): _page(),
+    ("GET", "/bill"): _page(),
+    ("GET", "/connections"): _page(),
     ("GET", "/model"): _page(),
     ("GET", "/spend.csv"): _page(),
     ("GET", "/spend.xlsx"): _page(),
