@@ -38,6 +38,7 @@ from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
 from service.web.http.bodies import init_body_memory
+from service.web.http.compression import init_compression
 from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
@@ -50,7 +51,7 @@ from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
 from service.web.openapi.security import admin_schemes, security_schemes
-from service.web.pages import admin, coming
+from service.web.pages import admin, coming, go, views
 from service.web.pages.account import (
     activity,
     assumptions,
@@ -131,6 +132,8 @@ _PAGES: Final = (
     findings_detail,
     finding_downloads,
     coming,
+    go,
+    views,
 )
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)
@@ -147,6 +150,7 @@ def create_app(config: Config | None = None) -> Flask:
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
+    init_compression(app)
     log_requests(app, config.log_requests_share)
     refuse_when_busy(app)
     hide_admin(app)

@@ -42,6 +42,18 @@ OWN_ROUTE: Final = case(
 _BATCH: Final = 500
 
 
+# What a list without a cursor can be sorted by.
+ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+    "detector": AccountFinding.detector,
+    "route": AccountFinding.route,
+    "state": AccountFinding.state,
+    "assignee": AccountFinding.assignee,
+    "seen": AccountFinding.last_seen,
+    "savings": AccountFinding.monthly_usd,
+}
+_FALLING: Final = ("seen", "savings")  # unless they are turned around
+
+
 class FindingCursor(NamedTuple):
     """The finding after which a list continues."""
 
@@ -55,11 +67,16 @@ class FindingFilter:
 
     state: str = UNRESOLVED_NAME
     only: Mapping[str, str] = field(default_factory=dict)
+    search: str = ""  # what the route or the model contains
 
     def matches(self, account_id: str) -> list[ColumnElement[bool]]:
         own = [_matches(name, value) for name, value in self.only.items()]
         states = AccountFinding.state.in_(FILTERS[self.state])
-        return [AccountFinding.account_id == account_id, states, *own]
+        found = [AccountFinding.account_id == account_id, states, *own]
+        if self.search:
+            columns = (AccountFinding.route, AccountFinding.model)
+            found.append(or_(*(each.icontains(self.search, autoescape=True) for each in columns)))
+        return found
 
 
 def list_account_findings(
@@ -68,14 +85,23 @@ def list_account_findings(
     wanted: FindingFilter,
     limit: int,
     after: FindingCursor | None = None,
+    order: str = "",
 ) -> Sequence[Row[Any]]:
-    """Return the columns of an account's findings, most savings first; ties are sorted by ID."""
+    """Return the columns of an account's findings, most savings first; ties are sorted by ID.
+
+    Another order is the name of one of `ORDERS`, turned around by a leading "-".
+    """
     query = select(*_COLUMNS).where(*wanted.matches(account_id))
     if after is not None:
         position = tuple_(-AccountFinding.monthly_usd, AccountFinding.id)
         query = query.where(position > (-after.monthly_usd, after.id))
-    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
-    return session.execute(query.order_by(*order).limit(limit)).all()
+    first: list[ColumnElement[Any]] = []
+    if order:
+        column = ORDERS[order.removeprefix("-")]
+        is_falling = (order.removeprefix("-") in _FALLING) != order.startswith("-")
+        first = [column.desc() if is_falling else column.asc()]
+    ranks = (*first, AccountFinding.monthly_usd.desc(), AccountFinding.id)
+    return session.execute(query.order_by(*ranks).limit(limit)).all()
 
 
 def _matches(name: str, value: str) -> ColumnElement[bool]:

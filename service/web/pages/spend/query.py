@@ -41,6 +41,7 @@ class Query:
     only: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     path: str = "/spend"
+    table: Mapping[str, str] = field(default_factory=dict)  # the state of its table
     fragment: str = ""  # where on the page a browser goes
     groups: Sequence[str] = GROUPS  # what the page groups by; the first by default
 
@@ -55,7 +56,7 @@ class Query:
         found = self.range
         if self.group != self.groups[0]:
             found["group"] = self.group
-        return found | dict(self.only)
+        return found | dict(self.only) | dict(self.table)
 
     @property
     def range(self) -> dict[str, str]:
@@ -111,7 +112,7 @@ class Query:
         return self.between(shown.first, shown.last)
 
     def grouped(self, group: str) -> "Query":
-        return replace(self, group=group)
+        return replace(self, group=group, table={})
 
     def having(self, key: str, value: str) -> "Query":
         """Filter by one more key, and group by the next one that is not filtered."""
