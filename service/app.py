@@ -70,6 +70,7 @@ from service.web.pages.audits import audit as audit_pages
 from service.web.pages.audits import calls as finding_calls
 from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
+from service.web.pages.dashboard import first as first_steps
 from service.web.pages.dashboard import page as dashboard
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
@@ -123,6 +124,7 @@ _PAGES: Final = (
     audit_pages,
     finding_calls,
     dashboard,
+    first_steps,
     spend_page,
     imports,
     imports_future,

@@ -79,7 +79,9 @@ function addRanges(figure) {
     [start, end] = [at(event), at(event)];
   });
   window.addEventListener("pointermove", (event) => {
-    if (isDragging && at(event) !== end) pick(start, at(event));
+    if (!isDragging || at(event) === end) return;
+    figure.classList.add("dragging");
+    pick(start, at(event));
   });
   window.addEventListener("pointerup", () => {
     if (isDragging && start !== end) {
@@ -87,6 +89,7 @@ function addRanges(figure) {
       go();
     }
     isDragging = false;
+    figure.classList.remove("dragging");
   });
   area.addEventListener("keydown", (event) => {
     const now = links.indexOf(document.activeElement);
@@ -187,6 +190,16 @@ if (document.body.classList.contains("app")) {
     event.preventDefault();
     openPalette();
   });
+}
+
+// What a page waits for: then it is loaded again.
+for (const waiting of document.querySelectorAll("[data-waiting]")) {
+  const timer = setInterval(async () => {
+    const response = await fetch(waiting.dataset.waiting).catch(() => null);
+    if (!response?.ok || !(await response.json()).is_ready) return;
+    clearInterval(timer);
+    location.assign("/dashboard");
+  }, 2000);
 }
 
 function enhance(root) {
