@@ -19,6 +19,7 @@ _OTHERS_KIND: Final = len(SERIES) - 1
 _MOST_COLUMNS: Final = 62
 # Distances between the dates of the axis, the first of which divides the columns if it can.
 _DATE_STEPS: Final = (4, 3)
+_SPANS: Final = {1: "day", 7: "week"}
 _NONE: Final = Decimal(0)
 # A budget further above the columns than this would flatten them, so it has no line.
 _FAR_BUDGET: Final = 2
@@ -88,6 +89,7 @@ def stacked_columns(
     names: Mapping[str | None, str],
     days: tuple[date, date],
     marks: Marks = _PLAIN,
+    measure: str = "Spend",
 ) -> Columns:
     """Chart each day of a range, or several days in a column where there are too many.
 
@@ -141,7 +143,7 @@ def stacked_columns(
         highest = max(highest, budget)
     top = ceiling(float(highest))
     return Columns(
-        title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
+        title=f"{measure} by {_SPANS.get(span, f'{span} days')}",
         unit={1: "Day", 7: "Week"}.get(span, "Period"),
         summary=f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, series, top),

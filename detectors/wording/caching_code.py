@@ -50,10 +50,10 @@ def write_code(found: Changed) -> str:
         return ""
     name = found.model.lower()
     code = _CLAUDE if "claude" in name else _GEMINI if "gemini" in name else _ORDER
-    return code.format(model=_quoted(found.model))
+    return code.format(model=quote_model(found.model))
 
 
-def _quoted(model: str) -> str:
+def quote_model(model: str) -> str:
     """Write the model as a string; a name with anything unusual in it stays out of the code."""
     is_plain = all(each.isascii() and (each.isalnum() or each in "-._/:@[]") for each in model)
     return f'"{model}"' if is_plain else "MODEL"

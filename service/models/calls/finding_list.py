@@ -191,6 +191,17 @@ def sum_potential(
     return {row[0]: Potential(row[1], row[2]) for row in session.execute(query.group_by(OWN_ROUTE))}
 
 
+def sum_by_route(session: Session, account_id: str) -> Mapping[tuple[str, str], Decimal]:
+    """Return the savings per month of unresolved findings, by route and detector."""
+    query = select(OWN_ROUTE, AccountFinding.detector, func.sum(AccountFinding.monthly_usd)).where(
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        AccountFinding.monthly_usd > 0,
+    )
+    rows = session.execute(query.group_by(OWN_ROUTE, AccountFinding.detector))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
 class ComparedSavings(NamedTuple):
     """What a finding could have saved in two periods; 0 where it had no flagged calls."""
 
@@ -292,6 +303,14 @@ def list_points(session: Session, finding: AccountFinding) -> Sequence[Point]:
     points = [Point(*row) for row in session.execute(query)][::-1]
     first = next((at for at, point in enumerate(points) if point.calls), len(points))
     return points[first:]
+
+
+def list_days(session: Session, finding: AccountFinding, since: date) -> Mapping[date, Decimal]:
+    """Return what the finding could have saved on each day of its calls."""
+    query = select(FindingSaving.day, FindingSaving.saving_usd).where(
+        FindingSaving.account_finding_id == finding.id, FindingSaving.day >= since
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def list_changes(session: Session, finding: AccountFinding) -> Sequence[FindingChange]:

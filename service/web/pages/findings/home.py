@@ -35,6 +35,7 @@ from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_url
+from service.web.pages.findings.waste import map_waste
 from service.web.pages.spend.query import read_query
 from service.web.pages.tables import Column, Table, read_table
 from service.web.schemas.labels import read_label
@@ -87,6 +88,7 @@ def home() -> str:
         table=table,
         views=list_views(session, account_id, table.path),
         undo=_read_undo(),
+        waste=map_waste(session, account_id, utc_now().date()) if counts else None,
         chosen=shown,
         values=_list_values(shown) if counts else {},
         states=STATE_WORDS,
