@@ -38,6 +38,7 @@ from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions
 from service.web.http.bodies import init_body_memory
+from service.web.http.compression import init_compression
 from service.web.http.current import init_current
 from service.web.http.error_responses import register_error_handlers
 from service.web.http.headers import add_security_headers
@@ -45,11 +46,12 @@ from service.web.http.limits import init_limits, refuse_when_busy
 from service.web.http.paths import API_PREFIX, INGEST_PREFIX, OTLP_PREFIX, init_paths
 from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests, trace_requests
+from service.web.http.static_files import init_static_files
 from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
 from service.web.openapi.security import admin_schemes, security_schemes
-from service.web.pages import admin
+from service.web.pages import admin, coming, go, views
 from service.web.pages.account import (
     activity,
     assumptions,
@@ -68,6 +70,7 @@ from service.web.pages.audits import audit as audit_pages
 from service.web.pages.audits import calls as finding_calls
 from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
+from service.web.pages.dashboard import first as first_steps
 from service.web.pages.dashboard import page as dashboard
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
@@ -121,6 +124,7 @@ _PAGES: Final = (
     audit_pages,
     finding_calls,
     dashboard,
+    first_steps,
     spend_page,
     imports,
     imports_future,
@@ -129,6 +133,9 @@ _PAGES: Final = (
     findings,
     findings_detail,
     finding_downloads,
+    coming,
+    go,
+    views,
 )
 for _page in (reports, *_PAGES):
     limit_pages(_page.blueprint)
@@ -145,6 +152,7 @@ def create_app(config: Config | None = None) -> Flask:
     app.config.update(_flask_settings(config))
     trusted = config.trusted_proxies
     app.wsgi_app = ProxyFix(app.wsgi_app, x_for=trusted, x_proto=trusted)  # type: ignore[method-assign]
+    init_compression(app)
     log_requests(app, config.log_requests_share)
     refuse_when_busy(app)
     hide_admin(app)
@@ -165,6 +173,7 @@ def create_app(config: Config | None = None) -> Flask:
     health.init_health(app, config)
     register_error_handlers(app)
     register_filters(app)
+    init_static_files(app)
     show_visitors(app)
     _register_routes(app, config.base_url)
     return app

@@ -9,7 +9,7 @@ from typing import Final
 
 from detectors.charts.bars import spend_by_model, spend_by_route
 from detectors.charts.chart import Chart, sparkline
-from detectors.charts.columns import MOST_SERIES, Columns, savings_by_audit, stacked_columns
+from detectors.charts.columns import MOST_SERIES, Columns, Marks, savings_by_audit, stacked_columns
 from detectors.charts.days import spend_by_day
 from detectors.charts.hours import HoursOfDay, calls_by_hour
 from detectors.charts.ranked import findings_ranked

@@ -15,8 +15,11 @@ INK: Final = "#23272f"
 FAINT: Final = "#5a6270"
 RULE: Final = "#d5d9df"
 PAPER: Final = "#ffffff"
-# Alternating dark and light, so that neighbors differ without color too.
-SERIES: Final = ("#0b6157", "#6cb8a9", "#3f5a9a", "#b8c4e6", "#8a4a12", "#b9bec7")
+# Eight that differ in normal and in color-blind sight, and a gray for all others.
+SERIES: Final = (
+    *("#0b7a6b", "#d57f1e", "#344e6e", "#ad70f0", "#6d1b14", "#44a1a1", "#3a136f", "#8647b6"),
+    "#c3c9d1",
+)
 LOSS: Final = "#b34700"
 # The size of a line in a cell of a table; a page stretches it.
 _SPARK_WIDTH: Final = 100

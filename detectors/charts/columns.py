@@ -4,11 +4,9 @@ Only the bars are drawn: axes, legend and values are text of the page, which kee
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from itertools import chain
-from types import MappingProxyType
 from typing import Final, Protocol
 
 from detectors.charts.chart import SERIES, ceiling, pixels
@@ -21,7 +19,10 @@ _OTHERS_KIND: Final = len(SERIES) - 1
 _MOST_COLUMNS: Final = 62
 # Distances between the dates of the axis, the first of which divides the columns if it can.
 _DATE_STEPS: Final = (4, 3)
+_SPANS: Final = {1: "day", 7: "week"}
 _NONE: Final = Decimal(0)
+# A budget further above the columns than this would flatten them, so it has no line.
+_FAR_BUDGET: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,10 @@ class Column:
     total: Decimal
     parts: tuple[tuple[Series, Decimal], ...]
     is_late: bool  # in the right half, where its values are shown to its left
-    marks: tuple[str, ...] = ()  # what happened on its days
+    days: tuple[date, date] | None = None
+    is_open: bool = False  # has a day that isn't over
+    reason: str = ""  # why it is unusual
+    changes: tuple[str, ...] = ()  # what changed then
 
     def amount(self, series: Series) -> Decimal:
         return next((amount for each, amount in self.parts if each is series), _NONE)
@@ -60,13 +64,32 @@ class Columns:
     dates: tuple[str, ...]  # below each column; most are empty
     columns: tuple[Column, ...]
     series: tuple[Series, ...]
+    before: str = ""  # the outline of a line over the period before
+    budget: str = ""
+    open_bars: str = ""  # the outline of columns whose last day isn't over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What a chart shows besides its columns."""
+
+    slots: Mapping[str, int] = field(default_factory=dict)  # the color of each series
+    before: Mapping[date, Decimal] = field(default_factory=dict)  # by the day that it is shown at
+    daily_budget: Decimal | None = None
+    reasons: Mapping[date, str] = field(default_factory=dict)  # of unusual days
+    changes: Mapping[date, Sequence[str]] = field(default_factory=dict)
+    today: date | None = None
+
+
+_PLAIN: Final = Marks()
 
 
 def stacked_columns(
     amounts: Mapping[date, Mapping[str | None, Decimal]],
     names: Mapping[str | None, str],
     days: tuple[date, date],
-    marks: Mapping[date, Sequence[str]] = MappingProxyType({}),
+    marks: Marks = _PLAIN,
+    measure: str = "Spend",
 ) -> Columns:
     """Chart each day of a range, or several days in a column where there are too many.
 
@@ -83,24 +106,27 @@ def stacked_columns(
         for key, amount in amounts.get(days[0] + timedelta(days=at), {}).items():
             sum_of_column[key] = sum_of_column.get(key, _NONE) + amount
     series = tuple(
-        Series(key=key, name=name, kind=_OTHERS_KIND if key is None else at, total=total)
+        Series(key=key, name=name, kind=_kind(key, at, marks.slots), total=total)
         for at, (key, name) in enumerate(names.items())
         if (total := sum((each.get(key, _NONE) for each in sums), _NONE)) or key is not None
     )
     columns = []
     for at, (first, spent) in enumerate(zip(starts, sums, strict=True)):
-        label = period(first, min(first + timedelta(days=span - 1), days[1]))
+        last = min(first + timedelta(days=span - 1), days[1])
+        within = [first + timedelta(days=each) for each in range((last - first).days + 1)]
         parts = tuple((each, spent[each.key]) for each in series if spent.get(each.key))
         total = sum((amount for _, amount in parts), _NONE)
         is_late = at * 2 >= len(sums)
-        on_days = (marks.get(first + timedelta(days=day), ()) for day in range(span))
         columns.append(
             Column(
-                label=label,
+                label=period(first, last),
                 total=total,
                 parts=parts,
                 is_late=is_late,
-                marks=tuple(chain.from_iterable(on_days)),
+                days=(first, last),
+                is_open=marks.today is not None and first <= marks.today <= last,
+                reason=" ".join(marks.reasons[each] for each in within if each in marks.reasons),
+                changes=tuple(words for each in within for words in marks.changes.get(each, ())),
             )
         )
     total, peak = (
@@ -108,9 +134,17 @@ def stacked_columns(
         max(columns, key=lambda each: each.total),
     )
     length = counted(count, "day")
-    top = ceiling(max(float(column.total) for column in columns))
+    before = [
+        sum((marks.before.get(first + timedelta(days=each), _NONE) for each in range(span)), _NONE)
+        for first in starts
+    ]
+    highest = max(*(column.total for column in columns), *before, _NONE)
+    budget = marks.daily_budget * span if marks.daily_budget is not None else None
+    if budget is not None and budget <= highest * _FAR_BUDGET:
+        highest = max(highest, budget)
+    top = ceiling(float(highest))
     return Columns(
-        title={1: "Spend by day", 7: "Spend by week"}.get(span, f"Spend by {span} days"),
+        title=f"{measure} by {_SPANS.get(span, f'{span} days')}",
         unit={1: "Day", 7: "Week"}.get(span, "Period"),
         summary=f"{usd(total)} in {length}; peak: {usd(peak.total)} on {peak.label} (UTC).",
         outlines=outline_columns(columns, series, top),
@@ -118,6 +152,28 @@ def stacked_columns(
         dates=name_some([short_day(start) for start in starts]),
         columns=tuple(columns),
         series=series,
+        before=_line(before, top) if any(before) else "",
+        budget=f"M0 {_height(budget, top)}H{len(columns)}" if budget and budget <= highest else "",
+        open_bars="".join(
+            f"M{at}.12 {_height(each.total, top)}h.76V{HEIGHT}h-.76z"
+            for at, each in enumerate(columns)
+            if each.is_open and each.total
+        ),
+    )
+
+
+def _kind(key: str | None, at: int, slots: Mapping[str, int]) -> int:
+    return _OTHERS_KIND if key is None else slots.get(key, at)
+
+
+def _height(amount: Decimal, top: float) -> str:
+    return pixels(HEIGHT - float(amount) / top * HEIGHT)
+
+
+def _line(amounts: Sequence[Decimal], top: float) -> str:
+    """Return a line through the middle of each column."""
+    return "".join(
+        f"{'L' if at else 'M'}{at}.5 {_height(each, top)}" for at, each in enumerate(amounts)
     )
 
 

@@ -50,8 +50,10 @@ def write_code(found: Changed) -> str:
         return ""
     name = found.model.lower()
     code = _CLAUDE if "claude" in name else _GEMINI if "gemini" in name else _ORDER
-    # A name with anything unusual in it stays out of the code.
-    is_plain = all(
-        each.isascii() and (each.isalnum() or each in "-._/:@[]") for each in found.model
-    )
-    return code.format(model=f'"{found.model}"' if is_plain else "MODEL")
+    return code.format(model=quote_model(found.model))
+
+
+def quote_model(model: str) -> str:
+    """Write the model as a string; a name with anything unusual in it stays out of the code."""
+    is_plain = all(each.isascii() and (each.isalnum() or each in "-._/:@[]") for each in model)
+    return f'"{model}"' if is_plain else "MODEL"

@@ -19,6 +19,7 @@ from service.models.calls.account_findings import (
 )
 from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
+from service.models.calls.series_colors import SeriesColor
 from service.models.calls.traffic import TrafficRow
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
@@ -32,6 +33,7 @@ from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.targets import NoticeTarget
 from service.models.operations.admin_actions import AdminAction
 from service.models.operations.price_updates import PriceUpdate
+from service.models.operations.saved_views import SavedView
 from service.models.operations.stored_data import StoredData
 from service.models.watching.budgets import Budget, BudgetNotice
 from service.models.watching.watches import AccountWatch, UnusualDay
@@ -79,7 +81,9 @@ __all__ = [
     "ReplacedImport",
     "ReportLink",
     "ReportRow",
+    "SavedView",
     "SecurityEvent",
+    "SeriesColor",
     "SpanBatch",
     "SpanNotice",
     "SpendDay",

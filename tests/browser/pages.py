@@ -115,6 +115,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     + _seen_by(
         "dashboard-filtered", "/dashboard?days=90&group=model&route=support-bot&changed=1", RICH
     ),
+    "/go": _seen_by("go", "/go?q=support", RICH),
     "/imports": _seen_by("imports", "/imports?until=2026-10-05", RICH, NEW)
     + _seen_by("imports-nothing-fits", "/imports?status=failed&source=account", RICH)
     + _seen_by(
@@ -129,6 +130,8 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     + _page("route-unknown", "/route?route=suport-bot", status=404, visitor=RICH),
     "/compare": _seen_by("compare", "/compare", RICH, NEW)
     + _page("compare-problem", "/compare?from=2026-03-02&to=2026-03-01", status=422, visitor=RICH),
+    "/bill": _seen_by("bill", "/bill", RICH),
+    "/connections": _seen_by("connections", "/connections", RICH),
     "/model": _seen_by("model", "/model?model=gpt-5.5&provider=openai", RICH),
     "/audits/<audit_id>": _seen_by("audit-done", "/audits/{done}", RICH)
     + _seen_by("audit-finding", "/audits/{done}?finding=d1-001", RICH)
@@ -178,6 +181,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
     "/audits/<audit_id>/progress": (
         "text/html",  # a part that its page fetches
         Example("progress", "/audits/{processing}/progress", 200, RICH),
+    ),
+    "/dashboard/first": (
+        "application/json",  # what a page that waits for the first call asks
+        Example("first-call", "/dashboard/first", 200, NEW),
     ),
     "/.well-known/oauth-authorization-server": (
         "application/json",

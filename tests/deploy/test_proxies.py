@@ -1,5 +1,6 @@
 """The configurations in `deploy/` under the real nginx and Caddy, in front of one live service."""
 
+import re
 import ssl
 import time
 from collections.abc import Iterator
@@ -59,6 +60,19 @@ def test_pages_and_batches_pass(proxy: Proxy, proxied: LiveService) -> None:
         f"{proxy.url}{INGEST}", json=batch(5000), headers=proxied.add_tenant().writes
     )
     assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_pages_and_files_arrive_compressed_and_files_are_kept(proxy: Proxy, encoding: str) -> None:
+    client, accepted = proxy.client(), {"Accept-Encoding": encoding}
+    page = client.get(f"{proxy.url}/sign-in", headers=accepted, stream=True)
+    assert page.headers["Content-Encoding"] == encoding
+    plain = client.get(f"{proxy.url}/sign-in", headers={"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+    [path] = re.findall(r'href="(/static/tallystick\.css\?v=\w+)"', plain.text)
+    style = client.get(f"{proxy.url}{path}", headers=accepted, stream=True)
+    assert style.headers["Content-Encoding"] == encoding
+    assert style.headers["Cache-Control"] == "public, max-age=31536000, immutable"
 
 
 def test_an_upload_of_megabytes_passes(proxy: Proxy, proxied: LiveService) -> None:

@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from detectors.contract import Finding
@@ -120,6 +121,9 @@ class FindingChange(Base):
     before: Mapped[str]
     after: Mapped[str]
     reason: Mapped[str] = mapped_column(default="", server_default="")
+    # The changes that one form made, and the values that undoing one of them restores.
+    batch: Mapped[str | None]
+    restored: Mapped[dict[str, str | None] | None] = mapped_column(JSONB)
 
 
 def identify(finding: Finding) -> bytes:

@@ -41,6 +41,18 @@ OWN_ROUTE: Final = case(
 _BATCH: Final = 500
 
 
+# What a list without a cursor can be sorted by.
+ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+    "detector": AccountFinding.detector,
+    "route": AccountFinding.route,
+    "state": AccountFinding.state,
+    "assignee": AccountFinding.assignee,
+    "seen": AccountFinding.last_seen,
+    "savings": AccountFinding.monthly_usd,
+}
+_FALLING: Final = ("seen", "savings")  # unless they are turned around
+
+
 class FindingCursor(NamedTuple):
     """The finding after which a list continues."""
 
@@ -58,12 +70,18 @@ class FindingFilter:
     state: str = UNRESOLVED_NAME
     only: Mapping[str, str] = field(default_factory=dict)
     has_savings: bool = False
+    search: str = ""  # what the route or the model contains
 
     def matches(self, account_id: str) -> list[ColumnElement[bool]]:
         own = [_matches(name, value) for name, value in self.only.items()]
         states = AccountFinding.state.in_(FILTERS[self.state])
-        priced = [AccountFinding.monthly_usd > 0] if self.has_savings else []
-        return [AccountFinding.account_id == account_id, states, *priced, *own]
+        found = [AccountFinding.account_id == account_id, states, *own]
+        if self.has_savings:
+            found.append(AccountFinding.monthly_usd > 0)
+        if self.search:
+            columns = (AccountFinding.route, AccountFinding.model)
+            found.append(or_(*(each.icontains(self.search, autoescape=True) for each in columns)))
+        return found
 
 
 def list_account_findings(
@@ -72,14 +90,23 @@ def list_account_findings(
     wanted: FindingFilter,
     limit: int,
     after: FindingCursor | None = None,
+    order: str = "",
 ) -> Sequence[Row[Any]]:
-    """Return the columns of an account's findings, most savings first; ties are sorted by ID."""
+    """Return the columns of an account's findings, most savings first; ties are sorted by ID.
+
+    Another order is the name of one of `ORDERS`, turned around by a leading "-".
+    """
     query = select(*_COLUMNS).where(*wanted.matches(account_id))
     if after is not None:
         position = tuple_(-AccountFinding.monthly_usd, AccountFinding.id)
         query = query.where(position > (-after.monthly_usd, after.id))
-    order = (AccountFinding.monthly_usd.desc(), AccountFinding.id)
-    return session.execute(query.order_by(*order).limit(limit)).all()
+    first: list[ColumnElement[Any]] = []
+    if order:
+        column = ORDERS[order.removeprefix("-")]
+        is_falling = (order.removeprefix("-") in _FALLING) != order.startswith("-")
+        first = [column.desc() if is_falling else column.asc()]
+    ranks = (*first, AccountFinding.monthly_usd.desc(), AccountFinding.id)
+    return session.execute(query.order_by(*ranks).limit(limit)).all()
 
 
 def _matches(name: str, value: str) -> ColumnElement[bool]:
@@ -170,6 +197,17 @@ def sum_potential(
     return {row[0]: Potential(row[1], row[2]) for row in session.execute(query.group_by(OWN_ROUTE))}
 
 
+def sum_by_route(session: Session, account_id: str) -> Mapping[tuple[str, str], Decimal]:
+    """Return the savings per month of unresolved findings, by route and detector."""
+    query = select(OWN_ROUTE, AccountFinding.detector, func.sum(AccountFinding.monthly_usd)).where(
+        AccountFinding.account_id == account_id,
+        AccountFinding.state.in_(UNRESOLVED),
+        AccountFinding.monthly_usd > 0,
+    )
+    rows = session.execute(query.group_by(OWN_ROUTE, AccountFinding.detector))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
 class ComparedSavings(NamedTuple):
     """What a finding could have saved in two periods; 0 where it had no flagged calls."""
 
@@ -255,6 +293,14 @@ def list_points(session: Session, finding: AccountFinding) -> Sequence[Point]:
     points = [Point(*row) for row in session.execute(query)][::-1]
     first = next((at for at, point in enumerate(points) if point.calls), len(points))
     return points[first:]
+
+
+def list_days(session: Session, finding: AccountFinding, since: date) -> Mapping[date, Decimal]:
+    """Return what the finding could have saved on each day of its calls."""
+    query = select(FindingSaving.day, FindingSaving.saving_usd).where(
+        FindingSaving.account_finding_id == finding.id, FindingSaving.day >= since
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def list_changes(session: Session, finding: AccountFinding) -> Sequence[FindingChange]:

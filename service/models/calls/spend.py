@@ -34,6 +34,9 @@ MAX_KEYS: Final = 3
 MAX_DAYS: Final = 400
 # Orders of groups: by their keys, by their cost, and by how much their cost per day has changed.
 BY_KEY, BY_COST, BY_CHANGE = "key", "cost", "change"
+# Orders by one sum, or by the name of the first key. A leading "-" turns an order around.
+BY_SUM: Final = {"calls": "calls", "input": "prompt_tokens", "output": "completion_tokens"}
+BY_NAME: Final = "name"
 _BRIEF: Final = ("calls", "cost_usd")
 _PREVIOUS: Final = {"previous_calls": "calls", "previous_usd": "cost_usd"}
 _BATCH: Final = 1_000
@@ -113,12 +116,13 @@ class Selection(Period):
     keys: Sequence[str] = (DAY,)
     only: Mapping[str, str] = field(default_factory=dict)
     among: Collection[str] | None = None
+    search: str = ""  # what the first key contains
     before: Period | None = None
     is_brief: bool = False
 
     @property
     def shape(self) -> "Shape":
-        has_values = (self.among is not None, self.before is not None)
+        has_values = (self.among is not None, bool(self.search), self.before is not None)
         return Shape(tuple(self.keys), tuple(sorted(self.only)), *has_values, self.is_brief)
 
     def values(self, account_id: str) -> dict[str, Any]:
@@ -128,6 +132,7 @@ class Selection(Period):
             "account_id": account_id,
             **{"first": self.first, "last": self.last, "days": self.days, "among": self.among},
             **{"earlier": before.first, "latest": before.last, "days_before": before.days},
+            "search": self.search,
             **{f"only_{name}": value for name, value in self.only.items()},
         }
 
@@ -138,6 +143,7 @@ class Shape(NamedTuple):
     keys: tuple[str, ...]
     only: tuple[str, ...]
     has_among: bool
+    has_search: bool
     has_before: bool
     is_brief: bool
 
@@ -194,6 +200,10 @@ class Shape(NamedTuple):
         if self.has_among:
             among: Any = bindparam("among", expanding=True)
             found.append(self.column(self.keys[0]).in_(among))
+        if self.has_search:
+            # Unlike LIKE, it has no signs with a meaning of their own.
+            name = func.lower(self.column(self.keys[0]))
+            found.append(func.strpos(name, func.lower(bindparam("search"))) > 0)
         return found
 
     def group(self, *more: ColumnElement[Any]) -> Select[Any]:
@@ -262,6 +272,8 @@ def _ranked(shape: Shape, order: str, *, has_after: bool) -> Select[Any]:
         now = sums["cost_usd"] / bindparam("days", type_=Integer)
         before = sums["previous_usd"] / bindparam("days_before", type_=Integer)
         query = query.order_by(func.abs(now - before).desc(), *names)
+    elif order.removeprefix("-") in (*_SORTED, BY_NAME):
+        query = query.order_by(_sorted_by(order, sums, names), *names)
     elif has_after:
         found = query.subquery()
         names = shape.positions(found.c)
@@ -270,6 +282,36 @@ def _ranked(shape: Shape, order: str, *, has_after: bool) -> Select[Any]:
     else:
         query = query.order_by(*names)
     return query.limit(bindparam("limit", type_=Integer))
+
+
+_SORTED: Final = {**BY_SUM, "spend": "cost_usd", "before": "previous_usd"}
+
+
+def _sorted_by(
+    order: str, sums: Mapping[str, ColumnElement[Any]], names: Sequence[ColumnElement[Any]]
+) -> ColumnElement[Any]:
+    """Return what to sort by: sums fall and names rise, unless the order is turned around."""
+    name, is_turned = order.removeprefix("-"), order.startswith("-")
+    if name == BY_NAME:
+        return names[0].desc() if is_turned else names[0].asc()
+    by = sums[_SORTED[name]]
+    if name == "before":  # how much more than before
+        by = sums["cost_usd"] - by
+    return by.asc() if is_turned else by.desc()
+
+
+def find_names(
+    session: Executor, account_id: str, label: str, text: str, limit: int
+) -> Sequence[str]:
+    """Return the most expensive values of a label that contain a text, in any case."""
+    query = select(SpendGroup.value).where(
+        SpendGroup.account_id == account_id,
+        SpendGroup.label == label,
+        SpendGroup.value != "",
+        SpendGroup.value.icontains(text, autoescape=True),
+    )
+    ranked = query.group_by(SpendGroup.value).order_by(func.sum(SpendGroup.cost_usd).desc())
+    return session.scalars(ranked.limit(limit)).all()
 
 
 def iter_spend(session: Session, account_id: str, wanted: Selection) -> Iterator[Line]:

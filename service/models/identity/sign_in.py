@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 
-from sqlalchemy import Index, delete, false, func, select, update
+from sqlalchemy import Index, ScalarSelect, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -12,7 +12,8 @@ from sqlalchemy.types import LargeBinary
 from service.core import tokens
 from service.core.sealing import SealedText
 from service.models.base import Base, Lock, Owned, new_id, take_lock, utc_now
-from service.models.identity.accounts import Account, has_active_subscription
+from service.models.billing.payments import Credit
+from service.models.identity.accounts import Account, best_plan, has_active_subscription
 
 
 class MagicLink(Base):
@@ -155,6 +156,8 @@ class KnownSession(NamedTuple):
     signed_in_at: datetime
     email: str
     has_active_subscription: bool
+    plan: str | None  # None without a subscription
+    credits: int  # those that no audit uses
 
 
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
@@ -163,6 +166,7 @@ def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownS
     columns = (
         *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
         *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
+        *(best_plan(WebSession.__table__.c.account_id), _count_credits()),
     )
     row = session.execute(
         select(*columns)
@@ -174,6 +178,12 @@ def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownS
         )
     ).one_or_none()
     return None if row is None else KnownSession(*row)
+
+
+def _count_credits() -> ScalarSelect[int]:
+    is_free = (Credit.audit_id.is_(None), Credit.revoked_at.is_(None))
+    mine = Credit.account_id == WebSession.account_id
+    return select(func.count()).where(mine, *is_free).correlate(WebSession).scalar_subquery()
 
 
 def update_last_seen(session: Session, session_id: str, now: datetime) -> None:

@@ -115,6 +115,12 @@ def list_budgets(session: Session | Connection, account_id: str) -> Sequence[Any
     return session.execute(ordered).all()
 
 
+def find_amount(session: Session, account_id: str, route: str | None) -> Decimal | None:
+    """Return the monthly budget of a route or, for None, of the account."""
+    own = (Budget.account_id == account_id, Budget.route.is_not_distinct_from(route))
+    return session.scalar(select(Budget.amount_usd).where(*own))
+
+
 def add_budget_notice(connection: Connection, notice: Mapping[str, Any]) -> bool:
     """Add a notice; return False if it was added before."""
     once = insert(BudgetNotice).values(notice).on_conflict_do_nothing()

@@ -156,7 +156,7 @@ def remove_unusual_days(connection: Connection, account_id: str, days: Sequence[
 
 
 def list_unusual_days(
-    session: Session, account_id: str, days: tuple[date, date], limit: int | None = _LATEST
+    session: Session, account_id: str, days: tuple[date, date], *, limit: int | None = _LATEST
 ) -> Sequence[UnusualDay]:
     """Return the latest unusual days of a range, newest first; all of them without a limit."""
     query = select(UnusualDay).where(

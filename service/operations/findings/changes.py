@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, insert, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from service.models.base import utc_now
 from service.models.calls.account_findings import (
@@ -29,6 +29,8 @@ ACTIONS: Final[Mapping[str, str]] = {
 }
 EDITABLE: Final = (ASSIGNEE, NOTE)
 _SILENT: Final = timedelta(days=90)
+_TIMES: Final = ("fixed_at", "silent_until")
+UNDONE_WITHIN: Final = timedelta(minutes=1)
 
 
 def change_state(
@@ -38,13 +40,19 @@ def change_state(
     *,
     changed_by: str = "",
     reason: str = "",
+    batch: str | None = None,
     **values: object,
 ) -> None:
     """Change the state and say so in the finding's changes; the caller has locked the row."""
     own = AccountFinding.id == row.id
     connection.execute(update(AccountFinding).where(own).values(state=state, **values))
-    change = {"before": row.state, "after": state, "changed_by": changed_by, "reason": reason}
-    connection.execute(insert(FindingChange).values(account_finding_id=row.id, **change))
+    change: dict[str, Any] = {"before": row.state, "after": state, "changed_by": changed_by}
+    if batch is not None:
+        times = {name: getattr(row, name) for name in _TIMES}
+        restored = {name: time and time.isoformat() for name, time in times.items()}
+        change |= {"batch": batch, "restored": restored}
+    own_change = {"account_finding_id": row.id, "reason": reason, **change}
+    connection.execute(insert(FindingChange).values(own_change))
 
 
 def change_findings(
@@ -55,6 +63,7 @@ def change_findings(
     *,
     changed_by: str,
     reason: str = "",
+    batch: str | None = None,
 ) -> int:
     """Apply an action of a person to those of the findings that the account has.
 
@@ -69,7 +78,8 @@ def change_findings(
     for row in lock_findings(connection, account_id).values():
         is_same = row.state == state and (row.silent_until is None) == (action != "dismiss_90")
         if row.id in finding_ids and not is_same:
-            change_state(connection, row, state, changed_by=changed_by, reason=reason, **values)
+            said = {"changed_by": changed_by, "reason": reason, "batch": batch}
+            change_state(connection, row, state, **said, **values)
             changed += 1
     return changed
 
@@ -81,6 +91,7 @@ def edit_findings(
     texts: Mapping[str, str],
     *,
     changed_by: str,
+    batch: str | None = None,
 ) -> int:
     """Set the assignee or the note of those of the findings that the account has.
 
@@ -95,6 +106,37 @@ def edit_findings(
                 connection.execute(own.values({field: text}))
                 change = {"field": field, "before": before, "after": text}
                 own_change = {"account_finding_id": row.id, "changed_by": changed_by}
+                own_change |= {"batch": batch} if batch is not None else {}
                 connection.execute(insert(FindingChange).values(change | own_change))
                 edited.add(row.id)
     return len(edited)
+
+
+def undo(connection: Connection, account_id: str, batch: str, *, changed_by: str) -> int:
+    """Undo the changes that one form of a person made less than a minute ago.
+
+    A finding that was changed again stays as it is. Return how many changed.
+    """
+    rows = {row.id: row for row in lock_findings(connection, account_id).values()}
+    query = select(FindingChange).where(
+        FindingChange.account_finding_id.in_(rows),
+        FindingChange.batch == batch,
+        FindingChange.changed_by == changed_by,
+        FindingChange.changed_at > utc_now() - UNDONE_WITHIN,
+    )
+    undone = 0
+    for change in connection.execute(query).all():
+        row = rows[change.account_finding_id]
+        if getattr(row, change.field) != change.after:
+            continue
+        values = {
+            name: text and datetime.fromisoformat(text)
+            for name, text in (change.restored or {}).items()
+        }
+        own = update(AccountFinding).where(AccountFinding.id == row.id)
+        connection.execute(own.values({change.field: change.before, **values}))
+        reverse = {"field": change.field, "before": change.after, "after": change.before}
+        said = {"account_finding_id": row.id, "changed_by": changed_by}
+        connection.execute(insert(FindingChange).values(reverse | said))
+        undone += 1
+    return undone

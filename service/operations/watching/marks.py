@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -12,7 +12,8 @@ from detectors.wording.actions import title
 from detectors.wording.figures import usd
 from detectors.wording.labels import shortened
 from service.models.calls.account_findings import FIXED, RETURNED, AccountFinding, FindingChange
-from service.models.watching.watches import UnusualDay, list_unusual_days
+from service.models.calls.finding_list import FINDING_LABELS
+from service.models.watching.watches import list_unusual_days
 
 UNUSUAL: Final = "unusual"
 _LONGEST_NAME: Final = 40
@@ -27,12 +28,16 @@ class Mark(NamedTuple):
 
 
 def list_marks(
-    session: Session, account_id: str, days: tuple[date, date]
+    session: Session, account_id: str, days: tuple[date, date], only: Mapping[str, str]
 ) -> Mapping[date, Sequence[Mark]]:
-    """Return the marks of each day of a range that has any."""
+    """Return the marks of each day of a range that has any: of the account, or of `only`."""
     marks = defaultdict[date, list[Mark]](list)
     for found in list_unusual_days(session, account_id, days, limit=None):
-        marks[found.day].append(Mark(UNUSUAL, _describe(found)))
+        series = [each for each in found.series if not only or each["name"] in only.values()]
+        if len(only) < 2 and (series or not only):
+            marks[found.day].append(Mark(UNUSUAL, _describe(series)))
+    if any(name not in FINDING_LABELS for name in only):
+        return marks
     begin, end = (datetime.combine(each, time(), UTC) for each in (days[0], days[1]))
     query = (
         select(FindingChange, AccountFinding)
@@ -42,6 +47,7 @@ def list_marks(
             FindingChange.after.in_((FIXED, RETURNED)),
             FindingChange.changed_at >= begin,
             FindingChange.changed_at < end + timedelta(days=1),
+            *(getattr(AccountFinding, name) == value for name, value in only.items()),
         )
         .order_by(FindingChange.id.desc())
         .limit(_MOST_CHANGES)
@@ -53,9 +59,9 @@ def list_marks(
     return marks
 
 
-def _describe(found: UnusualDay) -> str:
-    if not found.series:
+def _describe(series: Sequence[Mapping[str, Any]]) -> str:
+    if not series:
         return "Unusual spend"
-    most = found.series[0]
+    most = series[0]
     name = shortened(most["name"], _LONGEST_NAME) if most["name"] else "Account"
     return f"Unusual: {name} {usd(most['spend_usd'])}, usually {usd(most['expected_usd'])}"

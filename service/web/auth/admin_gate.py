@@ -1,7 +1,9 @@
-"""Hide the admin endpoints from everyone without the admin token.
+"""Hide the admin endpoints from everyone but administrators.
 
-A request for a path under /admin without the token becomes a request for an unknown route before
-any other code sees it, so its response is the same as for every unknown route and method.
+Administrators are programs with the admin token, and people: the owner of the installation and the
+accounts in ADMIN_ACCOUNTS, for some minutes after they signed in. Any other request for a path
+under /admin becomes a request for an unknown route before other code sees it, so its response is
+the same as for every unknown route and method.
 """
 
 import hashlib
@@ -13,11 +15,16 @@ from typing import Final, ParamSpec, TypeVar
 from flask import Flask, g, request
 from limits import RateLimitItemPerMinute
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import NotFound
 
 from service.core.logs import get_logger
 from service.errors import NotFoundError
-from service.web.http.current import current_config
+from service.models.identity.passkeys import has_passkey
+from service.models.identity.sign_in import KnownSession, did_use_passkey
+from service.web.auth.recent_sign_in import is_recent
+from service.web.auth.web_sessions import find_web_session
+from service.web.http.current import current_config, current_session_factory
 from service.web.http.limits import client_address, limiter
 
 P = ParamSpec("P")
@@ -53,10 +60,37 @@ def require_admin(view: Callable[P, R]) -> Callable[P, R]:
 def _hide() -> None:
     if not is_admin_path(request.path):
         return
-    g.is_admin = may_administer()
+    g.is_admin = may_administer() or _is_administrator()
     if not g.is_admin:
         request.url_rule, request.view_args = None, None
         request.routing_exception = NotFound()
+
+
+def may_see_admin(known: KnownSession) -> bool:
+    """Check whether the account may administer the installation, once it has proved who it is."""
+    config = current_config()
+    return config.is_owner(known.email) or known.email in config.admin_emails
+
+
+def _is_administrator() -> bool:
+    """Check that the visitor is an administrator who has signed in lately, with their passkey.
+
+    Accounts in ADMIN_ACCOUNTS need one; the owner needs one if the account has any.
+    """
+    try:
+        known = find_web_session()
+        if known is None or not may_see_admin(known) or not is_recent(known):
+            return False
+        with current_session_factory()() as session:
+            is_proved = did_use_passkey(session, known.id) or (
+                current_config().is_owner(known.email)
+                and not has_passkey(session, known.account_id)
+            )
+    except SQLAlchemyError:
+        return False
+    if is_proved:
+        g.admin_email = known.email
+    return is_proved
 
 
 def may_administer() -> bool:

@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.models.audits.audits import ACCOUNT, INGEST, UPLOAD
 from service.models.identity.sign_in import KnownSession
+from service.web.auth.admin_gate import may_see_admin
 from service.web.auth.callers import require_login
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.headers import keep_private
@@ -47,7 +48,9 @@ def require_visitor(view: Callable[P, Any]) -> Callable[P, Any]:
 
 def show_visitors(app: Flask) -> None:
     """Make the visitor available to every template."""
-    app.jinja_env.globals.update(find_visitor=find_visitor, source_words=SOURCE_WORDS)
+    app.jinja_env.globals.update(
+        find_visitor=find_visitor, may_see_admin=may_see_admin, source_words=SOURCE_WORDS
+    )
 
 
 def find_visitor() -> KnownSession | None:

@@ -4,7 +4,6 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
-HOME: Final = "/"
 _MAX_LENGTH: Final = 2_000
 # Printable ASCII without backslashes, which browsers read as slashes. Two leading slashes would
 # name another site.

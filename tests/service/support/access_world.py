@@ -19,6 +19,7 @@ from service.models import (
     Passkey,
     ReadToken,
     ReportRow,
+    SavedView,
     WebSession,
 )
 from service.models.base import utc_now
@@ -96,7 +97,8 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         url = "https://example.com/"
         target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
         budget, finding = Budget(amount_usd=5, **owned), _make_finding(tenant.account_id)
-        session.add_all([audit, other_browser, passkey, target, budget, finding])
+        view = SavedView(page="/spend", name="x", query="", **owned)
+        session.add_all([audit, other_browser, passkey, target, budget, finding, view])
         session.flush()
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
         delivery = NoticeDelivery(target_id=target.id, event_id="x", event_type="test", payload={})
@@ -112,6 +114,7 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "passkey_id": passkey.id,
             "target_id": target.id,
             "budget_id": budget.id,
+            "view_id": view.id,
             "finding_id": finding.id,
             "delivery_id": delivery.id,
             "key_id": key.id,

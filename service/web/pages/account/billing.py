@@ -1,6 +1,5 @@
 """/billing: an account's plan, credits and payments, and links to buy more."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -71,12 +70,11 @@ class Granting(NamedTuple):
 
     is_owner: bool
     credits: int
-    command: str
+    contact: str  # of the operator, who grants them to others
 
 
 def granting_for(config: Config, email: str) -> Granting:
-    command = shlex.join(["tallystick", "admin", "grant", email])
-    return Granting(config.is_owner(email), _GRANTED_CREDITS, command)
+    return Granting(config.is_owner(email), _GRANTED_CREDITS, config.operator_contact)
 
 
 def state_of(payment: Payment) -> str:

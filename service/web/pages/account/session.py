@@ -29,7 +29,7 @@ from service.web.http.error_responses import wants_page
 from service.web.http.headers import keep_private
 from service.web.http.limits import limiter, per_minute
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint
-from service.web.schemas.local_paths import HOME, find_local_path
+from service.web.schemas.local_paths import find_local_path
 from service.web.schemas.sign_in import (
     MagicLinkSchema,
     MessageSchema,
@@ -138,7 +138,7 @@ def verify(query: dict[str, str]) -> Response:
     if link is None or not link.is_usable:
         return _refuse(link)
     if is_browser_of(link.browser_hash):
-        return _sign_in(link, link.next_path or HOME)
+        return _sign_in(link, link.next_path or _SIGNED_IN)
     known = find_web_session()
     page = _page(
         "sign_in_confirm",

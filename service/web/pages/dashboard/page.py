@@ -1,7 +1,6 @@
 """/dashboard: what was spent, whether that is normal, what to fix first, and what was saved."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final
@@ -12,6 +11,7 @@ from sqlalchemy.orm import Session
 from detectors.wording.figures import change, day
 from detectors.wording.hero import Hero, make_hero, make_limit
 from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly
+from service.models.access.credentials import list_ingest_keys
 from service.models.audits.audits import ACCOUNT, Audit
 from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
 from service.models.base import utc_now
@@ -32,18 +32,19 @@ from service.models.calls.finding_list import (
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import find_last_day
-from service.models.identity.accounts import Account
+from service.models.identity.accounts import KEY_LIMITS, Account
 from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, current_queues, get_session
+from service.web.pages.account.billing import granting_for
 from service.web.pages.dashboard.spend import SpendFigures, read_spend
 from service.web.pages.findings.home import STATE_WORDS
 from service.web.pages.imports.page import read_chosen
 from service.web.pages.spend.charts import UNNAMED
-from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.query import Query, read_query
 
 _FINDINGS: Final = 5
 _BUDGETS: Final = 4
@@ -66,21 +67,37 @@ def dashboard() -> Any:
     query = read_query(request.args, today, path="/dashboard")
     last_day = find_last_day(session, account_id, today)
     last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
-    audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
-    shared = {
-        "account": session.get_one(Account, account_id),
-        "credits": count_free_credits(session, account_id),
-        "future": sum_future_calls(session, account_id, today),
-        "audits": audits,
-        "is_new": not audits,
-        "base_url": current_config().base_url,
-        "now": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
     if last_day is None:
-        found = list_top_findings(session, account_id)
-        return render_template("pages/dashboard/new.html", findings=found, **shared)
+        return show_first_steps()
     figures = _read(session, account_id, query, last_day)
-    return render_template("pages/dashboard/home.html", last_day=last_day, **figures, **shared)
+    return render_template(
+        "pages/dashboard/home.html",
+        last_day=last_day,
+        future=sum_future_calls(session, account_id, today),
+        audits=page_of_audits(session, account_id, Filters(), size=1).rows,
+        **figures,
+    )
+
+
+def show_first_steps(secret: str = "", dsn: str = "") -> str:
+    """Show the ways to send calls; the examples contain the account's new key, if it is given."""
+    session, config, account_id = get_session(), current_config(), current_caller().account_id
+    account = session.get_one(Account, account_id)
+    audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
+    return render_template(
+        "pages/dashboard/new.html",
+        secret=secret,
+        dsn=dsn,
+        may_send=KEY_LIMITS[account.plan] > 0,
+        has_keys=bool(list_ingest_keys(session, account_id)),
+        credits=count_free_credits(session, account_id),
+        granting=granting_for(config, account.email),
+        future=sum_future_calls(session, account_id, utc_now().date()),
+        audits=audits,
+        findings=list_top_findings(session, account_id),
+        base_url=config.base_url,
+        now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
 
 
 @blueprint.post("/dashboard/audit")
@@ -110,7 +127,9 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
     )
     return {
         "query": query,
-        "ranged": replace(query, fragment="#spend"),
+        "ranged": query,
+        "series_link": lambda value: query.page_url(value) or query.narrowed_url(value),
+        "day_link": lambda first, last: query.between(first, last).url(),
         "spend": spend,
         "month": month,
         "own": audits,
@@ -125,7 +144,6 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "counts": count_by_state(session, account_id),
         "states": STATE_WORDS,
         "unnamed": UNNAMED,
-        "periods": PERIODS,
         "today": today,
         "changed": request.args.get("changed", type=int),
     }

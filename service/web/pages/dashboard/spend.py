@@ -79,7 +79,7 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
         month=look_at_month(of_month, today),
         usd_by_day=of_month,
         chart=chart,
-        routes=_lines(wanted, ranked, trends, previous, potential),
+        routes=_lines(wanted, ranked, trends, previous, potential, today),
         route_count=ranked.group_count,
         previous=(earlier.first, earlier.last),
         gap=find_gap(session, account_id, query.periods),
@@ -117,6 +117,7 @@ def _lines(
     trends: Mapping[str, UsdByDay],
     before: Mapping[str, Decimal],
     potential: Mapping[str, Potential],
+    today: date,
 ) -> list[RouteLine]:
     days = [wanted.first + timedelta(days=at) for at in range(wanted.days)]
     lines, total = [], ranked.totals.cost_usd
@@ -124,13 +125,15 @@ def _lines(
         value, cost = each_route.value, each_route.sums.cost_usd
         amounts = [trends[value].get(each, Decimal(0)) for each in days]
         highest = max(amounts)
+        # An unfinished day would look like a fall.
+        closed = amounts[:-1] if wanted.last >= today and len(amounts) > 1 else amounts
         lines.append(
             RouteLine(
                 route=value,
                 cost_usd=cost,
                 share=float(cost / total * 100) if total else 0.0,
                 previous_usd=before.get(value, Decimal(0)),
-                trend=sparkline(amounts),
+                trend=sparkline(closed),
                 peak=f"Highest: {usd(highest)} on {day(days[amounts.index(highest)])}",
                 potential=potential.get(value),
             )

@@ -1,11 +1,13 @@
 """/findings/<finding_id>: one finding of an account over time."""
 
+from datetime import timedelta
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
 
-from detectors.charts import savings_by_audit
-from detectors.wording.caching_code import write_code
+from detectors.charts import Columns, savings_by_audit, stacked_columns
+from detectors.wording.fix_code import write_fix
+from detectors.wording.labels import inert
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audits import find_audit
 from service.models.calls.account_findings import (
@@ -15,16 +17,23 @@ from service.models.calls.account_findings import (
     NOTE,
     AccountFinding,
 )
-from service.models.calls.finding_list import find_account_finding, list_changes, list_points
+from service.models.calls.finding_list import (
+    find_account_finding,
+    list_changes,
+    list_days,
+    list_points,
+)
 from service.models.identity.accounts import Account
 from service.operations.findings.changes import edit_findings
 from service.operations.findings.realized import measure_realized
+from service.reports.documents import ListedFinding, find_published, read_listed
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.pages.findings.forms import read_assignee, read_note
 from service.web.pages.findings.home import STATE_WORDS
 
+_DAYS: Final = 30
 _NO_FINDING: Final = "Your account has no finding with this ID."
 
 blueprint = PrivatePages("findings_detail", __name__, url_prefix="/findings")
@@ -60,17 +69,44 @@ def _find(finding_id: str) -> AccountFinding:
     return found
 
 
+def _find_reported(finding: AccountFinding) -> ListedFinding | None:
+    """Return the finding as the latest report that has it says it, with its formula."""
+    session = get_session()
+    if find_audit(session, finding.account_id, finding.audit_id) is None:
+        return None
+    document = find_published(session, finding.audit_id)
+    if document is None:
+        return None
+    found = read_listed(document.load()).findings
+    return next((each for each in found if each.id == finding.finding_id), None)
+
+
+def _chart_days(finding: AccountFinding) -> Columns | None:
+    """Chart what the finding could have saved by day of call, until its last day."""
+    last = finding.last_seen.date()
+    first = last - timedelta(days=_DAYS - 1)
+    by_day = list_days(get_session(), finding, first)
+    if not by_day:
+        return None
+    amounts = {day: {finding.id: saving} for day, saving in by_day.items()}
+    names: dict[str | None, str] = {finding.id: "Potential savings"}
+    return stacked_columns(amounts, names, (first, last), measure="Potential savings")
+
+
 def _show(finding: AccountFinding, problem: str = "") -> str:
     session, points = get_session(), list_points(get_session(), finding)
     realized = measure_realized(session.connection(), finding.account_id, [finding.id])
+    reported = _find_reported(finding)
     return render_template(
         "pages/findings/finding.html",
         finding=finding,
-        code=write_code(finding),
+        code=write_fix(finding, reported.suggested_model or "" if reported else ""),
+        formula=inert(reported.formula) if reported else "",
+        days=_chart_days(finding),
         realized=realized.get(finding.id),
         chart=savings_by_audit(points) if points else None,
         changes=list_changes(session, finding),
-        has_report=find_audit(session, finding.account_id, finding.audit_id) is not None,
+        has_report=reported is not None,
         states=STATE_WORDS,
         is_saved="saved" in request.args,
         problem=problem,

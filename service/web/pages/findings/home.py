@@ -1,6 +1,7 @@
 """/findings: the findings of all calls of an account, and what became of them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -8,7 +9,7 @@ from flask import redirect, render_template, request, url_for
 from sqlalchemy import Connection, Row
 
 from service.errors import InvalidRequestError
-from service.models.base import utc_now
+from service.models.base import new_id, utc_now
 from service.models.calls.account_findings import (
     ACKNOWLEDGED,
     ASSIGNEE,
@@ -26,14 +27,17 @@ from service.models.calls.finding_list import (
     list_values,
 )
 from service.models.identity.accounts import Account
-from service.operations.findings.changes import ACTIONS, change_findings, edit_findings
+from service.models.operations.saved_views import list_views
+from service.operations.findings.changes import ACTIONS, change_findings, edit_findings, undo
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_url
+from service.web.pages.findings.waste import map_waste
 from service.web.pages.spend.query import read_query
+from service.web.pages.tables import Column, Table, read_table
 from service.web.schemas.labels import read_label
 
 STATE_WORDS: Final[Mapping[str, str]] = {
@@ -46,6 +50,14 @@ STATE_WORDS: Final[Mapping[str, str]] = {
 _ASSIGN: Final = "assign"
 _NEW_ASSIGNEE: Final = "new_assignee"  # the filter has a field named assignee
 _SHOWN: Final = 200
+_COLUMNS: Final = (
+    Column("detector", "Finding", is_fixed=True),
+    Column("route", "Route"),
+    Column("state", "State"),
+    Column("assignee", "Assignee"),
+    Column("savings", "Savings", is_number=True, is_fixed=True),
+    Column("seen", "Last seen (UTC)"),
+)
 
 blueprint = PrivatePages("findings", __name__, url_prefix="/findings")
 
@@ -65,35 +77,71 @@ def home() -> str:
         current_caller().account_id,
         read_filter(request.args),
     )
-    found = list_account_findings(session, account_id, shown, _SHOWN)
+    table = _read_table(shown)
+    shown = replace(shown, search=table.search)
+    order = "" if table.sort == table.default else table.sort
+    found = list_account_findings(session, account_id, shown, _SHOWN, order=order)
     counts = count_by_state(session, account_id)
     return render_template(
         "pages/findings/home.html",
         lines=add_realized(found),
+        table=table,
+        views=list_views(session, account_id, table.path),
+        undo=_read_undo(),
+        waste=map_waste(session, account_id, utc_now().date()) if counts else None,
         chosen=shown,
         values=_list_values(shown) if counts else {},
         states=STATE_WORDS,
         counts=counts,
         shown=_SHOWN,
         changed=request.args.get("changed", type=int),
+        undone=request.args.get("undone", type=int),
         max_assignee=MAX_ASSIGNEE,
         url=lambda path, **more: write_url(path, shown, **more),
     )
+
+
+def _read_table(shown: FindingFilter) -> Table:
+    parameters = dict(parse_qsl(write_url("", shown).removeprefix("?")))
+    path = url_for("findings.home")
+    return read_table(request.args, _COLUMNS, "savings", path=path, parameters=parameters)
+
+
+def _read_undo() -> str:
+    """Return the changes that the page offers to undo."""
+    return read_id(request.args.get("undo", ""))
 
 
 @blueprint.post("")
 @require_visitor
 def change() -> Any:
     """Change the state or the assignee of the chosen findings."""
-    finding_ids = [each for each in request.form.getlist("finding") if read_id(each)]
-    changed = _assign(finding_ids) if request.form.get("do") == _ASSIGN else _move(finding_ids)
+    finding_ids, batch = (
+        [each for each in request.form.getlist("finding") if read_id(each)],
+        new_id(),
+    )
+    is_assigning = request.form.get("do") == _ASSIGN
+    changed = (_assign if is_assigning else _move)(finding_ids, batch)
     get_session().commit()
     if "dashboard" in request.form:
         return redirect(_dashboard(request.form["dashboard"], changed), 303)
     if request.form.get("from") == "finding" and finding_ids:
         return redirect(url_for("findings_detail.show", finding_id=finding_ids[0]), 303)
     shown = read_filter(request.form)
-    return redirect(write_url(url_for("findings.home"), shown, changed=str(changed)), 303)
+    undo = {"undo": batch} if changed else {}
+    return redirect(write_url(url_for("findings.home"), shown, changed=str(changed), **undo), 303)
+
+
+@blueprint.post("/undo")
+@require_visitor
+def undo_changes() -> Any:
+    """Undo what a form changed in the last minute."""
+    connection, owner = _open_owned()
+    batch = read_id(request.form.get("undo", ""))
+    undone = undo(connection, owner.id, batch, changed_by=owner.email) if batch else 0
+    get_session().commit()
+    shown = read_filter(request.form)
+    return redirect(write_url(url_for("findings.home"), shown, undone=str(undone)), 303)
 
 
 def _dashboard(state: str, changed: int) -> str:
@@ -110,20 +158,29 @@ def add_realized(found: Sequence[Row[Any]]) -> list[Line]:
     return [Line(each, realized.get(each.id)) for each in found]
 
 
-def _assign(finding_ids: Sequence[str]) -> int:
+def _assign(finding_ids: Sequence[str], batch: str) -> int:
     connection, owner = _open_owned()
     texts = {ASSIGNEE: read_assignee(request.form, _NEW_ASSIGNEE)}
-    return edit_findings(connection, owner.id, finding_ids, texts, changed_by=owner.email)
+    changed_by = owner.email
+    return edit_findings(
+        connection, owner.id, finding_ids, texts, changed_by=changed_by, batch=batch
+    )
 
 
-def _move(finding_ids: Sequence[str]) -> int:
+def _move(finding_ids: Sequence[str], batch: str) -> int:
     connection, owner = _open_owned()
     action = request.form.get("action", "")
     if action not in ACTIONS:
         raise InvalidRequestError("Choose what to do with the findings.")
     changed_by, reason = owner.email, read_label(request.form, "reason")
     return change_findings(
-        connection, owner.id, finding_ids, action, changed_by=changed_by, reason=reason
+        connection,
+        owner.id,
+        finding_ids,
+        action,
+        changed_by=changed_by,
+        reason=reason,
+        batch=batch,
     )
 
 

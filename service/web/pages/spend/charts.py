@@ -1,15 +1,20 @@
 """Charts of the pages about spend."""
 
-from collections.abc import Mapping
+from calendar import monthrange
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from detectors.charts import MOST_SERIES, Columns, stacked_columns
+from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
 from detectors.wording.figures import counted
 from detectors.wording.labels import shortened
-from service.models.calls.spend import Spend, UsdByDay, sum_days, sum_days_of
-from service.operations.watching.marks import list_marks
+from service.models.base import utc_now
+from service.models.calls.coverage import find_gap
+from service.models.calls.series_colors import add_slots, find_slots, tell_apart
+from service.models.calls.spend import Period, Spend, UsdByDay, sum_days, sum_days_of
+from service.models.watching.budgets import find_amount
+from service.operations.watching.marks import UNUSUAL, list_marks
 from service.web.auth.callers import current_caller
-from service.web.http.current import get_session
+from service.web.http.current import current_session_factory, get_session
 from service.web.pages.spend.query import Query
 
 UNNAMED: Final = {"route": "No tag or endpoint", "environment": "No environment"}
@@ -28,8 +33,7 @@ def chart_spend(
     may have read their days, and those of all calls.
     """
     session, account_id = get_session(), current_caller().account_id
-    priced = [group.value for group in spend.groups if group.sums.cost_usd]
-    shown = priced if spend.group_count <= MOST_SERIES else priced[:MOST_SERIES]
+    shown = name_series(spend)
     if days_of is None:
         days_of = sum_days_of(session, account_id, query.selection, shown)
     if usd_by_day is None:
@@ -43,8 +47,49 @@ def chart_spend(
         value: shortened(value or UNNAMED.get(query.group, ""), _NAME_LENGTH) for value in shown
     }
     names[None] = counted(spend.group_count - len(shown), f"other {query.group}")
-    days = (query.first, query.last)
-    # They are of the account as a whole.
-    marks = {} if query.only else list_marks(session, account_id, days)
-    words = {day: [mark.words for mark in found] for day, found in marks.items()}
-    return stacked_columns(amounts, names, days, words)
+    marks = _mark(query, choose_colors(query.group, shown))
+    return stacked_columns(amounts, names, (query.first, query.last), marks)
+
+
+def name_series(spend: Spend) -> list[str]:
+    """Return the groups that a chart shows by themselves."""
+    priced = [group.value for group in spend.groups if group.sums.cost_usd]
+    return priced if spend.group_count <= MOST_SERIES else priced[:MOST_SERIES]
+
+
+def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
+    """Return the colors of series, and store those of series that were never shown before."""
+    account_id = current_caller().account_id
+    known = find_slots(get_session(), account_id, kind, names)
+    if len(known) < len(names):
+        with current_session_factory().begin() as session:
+            add_slots(session, account_id, kind, names)
+        known = find_slots(get_session(), account_id, kind, names)
+    return tell_apart(names, known)
+
+
+def _mark(query: Query, slots: Mapping[str, int]) -> Marks:
+    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    days, only = (query.first, query.last), query.only
+    earlier = Period(*days).previous
+    later_by = query.first - earlier.first
+    is_covered = not find_gap(session, account_id, query.periods)
+    before = (
+        sum_days(session, account_id, (earlier.first, earlier.last), only) if is_covered else {}
+    )
+    budget = find_amount(session, account_id, only.get("route")) if set(only) <= {"route"} else None
+    marks = list_marks(session, account_id, days, only)
+    return Marks(
+        slots=slots,
+        before={day + later_by: cost for day, cost in before.items()},
+        daily_budget=budget / monthrange(query.last.year, query.last.month)[1] if budget else None,
+        reasons={
+            day: ". ".join(mark.words for mark in found if mark.kind == UNUSUAL)
+            for day, found in marks.items()
+        },
+        changes={
+            day: [mark.words for mark in found if mark.kind != UNUSUAL]
+            for day, found in marks.items()
+        },
+        today=today,
+    )

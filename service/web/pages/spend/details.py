@@ -27,9 +27,9 @@ from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.pages.findings.home import STATE_WORDS, add_realized
 from service.web.pages.spend.charts import UNNAMED, chart_spend
-from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.page import SHOWN, read_groups
+from service.web.pages.spend.query import Query, read_query
 
-SHOWN: Final = 100
 _FINDINGS: Final = 20
 _SUGGESTED: Final = 12
 _KNOWN: Final = 1_000  # names that a mistyped one is compared with
@@ -73,6 +73,8 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     if kind.name not in query.only:
         return _suggest(kind, query)
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
+    table, listed = read_groups(query, ranking)
+    query = replace(query, table=table.state)
     own = {name: value for name, value in query.only.items() if name in kind.keys}
     has_calls = ranking.totals.calls > 0
     last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
@@ -90,8 +92,11 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         query=query,
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
+        day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
         gap=find_gap(session, account_id, query.periods) if has_calls else "",
+        table=table,
+        listed=listed,
         plan=plan,
         chart=chart_spend(query, ranking) if has_calls else None,
         last_day=last_day,
@@ -99,7 +104,6 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         traffic=describe_traffic(kind.others, own),
         states=STATE_WORDS,
         unnamed=UNNAMED,
-        periods=PERIODS,
         today=today,
     )
 

@@ -1,5 +1,6 @@
 """/spend: what calls cost by day, and by route, model, provider or environment."""
 
+from dataclasses import replace
 from typing import Final
 
 from flask import Response, render_template, request
@@ -9,16 +10,33 @@ from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
-from service.models.calls.spend import BY_COST, DAY, Selection, find_last_day, sum_spend
+from service.models.calls.spend import (
+    BY_COST,
+    DAY,
+    Selection,
+    Spend,
+    find_last_day,
+    sum_spend,
+)
+from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, chart_spend
-from service.web.pages.spend.query import PERIODS, Query, read_query
+from service.web.pages.spend.query import Query, read_query
+from service.web.pages.tables import Column, Table, read_table
 
-SHOWN: Final = 100
+SHOWN: Final = 400
+_COLUMNS: Final = (
+    Column("spend", "Spend", is_number=True, is_fixed=True),
+    Column("share", "Share", is_sortable=False),
+    Column("before", "Change", is_number=True),
+    Column("calls", "Calls", is_number=True),
+    Column("input", "Input tokens", is_number=True),
+    Column("output", "Output tokens", is_number=True),
+)
 
 blueprint = PrivatePages("spend_page", __name__)
 
@@ -29,21 +47,26 @@ def show() -> str:
     session, account_id, query = get_session(), current_caller().account_id, _query()
     today = utc_now().date()
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
+    table, listed = read_groups(query, ranking)
+    query = replace(query, table=table.state)
     days = query.first, query.last
     last_day = None if ranking.totals.calls else find_last_day(session, account_id, today)
     return render_template(
         "pages/spend/spend.html",
         query=query,
-        link=query.narrowed_url,
+        link=lambda value: query.page_url(value) or query.narrowed_url(value),
+        day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
         gap=find_gap(session, account_id, query.periods) if ranking.totals.calls else "",
+        table=table,
+        listed=listed,
+        views=list_views(session, account_id, query.path),
         chart=chart_spend(query, ranking) if ranking.totals.calls else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
         unnamed=UNNAMED,
-        periods=PERIODS,
         today=today,
         base_url=current_config().base_url,
         now=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -69,6 +92,22 @@ def focus() -> Response:
 def xlsx() -> Response:
     """Download the same as a workbook."""
     return answer_spend_xlsx(current_caller().account_id, _downloaded())
+
+
+def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
+    """Return the state of a page's table, and what it lists in this state.
+
+    Without a state, that is what the chart is from.
+    """
+    named = Column("name", query.group.capitalize(), is_fixed=True)
+    table = read_table(
+        request.args, (named, *_COLUMNS), "spend", path=query.path, parameters=query.parameters
+    )
+    if table.sort == table.default and not table.search:
+        return table, ranking
+    wanted = replace(query.selection, search=table.search)
+    session, account_id = get_session(), current_caller().account_id
+    return table, sum_spend(session, account_id, wanted, order=table.sort, limit=SHOWN)
 
 
 def _downloaded() -> Selection:

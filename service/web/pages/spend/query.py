@@ -12,6 +12,10 @@ from service.models.calls.spend import MAX_DAYS, Period, Periods, Selection
 from service.web.schemas.spend import find_day
 
 PERIODS: Final = (7, 30, 90)
+_DAYS: Final = {1: "Today", 7: "7 days", 30: "30 days", 90: "90 days"}
+# Ranges by the calendar.
+_MONTH, _LAST_MONTH = "month", "last-month"
+_MONTHS: Final = {_MONTH: "Month to date", _LAST_MONTH: "Last month"}
 GROUPS: Final = ("route", "model", "provider", "environment")
 OWN_PAGES: Final = ("route", "model")
 _DEFAULT_DAYS: Final = 30
@@ -23,15 +27,21 @@ _RANGE_EXPECTED: Final = f"Choose at most {MAX_DAYS} days."
 
 @dataclass(frozen=True, kw_only=True)
 class Query:
-    """What the page shows. `days` is the chosen period, or 0 for a range of its own."""
+    """What the page shows.
+
+    `days` is the chosen number of days, or 0; `period` a range by the calendar, or "". A range of
+    its own has neither.
+    """
 
     first: date
     last: date
     days: int = _DEFAULT_DAYS
+    period: str = ""
     group: str = GROUPS[0]
     only: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
     path: str = "/spend"
+    table: Mapping[str, str] = field(default_factory=dict)  # the state of its table
     fragment: str = ""  # where on the page a browser goes
     groups: Sequence[str] = GROUPS  # what the page groups by; the first by default
 
@@ -52,11 +62,13 @@ class Query:
         found = self.range
         if self.group != self.groups[0]:
             found["group"] = self.group
-        return found | dict(self.only)
+        return found | dict(self.only) | dict(self.table)
 
     @property
     def range(self) -> dict[str, str]:
         """Return the parameters of the range, if it is not the default."""
+        if self.period:
+            return {"period": self.period}
         if not self.days:
             return {"from": str(self.first), "to": str(self.last)}
         return {} if self.days == _DEFAULT_DAYS else {"days": str(self.days)}
@@ -76,14 +88,37 @@ class Query:
         return f"/{self.group}?{urlencode({**named, self.group: value, **self.range})}"
 
     def during(self, days: int, last: date) -> "Query":
-        return replace(self, days=days, last=last, first=last - timedelta(days=days - 1))
+        first = last - timedelta(days=days - 1)
+        return replace(self, days=days, period="", last=last, first=first)
+
+    def by_calendar(self, period: str, today: date) -> "Query":
+        """Return the month so far, or the one before it."""
+        first, last = today.replace(day=1), today
+        if period == _LAST_MONTH:
+            last = first - timedelta(days=1)
+            first = last.replace(day=1)
+        return replace(self, days=0, period=period, first=first, last=last)
+
+    def between(self, first: date, last: date) -> "Query":
+        return replace(self, days=0, period="", first=first, last=last)
+
+    def presets(self, today: date) -> list[tuple[str, "Query", bool]]:
+        """Return the words and the state of each range to choose from, and whether it is shown."""
+        found = [(words, self.during(days, today)) for days, words in _DAYS.items()]
+        found += [(words, self.by_calendar(each, today)) for each, words in _MONTHS.items()]
+        return [(words, each, each.range == self.range) for words, each in found]
+
+    @property
+    def is_custom(self) -> bool:
+        return not (self.days or self.period)
 
     def until(self, last: date) -> "Query":
         """Return the default number of days that end with this day."""
-        return replace(self.during(_DEFAULT_DAYS, last), days=0)
+        shown = self.during(_DEFAULT_DAYS, last)
+        return self.between(shown.first, shown.last)
 
     def grouped(self, group: str) -> "Query":
-        return replace(self, group=group)
+        return replace(self, group=group, table={})
 
     def having(self, key: str, value: str) -> "Query":
         """Filter by one more key, and group by the next one that is not filtered."""
@@ -122,7 +157,9 @@ def read_query(
     if parameters.get("from") or parameters.get("to"):
         return _in_range(shown, parameters.get("from", ""), parameters.get("to", ""))
     days = parameters.get("days", "")
-    return shown.during(int(days), today) if days in map(str, PERIODS) else shown
+    if parameters.get("period") in _MONTHS:
+        return shown.by_calendar(parameters["period"], today)
+    return shown.during(int(days), today) if days in map(str, _DAYS) else shown
 
 
 def _is_label(value: str) -> bool:
@@ -135,5 +172,5 @@ def _in_range(shown: Query, first_text: str, last_text: str) -> Query:
         return replace(shown, problem=_DAYS_EXPECTED)
     if first > last:
         return replace(shown, problem=_ORDER_EXPECTED)
-    chosen = replace(shown, first=first, last=last, days=0)
+    chosen = shown.between(first, last)
     return replace(shown, problem=_RANGE_EXPECTED) if chosen.selection.days > MAX_DAYS else chosen

@@ -8,6 +8,7 @@ const preview = document.querySelector("#preview");
 const figures = document.querySelector("#figures");
 const sendButton = document.querySelector("#send");
 const whyOff = document.querySelector("#why-off");
+const withoutCredits = whyOff.textContent;
 const maxBytes = Number(form.dataset.maxBytes);
 const columns = new Columns(form.dataset.required.split(" "));
 const LARGE = 8 << 20;
@@ -80,8 +81,8 @@ function say(file, words, isProblem) {
 
 // What is wrong with the file is above; what is left to do about its columns is at the button.
 function setRejected(words, isRejected = Boolean(words)) {
-  sendButton.disabled = isRejected;
-  whyOff.textContent = words;
+  sendButton.disabled = isRejected || Boolean(withoutCredits);
+  whyOff.textContent = words || withoutCredits;
 }
 
 function showFigures(summary) {

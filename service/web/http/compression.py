@@ -1,0 +1,23 @@
+"""Compress pages, style sheets, scripts and tables; responses of the API stay as they are.
+
+Their ETags are of the plain bytes. Pages hold no secret beside what a visitor typed: a new CSRF
+token is signed each time, and tokens of links are shown once.
+"""
+
+from typing import Final
+
+from flask import Flask
+from flask_compress import Compress
+
+_TYPES: Final = ["text/html", "text/css", "text/javascript", "image/svg+xml", "text/csv"]
+
+
+def init_compression(app: Flask) -> None:
+    """Register the hook; hooks run in reverse order, so those added later see the plain bytes."""
+    app.config.update(
+        COMPRESS_MIMETYPES=_TYPES,
+        COMPRESS_ALGORITHM=["zstd", "br", "gzip"],
+        COMPRESS_ALGORITHM_STREAMING=["zstd", "br", "gzip"],
+        COMPRESS_ZSTD_LEVEL=6,
+    )
+    Compress(app)
