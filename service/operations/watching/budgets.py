@@ -24,6 +24,7 @@ class BudgetState:
     route: str | None
     amount_usd: Decimal
     month: date  # its first day
+    today: date
     spend_usd: Decimal
     forecast_usd: Decimal | None
 
@@ -74,6 +75,7 @@ def _state_of(budget: Any, usd_by_day: Mapping[date, Decimal], today: date) -> B
         route=budget.route,
         amount_usd=budget.amount_usd,
         month=month,
+        today=today,
         spend_usd=sum((usd for day, usd in usd_by_day.items() if day >= month), Decimal(0)),
         forecast_usd=forecast_month(usd_by_day, today),
     )
