@@ -18,6 +18,7 @@ class Tile(NamedTuple):
     label: str
     value: str
     aside: str
+    figure: str  # its name in `money.FIGURES`
 
 
 def sentence(report: Report) -> str:
@@ -81,10 +82,12 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
     label, below = ("Monthly spend", days)
     if not is_monthly(audit):
         label, below = (f"Spend{per_month(audit)}", counted(audit.metered_calls, "call"))
-    spend = Tile(label, whole_usd(audit.projected_spend_usd), below)
+    spend = Tile(label, whole_usd(audit.projected_spend_usd), below, "monthly_spend")
     if audit.verified_savings_usd is None:
         share = f"{percent(audit.savings_pct)} of your spend"
-        return spend, Tile("Avoidable spend", whole_usd(audit.projected_savings_usd), share)
+        return spend, Tile(
+            "Avoidable spend", whole_usd(audit.projected_savings_usd), share, "avoidable"
+        )
     verified = whole_usd(audit.verified_savings_usd)
     most = whole_usd(audit.conditional_savings_high_usd or Decimal(0))
     span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
@@ -92,12 +95,18 @@ def tiles(audit: AuditSummary) -> tuple[Tile, ...]:
     basis = _in_a_month(audit, span or "based on stated assumptions")
     return (
         spend,
-        Tile("Avoidable, verified", verified, _in_a_month(audit, "from billed token counts")),
-        Tile("Avoidable, estimated", about, basis),
+        Tile(
+            "Avoidable, verified",
+            verified,
+            _in_a_month(audit, "from billed token counts"),
+            "verified",
+        ),
+        Tile("Avoidable, estimated", about, basis, "estimated"),
         Tile(
             "With cheaper models",
             f"up to {most}",
             _in_a_month(audit, "if they pass your evaluation"),
+            "conditional",
         ),
     )
 

@@ -31,6 +31,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "Monthly spend",
         "The cost of the last 30 days; of a shorter log, a projection that says from what.",
     ),
+    "avoidable": Figure("Avoidable spend", "Verified and estimated savings of an audit together."),
     "verified": Figure("Verified", "Avoidable spend calculated from billed token counts."),
     "estimated": Figure("Estimated", "Avoidable spend based on a stated assumption."),
     "conditional": Figure(

@@ -79,7 +79,7 @@ def measures(report: Report) -> list[tuple[str, str]]:
         ("Observed", counted(audit.observed_days, "day")),
         ("Calls", number(audit.records)),
         *([("Calls included in a plan", number(included))] if included else []),
-        ("Spend in that period", usd(audit.total_spend_usd)),
+        ("Spent", usd(audit.total_spend_usd)),
         ("Valid rows", percent(audit.valid_pct)),
         ("Excluded rows", number(report.invalid_rows.count)),
         ("Duplicate rows, counted once", number(audit.echoes_dropped)),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -24,9 +25,11 @@ from detectors.wording.actions import (
 from detectors.wording.assumptions import CHANGED_HEADING, CHANGED_NOTE, list_changed
 from detectors.wording.evidence import evidence_cell, evidence_columns
 from detectors.wording.headline import first_actions, sentence, tiles
+from detectors.wording.hero import make_hero
 from detectors.wording.impact import amount, how_sure, impact_range, seen
 from detectors.wording.imports import as_import
 from detectors.wording.labels import inert, is_right_to_left, shortened
+from detectors.wording.money import write_figure
 from detectors.wording.names import (
     CONFIDENCE_NAMES,
     CONFIDENCE_WORDS,
@@ -113,6 +116,8 @@ def _read(document: Document, *, is_batch: bool) -> ListedReport:
 def _print(document: Document, terms: Terms) -> Printed:
     report = _read(document, is_batch=terms.is_batch)
     findings = with_savings(report.findings)
+    audit = report.audit
+    days = (audit.first_call or "")[:10], (audit.last_call or "")[:10]
     variables = {
         "report": report,
         "terms": terms,
@@ -126,6 +131,9 @@ def _print(document: Document, terms: Terms) -> Printed:
         "findings": findings,
         "checks": list_checks(report.findings, report.methods),
         "checks_heading": CHECKS_HEADING,
+        "hero": make_hero(audit),
+        "of": _owner_of(document),
+        "days": days,
         "full": findings[:_FULL_FINDINGS],
         "listed": findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
         "hidden": max(0, len(findings) - _SHOWN_FINDINGS),
@@ -154,10 +162,16 @@ def print_finding(
                 "reports/finding_page.html",
                 finding=with_evidence(finding),
                 report=report,
+                of=_owner_of(document),
                 calls_url=calls_url,
                 has_pages=has_pages,
             )
     raise NotFoundError
+
+
+def _owner_of(document: Document) -> str:
+    """Return what the figures of a report are of: its audit, or nothing of an account."""
+    return str(document.key[0]) if isinstance(document.key, tuple) else ""
 
 
 def print_missing(audit: Audit) -> str:
@@ -207,6 +221,8 @@ def register_filters(app: Flask) -> None:
     )
     app.jinja_env.globals.update(
         finding_title=title,
+        money=money,
+        marked=marked,
         effort=effort,
         how_long=how_long,
         detector_name=detector_name,
@@ -227,6 +243,21 @@ def register_filters(app: Flask) -> None:
         plan_notes=plan_notes,
         plan_tables=plan_tables,
     )
+
+
+def money(name: str, amount: Decimal, of: str = "", period: Any = "") -> Markup:
+    """Write a figure by its name; see `marked`."""
+    return marked(name, write_figure(name, amount), of, period)
+
+
+def marked(name: str, words: str, of: str = "", period: Any = "") -> Markup:
+    """Mark words as a figure, so that a test can read all figures of a page.
+
+    `of` is what it is of, such as the account or a finding; `period` is a month or two days.
+    """
+    days = "/".join(map(str, period)) if isinstance(period, tuple) else period
+    span = Markup('<span data-figure="{}" data-of="{}" data-period="{}">{}</span>')
+    return span.format(name, of, days, words)
 
 
 def _sentence_case(text: str) -> str:

@@ -46,7 +46,7 @@ _MODELS: Final = (
 _WEEKDAYS: Final = (1.0, 1.05, 1.1, 1.05, 0.95, 0.45, 0.4)
 _CALLS: Final = 5  # of a route on a usual day
 _GROWTH: Final = 0.006  # per day
-_REPEATED: Final = 4
+_FIXED_TIMES, _RETURNED_TIMES = 4, 2  # how often a call is sent
 _UNUSUAL: Final = 20  # times the usual calls
 # Calls that come together, with so many seconds in between.
 _BURST, _BURST_SECONDS = 5, 25
@@ -90,7 +90,7 @@ def _make_route(
         tokens = tokens * (times if is_unusual else 1)
         is_short = name == SHORT_ROUTE or is_looping
         answer = chance.randrange(*((20, 90) if is_short else (300, 1_200)))
-        for repeat in range(_REPEATED if _is_repeated(name, number) else 1):
+        for repeat in range(_times_sent(name, number)):
             yield UsageRecordV2(
                 ts=midnight + timedelta(seconds=round(seconds, 3) + 2 * repeat),
                 provider=provider,
@@ -112,14 +112,14 @@ def _in_bursts(index: int, count: int, size: int, pause: int) -> float:
     return _MORNING + index // size * _DAY_SECONDS / bursts + index % size * pause
 
 
-def _is_repeated(route: str, number: int) -> bool:
-    if route == FIXED_ROUTE:
-        return number < FIXED_ON
-    return route == RETURNED_ROUTE and number not in PAUSED
+def _times_sent(route: str, number: int) -> int:
+    if route == FIXED_ROUTE and number < FIXED_ON:
+        return _FIXED_TIMES
+    return _RETURNED_TIMES if route == RETURNED_ROUTE and number not in PAUSED else 1
 
 
 # The prompts of these begin with as many equal levels; the others send no hashes.
-_SHARED: Final = {CACHED_ROUTE: 11, LOOPING_ROUTE: 6}
+_SHARED: Final = {CACHED_ROUTE: 12, LOOPING_ROUTE: 6}
 
 
 def _hash_prompt(route: str, index: int, tokens: int) -> list[str] | None:

@@ -24,6 +24,7 @@ class BudgetState:
     route: str | None
     amount_usd: Decimal
     month: date  # its first day
+    today: date
     spend_usd: Decimal
     forecast_usd: Decimal | None
 
@@ -71,6 +72,7 @@ def list_states(
             route=each.route,
             amount_usd=each.amount_usd,
             month=month,
+            today=today,
             spend_usd=sum(
                 (usd for day, usd in days_of[each.route].items() if day >= month), Decimal(0)
             ),

@@ -72,6 +72,7 @@ def dashboard() -> Any:
     figures = _read(session, account_id, query, last_day)
     return render_template(
         "pages/dashboard/home.html",
+        account=session.get_one(Account, account_id),
         last_day=last_day,
         future=sum_future_calls(session, account_id, today),
         audits=page_of_audits(session, account_id, Filters(), size=1).rows,

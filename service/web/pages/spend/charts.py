@@ -73,10 +73,9 @@ def _mark(query: Query, slots: Mapping[str, int]) -> Marks:
     days, only = (query.first, query.last), query.only
     earlier = Period(*days).previous
     later_by = query.first - earlier.first
-    is_covered = not find_gap(session, account_id, query.periods)
-    before = (
-        sum_days(session, account_id, (earlier.first, earlier.last), only) if is_covered else {}
-    )
+    before: UsdByDay = {}
+    if not find_gap(session, account_id, query.periods):
+        before = sum_days(session, account_id, (earlier.first, earlier.last), only)
     budget = find_amount(session, account_id, only.get("route")) if set(only) <= {"route"} else None
     marks = list_marks(session, account_id, days, only)
     return Marks(

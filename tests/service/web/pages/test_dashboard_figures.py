@@ -244,11 +244,11 @@ def test_avoidable_spend_is_apart_by_confidence_and_compared_with_30_days_before
 ) -> None:
     add_month(db_session, account_id, TODAY)
     _add_audit(db_session, account_id)
-    tile = _tile(ada.get("/dashboard"), "You could save a month")
-    assert tile == "$1,200–1,500 $200 verified, $1,000 estimated, up to $300 conditional"
+    tile = _tile(ada.get("/dashboard"), "You could save")
+    assert tile == "$1,200–1,500/month $200 verified, $1,000 estimated, up to $300 conditional"
     _add_audit(db_session, account_id, 31, verified_savings_usd=Decimal(100))
     _add_audit(db_session, account_id, 29, verified_savings_usd=Decimal(50))
-    tile = _tile(ada.get("/dashboard"), "You could save a month")
+    tile = _tile(ada.get("/dashboard"), "You could save")
     assert tile.endswith("verified +100%, estimated unchanged")
 
 
@@ -257,7 +257,7 @@ def test_figures_that_are_not_projected_are_those_of_the_period(
 ) -> None:
     add_month(db_session, account_id, TODAY, days=2)
     _add_audit(db_session, account_id, projection="none")
-    assert "<dt>You could save in this period</dt>" in ada.get("/dashboard")
+    assert " in this period" in _tile(ada.get("/dashboard"), "You could save")
 
 
 def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
@@ -298,8 +298,8 @@ def test_a_route_filters_everything_and_again_removes_the_filter(
         "chat $19.25 28.2% No change $90 /month Details",
     ]
     filtered = ada.get(unescape(link))
-    tile = _tile(filtered, "You could save a month")
-    assert tile == "up to $90 up to $90 estimated"
+    tile = _tile(filtered, "You could save")
+    assert tile == "up to $90/month up to $90 estimated"
     assert "start of search prompts" not in words_of(filtered)
     assert "<bdi>gpt-5.5-mini</bdi>" in filtered[: filtered.index('id="routes"')]
     assert "claude" not in filtered
