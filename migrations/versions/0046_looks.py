@@ -1,7 +1,7 @@
 """Colors of series, saved views, the time zone of a person, and changes that can be undone.
 
 Revision ID: 0046
-Revises: 0042
+Revises: 0045
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0046"
-down_revision = "0042"
+down_revision = "0045"
 branch_labels = None
 depends_on = None
 
