@@ -20,6 +20,13 @@ from service.models.calls.account_findings import (
 from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
 from service.models.calls.traffic import TrafficRow
+from service.models.connections.connections import ProviderConnection
+from service.models.connections.reported import (
+    ConnectionPull,
+    ReportedCost,
+    ReportedName,
+    ReportedUsage,
+)
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -50,6 +57,7 @@ __all__ = [
     "BudgetNotice",
     "CallFile",
     "CallImport",
+    "ConnectionPull",
     "Credit",
     "Customer",
     "DeletedCalls",
@@ -74,11 +82,15 @@ __all__ = [
     "PendingSignIn",
     "PlanRow",
     "PriceUpdate",
+    "ProviderConnection",
     "ReadToken",
     "RecoveryCode",
     "ReplacedImport",
     "ReportLink",
     "ReportRow",
+    "ReportedCost",
+    "ReportedName",
+    "ReportedUsage",
     "SecurityEvent",
     "SpanBatch",
     "SpanNotice",

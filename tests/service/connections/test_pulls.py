@@ -1,0 +1,384 @@
+"""What is stored of a provider's reports is the provider's last word, whatever happens."""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.config import Config
+from service.connections import client as client_module
+from service.connections.stub import Answer, running
+from service.core.db import make_engine
+from service.models import ConnectionPull, ProviderConnection, ReportedUsage
+from service.models.base import utc_now
+from service.operations.connections.job import pull
+from tests.service.connections.worlds import (
+    Provider,
+    add_connected,
+    make_due,
+    make_provider,
+    oldest_day,
+    pull_all,
+    stored_costs,
+    stored_usage,
+)
+from tests.warm import WarmProcess
+
+NAMES = ("openai", "anthropic")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_FIRST_PAUSE_SECONDS", 0.001)
+
+
+@pytest.fixture
+def own_engine(own_database: Config) -> Iterator[Engine]:
+    engine = make_engine(own_database)
+    yield engine
+    engine.dispose()
+
+
+class Connected:
+    """A connection to a stub, in a database of its own."""
+
+    def __init__(
+        self, provider: Provider, config: Config, engine: Engine, session: Session, **fields: Any
+    ) -> None:
+        self.provider, self.engine, self.session = provider, engine, session
+        self.config = replace(config, connection_urls=_urls(provider))
+        self.id = add_connected(session, provider, **fields).id
+
+    def pull(self, seconds: float = 60) -> None:
+        pull_all(self.config, self.engine, self.id, seconds)
+
+    def pull_again(self, hours: float = 25) -> None:
+        make_due(self.engine, self.id, hours=hours)
+        self.pull()
+
+    @property
+    def row(self) -> ProviderConnection:
+        self.session.expire_all()
+        return self.session.get_one(ProviderConnection, self.id)
+
+    def assert_equal(self) -> None:
+        since = oldest_day()
+        with self.engine.connect() as connection:
+            assert stored_usage(connection, self.id) == self.provider.usage(since)
+            expected = self.provider.costs(since)
+            normal = {key: (value[0].normalize(),) for key, value in expected.items()}
+            assert stored_costs(connection, self.id) == normal
+
+
+def _urls(provider: Provider) -> str:
+    path = "/v1" if provider.name == "openai" else ""
+    return f"{provider.name}={provider.stub.url}{path}"
+
+
+@pytest.fixture
+def connect(
+    own_database: Config,
+    own_engine: Engine,
+    own_sessions: "sessionmaker[Session]",
+    no_pauses: None,
+) -> Iterator[Callable[..., Connected]]:
+    with ExitStack() as stack:
+        session = stack.enter_context(own_sessions())
+
+        def connect(provider: Provider, **fields: Any) -> Connected:
+            stack.enter_context(running(provider.stub))
+            return Connected(provider, own_database, own_engine, session, **fields)
+
+        yield connect
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_last_90_days_are_stored_newest_first(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    connected = connect(make_provider(name, days=120, rows=3))
+    connected.pull()
+    connected.assert_equal()
+    row = connected.row
+    assert (row.error, row.failures) == (None, 0)
+    assert row.next_pull_at is not None
+    assert row.next_pull_at > utc_now()
+    query = select(ConnectionPull.report, ConnectionPull.first_at).order_by(ConnectionPull.id)
+    pulls = connected.session.execute(query.where(ConnectionPull.last_at.is_not(None))).all()
+    for report in {each.report for each in pulls}:
+        firsts = [each.first_at for each in pulls if each.report == report]
+        assert firsts == sorted(firsts, reverse=True)
+    oldest = utc_now() - timedelta(days=8)
+    hours = select(func.min(ReportedUsage.bucket_at)).where(ReportedUsage.is_hourly)
+    assert connected.session.scalar(hours) >= oldest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_changes_and_vanishes_at_the_provider_does_so_here(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    connected = connect(make_provider(name, days=12, rows=3))
+    connected.pull()
+    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    for number in range(1, 5):
+        connected.provider.change_day(today - timedelta(days=number))
+    connected.pull_again()
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pages_that_come_twice_count_once_and_tokens_keep_their_parameters(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=40, rows=2)
+    provider.world.paging.buckets_per_page = 3
+    provider.world.paging.repeats_pages = True
+    connected = connect(provider)
+    connected.pull()
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pages_without_an_end_fail_and_change_nothing(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    connected = connect(make_provider(name, days=10, rows=2))
+    connected.pull()
+    connected.provider.world.paging.loops = True
+    connected.pull_again()
+    assert connected.row.error == "unreadable"
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_short_faults_are_tried_again_at_once(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=10, rows=2)
+    broken, slow = Answer({}, 500), Answer({}, 429, {"Retry-After": "0.01"})
+    provider.stub.faults = [broken, slow, None, broken, None, slow]  # type: ignore[list-item]
+    connected = connect(provider)
+    connected.pull()
+    assert connected.row.error is None
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_provider_that_wants_a_pause_gets_it_and_what_was_pulled_stays(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=90, rows=1)
+    connected = connect(provider)
+    done: list[Any] = [None] * 4
+    provider.stub.faults = [*done, Answer({}, 429, {"Retry-After": "900"})]
+    connected.pull()
+    row = connected.row
+    assert (row.error, row.failures) == ("throttled", 1)
+    assert row.next_pull_at is not None
+    assert row.next_pull_at > utc_now() + timedelta(seconds=880)
+    before = len(provider.stub.requests)
+    make_due(connected.engine, connected.id)
+    connected.pull()
+    assert connected.row.error is None
+    connected.assert_equal()
+    paths = [(path, tuple(query.get("start_time", query.get("starting_at", [])))) for path, query
+             in provider.stub.requests[: before - 1]]
+    again = [(path, tuple(query.get("start_time", query.get("starting_at", [])))) for path, query
+             in provider.stub.requests[before:]]
+    assert not {each for each in paths if each[1]} & {each for each in again if each[1]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pauses_grow_while_the_provider_is_down(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=3, rows=1)
+    connected = connect(provider)
+    pauses = []
+    for _try in range(3):
+        provider.stub.faults = [Answer({}, 503)] * 3
+        make_due(connected.engine, connected.id)
+        connected.pull()
+        row = connected.row
+        assert row.error == "provider_down"
+        assert row.next_pull_at is not None
+        pauses.append((row.next_pull_at - utc_now()).total_seconds())
+    assert pauses[2] > pauses[0]
+    assert connected.row.failing_since is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_revoked_in_the_middle_says_so_and_keeps_what_is_stored(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=20, rows=2)
+    connected = connect(provider)
+    connected.pull()
+    provider.world.key = "another"
+    connected.pull_again()
+    assert connected.row.error == "revoked"
+    connected.assert_equal()
+    outcome = select(ConnectionPull.outcome).order_by(ConnectionPull.id.desc()).limit(1)
+    assert connected.session.scalar(outcome) == "revoked"
+
+
+def test_an_empty_window_that_is_an_error_deletes_nothing(
+    connect: Callable[..., Connected],
+) -> None:
+    provider = make_provider("anthropic", days=20, rows=2)
+    provider.world.empty_is_400 = True
+    connected = connect(provider)
+    connected.pull()
+    assert connected.row.error is None
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_provider_whose_clock_is_behind_loses_nothing(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=20, rows=2)
+    provider.world.now = lambda: utc_now() - timedelta(hours=30)
+    connected = connect(provider)
+    connected.pull()
+    provider.world.now = utc_now
+    connected.pull_again()
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_after_a_pause_of_weeks_nothing_is_missing(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    provider = make_provider(name, days=60, rows=1)
+    connected = connect(provider)
+    connected.pull()
+    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    for number in range(1, 21):
+        provider.change_day(today - timedelta(days=number))
+    connected.pull_again(hours=24 * 20)
+    connected.assert_equal()
+
+
+def test_a_key_that_may_not_read_one_report_pulls_the_others(
+    connect: Callable[..., Connected],
+) -> None:
+    provider = make_provider("openai", days=10, rows=2)
+    provider.world.forbidden = {"/organization/usage/images", "/organization/projects"}
+    connected = connect(provider)
+    connected.pull()
+    assert connected.row.error is None
+    connected.assert_equal()
+
+
+def test_a_worker_that_lost_its_claim_stores_nothing(
+    connect: Callable[..., Connected],
+) -> None:
+    provider = make_provider("openai", days=5, rows=2)
+    connected = connect(provider)
+
+    def steal(_path: str, _query: Any) -> None:
+        with connected.engine.begin() as connection:
+            connection.execute(update(ProviderConnection).values(lease_token="another"))
+
+    provider.stub.faults = [steal]
+    pull(connected.config, connected.engine, connected.id)
+    with connected.engine.connect() as connection:
+        assert stored_usage(connection, connected.id) == {}
+        assert stored_costs(connection, connected.id) == {}
+
+
+def test_labels_have_no_control_characters_and_at_most_200_others(
+    connect: Callable[..., Connected],
+) -> None:
+    provider = make_provider("openai", days=3, rows=0)
+    day = utc_now() - timedelta(days=1)
+    label = "line\x00 one\n\u202etwo" + "x" * 300
+    provider.world.costs.append({"time": day, "line_item": label, "amount": Decimal("1.5")})
+    connected = connect(provider)
+    connected.pull()
+    with connected.engine.connect() as connection:
+        stored = connection.scalar(text("SELECT line_item FROM reported_costs"))
+    assert len(stored) == 200
+    assert stored.isprintable()
+
+
+def test_random_reports_add_up_exactly(connect: Callable[..., Connected]) -> None:
+    provider = make_provider("anthropic", seed=7, days=85, rows=12)
+    connected = connect(provider)
+    connected.pull()
+    with connected.engine.connect() as connection:
+        total = connection.scalar(text("SELECT sum(amount) FROM reported_costs"))
+    assert len(provider.world.costs) > 1_000
+    assert total == sum((row["cents"] for row in provider.world.costs), Decimal(0)) / 100
+
+
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(30, marks=pytest.mark.stress)], ids=["at_a_tenth", "in_full"]
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_killed_pull_leaves_no_bucket_half_replaced(
+    connect: Callable[..., Connected], name: str, kills: int, tmp_path: Path
+) -> None:
+    """Kill at random moments while reports change; each bucket is whole, old or new."""
+    provider = make_provider(name, days=60, rows=2)
+    provider.world.paging.buckets_per_page = 5
+    connected = connect(provider)
+    connected.pull()
+    dice, today = random.Random(3), utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    environment = {**os.environ, **_settings(connected.config)}
+    killed = 0
+    for _round in range(kills * 4):
+        words = [_days_of(provider)]
+        provider.change_day(today - timedelta(days=dice.randrange(1, 5)))
+        words.append(_days_of(provider))
+        make_due(connected.engine, connected.id, hours=25)
+        process = WarmProcess(
+            ["tests.service.connections.pulling", connected.id],
+            environment,
+            tmp_path / "log",
+            imports=("service.operations.connections.job", "genai_prices.data", "httpx2"),
+        )
+        time.sleep(dice.uniform(0.02, 0.6))
+        was_running = process.poll() is None
+        process.kill()
+        process.wait()
+        killed += was_running
+        with connected.engine.begin() as connection:
+            # As if its lease had run out.
+            connection.execute(update(ProviderConnection).values(lease_expires_at=utc_now()))
+            stored = _by_day(stored_usage(connection, connected.id))
+        for day, lines in stored.items():
+            assert lines in [word.get(day, {}) for word in words], day
+        make_due(connected.engine, connected.id, hours=25)
+        connected.pull()
+        connected.assert_equal()
+        if killed == kills:
+            break
+    assert killed == kills
+
+
+def _settings(config: Config) -> dict[str, str]:
+    names = ("secret_key", "database_url", "redis_url", "storage_url", "connection_urls")
+    return {name.upper(): getattr(config, name) for name in names}
+
+
+def _days_of(provider: Provider) -> dict[Any, Any]:
+    return _by_day(provider.usage(oldest_day()))
+
+
+def _by_day(sums: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in sums.items():
+        found.setdefault(key[0], {})[key] = value
+    return found
