@@ -20,6 +20,7 @@ from service.models.calls.account_findings import (
 from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
 from service.models.calls.traffic import TrafficRow
+from service.models.connections.bill import BillMonth
 from service.models.connections.connections import ProviderConnection
 from service.models.connections.reported import (
     ConnectionPull,
@@ -53,6 +54,7 @@ __all__ = [
     "Audit",
     "AuditSettings",
     "Base",
+    "BillMonth",
     "Budget",
     "BudgetNotice",
     "CallFile",

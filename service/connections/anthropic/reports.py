@@ -122,7 +122,8 @@ class Anthropic:
         for workspace in _list(client, "/v1/organizations/workspaces"):
             yield Name("project", clean(workspace["id"]), clean(workspace.get("name")))
         for key in _list(client, "/v1/organizations/api_keys"):
-            parent = clean(key.get("workspace_id"))
+            scope = key.get("scope") or key  # which older responses have instead
+            parent = clean(scope.get("workspace_id"))
             yield Name("key", clean(key["id"]), clean(key.get("name")), parent)
 
 

@@ -173,6 +173,12 @@ def _workspace(workspace_id: str, name: str) -> dict[str, Any]:
     return {
         **{"id": workspace_id, "type": "workspace", "name": name},
         **{"created_at": "2025-01-01T00:00:00Z", "archived_at": None, "display_color": "#6C5BB9"},
+        **{"compartment_id": "cmp_1", "tags": {}, "external_key_id": None},
+        "data_residency": {
+            "allowed_inference_geos": "unrestricted",
+            "default_inference_geo": "global",
+            "workspace_geo": "us",
+        },
     }
 
 
@@ -181,6 +187,7 @@ def _key(key_id: str, workspace_id: str | None, name: str) -> dict[str, Any]:
         **{"id": key_id, "type": "api_key", "name": name, "workspace_id": workspace_id},
         **{"created_at": "2025-01-01T00:00:00Z", "status": "active"},
         **{"partial_key_hint": "sk-ant-api03-R2D...igAA", "created_by": None},
+        "scope": {"type": "workspace", "workspace_id": workspace_id or "wrkspc_default"},
     }
 
 

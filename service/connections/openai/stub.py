@@ -30,7 +30,13 @@ _MORE: Final = (
     *("input_cached_tokens", "input_cache_write_tokens", "input_uncached_tokens"),
     *("input_audio_tokens", "output_audio_tokens", "input_cached_audio_tokens"),
 )
-_DIMENSIONS: Final = ("project_id", "user_id", "api_key_id", "model", "batch", "service_tier")
+_DIMENSIONS: Final = ("project_id", "user_id", "api_key_id", "model")
+_OWN_DIMENSIONS: Final = {
+    "completions": (*_DIMENSIONS, "batch", "service_tier"),
+    "vector_stores": ("project_id",),
+    "code_interpreter_sessions": ("project_id",),
+    "file_search_calls": ("project_id", "user_id", "api_key_id"),
+}
 
 
 @dataclass
@@ -83,7 +89,7 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
         return {
             "object": f"organization.usage.{_RESULTS.get(kind, kind)}.result",
             **counts,
-            **dict.fromkeys(_DIMENSIONS[: 6 if kind == "completions" else 4]),
+            **dict.fromkeys(_OWN_DIMENSIONS.get(kind, _DIMENSIONS)),
             **group,
         }
 

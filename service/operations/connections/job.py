@@ -67,6 +67,7 @@ from service.operations.connections.plan import (
     with_names,
 )
 from service.operations.connections.pricing import Price, price_with
+from service.operations.connections.reconciliation import lock_months
 from service.operations.price_terms import find_account_terms
 
 # Then another job goes on, so that the worker gets to its notices.
@@ -150,6 +151,13 @@ class _Pull:
             self._pull_window(due[0], now)
         if self._held.keeps_names and needs_names(self._progress, now):
             self._pull_names(now)
+        lock = partial(
+            lock_months,
+            account_id=self._held.account_id,
+            provider=self._provider.name,
+            now=now,
+        )
+        transact(self._engine, lock)
         next_at = find_next(self._provider.reports, self._progress, now)
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
 

@@ -13,8 +13,10 @@ from service.connections.provider import DAY, HOUR, Report, Window
 
 # What is pulled again each time.
 _AGAIN: Final = timedelta(days=5)
-# When a month is pulled again, in days after its end. With the last, it is locked.
-RECHECKS: Final = (3, 6, 10)
+# When a month is pulled again, in days after its end: then it is locked, and later corrections
+# show as such. Without the last of these, we would never see one.
+RECHECKS: Final = (3, 6, 10, 30)
+LOCKED_AFTER: Final = timedelta(days=10)
 _NAMES_EVERY: Final = DAY
 
 # By report: `back`, the first moment that was pulled; `at`, when it was pulled last; `months`, how

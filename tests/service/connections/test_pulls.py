@@ -3,103 +3,30 @@
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, func, select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import func, select, text, update
 
 from service.config import Config
-from service.connections import client as client_module
-from service.connections.stub import Answer, running
-from service.core.db import make_engine
+from service.connections.stub import Answer
 from service.models import ConnectionPull, ProviderConnection, ReportedUsage
 from service.models.base import utc_now
 from service.operations.connections.job import pull
+from tests.service.connections.connecting import NAMES, Connected
 from tests.service.connections.worlds import (
     Provider,
-    add_connected,
     make_due,
     make_provider,
     oldest_day,
-    pull_all,
     stored_costs,
     stored_usage,
 )
 from tests.warm import WarmProcess
-
-NAMES = ("openai", "anthropic")
-
-
-@pytest.fixture
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "_FIRST_PAUSE_SECONDS", 0.001)
-
-
-@pytest.fixture
-def own_engine(own_database: Config) -> Iterator[Engine]:
-    engine = make_engine(own_database)
-    yield engine
-    engine.dispose()
-
-
-class Connected:
-    """A connection to a stub, in a database of its own."""
-
-    def __init__(
-        self, provider: Provider, config: Config, engine: Engine, session: Session, **fields: Any
-    ) -> None:
-        self.provider, self.engine, self.session = provider, engine, session
-        self.config = replace(config, connection_urls=_urls(provider))
-        self.id = add_connected(session, provider, **fields).id
-
-    def pull(self, seconds: float = 60) -> None:
-        pull_all(self.config, self.engine, self.id, seconds)
-
-    def pull_again(self, hours: float = 25) -> None:
-        make_due(self.engine, self.id, hours=hours)
-        self.pull()
-
-    @property
-    def row(self) -> ProviderConnection:
-        self.session.expire_all()
-        return self.session.get_one(ProviderConnection, self.id)
-
-    def assert_equal(self) -> None:
-        since = oldest_day()
-        with self.engine.connect() as connection:
-            assert stored_usage(connection, self.id) == self.provider.usage(since)
-            expected = self.provider.costs(since)
-            normal = {key: (value[0].normalize(),) for key, value in expected.items()}
-            assert stored_costs(connection, self.id) == normal
-
-
-def _urls(provider: Provider) -> str:
-    path = "/v1" if provider.name == "openai" else ""
-    return f"{provider.name}={provider.stub.url}{path}"
-
-
-@pytest.fixture
-def connect(
-    own_database: Config,
-    own_engine: Engine,
-    own_sessions: "sessionmaker[Session]",
-    no_pauses: None,
-) -> Iterator[Callable[..., Connected]]:
-    with ExitStack() as stack:
-        session = stack.enter_context(own_sessions())
-
-        def connect(provider: Provider, **fields: Any) -> Connected:
-            stack.enter_context(running(provider.stub))
-            return Connected(provider, own_database, own_engine, session, **fields)
-
-        yield connect
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,9 +88,7 @@ def test_pages_without_an_end_fail_and_change_nothing(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_short_faults_are_tried_again_at_once(
-    connect: Callable[..., Connected], name: str
-) -> None:
+def test_short_faults_are_tried_again_at_once(connect: Callable[..., Connected], name: str) -> None:
     provider = make_provider(name, days=10, rows=2)
     broken, slow = Answer({}, 500), Answer({}, 429, {"Retry-After": "0.01"})
     provider.stub.faults = [broken, slow, None, broken, None, slow]  # type: ignore[list-item]
@@ -191,10 +116,14 @@ def test_a_provider_that_wants_a_pause_gets_it_and_what_was_pulled_stays(
     connected.pull()
     assert connected.row.error is None
     connected.assert_equal()
-    paths = [(path, tuple(query.get("start_time", query.get("starting_at", [])))) for path, query
-             in provider.stub.requests[: before - 1]]
-    again = [(path, tuple(query.get("start_time", query.get("starting_at", [])))) for path, query
-             in provider.stub.requests[before:]]
+    paths = [
+        (path, tuple(query.get("start_time", query.get("starting_at", []))))
+        for path, query in provider.stub.requests[: before - 1]
+    ]
+    again = [
+        (path, tuple(query.get("start_time", query.get("starting_at", []))))
+        for path, query in provider.stub.requests[before:]
+    ]
     assert not {each for each in paths if each[1]} & {each for each in again if each[1]}
 
 

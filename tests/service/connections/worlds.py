@@ -23,6 +23,8 @@ MODELS = {
     "openai": ("gpt-4o-2024-08-06", "gpt-4o-mini-2024-07-18", "gpt-4-0613"),
     "anthropic": ("claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"),
 }
+# Due by the database's clock, wherever a test has moved ours.
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 Sums = dict[tuple[Any, ...], tuple[Any, ...]]
 
 
@@ -215,7 +217,7 @@ def add_connected(session: Session, provider: Provider, **fields: Any) -> Provid
         account_id=account.id,
         provider=provider.name,
         key=provider.key,
-        next_pull_at=utc_now() - timedelta(seconds=5),
+        next_pull_at=LONG_AGO,
         **fields,
     )
     session.add(row)
@@ -247,7 +249,7 @@ def make_due(engine: Engine, connection_id: str, *, hours: float = 0) -> None:
             if "at" in state:
                 at = datetime.fromisoformat(state["at"]) - timedelta(hours=hours)
                 state["at"] = at.isoformat()
-        values = {"progress": progress, "next_pull_at": utc_now() - timedelta(seconds=1)}
+        values = {"progress": progress, "next_pull_at": LONG_AGO}
         connection.execute(
             update(ProviderConnection).where(ProviderConnection.id == connection_id).values(values)
         )
