@@ -23,6 +23,7 @@ from service.web.api import (
     ingest,
     oauth,
     otlp,
+    reconciliation,
     report_links,
     spend,
     uploads,
@@ -68,6 +69,8 @@ from service.web.pages.audits import audit as audit_pages
 from service.web.pages.audits import calls as finding_calls
 from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
+from service.web.pages.bill import page as bill
+from service.web.pages.connections import page as connections
 from service.web.pages.dashboard import page as dashboard
 from service.web.pages.developer import allowed, applications, consent
 from service.web.pages.developer import secrets as developer
@@ -89,6 +92,7 @@ _API: Final = (
     account_findings,
     spend,
     comparison,
+    reconciliation,
     future_calls,
     report_links,
     webhooks,
@@ -107,6 +111,8 @@ _PAGES: Final = (
     prices,
     recalculation,
     notices,
+    connections,
+    bill,
     budgets,
     activity,
     confirmation,

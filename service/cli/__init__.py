@@ -25,6 +25,7 @@ def _import_commands() -> Iterator[click.Command]:
     from service.cli.account import account
     from service.cli.admin import admin
     from service.cli.backup import backup
+    from service.cli.connections import connect, reconcile
     from service.cli.demo import demo
     from service.cli.doctor import doctor
     from service.cli.keys import keys
@@ -33,5 +34,5 @@ def _import_commands() -> Iterator[click.Command]:
 
     account.add_command(access)
     account.add_command(revoke_access)
-    yield from (up, demo, account, admin, backup, keys, doctor)
+    yield from (up, demo, account, admin, backup, keys, doctor, connect, reconcile)
     yield from (migrate, worker, sweeper, metrics)

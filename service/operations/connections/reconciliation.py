@@ -50,7 +50,8 @@ _RATIO_DIGITS: Final = Decimal("0.0001")
 # Calls within an hour of midnight may belong to either day.
 _AT_MIDNIGHT: Final = Decimal(1) / 12
 _DATED: Final = re.compile(r"[-@](?:20\d{2}-\d{2}-\d{2}|20\d{6})$|-latest$")
-_ROUNDS: Final = 200
+_ROUNDS: Final = 500
+_SETTLED: Final = 1e-7
 _SILENT: Final = 0.02
 
 
@@ -95,6 +96,7 @@ class Reconciliation:
     rate: Decimal = Decimal(1)  # billed ÷ list
     parts: Sequence[Part] = ()
     projects: Sequence[Part] = ()  # what wasn't sent, at the rates that were billed
+    sent_shares: Mapping[str, Decimal] = field(default_factory=dict)  # by project, estimated
     days: Sequence[Line] = ()
     models: Sequence[Line] = ()
     by_project: Sequence[Line] = ()
@@ -263,7 +265,8 @@ def compare(given: Inputs) -> Reconciliation:
             parts[UNEXPLAINED] += left
     _add_corrections(found, parts, cells, billable, given.lock)
 
-    found.projects = _name_unsent(cells, shares, is_billed, found.rate, given.names)
+    found.sent_shares = sent = _fit_shares(cells, shares)
+    found.projects = _name_unsent(cells, shares, is_billed, sent, found.rate, given.names)
     unsent = sum((part.usd for part in found.projects), NO_USD)
     found.explained_usd = found.rate * sum(billable.values(), NO_USD) - unsent
     found.parts = [Part(kind, usd) for kind, usd in parts.items() if usd]
@@ -392,6 +395,7 @@ def _name_unsent(
     cells: Cells,
     shares: Shares,
     is_billed: Mapping[tuple[date, str], bool],
+    sent: Mapping[str, Decimal],
     rate: Decimal,
     names: Mapping[tuple[str, str], str],
 ) -> Sequence[Part]:
@@ -400,7 +404,6 @@ def _name_unsent(
     Calls don't name their project. The share that each project sends is what explains the coverage
     of all days and models best: least squares, with shares from 0 to 1.
     """
-    sent = _fit_shares(cells, shares)
     unsent: dict[str, Decimal] = defaultdict(Decimal)
     whole = total = NO_USD
     for key, cell in cells.items():
@@ -436,12 +439,15 @@ def _fit_shares(cells: Cells, shares: Shares) -> Mapping[str, Decimal]:
                 gram[project, other] += usd * more
     sent = dict.fromkeys(projects, 0.5)
     for _round in range(_ROUNDS):
+        moved = 0.0
         for project in projects:
-            own = gram[project, project]
+            own, before = gram[project, project], sent[project]
             if own:
-                others = (gram[project, other] * sent[other] for other in projects)
-                rest = sum(others) - own * sent[project]
+                rest = sum(gram[project, other] * sent[other] for other in projects) - own * before
                 sent[project] = min(1.0, max(0.0, (right[project] - rest) / own))
+                moved = max(moved, abs(sent[project] - before))
+        if moved < _SETTLED:
+            break
     return {project: _round_share(share) for project, share in sent.items()}
 
 
@@ -478,6 +484,7 @@ def _add_lines(found: Reconciliation, cells: Cells, dollars: Sequence[Any], give
         model = given.canonical(row.model) if row.kind == TOKENS and row.model else row.kind
         models.setdefault(model, Line(model)).billed_usd += row.amount
     for line in projects.values():
+        line.counted_usd = line.reported_usd * found.sent_shares.get(line.key, NO_USD)
         line.name = given.names.get(("project", line.key), "")
     found.coverage = _share(min(counted_tokens, reported_tokens), reported_tokens)
     found.days = [days[key] for key in sorted(days)]
