@@ -81,7 +81,7 @@ def upgrade() -> None:
         _moment("failing_since", nullable=True),
         _text("error", nullable=True),
         _moment("mailed_at", nullable=True),
-        _text("priced_with", server_default=""),
+        _moment("filled_at", nullable=True),
         _text("lease_token", nullable=True),
         _moment("lease_expires_at", nullable=True),
         _owner("provider_connections"),

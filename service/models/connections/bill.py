@@ -13,6 +13,7 @@ from service.models.base import Base, Executor, OwnerKey
 from service.models.calls.daily_spend import SpendRow
 from service.models.connections.connections import ProviderConnection
 from service.models.connections.reported import ReportedCost, ReportedUsage
+from service.models.connections.unsent import is_counted
 
 TOKENS = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
 Days = tuple[date, date]
@@ -70,7 +71,7 @@ def sum_counted(session: Executor, account_id: str, provider: str, days: Days) -
     sums = [func.sum(getattr(table, name)).label(name) for name in (*TOKENS, "calls")]
     sums += [func.sum(table.list_usd).label("list_usd"), func.sum(table.cost_usd).label("cost_usd")]
     mine = (table.account_id == account_id, func.lower(table.provider) == provider)
-    query = select(*labels, *sums).where(*mine, table.day.between(*days))
+    query = select(*labels, *sums).where(*mine, table.day.between(*days), is_counted())
     return session.execute(query.group_by(*labels)).all()
 
 

@@ -57,7 +57,7 @@ class ProviderConnection(Owned, Base):
     failing_since: Mapped[datetime | None]
     error: Mapped[str | None]
     mailed_at: Mapped[datetime | None]  # about this failure
-    priced_with: Mapped[str] = mapped_column(default="", server_default="")
+    filled_at: Mapped[datetime | None]  # when the account's spend was compared with the reports
     lease_token: Mapped[str | None]
     lease_expires_at: Mapped[datetime | None]
 
@@ -123,6 +123,12 @@ def remove_connection(session: Session, account_id: str, connection_id: str, *, 
     return session.scalar(changed.returning(ProviderConnection.id)) is not None
 
 
+def wake_others(session: Session, account_id: str, provider: str) -> None:
+    """Let the account's other connections of a provider be due, which then compare spend again."""
+    theirs = (_owned_by(account_id), ProviderConnection.provider == provider)
+    session.execute(update(ProviderConnection).where(*theirs).values(next_pull_at=func.now()))
+
+
 def pull_soon(connection: ProviderConnection, pause_seconds: float) -> None:
     """Pull everything recent again, but not sooner after the last pull than the provider wants."""
     pause = timedelta(seconds=pause_seconds)
@@ -159,7 +165,9 @@ def hold(connection: Connection, held: ProviderConnection, **values: Any) -> Non
         raise LostConnectionError
 
 
-def release(connection: Connection, held: ProviderConnection, next_pull_at: datetime) -> None:
+def release(
+    connection: Connection, held: ProviderConnection, next_pull_at: datetime | None
+) -> None:
     """End a pull that went well."""
     cleared = {"failures": 0, "failing_since": None, "error": None, "mailed_at": None}
     hold(

@@ -39,7 +39,7 @@ from service.core.logs import get_logger
 from service.core.telemetry.counters import PULLS
 from service.jobs.stopping import is_stop_requested
 from service.jobs.transactions import transact
-from service.models.base import utc_now
+from service.models.base import Lock, take_lock, utc_now
 from service.models.connections.connections import (
     LostConnectionError,
     ProviderConnection,
@@ -58,6 +58,7 @@ from service.models.connections.reported import (
     replace_rows,
     save_names,
 )
+from service.models.connections.unsent import mark_filled, replace_unsent
 from service.operations.connections.plan import (
     advance,
     find_next,
@@ -67,12 +68,14 @@ from service.operations.connections.plan import (
     with_names,
 )
 from service.operations.connections.pricing import Price, price_with
-from service.operations.connections.reconciliation import lock_months
+from service.operations.connections.reconciliation import find_unsent, lock_months
 from service.operations.price_terms import find_account_terms
 
 # Then another job goes on, so that the worker gets to its notices.
 _JOB_SECONDS: Final = 30.0
 _HOURS_KEPT: Final = 7 * DAY
+# As far back as any provider's reports are pulled; older reports stay and aren't compared again.
+_FILLED: Final = 400 * DAY
 
 _log = get_logger(__name__)
 
@@ -140,17 +143,23 @@ class _Pull:
 
     def run(self, ends_at: float) -> None:
         now = utc_now()
+        if not self._held.is_active:  # what it pulled is still compared with calls
+            self._fill(now)
+            transact(self._engine, partial(release, held=self._held, next_pull_at=None))
+            return
         while True:
             reports = self._provider.reports
             due = list_windows(reports, self._progress, now, self._held.created_at)
             if not due:
                 break
             if time.monotonic() >= ends_at or is_stop_requested():
+                self._fill(now)
                 transact(self._engine, partial(release, held=self._held, next_pull_at=now))
                 return
             self._pull_window(due[0], now)
         if self._held.keeps_names and needs_names(self._progress, now):
             self._pull_names(now)
+        self._fill(now)
         lock = partial(
             lock_months,
             account_id=self._held.account_id,
@@ -160,6 +169,20 @@ class _Pull:
         transact(self._engine, lock)
         next_at = find_next(self._provider.reports, self._progress, now)
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
+
+    def _fill(self, now: datetime) -> None:
+        """Add what calls don't cover to the account's spend."""
+        days = (now.date() - _FILLED, now.date())
+
+        def fill(connection: Connection) -> None:
+            hold(connection, self._held)
+            # Another connection of this provider may be compared at the same time.
+            take_lock(connection, Lock.REPORTED_SPEND, self._held.account_id)
+            found = find_unsent(connection, self._held.account_id, self._provider.name, days)
+            replace_unsent(connection, self._held.account_id, self._provider.name, found)
+            mark_filled(connection, self._held.account_id, self._provider.name)
+
+        transact(self._engine, fill)
 
     def _pull_window(self, window: Window, now: datetime) -> None:
         began_at, before, outcome = utc_now(), self._client.requests, DONE

@@ -10,7 +10,7 @@ pure.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
@@ -19,12 +19,14 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from detectors.contract import DailySpend
 from service.connections import list_providers
-from service.connections.provider import CREDIT, TAX, TOKENS, UsageLine
+from service.connections.provider import CREDIT, MAX_LABEL, TAX, TOKENS, UsageLine
 from service.models.connections.bill import (
     TOKENS as TOKEN_COUNTS,
 )
 from service.models.connections.bill import (
+    Days,
     find_lock,
     lock_month,
     sum_costs,
@@ -32,6 +34,8 @@ from service.models.connections.bill import (
     sum_usage,
 )
 from service.models.connections.reported import list_names
+from service.models.connections.unsent import NOT_SENT as NOT_SENT_ROUTE
+from service.models.connections.unsent import SOURCE
 from service.operations.connections.plan import LOCKED_AFTER, month_end, month_start
 from service.operations.connections.pricing import Price, price_with
 from service.operations.price_terms import find_account_terms
@@ -137,6 +141,10 @@ class _Cell:
     billed_usd: Decimal = NO_USD
     cost_rows: int = 0
     unpriced: int = 0
+    cost_usd: Decimal = NO_USD  # at the account's own prices
+    requests: int = 0
+    calls: int = 0
+    names: "Counter[str]" = field(default_factory=Counter)  # of the model, as it was reported
     projects: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     unbilled: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
 
@@ -151,21 +159,92 @@ Cells = Mapping[tuple[date, str], _Cell]
 def reconcile(
     connection: Connection, account_id: str, provider: str, month: date
 ) -> Reconciliation:
-    _chosen, book = find_account_terms(connection, account_id)
     days = (month, (month_end(month) - timedelta(days=1)).date())
-    return compare(
-        Inputs(
-            provider=provider,
-            month=month,
-            costs=sum_costs(connection, account_id, provider, days),
-            usage=sum_usage(connection, account_id, provider, days),
-            counted=sum_counted(connection, account_id, provider, days),
-            lock=find_lock(connection, account_id, provider, month),
-            names=list_names(connection, account_id),
-            price=price_with(book, provider),
-            canonical=lambda model: find_canonical(book, provider, model),
-        )
+    return compare(read_inputs(connection, account_id, provider, days))
+
+
+def read_inputs(connection: Connection, account_id: str, provider: str, days: Days) -> "Inputs":
+    _chosen, book = find_account_terms(connection, account_id)
+    return Inputs(
+        provider=provider,
+        month=days[0],
+        costs=sum_costs(connection, account_id, provider, days),
+        usage=sum_usage(connection, account_id, provider, days),
+        counted=sum_counted(connection, account_id, provider, days),
+        lock=find_lock(connection, account_id, provider, days[0]),
+        names=list_names(connection, account_id),
+        price=price_with(book, provider),
+        canonical=lambda model: find_canonical(book, provider, model),
     )
+
+
+def find_unsent(
+    connection: Connection, account_id: str, provider: str, days: Days
+) -> list[DailySpend]:
+    """Return what the provider reports of these days and no call covers, by day, model and project.
+
+    Each token is in a call or here: a line's counts are the reported ones less the calls'.
+    """
+    given = read_inputs(connection, account_id, provider, days)
+    cells = _make_cells(given)
+    used, _surplus = _cover(cells)
+    shares = _find_shares(cells, used, given)
+    sent = _fit_shares(cells, shares)
+    found = []
+    for (day, model), cell in cells.items():
+        left = [a - b for a, b in zip(cell.reported, used[day, model], strict=True)]
+        if not any(left):
+            continue
+        weights = {name: usd * (1 - sent[name]) for name, usd in cell.projects.items()}
+        if not sum(weights.values()):
+            weights = dict(cell.projects) or {"": NO_USD}
+        counts = [*left, max(0, cell.requests - cell.calls)]
+        dollars = [usd * (1 - shares[day, model]) for usd in (cell.cost_usd, cell.list_usd)]
+        for project, (numbers, amounts) in _spread(weights, counts, dollars).items():
+            name = given.names.get(("project", project), "") or project
+            unpriced = numbers[4] if cell.unpriced and not cell.list_usd else 0
+            found.append(
+                DailySpend(
+                    day=day,
+                    route=f"{NOT_SENT_ROUTE}: {name}"[:MAX_LABEL] if name else NOT_SENT_ROUTE,
+                    provider=provider,
+                    model=cell.names.most_common(1)[0][0] if cell.names else model,
+                    environment=SOURCE,
+                    calls=numbers[4],
+                    unpriced_calls=unpriced,
+                    prompt_tokens=numbers[0],
+                    cached_tokens=numbers[1],
+                    cache_write_tokens=numbers[2],
+                    completion_tokens=numbers[3],
+                    cost_usd=amounts[0],
+                    list_usd=amounts[1],
+                )
+            )
+    return found
+
+
+def _spread(
+    weights: Mapping[str, Decimal], counts: Sequence[int], dollars: Sequence[Decimal]
+) -> Mapping[str, tuple[list[int], list[Decimal]]]:
+    """Divide counts and dollars by weight, so that the parts add up to the whole exactly."""
+    whole, left = sum(weights.values(), NO_USD), (list(counts), list(dollars))
+    found = {}
+    names = sorted(weights, key=lambda name: weights[name])
+    for name in names[:-1]:
+        share = weights[name] / whole if whole else NO_USD
+        part = ([int(count * share) for count in counts], [_usd9(usd * share) for usd in dollars])
+        if any(part[0]):
+            found[name] = part
+            left = (
+                [a - b for a, b in zip(left[0], part[0], strict=True)],
+                [a - b for a, b in zip(left[1], part[1], strict=True)],
+            )
+    return {**found, names[-1]: (left[0], [_usd9(usd) for usd in left[1]])}
+
+
+def _usd9(usd: Decimal) -> Decimal:
+    """Return dollars as the table of spend has them."""
+    return usd.quantize(Decimal("1E-9"))
 
 
 def lock_months(connection: Connection, account_id: str, provider: str, now: datetime) -> None:
@@ -230,7 +309,8 @@ def compare(given: Inputs) -> Reconciliation:
             others[row.currency] += row.amount
     found.other_currencies = dict(others)
 
-    shares, surplus = _match(cells, given)
+    used, surplus = _cover(cells)
+    shares = _find_shares(cells, used, given)
     matched = {key: cell.list_usd * shares[key] for key, cell in cells.items()}
     beyond = {key: _beyond(key, cell, surplus[key], given) for key, cell in cells.items()}
     is_billed = {key: last_billed is not None and key[0] <= last_billed for key in cells}
@@ -282,6 +362,9 @@ def _make_cells(given: Inputs) -> dict[tuple[date, str], _Cell]:
         listed = row.list_usd or NO_USD
         cell.reported = _plus(cell.reported, _counts(row))
         cell.list_usd += listed
+        cell.cost_usd += row.cost_usd or NO_USD
+        cell.requests += int(row.requests)
+        cell.names[row.model] += int(row.prompt_tokens) + 1
         cell.unpriced += row.unpriced
         if row.tier in unbilled:
             cell.unbilled_usd += listed
@@ -291,6 +374,7 @@ def _make_cells(given: Inputs) -> dict[tuple[date, str], _Cell]:
         cell = cells[row.day, given.canonical(row.model)]
         cell.counted = _plus(cell.counted, _counts(row))
         cell.counted_usd += row.list_usd
+        cell.calls += int(row.calls)
     for row in given.costs:
         if row.kind == TOKENS and row.currency == USD:
             cell = cells[row.day, given.canonical(row.model) if row.model else ""]
@@ -300,10 +384,11 @@ def _make_cells(given: Inputs) -> dict[tuple[date, str], _Cell]:
 
 
 Shares = Mapping[tuple[date, str], Decimal]
+ByCell = Mapping[tuple[date, str], Counts]
 
 
-def _match(cells: Cells, given: Inputs) -> tuple[Shares, Mapping[tuple[date, str], Counts]]:
-    """Return the share of each cell's reported dollars that our calls cover, and what is left.
+def _cover(cells: Cells) -> tuple[ByCell, ByCell]:
+    """Return the reported tokens that our calls cover, and those that they have beyond them.
 
     Tokens are compared by kind. What a day has too much covers up to a twelfth of its tokens on
     the days beside it, because of calls around midnight.
@@ -323,14 +408,23 @@ def _match(cells: Cells, given: Inputs) -> tuple[Shares, Mapping[tuple[date, str
                 moved = min(reported - used[day, model][unit], left[other][unit], most)
                 used[day, model][unit] += moved
                 left[other][unit] -= moved
+    return _fixed(used), _fixed(left)
+
+
+def _fixed(counts: Mapping[tuple[date, str], list[int]]) -> ByCell:
+    return {key: tuple(each) for key, each in counts.items()}
+
+
+def _find_shares(cells: Cells, used: ByCell, given: Inputs) -> Shares:
+    """Return the share of each cell's reported dollars that our calls cover."""
     shares = {}
     for (day, model), cell in cells.items():
         whole = _value(given, day, model, cell.reported)
-        part = _value(given, day, model, tuple(used[day, model]))
+        part = _value(given, day, model, used[day, model])
         if not whole:
             whole, part = Decimal(sum(cell.reported)), Decimal(sum(used[day, model]))
         shares[day, model] = part / whole if whole else NO_USD
-    return shares, {key: tuple(counts) for key, counts in left.items()}
+    return shares
 
 
 def _beyond(key: tuple[date, str], cell: _Cell, surplus: Counts, given: Inputs) -> Decimal:

@@ -35,6 +35,7 @@ from service.models.calls.account_audits import (
     queue_account_audit,
 )
 from service.models.connections.connections import list_due_connections
+from service.models.connections.unsent import wake_outdated
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.operations.call_store.due import DueAccounts
@@ -151,6 +152,7 @@ class Sweeper:
         if self._config.connections != "on":
             return
         with connection.begin():
+            wake_outdated(connection)
             due = list_due_connections(connection, _ACCOUNTS_AT_ONCE)
             mail_ids = post_failing_mails(connection)
         for connection_id in due:

@@ -12,7 +12,11 @@ from sqlalchemy import Connection
 
 from service.connections.anthropic import stub as anthropic
 from service.connections.provider import UsageLine
+from service.models.calls.call_files import list_due, list_live
+from service.models.calls.spend import Selection, sum_spend
+from service.models.calls.stored_prices import list_outdated_accounts
 from service.models.connections.bill import find_lock
+from service.models.connections.unsent import wake_outdated
 from service.operations.connections.pricing import price_with
 from service.operations.connections.reconciliation import (
     CORRECTION,
@@ -226,3 +230,70 @@ def test_another_currency_is_named_and_never_added(plant: tuple[Plant, Connected
     found = _reconcile(connected)
     assert found.billed_usd == before
     assert found.other_currencies == {"EUR": Decimal(99)}
+
+
+def _spend(connected: Connected, *keys: str) -> Any:
+    days = (date(2026, 10, 1), date(2026, 10, 31))
+    with connected.engine.connect() as connection:
+        return sum_spend(connection, connected.account_id, Selection(*days, keys=keys))
+
+
+def test_spend_has_each_token_once_and_says_what_was_not_sent(
+    plant: tuple[Plant, Connected, Any],
+) -> None:
+    planted, connected, _clock = plant
+    connected.pull()
+    world = connected.provider.world
+    tokens = sum(
+        row["uncached_input_tokens"]
+        + row["cache_5m"]
+        + row["cache_1h"]
+        + row["cache_read_input_tokens"]
+        for row in world.usage
+    )
+    totals = _spend(connected, "day").totals
+    assert totals.prompt_tokens == tokens
+    assert totals.completion_tokens == sum(row["output_tokens"] for row in world.usage)
+    assert _is_near(totals.list_usd, planted.usd["all"])
+    routes = {line.key[0]: line.sums for line in _spend(connected, "route").groups}
+    assert _is_near(routes["not sent: project-3"].list_usd, planted.usd["silent"])
+    sources = {line.key[0] for line in _spend(connected, "environment").groups}
+    assert sources == {"production", "provider reports"}
+
+    connected.pull_again()
+    assert _spend(connected, "day").totals == totals
+
+
+def test_calls_that_come_later_take_the_place_of_what_was_not_sent(
+    plant: tuple[Plant, Connected, Any],
+) -> None:
+    planted, connected, _clock = plant
+    with connected.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM call_files")
+    connected.pull()
+    before = _spend(connected, "day").totals
+    assert _is_near(before.list_usd, planted.usd["all"])
+    add_spend(connected.session, connected.account_id, *planted.calls)
+    doubled = _spend(connected, "day").totals
+    assert doubled.prompt_tokens > before.prompt_tokens
+    with connected.engine.begin() as connection:
+        long_ago = "filled_at = '2020-01-01', next_pull_at = now() + interval '1 hour'"
+        connection.exec_driver_sql(f"UPDATE provider_connections SET {long_ago}")
+        assert wake_outdated(connection) == 1
+    connected.pull()
+    after = _spend(connected, "day").totals
+    assert after.prompt_tokens == before.prompt_tokens
+    assert _is_near(after.list_usd, planted.usd["all"])
+
+
+def test_compaction_and_prices_leave_the_reported_spend_alone(
+    plant: tuple[Plant, Connected, Any],
+) -> None:
+    _planted, connected, _clock = plant
+    with connected.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM call_files")
+    connected.pull()
+    with connected.engine.connect() as connection:
+        assert list_live(connection, connected.account_id) == []
+        assert list_outdated_accounts(connection, "another version", 10) == []
+        assert connected.account_id not in list_due(connection, date(2027, 1, 1), 10)

@@ -18,9 +18,11 @@ from service.models.connections.connections import (
     pull_soon,
     remove_connection,
     replace_key,
+    wake_others,
 )
 from service.models.connections.failures import explain
 from service.models.connections.reported import forget_names, list_pulls
+from service.models.connections.unsent import drop_unsent
 from service.models.identity.security_events import EventKind
 from service.operations.connections.connecting import (
     KeyRefusedError,
@@ -160,6 +162,9 @@ def remove(connection_id: str) -> Response:
     account_id, provider = connection.account_id, connection.provider
     keep = request.form.get("data") == "keep"
     remove_connection(session, account_id, connection_id, keep=keep)
+    if not keep:
+        drop_unsent(session, account_id, provider)
+        wake_others(session, account_id, provider)
     record_event(EventKind.CONNECTION_REMOVED, account_id, provider=provider)
     session.commit()
     return redirect(url_for("connections.home", saved=""), 303)
