@@ -35,39 +35,56 @@ def price_with(book: Book, provider: str) -> Price:
     """Return the price of a line, or None for a model or a unit without one."""
 
     @cache
-    def find(
+    def find(model: str) -> Any:
+        return book.find_listing(provider, model)
+
+    @cache
+    def find_rates(
         model: str, at: datetime, context: str, tier: str, region: str, measured: tuple[str, ...]
     ) -> Any:
-        listing = book.find_listing(provider, model)
-        length = _LONG_PROMPTS.get(context, 0)
-        return listing and listing.find_rates(at, length, tier, region, measured)
+        listing = find(model)
+        return listing and listing.find_rates(at, _length(context), tier, region, measured)
 
     def price(line: UsageLine) -> Decimal | None:
         measured = tuple(sorted(_MEASURES & line.units.keys()))
         is_counted = line.prompt_tokens or line.completion_tokens or measured
         if not line.model or not is_counted:
             return None if line.model and "images" in line.units else Decimal(0)
-        rates = find(line.model, line.bucket, line.context, line.tier, line.region, measured)
-        if rates is None:
-            return None
-        short_writes = line.cache_write_tokens - line.cache_write_1h_tokens
-        uncached = line.prompt_tokens - line.cached_tokens - line.cache_write_tokens
-        counts = (
-            (uncached, rates.input_usd),
-            (line.cached_tokens, rates.cache_read_usd),
-            (short_writes, rates.cache_write_usd),
-            (line.cache_write_1h_tokens, rates.cache_write_1h_usd),
-            (line.completion_tokens, rates.output_usd),
-            (line.requests, rates.request_usd),
-            *(
-                (line.units[name], rates.surcharge(name))
-                for name in (*_PARTS, *_MEASURES)
-                if line.units.get(name)
-            ),
-        )
-        return sum((count * _exact(rate) for count, rate in counts if count), Decimal(0))
+        labels = (line.context, line.tier, line.region, measured)
+        rates = find_rates(line.model, line.bucket, *labels)
+        return None if rates is None else cost(line, rates)
 
     return price
+
+
+def price_as(listing: Any, line: UsageLine) -> Decimal | None:
+    """Return what a line would cost as another listing, such as a model's successor."""
+    rates = listing.find_rates(line.bucket, _length(line.context), line.tier, line.region)
+    return None if rates is None else cost(line, rates)
+
+
+def cost(line: UsageLine, rates: Any) -> Decimal:
+    """Return the dollars of a line at these rates; they are linear in its counts."""
+    short_writes = line.cache_write_tokens - line.cache_write_1h_tokens
+    uncached = line.prompt_tokens - line.cached_tokens - line.cache_write_tokens
+    counts = (
+        (uncached, rates.input_usd),
+        (line.cached_tokens, rates.cache_read_usd),
+        (short_writes, rates.cache_write_usd),
+        (line.cache_write_1h_tokens, rates.cache_write_1h_usd),
+        (line.completion_tokens, rates.output_usd),
+        (line.requests, rates.request_usd),
+        *(
+            (line.units[name], rates.surcharge(name))
+            for name in (*_PARTS, *_MEASURES)
+            if line.units.get(name)
+        ),
+    )
+    return sum((count * _exact(rate) for count, rate in counts if count), Decimal(0))
+
+
+def _length(context: str) -> int:
+    return _LONG_PROMPTS.get(context, 0)
 
 
 @cache

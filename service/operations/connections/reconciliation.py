@@ -223,6 +223,20 @@ def find_unsent(
     return found
 
 
+def find_coverage(given: "Inputs") -> Mapping[tuple[date, str], Decimal]:
+    """Return the share of the reported dollars of each day and model that calls cover.
+
+    The models are named as they were reported.
+    """
+    cells = _make_cells(given)
+    shares = _find_shares(cells, _cover(cells)[0], given)
+    return {
+        (day, name): shares[day, model]
+        for (day, model), cell in cells.items()
+        for name in cell.names
+    }
+
+
 def _spread(
     weights: Mapping[str, Decimal], counts: Sequence[int], dollars: Sequence[Decimal]
 ) -> Mapping[str, tuple[list[int], list[Decimal]]]:

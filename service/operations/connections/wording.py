@@ -22,8 +22,16 @@ from service.operations.connections.reconciliation import (
     VALUATION,
     Reconciliation,
 )
+from service.operations.connections.totals import (
+    BATCH,
+    OLD_MODEL,
+    UNCACHED,
+    UNREAD_WRITES,
+    UNUSED,
+    TotalsFinding,
+)
 
-# By kind: the name, and what it is.
+# By kind of part: the name, and what it is.
 PARTS: Final[Mapping[str, tuple[str, str]]] = {
     NOT_SENT: ("Not sent", "Usage that the provider reports and no call of yours covers."),
     BEYOND: (
@@ -56,6 +64,28 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     ROUNDING: ("Rounding", "Half a cent at most for each line of the bill."),
     UNEXPLAINED: ("Unexplained", "What none of the other parts explains."),
 }
+# Of findings of totals: what to do, and why.
+FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
+    OLD_MODEL: (
+        "Replace {model} with {better}",
+        "Its provider has replaced this model with a cheaper one. The same tokens cost less there; "
+        "test the answers first.",
+    ),
+    UNCACHED: (
+        "Cache the prompts of {key}",
+        "{share} of its prompt tokens are read from the cache; {usual} is usual for {model} in "
+        "your organization.",
+    ),
+    UNREAD_WRITES: (
+        "Stop {key} from writing to the cache",
+        "Its cache writes cost more than the reads save.",
+    ),
+    BATCH: (
+        "Move {key} to the batch tier",
+        "It works steadily around the clock, so it may not need answers right away.",
+    ),
+    UNUSED: ("Revoke {key}", "This key has used nothing in 30 days."),
+}
 ORDER: Final = tuple(PARTS)
 _SHOWN: Final = 3
 
@@ -76,6 +106,19 @@ def name_provider(name: str) -> str:
 def name_project(project_id: str, name: str) -> str:
     """Return a project's name, which is somebody's text; a missing ID is the default one."""
     return inert(name or project_id) or "default project"
+
+
+def describe_finding(found: TotalsFinding) -> tuple[str, str]:
+    """Return what to do about a finding of totals, and why."""
+    title, reason = FINDINGS[found.kind]
+    values = {
+        "model": inert(found.model),
+        "better": found.better,
+        "key": inert(found.key) or name_project("", found.project),
+        "share": percent((found.share or 0) * 100),
+        "usual": percent((found.usual or 0) * 100),
+    }
+    return title.format(**values), reason.format(**values)
 
 
 def summarize(found: Reconciliation) -> str:

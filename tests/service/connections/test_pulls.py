@@ -17,6 +17,7 @@ from service.connections.stub import Answer
 from service.models import ConnectionPull, ProviderConnection, ReportedUsage
 from service.models.base import utc_now
 from service.operations.connections.job import pull
+from service.operations.connections.reconciliation import reconcile
 from tests.service.connections.connecting import NAMES, Connected
 from tests.service.connections.worlds import (
     Provider,
@@ -311,3 +312,37 @@ def _by_day(sums: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[Any, Any]:
     for key, value in sums.items():
         found.setdefault(key[0], {})[key] = value
     return found
+
+
+@pytest.mark.stress
+def test_the_first_picture_of_a_large_organization_is_there_within_a_minute(
+    connect: Callable[..., Connected],
+) -> None:
+    """90 days of 40 keys and 12 models; `test_the_last_90_days_...` is the smaller proof."""
+    provider = make_provider("openai", days=1)
+    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    models = [f"gpt-4o-{number}" for number in range(12)]
+    for number in range(90):
+        day = today - timedelta(days=number)
+        for key in range(40):
+            for model in models:
+                labels = {"time": day, "project_id": f"proj_{key % 5}", "model": model}
+                counts = {"input_tokens": 1_000 + key, "output_tokens": 10, "num_model_requests": 1}
+                shown = {"batch": False, "service_tier": "default", "api_key_id": f"key_{key}"}
+                provider.world.usage["completions"].append({**labels, **counts, **shown})
+        for project in range(5):
+            for model in models:
+                item = {"line_item": f"{model}, input", "amount": Decimal("1.25")}
+                provider.world.costs.append({"time": day, "project_id": f"proj_{project}", **item})
+    connected = connect(provider)
+    began = time.monotonic()
+    connected.pull(seconds=30)
+    seconds = time.monotonic() - began
+    assert connected.row.error is None
+    with connected.engine.connect() as connection:
+        daily = text("SELECT count(*) FROM reported_usage WHERE NOT is_hourly")
+        assert connection.scalar(daily) == 90 * 40 * 12
+        found = reconcile(connection, connected.account_id, "openai", today.date().replace(day=1))
+    assert found.reported_usd > 0
+    print(f"first picture after {seconds:.1f} s")  # noqa: T201 - the figure of a benchmark
+    assert seconds < 60

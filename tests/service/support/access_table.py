@@ -137,6 +137,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/settings/connections/<connection_id>/pull"): _form(404),
     ("POST", "/settings/connections/<connection_id>/remove"): _form(404),
     ("GET", "/bill"): _page(),
+    ("GET", "/bill/savings"): _page(),
     ("GET", "/bill/<provider>/<month>"): _page(404),
     ("POST", "/bill/<provider>/<month>/discount"): _form(404),
     ("GET", "/spend"): _page(),

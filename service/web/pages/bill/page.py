@@ -8,11 +8,14 @@ from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audit_settings import find_settings, save_price_terms
+from service.models.base import utc_now
 from service.models.connections.bill import list_months
 from service.models.connections.connections import list_connections
 from service.operations.connections.reconciliation import Reconciliation, reconcile
+from service.operations.connections.totals import DAYS, audit_totals
 from service.operations.connections.wording import (
     ORDER,
+    describe_finding,
     describe_part,
     name_part,
     name_project,
@@ -41,6 +44,26 @@ def home() -> str:
         "pages/bill/home.html",
         months=[(each, name_provider(each.provider), summarize(each)) for each in months],
         connections=list_connections(session, account_id),
+    )
+
+
+@blueprint.get("/savings")
+@require_visitor
+def savings() -> str:
+    """Show what the provider reports alone prove, with no call sent."""
+    session, account_id = get_session(), current_caller().account_id
+    providers = sorted({each.provider for each in list_connections(session, account_id)})
+    today = utc_now().date()
+    found = [
+        each
+        for provider in providers
+        for each in audit_totals(session.connection(), account_id, provider, today)
+    ]
+    return render_template(
+        "pages/bill/savings.html",
+        rows=[(each, name_provider(each.provider), *describe_finding(each)) for each in found],
+        providers=providers,
+        days=DAYS,
     )
 
 
