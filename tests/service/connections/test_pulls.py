@@ -321,7 +321,10 @@ def test_the_first_picture_of_a_large_organization_is_there_within_a_minute(
     """90 days of 40 keys and 12 models; `test_the_last_90_days_...` is the smaller proof."""
     provider = make_provider("openai", days=1)
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    models = [f"gpt-4o-{number}" for number in range(12)]
+    models = (
+        *("gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4-turbo"),
+        *("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini"),
+    )
     for number in range(90):
         day = today - timedelta(days=number)
         for key in range(40):
