@@ -23,6 +23,7 @@ from service.web.api import (
     ingest,
     oauth,
     otlp,
+    reconciliation,
     report_links,
     spend,
     uploads,
@@ -51,7 +52,7 @@ from service.web.oauth import init_oauth
 from service.web.openapi.api import Api, admin_api, api
 from service.web.openapi.report_schema import report_schemas
 from service.web.openapi.security import admin_schemes, security_schemes
-from service.web.pages import admin, coming, go, views
+from service.web.pages import admin, go, views
 from service.web.pages.account import (
     activity,
     assumptions,
@@ -70,6 +71,8 @@ from service.web.pages.audits import audit as audit_pages
 from service.web.pages.audits import calls as finding_calls
 from service.web.pages.audits import report as reports
 from service.web.pages.audits import sharing, upload
+from service.web.pages.bill import page as bill
+from service.web.pages.connections import page as connections
 from service.web.pages.dashboard import first as first_steps
 from service.web.pages.dashboard import page as dashboard
 from service.web.pages.developer import allowed, applications, consent
@@ -92,6 +95,7 @@ _API: Final = (
     account_findings,
     spend,
     comparison,
+    reconciliation,
     future_calls,
     report_links,
     webhooks,
@@ -110,6 +114,8 @@ _PAGES: Final = (
     prices,
     recalculation,
     notices,
+    connections,
+    bill,
     budgets,
     activity,
     confirmation,
@@ -133,7 +139,6 @@ _PAGES: Final = (
     findings,
     findings_detail,
     finding_downloads,
-    coming,
     go,
     views,
 )

@@ -1,7 +1,7 @@
 """What titles of findings need, how many findings have savings, and which days were judged.
 
 Revision ID: 0045
-Revises: 0042
+Revises: 0044
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0045"
-down_revision = "0042"
+down_revision = "0044"
 branch_labels = None
 depends_on = None
 

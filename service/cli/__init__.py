@@ -16,6 +16,7 @@ def register(group: click.Group) -> None:
         from service.cli.account import account
         from service.cli.admin import admin
         from service.cli.backup import backup
+        from service.cli.connections import connect, reconcile
         from service.cli.demo import demo
         from service.cli.doctor import doctor
         from service.cli.keys import keys
@@ -24,7 +25,7 @@ def register(group: click.Group) -> None:
 
         account.add_command(access)
         account.add_command(revoke_access)
-        for command in (up, demo, account, admin, backup, keys, doctor):
+        for command in (up, demo, account, admin, backup, keys, doctor, connect, reconcile):
             group.add_command(command)
         for command in (migrate, worker, sweeper, metrics):
             group.add_command(command)

@@ -15,6 +15,8 @@ _MIN_SECRET_LENGTH: Final = 32
 _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _CONTACT: Final = re.compile(r"(mailto:[^@]+@.|tel:\+?[0-9]|https://.)[!-~]*")
 _HEADERS: Final = re.compile(r"([A-Za-z0-9-]+=[ -+\--~]+(, *|$))*")
+# The addresses that stand in for those of model providers.
+_CONNECTION_URLS: Final = re.compile(r"(\s*[a-z]+=https?://[!-+\--~]+\s*(,|$))*")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -159,9 +161,11 @@ def _text_problems(values: Values) -> Iterator[str]:
         yield "OWNER_EMAIL must be an email address"
     if any("@" not in address for address in split_addresses(values["admin_accounts"])):
         yield "ADMIN_ACCOUNTS must be email addresses, separated by commas"
-    for name in ("prices_update", "notices_private_targets"):
+    for name in ("prices_update", "notices_private_targets", "connections"):
         if values[name] not in ("on", "off"):
             yield f"{name.upper()} must be on or off"
+    if not _CONNECTION_URLS.fullmatch(values["connection_urls"]):
+        yield "CONNECTION_URLS must list addresses like openai=https://host/v1"
     if values["log_level"] not in _LOG_LEVELS:
         yield f"LOG_LEVEL must be one of {', '.join(_LOG_LEVELS)}"
     if not all(map(_CONTACT.fullmatch, values["security_contact"].split())):

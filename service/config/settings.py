@@ -82,6 +82,8 @@ class Config:
     mail_from: str = "Tallystick <no-reply@localhost>"
     outbox_folder: str = "var/outbox"
     notices_private_targets: str = "off"
+    connections: str = "on"
+    connection_urls: str = ""
     stripe_webhook_secret: str = field(default="", repr=False)
     stripe_credit_price: str = ""
     stripe_credit_link: str = ""

@@ -38,8 +38,10 @@ from service.jobs.outages import find_outage
 from service.jobs.priority import give_way
 from service.jobs.queues import (
     CALL_STORE_QUEUE,
+    CONNECTION_QUEUE,
     MAIL_QUEUE,
     NOTICE_QUEUE,
+    PULL,
     QUEUE_NAMES,
     SEND_MAIL,
     SEND_NOTICE,
@@ -49,6 +51,7 @@ from service.jobs.queues import (
 from service.jobs.stopping import is_stop_requested, listen_for_stop
 
 AUDIT_QUEUES: Final = (*QUEUE_NAMES.values(), CALL_STORE_QUEUE)
+NOTICE_QUEUES: Final = (NOTICE_QUEUE, CONNECTION_QUEUE)
 # RQ waits 15 seconds less for a wake-up, and treats a reply 10 seconds late as a hang.
 _WORKER_TTL_SECONDS: Final = 20
 _CONNECT_SECONDS: Final = 2.0
@@ -232,19 +235,20 @@ def run_worker(config: Config) -> None:
 
 def run_mail_worker(config: Config) -> None:
     """Send queued mails, one at a time, until SIGTERM or SIGINT."""
-    _run_sender(config, SEND_MAIL, MAIL_QUEUE)
+    _run_sender(config, (SEND_MAIL,), (MAIL_QUEUE,))
 
 
 def run_notice_worker(config: Config) -> None:
-    """Send queued notices, one at a time, until SIGTERM or SIGINT."""
-    _run_sender(config, SEND_NOTICE, NOTICE_QUEUE)
+    """Send queued notices and pull providers' reports, one at a time, until SIGTERM or SIGINT."""
+    _run_sender(config, (SEND_NOTICE, PULL), NOTICE_QUEUES)
 
 
-def _run_sender(config: Config, function: str, queue_name: str) -> None:
+def _run_sender(config: Config, functions: Sequence[str], queue_names: Sequence[str]) -> None:
     _set_up(config)
-    import_module(function.rpartition(".")[0])
+    for function in functions:
+        import_module(function.rpartition(".")[0])
     configure_mappers()
-    _run(config, partial(QueueWorker, queue_names=(queue_name,)))
+    _run(config, partial(QueueWorker, queue_names=queue_names))
 
 
 def _set_up(config: Config) -> None:

@@ -1,6 +1,6 @@
 """The queues, and the only kinds of job in them.
 
-An audit, the calls of a finding, a compaction of calls, a mail, a notice.
+An audit, the calls of a finding, a compaction of calls, a mail, a notice, a pull of reports.
 """
 
 import re
@@ -27,17 +27,22 @@ WRITE_CALLS: Final = "worker.write_calls"
 COMPACT_CALLS: Final = "worker.compact_calls"
 SEND_MAIL: Final = "service.mail.job.send_mail"
 SEND_NOTICE: Final = "service.notices.job.send_notice"
+PULL: Final = "service.operations.connections.job.pull_connection"
 QUEUE_NAMES: Final = {INGEST: "ingest", UPLOAD: "uploads", ACCOUNT: "accounts"}
 # Has a queue of its own, so that it never delays an audit of either source.
 CALL_STORE_QUEUE: Final = "call-store"
 MAIL_QUEUE: Final = "mail"  # has its own worker, so that sign-in never waits for audits
 NOTICE_QUEUE: Final = "notices"  # too, because receivers may hang; see decision 35
+# Of the same worker, after its notices, because providers may hang as receivers do.
+CONNECTION_QUEUE: Final = "connections"
 # An audit takes seconds, so after this time it hangs. (RQ ends it, and it counts as an attempt.)
 AUDIT_TIMEOUT_SECONDS: Final = 900
 # An account may have calls for a cluster.
 ACCOUNT_TIMEOUT_SECONDS: Final = 4 * 3600
 # Shorter than the lease of a mail or a notice, so that no two workers send the same.
 SENDING_TIMEOUT_SECONDS: Final = 40
+# A pull stops by itself after half a minute and goes on in another job; one page may take a minute.
+PULL_TIMEOUT_SECONDS: Final = 150
 # What a wake-up runs, and for how long, by its source.
 MAIL, NOTICE = "mail", "notice"
 _JOBS: Final = {
@@ -54,6 +59,7 @@ _KINDS: Final = {
     COMPACT_CALLS: "compaction",
     SEND_MAIL: "mail",
     SEND_NOTICE: "notice",
+    PULL: "pull",
 }
 # RQ forgets finished jobs soon, because PostgreSQL has their state.
 _FINISHED_TTL_SECONDS: Final = 60
@@ -119,6 +125,7 @@ class AuditQueues:
         names = {**QUEUE_NAMES, MAIL: MAIL_QUEUE, NOTICE: NOTICE_QUEUE}
         self._queues = {source: self._queue(name) for source, name in names.items()}
         self._call_store_queue = self._queue(CALL_STORE_QUEUE)
+        self._connection_queue = self._queue(CONNECTION_QUEUE)
         self._resume_at = 0.0
 
     @classmethod
@@ -168,6 +175,16 @@ class AuditQueues:
 
         return self._try(push, account_id=account_id)
 
+    def enqueue_pull(self, connection_id: str) -> bool:
+        """Have a worker pull a connection's reports, unless a job for it exists. Never raises."""
+        job_id = f"pull-{connection_id}"
+
+        def push() -> None:
+            if not self.existing_job_ids([job_id]):
+                _push(self._connection_queue, PULL, connection_id, job_id, PULL_TIMEOUT_SECONDS)
+
+        return self._try(push, connection_id=connection_id)
+
     def show_progress(self, audit_id: str, done: int, total: int) -> None:
         """Keep for the audit's page how many steps are done. Never raises either."""
         share = f"{done}/{total}"
@@ -207,7 +224,7 @@ class AuditQueues:
 
     def depths(self) -> dict[str, int]:
         """Count the waiting wake-ups by queue; raise errors of Redis."""
-        queues = (*self._queues.values(), self._call_store_queue)
+        queues = (*self._queues.values(), self._call_store_queue, self._connection_queue)
         with self._connection.pipeline(transaction=False) as pipeline:
             for queue in queues:
                 pipeline.llen(queue.key)

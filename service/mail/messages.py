@@ -15,12 +15,14 @@ from service.config import Config
 from service.config.resources import RESOURCES
 from service.core import tokens
 from service.mail.addresses import find_address
+from service.mail.connection_failing import write_connection_failing
 from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
 from service.mail.security_notice import SECURITY_NOTICE, write_notice
 from service.mail.spend_notice import write_spend_notice
 from service.mail.target_disabled import write_target_disabled
 from service.mail.weekly_digest import write_weekly_digest
+from service.models.connections.failures import CONNECTION_FAILING
 from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY, WEEKLY_DIGEST
 from service.models.notices.targets import TARGET_DISABLED
@@ -92,6 +94,7 @@ KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     REPORT_DIGEST: write_digest,
     SECURITY_NOTICE: write_notice,
     TARGET_DISABLED: write_target_disabled,
+    CONNECTION_FAILING: write_connection_failing,
     SPEND_NOTICE: write_spend_notice,
     WEEKLY_DIGEST: write_weekly_digest,
 }

@@ -31,6 +31,7 @@ _PASSKEYS: Final = "/settings/passkeys"
 _KEYS: Final = ("revoke it", "/developer")
 _ALLOWED: Final = ("revoke its access", "/settings/applications")
 _APPLICATIONS: Final = ("delete it", "/developer/applications")
+_CONNECTIONS: Final = ("remove it", "/settings/connections")
 NOTICES: Final[Mapping[EventKind, Notice]] = {
     EventKind.SIGN_IN: Notice(
         "New sign-in to Tallystick", "sign out that session", "/settings/sessions"
@@ -60,6 +61,13 @@ NOTICES: Final[Mapping[EventKind, Notice]] = {
     ),
     EventKind.TARGET_ADDED: Notice(
         "New webhook or Slack channel in your account", "remove it", "/settings/notices"
+    ),
+    EventKind.CONNECTION_ADDED: Notice("New provider connection in your account", *_CONNECTIONS),
+    EventKind.CONNECTION_KEY_REPLACED: Notice(
+        "Key of a provider connection replaced in your account", *_CONNECTIONS
+    ),
+    EventKind.CONNECTION_REMOVED: Notice(
+        "Provider connection removed from your account", "connect it again", "/settings/connections"
     ),
     EventKind.ACCESS_GRANTED: Notice("An application can now read your audits", *_ALLOWED),
 }

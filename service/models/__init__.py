@@ -21,6 +21,14 @@ from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, 
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
 from service.models.calls.series_colors import SeriesColor
 from service.models.calls.traffic import TrafficRow
+from service.models.connections.bill import BillMonth
+from service.models.connections.connections import ProviderConnection
+from service.models.connections.reported import (
+    ConnectionPull,
+    ReportedCost,
+    ReportedName,
+    ReportedUsage,
+)
 from service.models.identity.accounts import Account, Subscription
 from service.models.identity.early_access import EarlyAccess
 from service.models.identity.passkeys import Passkey, PendingSignIn, RecoveryCode
@@ -48,10 +56,12 @@ __all__ = [
     "Audit",
     "AuditSettings",
     "Base",
+    "BillMonth",
     "Budget",
     "BudgetNotice",
     "CallFile",
     "CallImport",
+    "ConnectionPull",
     "Credit",
     "Customer",
     "DeletedCalls",
@@ -76,11 +86,15 @@ __all__ = [
     "PendingSignIn",
     "PlanRow",
     "PriceUpdate",
+    "ProviderConnection",
     "ReadToken",
     "RecoveryCode",
     "ReplacedImport",
     "ReportLink",
     "ReportRow",
+    "ReportedCost",
+    "ReportedName",
+    "ReportedUsage",
     "SavedView",
     "SecurityEvent",
     "SeriesColor",

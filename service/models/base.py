@@ -45,6 +45,7 @@ class Lock(IntEnum):
     REPORT_MAILS = 725_505  # of an account
     QUEUED_AUDITS = 725_506  # of an account
     LARGE_EXPORTS = 725_507  # of an account
+    REPORTED_SPEND = 725_508  # of an account
 
 
 def take_lock(connection: Executor, lock: Lock, name: str) -> None:

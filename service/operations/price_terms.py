@@ -5,6 +5,7 @@ The modules of prices are imported where they are used, as in `price_book`.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -115,6 +116,24 @@ def add_price(book: "PriceBook", toml: str, named: Named) -> str:
         overrides=(*overrides, *new.overrides),
     )
     return write_terms(book, write_toml(added))
+
+
+def add_discount(book: "PriceBook", toml: str, provider: str, share: float, first: date) -> str:
+    """Return the terms with a provider's discount from a day on, which replaces an earlier one."""
+    from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
+
+    terms = read_toml(toml)
+    new = PriceTerms.read(discounts={provider: {"share": share, "from": first.isoformat()}})
+    others = [each for each in terms.discounts if each.provider != provider]
+    return write_terms(book, write_toml(replace(terms, discounts=(*others, *new.discounts))))
+
+
+def has_discount(toml: str, provider: str) -> bool:
+    """Check whether the terms have a discount of a provider."""
+    from detectors.prices.agreed.price_file import read_toml
+
+    errors: list[PriceTermsError] = []
+    return any(each.provider == provider for each in read_toml(toml, errors.append).discounts)
 
 
 def find_changes(

@@ -131,7 +131,6 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/compare": _seen_by("compare", "/compare", RICH, NEW)
     + _page("compare-problem", "/compare?from=2026-03-02&to=2026-03-01", status=422, visitor=RICH),
     "/bill": _seen_by("bill", "/bill", RICH),
-    "/connections": _seen_by("connections", "/connections", RICH),
     "/model": _seen_by("model", "/model?model=gpt-5.5&provider=openai", RICH),
     "/audits/<audit_id>": _seen_by("audit-done", "/audits/{done}", RICH)
     + _seen_by("audit-finding", "/audits/{done}?finding=d1-001", RICH)

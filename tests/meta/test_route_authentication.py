@@ -32,6 +32,7 @@ DECISIONS = {
     ("GET", "/api/v1/audits/<audit_id>/status"): SESSION,
     ("GET", "/api/v1/spend"): TOKEN,
     ("GET", "/api/v1/compare"): TOKEN,
+    ("GET", "/api/v1/reconciliation"): TOKEN,
     ("GET", "/api/v1/future-calls"): TOKEN,
     ("DELETE", "/api/v1/future-calls"): SESSION,
     ("GET", "/api/v1/report-links"): TOKEN,

@@ -137,6 +137,12 @@ HOUSEKEEPING: Final = Counter(
     ("chore",),
     registry=REGISTRY,
 )
+PULLS: Final = Counter(
+    "tallystick_connection_pulls",
+    "Windows of providers' reports that were pulled, by outcome.",
+    ("provider", "outcome"),
+    registry=REGISTRY,
+)
 PRICE_UPDATES: Final = Counter(
     "tallystick_price_updates",
     "Tries to fetch the published prices, by outcome.",

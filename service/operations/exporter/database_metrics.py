@@ -27,6 +27,7 @@ from service.jobs.queues import AuditQueues
 from service.models.audits.audits import PROCESSING, QUEUED, SOURCES, STATUSES
 from service.models.base import utc_now
 from service.models.billing.payments import PROVIDERS
+from service.models.connections.connections import count_by_state
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.models.operations import totals
@@ -87,6 +88,8 @@ class ServerMetrics(Collector):
                 age = math.inf if fetched_at is None else _seconds_since(fetched_at, utc_now())
                 words = "Time since the published prices were fetched; infinite if they never were."
                 waiting.append(_number("tallystick_price_book_age_seconds", words, age))
+            if self._config.connections == "on":
+                waiting.append(_read_connections(connection))
             if time.monotonic() - self._totals_at >= _FRESH_SECONDS:
                 self._totals = _read_totals(connection)
                 self._totals_at = time.monotonic()
@@ -121,6 +124,14 @@ def _read_waiting(connection: Connection) -> list[Metric]:
         _number("tallystick_spans_waiting", "Calls in spans that no import has yet.", calls),
         _number("tallystick_spans_oldest_seconds", "Age of the oldest such call.", age),
     ]
+
+
+def _read_connections(connection: Connection) -> Metric:
+    words = "Connections to model providers, by why they fail; no error for those that work."
+    gauge = GaugeMetricFamily("tallystick_connections", words, labels=["provider", "error"])
+    for labels, number in count_by_state(connection).items():
+        gauge.add_metric(labels, number)
+    return gauge
 
 
 def _ranked(numbers: Sequence[int]) -> dict[str, int]:

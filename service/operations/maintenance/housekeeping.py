@@ -17,6 +17,7 @@ from service.core.telemetry.counters import HOUSEKEEPING
 from service.models.audits.capacity import delete_old_days
 from service.models.audits.idempotency import hash_old_keys
 from service.models.base import utc_now
+from service.models.connections.reported import delete_old_pulls
 from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import post_digests
 from service.models.notices.deliveries import NoticeDelivery
@@ -52,6 +53,7 @@ from service.operations.watching.weekly_digest import post_weekly_digests
 _TURN_SECONDS: Final = 0.5
 _UNFINISHED_BLOB_SECONDS: Final = 3_600.0
 
+_PULLS_KEPT_DAYS: Final = 120
 # Sizes of batches that take longer than others.
 _BATCHES: Final = {
     "weekly_digests": DIGESTED,
@@ -112,6 +114,9 @@ class Housekeeping:
             "mails": _committed(lambda found: delete_sent(found, Mail, config.mail_retention_days)),
             "notice_deliveries": _committed(
                 lambda found: delete_sent(found, NoticeDelivery, config.mail_retention_days)
+            ),
+            "connection_pulls": _committed(
+                lambda connection: delete_old_pulls(connection, _PULLS_KEPT_DAYS, BATCH)
             ),
             "failed_work": _committed(delete_old_days),
             "idempotency_keys": _committed(lambda found: hash_old_keys(found, BATCH)),

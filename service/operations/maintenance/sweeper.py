@@ -34,9 +34,12 @@ from service.models.calls.account_audits import (
     list_due_accounts,
     queue_account_audit,
 )
+from service.models.connections.connections import list_due_connections
+from service.models.connections.unsent import wake_outdated
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.operations.call_store.due import DueAccounts
+from service.operations.connections.failing import post_failing_mails
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.price_updates import PriceUpdates
@@ -77,6 +80,7 @@ class Sweeper:
             "notices": partial(sweep_unsent, table=NoticeDelivery, queues=queues),
             "imports": self._close_imports,
             "calls": self._tend_calls,
+            "connections": self._pull_reports,
             "orphan_blobs": self._orphan_blobs.clear_page,
             "housekeeping": self._housekeeping.take_turn,
             "prices": self._price_updates.take_turn,
@@ -145,6 +149,19 @@ class Sweeper:
             self._queues.enqueue_compaction(account_id)
         for audit_id in filter(None, audit_ids):
             self._queues.enqueue_audit(audit_id, ACCOUNT)
+
+    def _pull_reports(self, connection: Connection) -> None:
+        """Have a worker pull the reports of connections, and say which have failed for a day."""
+        if self._config.connections != "on":
+            return
+        with connection.begin():
+            wake_outdated(connection)
+            due = list_due_connections(connection, _ACCOUNTS_AT_ONCE)
+            mail_ids = post_failing_mails(connection)
+        for connection_id in due:
+            self._queues.enqueue_pull(connection_id)
+        for mail_id in mail_ids:
+            self._queues.enqueue_mail(mail_id)
 
     def _sweep_while_leading(self, connection: Connection, stopping: Event) -> None:
         while not stopping.is_set():

@@ -197,6 +197,27 @@ _UPLOADED: Final = {
     "replayed": False,
     "status_url": f"{_ISSUER}/api/v1/audits/{_AUDIT_ID}/status",
 }
+_RECONCILED: Final = {
+    "provider": "openai",
+    "month": "2026-02",
+    "billed_usd": 12410.22,
+    "reported_usd": 12396.1,
+    "counted_usd": 11903.1,
+    "explained_usd": 11903.1,
+    "coverage": 0.965,
+    "rate": 1.0,
+    "unexplained_usd": 14.12,
+    "parts": [
+        {"kind": "not_sent", "usd": 431.0},
+        {"kind": "file_search", "usd": 62.0},
+        {"kind": "unexplained", "usd": 14.12},
+    ],
+    "not_sent": [{"project_id": "proj_1", "project": "search-eval", "usd": 431.0}],
+    "other_currencies": [],
+    "summary": "OpenAI billed $12,410.22. Your calls explain $11,903.10 (95.9%).",
+    "locked_at": "2026-03-11T00:10:00Z",
+    "locked_billed_usd": 12410.22,
+}
 _EXAMPLES: Final[Mapping[str, Any]] = {
     "Accepted": {"audit_id": _AUDIT_ID, "records": 1, "replayed": False},
     "Replayed": {"audit_id": _AUDIT_ID, "replayed": True},
@@ -210,6 +231,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
     "Spend": _SPEND,
     "Comparison": _COMPARISON,
+    "ReconciliationList": {"reconciliations": [_RECONCILED]},
     "FutureCalls": _FUTURE,
     "DeletedFutureCalls": {"calls": 3},
     "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},

@@ -21,7 +21,7 @@ _PAGES: Final = {
     "Imports": "/imports",
     "Compare": "/compare",
     "Upload a log": "/upload",
-    "Connections": "/connections",
+    "Connections": "/settings/connections",
     "Developer: ingest keys and read tokens": "/developer",
     "OAuth applications": "/developer/applications",
     "Billing: plan and credits": "/billing",

@@ -17,7 +17,7 @@ PAGES = frozenset(
     {
         *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
         *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/spend.focus.csv"),
-        *("/route", "/model", "/compare", "/bill", "/connections", "/go"),
+        *("/route", "/model", "/compare", "/go"),
         *("/views", "/views/<view_id>/remove", "/findings/undo"),
         *("/dashboard/first", "/dashboard/key"),
         *("/dashboard/audit", "/imports", "/imports/spans", "/imports/future"),

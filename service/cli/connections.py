@@ -1,0 +1,124 @@
+"""tallystick connect and reconcile: a provider's reports, and the bill explained."""
+
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.table import Table
+
+from detectors.cli.terminal import report_console
+from detectors.wording.figures import percent, usd
+from service.cli.options import CommandError, data_command, reach
+from service.cli.output import print_fields
+from service.connections import list_providers
+from service.core.db import make_engine, make_session_factory
+from service.jobs.queues import AuditQueues
+from service.models.connections.bill import list_months
+from service.models.connections.connections import ConnectionLimitError, add_connection
+from service.models.identity.accounts import find_account
+from service.models.identity.security_events import EventKind, add_security_event
+from service.operations.connections.connecting import (
+    KeyRefusedError,
+    describe_sight,
+    find_provider,
+    make_connection,
+    try_key,
+)
+from service.operations.connections.reconciliation import reconcile as reconcile_month
+from service.operations.connections.wording import name_part, name_provider, summarize
+from service.web.api.reconciliation import describe
+from service.web.schemas.reconciliation import ReconciliationSchema
+
+_KEY_PROMPT: Final = "Admin key"
+
+
+@click.command()
+@click.argument("provider")
+@click.argument("email")
+@click.option("--label", default="", help="A name, to tell several organizations apart.")
+@data_command
+def connect(provider: str, email: str, label: str, data_dir: Path | None) -> None:
+    """Pull a provider's usage and costs into an account.
+
+    The admin key is asked for, or read from standard input. It never appears in the list of
+    processes.
+    """
+    config = reach(data_dir)
+    known = find_provider(config, provider)
+    if known is None:
+        if config.connections != "on":
+            raise CommandError("connections are turned off in this installation (CONNECTIONS)")
+        raise CommandError(f"choose a provider: {', '.join(sorted(list_providers()))}")
+    if sys.stdin.isatty():
+        click.echo(f"You need {known.key_words}: {known.key_page}")
+        key = click.prompt(_KEY_PROMPT, hide_input=True)
+    else:
+        key = sys.stdin.readline()
+    engine = make_engine(config)
+    with make_session_factory(engine)() as session:
+        account = find_account(session, email)
+        if account is None:
+            raise CommandError("there is no account with this email address")
+        account_id = account.id
+        session.commit()
+        try:
+            sight = try_key(config, known, key.strip())
+            connection = make_connection(account_id, provider, key.strip(), sight, label=label[:60])
+            add_connection(session, connection)
+        except KeyRefusedError as error:
+            raise CommandError(str(error)) from error
+        except ConnectionLimitError as error:
+            raise CommandError("this account has as many connections as it may have") from error
+        add_security_event(session, account_id, EventKind.CONNECTION_ADDED, {"provider": provider})
+        session.commit()
+        AuditQueues.from_config(config).enqueue_pull(connection.id)
+    click.echo(f"Connected {known.title}: {describe_sight(sight)}. The first pull has started.")
+
+
+@click.command()
+@click.argument("email")
+@click.option("--month", metavar="YYYY-MM", help="Only this month, with its parts.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@data_command
+def reconcile(email: str, month: str | None, as_json: bool, data_dir: Path | None) -> None:
+    """Explain what providers billed by reports and calls."""
+    config = reach(data_dir)
+    with make_session_factory(make_engine(config))() as session:
+        account = find_account(session, email)
+        if account is None:
+            raise CommandError("there is no account with this email address")
+        wanted = _read_month(month) if month else None
+        months = [
+            reconcile_month(session.connection(), account.id, provider, first)
+            for first, provider in list_months(session, account.id)
+            if wanted is None or first == wanted
+        ]
+    if as_json:
+        found = [ReconciliationSchema().dump(describe(each)) for each in months]
+        print_fields({"reconciliations": found}, as_json)
+        return
+    if not months:
+        raise CommandError("no reports yet; connect a provider with: tallystick connect")
+    console = report_console()
+    for each in months:
+        console.print(f"{each.month:%b %Y}: {summarize(each)}", markup=False)
+        if wanted is None:
+            continue
+        table = Table("Part", "Amount", title=f"{name_provider(each.provider)}, {each.month:%b %Y}")
+        table.columns[1].justify = "right"
+        table.add_row("Counted", usd(each.counted_usd))
+        for part in each.parts:
+            table.add_row(name_part(part.kind), usd(part.usd))
+        table.add_row("Billed", usd(each.billed_usd))
+        if each.coverage is not None:
+            table.caption = f"Coverage {percent(float(each.coverage * 100))}"
+        console.print(table)
+
+
+def _read_month(text: str) -> object:
+    try:
+        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007 - a month of UTC days
+    except ValueError as error:
+        raise CommandError("write the month as 2026-03") from error

@@ -1,0 +1,192 @@
+"""Requests to a provider, with a key that goes to that provider's host and nowhere else.
+
+Nobody types an address: the host is the provider's, or the one that the operator has set for it in
+CONNECTION_URLS. Redirects are not followed, because they would take the key elsewhere.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Self
+
+import httpx2
+
+from service.connections.provider import Provider
+from service.core.logs import get_logger
+from service.models.base import utc_now
+
+MAX_BYTES: Final = 64 << 20
+WHOLE_SECONDS: Final = 60.0
+_TIMEOUT_SECONDS: Final = 20.0
+# What the client waits for itself; what takes longer is tried again by a later job.
+_SHORT_WAIT_SECONDS: Final = 5.0
+_TRIES: Final = 3
+_FIRST_PAUSE_SECONDS: Final = 0.5
+
+_log = get_logger(__name__)
+
+
+class ConnectionFailedError(Exception):
+    """The provider didn't give what was asked for. The class says why, and nothing else does."""
+
+    code = "unreachable"
+
+
+class RevokedKeyError(ConnectionFailedError):
+    code = "revoked"
+
+
+class WrongKeyError(ConnectionFailedError):
+    code = "wrong_key"
+
+
+class MissingRightError(ConnectionFailedError):
+    code = "missing_right"
+
+
+class ProviderDownError(ConnectionFailedError):
+    code = "provider_down"
+
+
+class RedirectedError(ConnectionFailedError):
+    code = "redirected"
+
+
+class UnreadableResponseError(ConnectionFailedError):
+    code = "unreadable"
+
+
+class ThrottledError(ConnectionFailedError):
+    """The provider wants fewer requests."""
+
+    code = "throttled"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+class EmptyWindowError(Exception):
+    """The provider has nothing for these times, and says so with an error."""
+
+
+class Client:
+    """The requests of one connection; `requests` counts them all."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        key: str,
+        base_url: str = "",
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.requests = 0
+        self._empty_statuses = provider.empty_statuses
+        self._base_url = (base_url or provider.base_url).rstrip("/")
+        self._sleep = sleep
+        # The proxy of HTTPS_PROXY is the operator's, so it is used.
+        self._http = httpx2.Client(
+            headers=dict(provider.headers(key)),
+            timeout=_TIMEOUT_SECONDS,
+            follow_redirects=False,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._http.close()
+
+    def get(
+        self,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Return the JSON of a response; try again what may pass, for a few seconds."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return self._get(path, query, headers or {})
+            except ThrottledError as error:
+                if attempt == _TRIES or error.seconds > _SHORT_WAIT_SECONDS:
+                    raise
+                self._sleep(error.seconds)
+            except ProviderDownError:
+                if attempt == _TRIES:
+                    raise
+                self._sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
+        raise AssertionError
+
+    def _get(self, path: str, query: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> Any:
+        self.requests += 1
+        url, content = f"{self._base_url}{path}", bytearray()
+        ends_at = time.monotonic() + WHOLE_SECONDS
+        try:
+            with self._http.stream(
+                "GET", url, params=list(query), headers=dict(headers)
+            ) as response:
+                for part in response.iter_bytes():
+                    content += part
+                    if len(content) > MAX_BYTES:
+                        raise UnreadableResponseError
+                    if time.monotonic() > ends_at:
+                        raise ProviderDownError
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            # The texts of these errors may quote a proxy's address, and with it a password.
+            _log.warning("provider_unreachable", error_type=type(error).__name__)
+            raise ProviderDownError from None
+        self._check(response, bytes(content))
+        try:
+            return json.loads(content, parse_float=str)  # a float would lose cents
+        except (ValueError, RecursionError):
+            raise UnreadableResponseError from None
+
+    def _check(self, response: httpx2.Response, content: bytes) -> None:
+        status = response.status_code
+        if status == 200:
+            return
+        if 300 <= status < 400:
+            raise RedirectedError
+        if status == 429:
+            raise ThrottledError(_read_retry_after(response.headers.get("retry-after", "")))
+        if status >= 500 or status == 408:
+            raise ProviderDownError
+        kind = _find_error_kind(content)
+        if status == 401:
+            raise WrongKeyError if kind in _WRONG_KINDS else RevokedKeyError
+        if status == 403:
+            raise MissingRightError
+        if status == 404:
+            raise MissingRightError
+        if status in self._empty_statuses:
+            raise EmptyWindowError
+        raise UnreadableResponseError
+
+
+_WRONG_KINDS: Final = frozenset({"invalid_key_type", "wrong_key_type", "missing_scope"})
+
+
+def _find_error_kind(content: bytes) -> str:
+    """Return the kind of an error as both providers name it; its text is never read."""
+    with suppress(ValueError, AttributeError, RecursionError):
+        error = json.loads(content).get("error")
+        return str(error.get("code") or error.get("type") or "")
+    return ""
+
+
+def _read_retry_after(text: str) -> float:
+    """Return the seconds of a Retry-After header: a number, or a date."""
+    with suppress(ValueError):
+        return max(0.0, float(text))
+    with suppress(ValueError, TypeError):
+        return max(0.0, (parsedate_to_datetime(text) - utc_now()).total_seconds())
+    return 60.0
+
+
+def find_url(urls: str, provider: str) -> str:
+    """Return the address that CONNECTION_URLS has for a provider, or "" for the provider's own."""
+    entries = (entry.strip().partition("=") for entry in urls.split(","))
+    return next((url for name, _sign, url in entries if name == provider), "")

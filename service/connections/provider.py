@@ -1,0 +1,197 @@
+"""What a provider is for the rest of the service: reports, and the lines that they become.
+
+Counts are normalized here: `prompt_tokens` includes cached tokens and cache writes, as in our
+records, whatever the provider calls input.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+if TYPE_CHECKING:
+    from service.connections.client import Client
+
+MAX_LABEL: Final = 200
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
+
+USAGE, COSTS = "usage", "costs"
+# What a cost is for. Tokens are explained by usage; the others are fees that tokens don't carry.
+TOKENS, CREDIT, TAX = "tokens", "credit", "tax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One report of a provider, always requested with the same grouping."""
+
+    name: str
+    kind: str  # USAGE or COSTS
+    path: str
+    grouping: Sequence[str]
+    width: timedelta = DAY
+    most_buckets: int  # of one request
+    every: timedelta = HOUR
+    days_back: int = 90
+    is_optional: bool = False  # a key without the right for it is still a working key
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Window:
+    """The buckets of a report to request: `last` is exclusive, None for up to the newest."""
+
+    report: Report
+    first: datetime
+    last: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageLine:
+    """What one group of a bucket used."""
+
+    bucket: datetime
+    project_id: str = ""
+    key_id: str = ""
+    model: str = ""
+    tier: str = ""  # "" for standard
+    context: str = ""
+    region: str = ""
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    units: Mapping[str, int] = field(default_factory=dict)  # named as in the price book
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostLine:
+    """What one group of a day costs, in its own currency."""
+
+    bucket: datetime
+    project_id: str = ""
+    key_id: str = ""
+    line_item: str = ""
+    kind: str = TOKENS
+    model: str = ""
+    amount: Decimal
+    list_amount: Decimal | None = None
+    currency: str = "USD"
+
+
+Line = UsageLine | CostLine
+
+
+@dataclass(frozen=True)
+class Name:
+    """What people call a project or a key. `parent_id` is the project of a key."""
+
+    kind: str  # "project" or "key"
+    id: str
+    name: str
+    parent_id: str = ""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a key can see, as the page says after connecting."""
+
+    organization: str
+    projects: int
+    first_cost: datetime | None
+    missing: Sequence[str] = ()  # reports that this key may not read
+
+
+class Provider(Protocol):
+    """A provider's folder hands one of these out as `PROVIDER`."""
+
+    name: str  # as in the records of calls
+    title: str
+    base_url: str
+    key_prefix: str
+    key_page: str  # where a person makes such a key
+    key_words: str  # which key, in half a sentence
+    pause_seconds: float  # at least between two pulls of a connection
+    unbilled_tiers: Sequence[str]  # tiers that the cost report leaves out
+    empty_statuses: frozenset[int]  # how it answers for times without anything, beside no buckets
+
+    @property
+    def reports(self) -> Sequence[Report]: ...
+
+    def headers(self, key: str) -> Mapping[str, str]: ...
+
+    def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
+        """Return the query of a window's page; all but the page is the same for each."""
+
+    def read_page(self, report: Report, body: Any) -> "Page": ...
+
+    def look(self, client: "Client", now: datetime) -> Sight:
+        """Try a key with read-only calls; raise `ConnectionFailedError` if it doesn't work."""
+
+    def list_names(self, client: "Client") -> Iterator[Name]: ...
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of a report: the lines of each bucket, and the token of the next page."""
+
+    buckets: Mapping[datetime, Sequence[Line]]
+    next_page: str | None
+
+
+def clean(text: Any) -> str:
+    """Return a provider's label as we store it: no control characters, at most 200 long."""
+    shown = "".join(char if char.isprintable() else " " for char in str(text or ""))
+    return " ".join(shown.split())[:MAX_LABEL]
+
+
+def fetch_window(client: "Client", provider: Provider, window: Window) -> "Fetched":
+    """Fetch all pages of a window; raise if any is missing.
+
+    A bucket that comes twice counts once, as the provider said it last: pages are cut between
+    buckets. A page token that was used before would lead around in circles.
+    """
+    from service.connections.client import EmptyWindowError, UnreadableResponseError
+
+    buckets: dict[datetime, Sequence[Line]] = {}
+    page, used, requests = None, set[str](), 0
+    while True:
+        query = provider.parameters(window, page)
+        try:
+            body = client.get(window.report.path, query, window.report.headers)
+        except EmptyWindowError:
+            return Fetched((), requests + 1, is_empty=True)
+        requests += 1
+        try:
+            found = provider.read_page(window.report, body)
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise UnreadableResponseError from error
+        buckets.update(found.buckets)
+        page = found.next_page
+        if page is None:
+            break
+        if page in used:
+            raise UnreadableResponseError
+        used.add(page)
+    within = (
+        line
+        for bucket, lines in buckets.items()
+        if bucket >= window.first and (window.last is None or bucket < window.last)
+        for line in lines
+    )
+    return Fetched(tuple(within), requests)
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """All lines of a window. `is_empty` means that the provider has no such buckets at all."""
+
+    lines: Sequence[Line]
+    requests: int
+    is_empty: bool = False
+
+
+Clock = Callable[[], datetime]

@@ -1,0 +1,92 @@
+"""What a reconciliation reads: billed, reported and counted sums of a month, and locked months."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, Numeric, func, select
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.models.base import Base, Executor, OwnerKey
+from service.models.calls.daily_spend import SpendRow
+from service.models.connections.connections import ProviderConnection
+from service.models.connections.reported import ReportedCost, ReportedUsage
+from service.models.connections.unsent import is_counted
+
+TOKENS = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
+Days = tuple[date, date]
+
+
+class BillMonth(Base):
+    """A month as it was when it was locked, by day: what later corrections are measured from."""
+
+    __tablename__ = "bill_months"
+
+    account_id: Mapped[OwnerKey]
+    provider: Mapped[str] = mapped_column(primary_key=True)
+    month: Mapped[date] = mapped_column(primary_key=True)
+    locked_at: Mapped[datetime]
+    billed_usd: Mapped[Decimal] = mapped_column(Numeric(30, 12))
+    days: Mapped[dict[str, list[str]]] = mapped_column(JSONB)
+
+
+def list_months(session: Executor, account_id: str) -> Sequence[Any]:
+    """Return the months and providers with reported costs or usage, newest first."""
+    found = set()
+    for table in (ReportedCost, ReportedUsage):
+        month = func.date_trunc("month", table.bucket_at).label("month")
+        query = select(ProviderConnection.provider, month).join(
+            ProviderConnection, ProviderConnection.id == table.connection_id
+        )
+        owned = query.where(table.account_id == account_id).distinct()
+        found |= {(row[1].date(), row[0]) for row in session.execute(owned)}
+    return sorted(found, key=lambda each: (-each[0].toordinal(), each[1]))
+
+
+def sum_costs(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
+    """Return what was billed by day, project, kind, model, line item and currency."""
+    table = ReportedCost
+    labels = (table.day, table.project_id, table.kind, table.model, table.line_item, table.currency)
+    sums = (func.sum(table.amount).label("amount"), func.count().label("rows"))
+    query = _of_provider(select(*labels, *sums), table, account_id, provider, days)
+    return session.execute(query.group_by(*labels)).all()
+
+
+def sum_usage(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
+    """Return what was reported by day, project, model and tier, with its list price."""
+    table = ReportedUsage
+    labels = (table.day, table.project_id, table.model, table.tier)
+    sums = [func.sum(getattr(table, name)).label(name) for name in (*TOKENS, "requests")]
+    sums += [func.sum(table.list_usd).label("list_usd"), func.sum(table.cost_usd).label("cost_usd")]
+    sums.append(func.count().filter(table.list_usd.is_(None)).label("unpriced"))
+    query = _of_provider(select(*labels, *sums), table, account_id, provider, days)
+    return session.execute(query.where(table.is_hourly.is_(False)).group_by(*labels)).all()
+
+
+def sum_counted(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
+    """Return what our calls counted by day and model."""
+    table, labels = SpendRow, (SpendRow.day, SpendRow.model)
+    sums = [func.sum(getattr(table, name)).label(name) for name in (*TOKENS, "calls")]
+    sums += [func.sum(table.list_usd).label("list_usd"), func.sum(table.cost_usd).label("cost_usd")]
+    mine = (table.account_id == account_id, func.lower(table.provider) == provider)
+    query = select(*labels, *sums).where(*mine, table.day.between(*days), is_counted())
+    return session.execute(query.group_by(*labels)).all()
+
+
+def find_lock(session: Executor, account_id: str, provider: str, month: date) -> Any:
+    query = select(BillMonth.locked_at, BillMonth.billed_usd, BillMonth.days)
+    mine = (BillMonth.account_id == account_id, BillMonth.provider == provider)
+    return session.execute(query.where(*mine, BillMonth.month == month)).one_or_none()
+
+
+def lock_month(connection: Connection, values: Mapping[str, Any]) -> None:
+    """Lock a month, unless it is locked."""
+    connection.execute(insert(BillMonth).values(**values).on_conflict_do_nothing())
+
+
+def _of_provider(query: Any, table: Any, account_id: str, provider: str, days: Days) -> Any:
+    joined = query.join(ProviderConnection, ProviderConnection.id == table.connection_id)
+    mine = (table.account_id == account_id, ProviderConnection.provider == provider)
+    return joined.where(*mine, table.day.between(*days))

@@ -1,0 +1,246 @@
+"""Connections: an organization's admin key at a provider, and where its pulls stand.
+
+A pull is claimed like an audit's attempt: a lease and a token in the row, and the database's times.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Index,
+    and_,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from service.core.sealing import SealedText
+from service.models.base import Base, Executor, Owned, utc_now
+from service.models.identity.accounts import Account
+
+MAX_CONNECTIONS: Final = 20  # per account
+# Longer than a job that hangs, so that no two pull the same.
+LEASE_SECONDS: Final = 180.0
+_FIRST_PAUSE_SECONDS: Final = 30.0
+_LONGEST_PAUSE_SECONDS: Final = 3_600.0
+_NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
+
+
+class ProviderConnection(Owned, Base):
+    """A connection without a key pulls nothing anymore, and keeps what was pulled."""
+
+    __tablename__ = "provider_connections"
+    __table_args__ = (Index("ix_provider_connections_next_pull_at", "next_pull_at"),)
+
+    provider: Mapped[str]
+    label: Mapped[str] = mapped_column(default="", server_default="")
+    key: Mapped[str] = mapped_column(SealedText("provider_connections.key"), default="")
+    organization: Mapped[str] = mapped_column(default="", server_default="")
+    sight: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
+    keeps_names: Mapped[bool] = mapped_column(default=True)
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+    key_changed_at: Mapped[datetime] = mapped_column(default=utc_now)
+    removed_at: Mapped[datetime | None]
+    # By report: the first day that was pulled, when it was pulled last, and rechecks of months.
+    progress: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
+    pulled_at: Mapped[datetime | None]
+    next_pull_at: Mapped[datetime | None] = mapped_column(default=func.now())
+    failures: Mapped[int] = mapped_column(default=0, server_default="0")  # in a row
+    failing_since: Mapped[datetime | None]
+    error: Mapped[str | None]
+    mailed_at: Mapped[datetime | None]  # about this failure
+    filled_at: Mapped[datetime | None]  # when the account's spend was compared with the reports
+    lease_token: Mapped[str | None]
+    lease_expires_at: Mapped[datetime | None]
+
+    @property
+    def is_active(self) -> bool:
+        return self.removed_at is None
+
+
+class ConnectionLimitError(Exception):
+    """The account has as many connections as it may have."""
+
+
+class LostConnectionError(Exception):
+    """Another worker has the connection, or it was removed or given another key."""
+
+
+def add_connection(session: Session, connection: ProviderConnection) -> None:
+    # The lock makes the count and the insert one step.
+    owner = connection.account_id
+    session.execute(select(Account.id).where(Account.id == owner).with_for_update())
+    count = select(func.count()).select_from(ProviderConnection)
+    if (session.scalar(count.where(_owned_by(owner))) or 0) >= MAX_CONNECTIONS:
+        raise ConnectionLimitError
+    session.add(connection)
+    session.flush()
+
+
+def list_connections(session: Executor, account_id: str) -> Sequence[Any]:
+    query = select(ProviderConnection).where(_owned_by(account_id))
+    found = query.order_by(ProviderConnection.created_at, ProviderConnection.id)
+    if isinstance(session, Session):
+        return session.scalars(found).all()
+    return session.execute(found).all()
+
+
+def find_connection(
+    session: Session, account_id: str, connection_id: str
+) -> ProviderConnection | None:
+    return session.scalars(
+        select(ProviderConnection).where(_is(account_id, connection_id))
+    ).one_or_none()
+
+
+def replace_key(connection: ProviderConnection, key: str) -> None:
+    """Use another key from now on; a pull with the old one can store nothing anymore."""
+    connection.key, connection.key_changed_at = key, utc_now()
+    connection.removed_at = connection.error = connection.failing_since = None
+    connection.mailed_at = connection.lease_token = connection.lease_expires_at = None
+    connection.failures, connection.next_pull_at = 0, utc_now()
+
+
+def remove_connection(session: Session, account_id: str, connection_id: str, *, keep: bool) -> bool:
+    """Forget a connection's key and, unless told to keep it, everything that it has pulled.
+
+    Return False if the account has no such connection.
+    """
+    if not keep:
+        removed = delete(ProviderConnection).where(_is(account_id, connection_id))
+        return session.scalar(removed.returning(ProviderConnection.id)) is not None
+    values = {"key": "", "removed_at": func.now(), "next_pull_at": None, "error": None}
+    values |= {"failing_since": None, "failures": 0, **_NO_LEASE}
+    changed = update(ProviderConnection).where(_is(account_id, connection_id)).values(values)
+    return session.scalar(changed.returning(ProviderConnection.id)) is not None
+
+
+def wake_others(session: Session, account_id: str, provider: str) -> None:
+    """Let the account's other connections of a provider be due, which then compare spend again."""
+    theirs = (_owned_by(account_id), ProviderConnection.provider == provider)
+    session.execute(update(ProviderConnection).where(*theirs).values(next_pull_at=func.now()))
+
+
+def pull_soon(connection: ProviderConnection, pause_seconds: float) -> None:
+    """Pull everything recent again, but not sooner after the last pull than the provider wants."""
+    pause = timedelta(seconds=pause_seconds)
+    last = connection.pulled_at
+    connection.next_pull_at = max(utc_now(), last + pause) if last else utc_now()
+    connection.progress = {
+        report: {name: value for name, value in state.items() if name != "at"}
+        for report, state in connection.progress.items()
+    }
+
+
+def list_due_connections(connection: Connection, limit: int) -> Sequence[str]:
+    """Return connections whose next pull is due and that no worker has, longest due first."""
+    due = select(ProviderConnection.id).where(_is_due())
+    return connection.scalars(due.order_by(ProviderConnection.next_pull_at).limit(limit)).all()
+
+
+def claim_connection(connection: Connection, connection_id: str) -> ProviderConnection | None:
+    """Claim a connection that is due, for one job."""
+    lease = {"lease_token": uuid4().hex, "lease_expires_at": _in(LEASE_SECONDS)}
+    claimed = update(ProviderConnection).where(ProviderConnection.id == connection_id, _is_due())
+    with Session(connection, join_transaction_mode="rollback_only") as session:
+        unsynchronized = {"synchronize_session": False}
+        return session.scalars(
+            claimed.values(lease).returning(ProviderConnection), execution_options=unsynchronized
+        ).one_or_none()
+
+
+def hold(connection: Connection, held: ProviderConnection, **values: Any) -> None:
+    """Keep the claim for as long again; raise `LostConnectionError` if another has it."""
+    mine = (ProviderConnection.id == held.id, ProviderConnection.lease_token == held.lease_token)
+    kept = {"lease_expires_at": _in(LEASE_SECONDS), **values}
+    if connection.execute(update(ProviderConnection).where(*mine).values(kept)).rowcount == 0:
+        raise LostConnectionError
+
+
+def release(
+    connection: Connection, held: ProviderConnection, next_pull_at: datetime | None
+) -> None:
+    """End a pull that went well."""
+    cleared = {"failures": 0, "failing_since": None, "error": None, "mailed_at": None}
+    hold(
+        connection,
+        held,
+        **{**_NO_LEASE, **cleared, "pulled_at": func.now(), "next_pull_at": next_pull_at},
+    )
+
+
+def release_failed(
+    connection: Connection, held: ProviderConnection, error: str, seconds: float = 0.0
+) -> None:
+    """End a pull that failed; the next waits longer after each failure in a row."""
+    growing = _FIRST_PAUSE_SECONDS * 2 ** min(held.failures, 10)
+    pause = max(seconds, min(growing, _LONGEST_PAUSE_SECONDS))
+    since = func.coalesce(ProviderConnection.failing_since, func.now())
+    failed = {"failures": held.failures + 1, "failing_since": since, "error": error}
+    hold(connection, held, **{**_NO_LEASE, **failed, "next_pull_at": _in(pause)})
+
+
+def list_failing(connection: Connection, limit: int) -> Sequence[Any]:
+    """Return connections that have failed for a day, and of which no mail was sent."""
+    query = select(
+        ProviderConnection.id,
+        ProviderConnection.account_id,
+        ProviderConnection.provider,
+        ProviderConnection.label,
+        ProviderConnection.organization,
+        ProviderConnection.error,
+        ProviderConnection.failing_since,
+        Account.email,
+    ).join(Account, Account.id == ProviderConnection.account_id)
+    late = ProviderConnection.failing_since < func.now() - timedelta(days=1)
+    waiting = (
+        late,
+        ProviderConnection.mailed_at.is_(None),
+        ProviderConnection.removed_at.is_(None),
+    )
+    return connection.execute(query.where(*waiting).limit(limit)).all()
+
+
+def mark_mailed(connection: Connection, connection_id: str) -> None:
+    row = update(ProviderConnection).where(ProviderConnection.id == connection_id)
+    connection.execute(row.values(mailed_at=func.now()))
+
+
+def count_by_state(connection: Connection) -> Mapping[tuple[str, str], int]:
+    """Count the connections by provider, and by why they fail: "" for those that work."""
+    state = func.coalesce(ProviderConnection.error, "")
+    query = select(ProviderConnection.provider, state, func.count())
+    alive = query.where(ProviderConnection.removed_at.is_(None))
+    rows = connection.execute(alive.group_by(ProviderConnection.provider, state))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+def _is_due() -> ColumnElement[bool]:
+    is_free = or_(
+        ProviderConnection.lease_token.is_(None), ProviderConnection.lease_expires_at < func.now()
+    )
+    return and_(
+        ProviderConnection.removed_at.is_(None),
+        ProviderConnection.next_pull_at <= func.now(),
+        is_free,
+    )
+
+
+def _owned_by(account_id: str) -> ColumnElement[bool]:
+    return ProviderConnection.account_id == account_id
+
+
+def _is(account_id: str, connection_id: str) -> ColumnElement[bool]:
+    return and_(_owned_by(account_id), ProviderConnection.id == connection_id)
+
+
+def _in(seconds: float) -> ColumnElement[datetime]:
+    return func.now() + timedelta(seconds=seconds)

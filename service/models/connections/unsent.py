@@ -1,0 +1,88 @@
+"""The spend that providers report and no call covers: lines of `daily_spend` without a call file.
+
+Their file is one that nothing reads: like a file whose calls were purged, it keeps its spend and is
+never merged, repriced or audited. So everything that sums spend has them, and each token once.
+"""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, update
+
+from detectors.contract import DailySpend
+from service.models.base import Executor
+from service.models.calls.call_files import DAY, CallFile
+from service.models.calls.daily_spend import SpendRow, add_spend
+from service.models.connections.connections import ProviderConnection
+
+SOURCE: Final = "provider reports"  # their environment
+NOT_SENT: Final = "not sent"  # how their routes begin
+_PREFIX: Final = "reported-"
+_AT_MOST_EVERY: Final = timedelta(minutes=1)
+
+
+def _file_id(account_id: str, provider: str) -> str:
+    return f"{_PREFIX}{account_id}-{provider}"
+
+
+def is_counted() -> ColumnElement[bool]:
+    """Match the spend of calls."""
+    return SpendRow.file_id.not_like(f"{_PREFIX}%")
+
+
+def replace_unsent(
+    connection: Connection, account_id: str, provider: str, spend: Sequence[DailySpend]
+) -> None:
+    """Replace what a provider reports beyond the calls of an account."""
+    drop_unsent(connection, account_id, provider)
+    if not spend:
+        return
+    days: list[date] = [line.day for line in spend]
+    file_id = _file_id(account_id, provider)
+    values = {
+        "id": file_id,
+        "account_id": account_id,
+        "blob_key": "",
+        "level": DAY,
+        "first_day": min(days),
+        "last_day": max(days),
+        "calls": sum(line.calls for line in spend),
+        "bytes": 0,
+        "replaced_at": func.now(),
+        "purged_at": func.now(),
+    }
+    connection.execute(insert(CallFile).values(values))
+    add_spend(connection, [(file_id, account_id, spend)])
+
+
+def drop_unsent(connection: Executor, account_id: str, provider: str) -> None:
+    file_id = _file_id(account_id, provider)
+    connection.execute(delete(SpendRow).where(SpendRow.file_id == file_id))
+    connection.execute(delete(CallFile).where(CallFile.id == file_id))
+
+
+def mark_filled(connection: Connection, account_id: str, provider: str) -> None:
+    filled = update(ProviderConnection).where(
+        ProviderConnection.account_id == account_id, ProviderConnection.provider == provider
+    )
+    connection.execute(filled.values(filled_at=func.now()))
+
+
+def wake_outdated(connection: Connection) -> int:
+    """Let connections be due whose account has got calls since the spend was compared.
+
+    Return their number.
+    """
+    newer = exists().where(
+        CallFile.account_id == ProviderConnection.account_id,
+        CallFile.created_at > ProviderConnection.filled_at,
+        CallFile.replaced_at.is_(None),
+    )
+    is_waiting = or_(
+        ProviderConnection.next_pull_at.is_(None), ProviderConnection.next_pull_at > func.now()
+    )
+    is_old = ProviderConnection.filled_at < func.now() - _AT_MOST_EVERY
+    due = and_(is_old, is_waiting, ProviderConnection.failing_since.is_(None), newer)
+    changed = update(ProviderConnection).where(due).values(next_pull_at=func.now())
+    return connection.execute(changed).rowcount

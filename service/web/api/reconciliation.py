@@ -1,0 +1,79 @@
+"""GET /api/v1/reconciliation: what providers billed, and how reports and calls explain it."""
+
+from typing import Any
+
+from service.models.connections.bill import list_months
+from service.operations.connections.reconciliation import Line, Reconciliation, reconcile
+from service.operations.connections.wording import summarize
+from service.web.auth.callers import current_caller
+from service.web.auth.scopes import READ_AUDITS
+from service.web.http.current import get_session
+from service.web.openapi.reading import ReadBlueprint
+from service.web.schemas.reconciliation import (
+    DAY,
+    MAX_MONTHS,
+    MODEL,
+    ReconciliationListSchema,
+    ReconciliationQuerySchema,
+)
+
+blueprint = ReadBlueprint(
+    "reconciliation", __name__, description="Compare providers' bills with your calls."
+)
+
+
+@blueprint.route("/reconciliation", methods=["GET"])
+@blueprint.reads(
+    READ_AUDITS,
+    ReconciliationListSchema,
+    operation="reconcile",
+    description=f"At most {MAX_MONTHS} months of providers that you connected.",
+)
+@blueprint.arguments(ReconciliationQuerySchema, location="query")
+def show(query: dict[str, Any]) -> dict[str, Any]:
+    """Take the difference between bills and calls apart."""
+    session, account_id = get_session(), current_caller().account_id
+    months = [
+        (month, provider)
+        for month, provider in list_months(session, account_id)
+        if query.get("provider", provider) == provider
+        and month <= query.get("last", month)
+        and month >= query.get("first", query.get("last", month))
+    ]
+    found = [
+        reconcile(session.connection(), account_id, provider, month)
+        for month, provider in months[:MAX_MONTHS]
+    ]
+    return {"reconciliations": [describe(each, query.get("lines")) for each in found]}
+
+
+def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
+    """Return a month as the API, and the command with `--json`, have it."""
+    answer: dict[str, Any] = {
+        **{name: getattr(found, name) for name in ("provider", "billed_usd", "reported_usd")},
+        **{name: getattr(found, name) for name in ("counted_usd", "explained_usd", "coverage")},
+        "month": f"{found.month:%Y-%m}",
+        "rate": found.rate,
+        "unexplained_usd": found.unexplained_usd,
+        "parts": [{"kind": part.kind, "usd": part.usd} for part in found.parts],
+        "not_sent": [
+            {"project_id": part.project_id, "project": part.project, "usd": part.usd}
+            for part in found.projects
+        ],
+        "other_currencies": [
+            {"currency": currency, "amount": amount}
+            for currency, amount in sorted(found.other_currencies.items())
+        ],
+        "summary": summarize(found),
+    }
+    if found.locked_at is not None:
+        answer |= {"locked_at": found.locked_at, "locked_billed_usd": found.locked_usd}
+    if lines is not None:
+        by_label = found.models if lines == MODEL else found.by_project
+        answer["lines"] = list(map(_describe_line, found.days if lines == DAY else by_label))
+    return answer
+
+
+def _describe_line(line: Line) -> dict[str, Any]:
+    names = ("key", "name", "billed_usd", "reported_usd", "counted_usd", "coverage")
+    return {name: getattr(line, name) for name in names}

@@ -1,0 +1,1 @@
+"""The bill: what providers billed, and how calls explain it."""

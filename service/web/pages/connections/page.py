@@ -1,0 +1,211 @@
+"""/settings/connections: the providers whose reports we pull, and how the pulls went."""
+
+from typing import Any, Final
+
+from flask import redirect, render_template, request, url_for
+from werkzeug import Response
+
+from service.connections import list_providers
+from service.connections.provider import Provider
+from service.errors import NotFoundError
+from service.models.connections.connections import (
+    MAX_CONNECTIONS,
+    ConnectionLimitError,
+    ProviderConnection,
+    add_connection,
+    find_connection,
+    list_connections,
+    pull_soon,
+    remove_connection,
+    replace_key,
+    wake_others,
+)
+from service.models.connections.failures import explain
+from service.models.connections.reported import forget_names, list_pulls
+from service.models.connections.unsent import drop_unsent
+from service.models.identity.security_events import EventKind
+from service.operations.connections.connecting import (
+    KeyRefusedError,
+    describe_sight,
+    find_provider,
+    make_connection,
+    try_key,
+)
+from service.web.auth.callers import current_caller, limit_by_caller
+from service.web.auth.recent_sign_in import require_recent_sign_in
+from service.web.auth.security_events import record_event
+from service.web.auth.visitors import PrivatePages, require_visitor
+from service.web.http.current import current_config, current_queues, get_session
+from service.web.http.limits import limiter, per_minute
+from service.web.schemas.labels import read_label
+
+# A key is tried with requests to a provider.
+_LIMIT: Final = per_minute("magic_link_limit_per_minute")
+_NOT_FOUND: Final = "Not found. It may already be removed."
+_OFF: Final = "Connections are turned off in this installation."
+OUTCOMES: Final = {"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"}
+
+blueprint = PrivatePages("connections", __name__, url_prefix="/settings/connections")
+
+
+@blueprint.get("")
+@require_visitor
+def home() -> str:
+    found = list_connections(get_session(), current_caller().account_id)
+    return render_template(
+        "pages/connections/home.html",
+        rows=[
+            (each, _provider(each), describe_sight(each.sight), _explain(each)) for each in found
+        ],
+        providers=list_providers().values(),
+        is_on=current_config().connections == "on",
+        most=MAX_CONNECTIONS,
+        is_saved="saved" in request.args,
+    )
+
+
+@blueprint.get("/add")
+@require_visitor
+@require_recent_sign_in()
+def ask_to_add() -> str:
+    return _show_form(request.args.get("provider", ""))
+
+
+@blueprint.post("/add")
+@limiter.limit(_LIMIT, key_func=limit_by_caller)
+@require_visitor
+@require_recent_sign_in("connections.ask_to_add")
+def add() -> str | Response | tuple[str, int]:
+    """Try a key and connect its organization."""
+    session, account_id = get_session(), current_caller().account_id
+    name, key = request.form.get("provider", ""), request.form.get("key", "").strip()
+    provider = find_provider(current_config(), name)
+    if provider is None:
+        return _show_form(name, "Choose a provider."), 422
+    try:
+        session.commit()  # the pool's connection must not wait for a provider
+        sight = try_key(current_config(), provider, key)
+        more = {"label": read_label(request.form), "keeps_names": "names" in request.form}
+        connection = make_connection(account_id, name, key, sight, **more)
+        add_connection(session, connection)
+    except KeyRefusedError as error:
+        return _show_form(name, str(error)), 422
+    except ConnectionLimitError:
+        most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
+        return _show_form(name, most), 422
+    record_event(EventKind.CONNECTION_ADDED, account_id, provider=name)
+    session.commit()
+    current_queues().enqueue_pull(connection.id)
+    return redirect(url_for("connections.show", connection_id=connection.id), 303)
+
+
+@blueprint.get("/<connection_id>")
+@require_visitor
+def show(connection_id: str) -> str:
+    return _show(_find(connection_id))
+
+
+@blueprint.post("/<connection_id>/key")
+@limiter.limit(_LIMIT, key_func=limit_by_caller)
+@require_visitor
+@require_recent_sign_in("connections.show")
+def change_key(connection_id: str) -> str | Response | tuple[str, int]:
+    """Try another key and use it from now on."""
+    session, connection = get_session(), _find(connection_id)
+    provider = find_provider(current_config(), connection.provider)
+    if provider is None:
+        return _show(connection, _OFF), 422
+    try:
+        session.commit()
+        sight = try_key(current_config(), provider, request.form.get("key", "").strip())
+    except KeyRefusedError as error:
+        return _show(connection, str(error)), 422
+    replace_key(connection, request.form["key"].strip())
+    connection.sight, connection.organization = sight, sight["organization"]
+    account_id = connection.account_id
+    record_event(EventKind.CONNECTION_KEY_REPLACED, account_id, provider=connection.provider)
+    session.commit()
+    current_queues().enqueue_pull(connection.id)
+    return redirect(url_for("connections.home", saved=""), 303)
+
+
+@blueprint.post("/<connection_id>/names")
+@require_visitor
+def choose_names(connection_id: str) -> Response:
+    """Save whether names of projects, keys and line items are stored; forget them if not."""
+    connection = _find(connection_id)
+    connection.keeps_names = "names" in request.form
+    if not connection.keeps_names:
+        forget_names(get_session(), connection.id)
+    get_session().commit()
+    return redirect(url_for("connections.home", saved=""), 303)
+
+
+@blueprint.post("/<connection_id>/pull")
+@limiter.limit(_LIMIT, key_func=limit_by_caller)
+@require_visitor
+def pull(connection_id: str) -> Response:
+    """Pull what is recent again, as soon as the provider allows."""
+    connection = _find(connection_id)
+    if connection.is_active:
+        pull_soon(connection, _provider(connection).pause_seconds)
+    get_session().commit()
+    current_queues().enqueue_pull(connection.id)
+    return redirect(url_for("connections.home", saved=""), 303)
+
+
+@blueprint.post("/<connection_id>/remove")
+@require_visitor
+def remove(connection_id: str) -> Response:
+    """Forget the key and, unless it is to be kept, what was pulled."""
+    session, connection = get_session(), _find(connection_id)
+    account_id, provider = connection.account_id, connection.provider
+    keep = request.form.get("data") == "keep"
+    remove_connection(session, account_id, connection_id, keep=keep)
+    if not keep:
+        drop_unsent(session, account_id, provider)
+        wake_others(session, account_id, provider)
+    record_event(EventKind.CONNECTION_REMOVED, account_id, provider=provider)
+    session.commit()
+    return redirect(url_for("connections.home", saved=""), 303)
+
+
+def _find(connection_id: str) -> ProviderConnection:
+    found = find_connection(get_session(), current_caller().account_id, connection_id)
+    if found is None:
+        raise NotFoundError(_NOT_FOUND)
+    return found
+
+
+def _provider(connection: ProviderConnection) -> Provider:
+    return list_providers()[connection.provider]
+
+
+def _explain(connection: ProviderConnection) -> tuple[str, str] | None:
+    return explain(connection.error) if connection.error else None
+
+
+def _show_form(chosen: str, problem: str = "") -> str:
+    return render_template(
+        "pages/connections/add.html",
+        providers=list_providers().values(),
+        chosen=chosen,
+        label=request.form.get("label", ""),
+        names="names" in request.form or request.method == "GET",
+        problem=problem,
+        is_on=current_config().connections == "on",
+    )
+
+
+def _show(connection: ProviderConnection, problem: str = "") -> str:
+    session, account_id = get_session(), current_caller().account_id
+    pulls: Any = list_pulls(session, account_id, connection.id)
+    return render_template(
+        "pages/connections/connection.html",
+        connection=connection,
+        provider=_provider(connection),
+        sight=describe_sight(connection.sight),
+        failure=_explain(connection),
+        pulls=[(each, OUTCOMES.get(each.outcome) or explain(each.outcome)[0]) for each in pulls],
+        problem=problem,
+    )

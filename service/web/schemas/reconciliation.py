@@ -1,0 +1,121 @@
+"""Schemas of reconciliations: the months asked for, and the response."""
+
+import re
+from datetime import date
+from typing import Any, Final
+
+from marshmallow import Schema, ValidationError, fields, validates_schema
+from marshmallow.validate import Length, OneOf
+
+from service.web.schemas.ingest import described, required
+
+MAX_MONTHS: Final = 24
+DAY, MODEL, PROJECT = LINES = ("day", "model", "project")
+_MONTH: Final = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])")
+
+
+class Month(fields.String):
+    """A month as `2026-03`; its first day."""
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
+        text = super()._deserialize(value, attr, data, **kwargs)
+        found = _MONTH.fullmatch(text)
+        if found is None:
+            raise ValidationError("must be a month such as 2026-03")
+        return date(int(found[1]), int(found[2]), 1)
+
+
+def _month(name: str, text: str, example: str) -> Month:
+    return Month(data_key=name, metadata={**described(text), "example": example})
+
+
+class ReconciliationQuerySchema(Schema):
+    first = _month("from", "The first month. By default, the last of these.", "2026-02")
+    last = _month("to", "The last month, inclusive. By default, the current one.", "2026-03")
+    provider = fields.String(
+        validate=Length(1, 100), metadata=described("Only this provider, such as `openai`.")
+    )
+    lines = fields.String(
+        validate=OneOf(LINES),
+        metadata=described("Also return the lines of each month: by `day`, `model` or `project`."),
+    )
+
+    @validates_schema
+    def check(self, query: dict[str, Any], **_: Any) -> None:
+        if "first" in query and "last" in query and query["first"] > query["last"]:
+            raise ValidationError("must not be after to", "from")
+
+
+def _usd(text: str, **options: Any) -> fields.Float:
+    return fields.Float(metadata=described(text), **{"required": True, **options})
+
+
+class PartSchema(Schema):
+    kind = required(
+        fields.String,
+        "`not_sent`, `discount`, `tiers_without_cost`, `web_search`, `unexplained` or another.",
+    )
+    usd = _usd("What it adds to what your calls counted, in US dollars.")
+
+
+class UnsentSchema(Schema):
+    """An estimate, because calls don't name their project."""
+
+    project_id = required(fields.String, "The provider's ID; empty for the default project.")
+    project = required(fields.String, "Its name at the provider, or empty.")
+    usd = _usd("What it wasn't sent of, at the rates that were billed.")
+
+
+class CurrencySchema(Schema):
+    currency = required(fields.String, "Such as `EUR`.")
+    amount = required(fields.Float, "The amount, which is in no other figure.")
+
+
+class BillLineSchema(Schema):
+    key = required(fields.String, "The day, the model or kind of fee, or the project's ID.")
+    name = required(fields.String, "The project's name, or empty.")
+    billed_usd = _usd("What the provider billed.")
+    reported_usd = _usd("What it reported as used, at list price.")
+    counted_usd = _usd("What your calls counted, at list price; of a project, an estimate.")
+    coverage = fields.Float(
+        allow_none=True, metadata=described("Share of the reported tokens that your calls cover.")
+    )
+
+
+class ReconciliationSchema(Schema):
+    """`counted_usd` and all parts add up to `billed_usd`."""
+
+    provider = required(fields.String, "The model provider.")
+    month = required(fields.String, "The month of UTC days, such as `2026-03`.")
+    billed_usd = _usd("What the provider's cost report says.")
+    reported_usd = _usd("What its usage report says, at list price.")
+    counted_usd = _usd("What your calls counted, at list price.")
+    explained_usd = _usd("What your calls explain of the bill, at the rates that were billed.")
+    coverage = fields.Float(
+        allow_none=True, metadata=described("Share of the reported tokens that your calls cover.")
+    )
+    rate = required(fields.Float, "Billed ÷ list price: 0.88 for a discount of 12%.")
+    unexplained_usd = _usd("What no other part explains.")
+    parts = required(
+        fields.List, "The difference between counted and billed.", fields.Nested(PartSchema)
+    )
+    not_sent = required(fields.List, "What wasn't sent, by project.", fields.Nested(UnsentSchema))
+    other_currencies = required(
+        fields.List, "Amounts in other currencies.", fields.Nested(CurrencySchema)
+    )
+    summary = required(fields.String, "The month in a few sentences.")
+    locked_at = fields.DateTime(
+        metadata=described("When the month was locked, 10 days after its end. Absent until then.")
+    )
+    locked_billed_usd = fields.Float(
+        metadata=described("What was billed then; later changes are corrections.")
+    )
+    lines = fields.List(
+        fields.Nested(BillLineSchema), metadata=described("The lines that `lines` asks for.")
+    )
+
+
+class ReconciliationListSchema(Schema):
+    reconciliations = required(
+        fields.List, "Newest month first.", fields.Nested(ReconciliationSchema)
+    )

@@ -1,0 +1,100 @@
+"""tallystick connect and reconcile."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.cli import connections
+from service.config import Config
+from service.connections.openai.stub import World, make_stub
+from service.connections.stub import Stub, running
+from service.models import Account, ProviderConnection
+from tests.service.web.pages.test_bill import plant
+
+KEY = "sk-admin-canary-2989"
+EMAIL = "ada@example.org"
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with running(make_stub(World(key=KEY, projects={"proj_1": "Search"}))) as stub:
+        yield stub
+
+
+@pytest.fixture
+def account_id(own_sessions: "sessionmaker[Session]") -> str:
+    with own_sessions() as session:
+        account = Account(email=EMAIL)
+        session.add(account)
+        session.commit()
+        return account.id
+
+
+@pytest.fixture
+def run(own_database: Config, stub: Stub, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run(*arguments: str, typed: str = "", **settings: str) -> Result:
+        urls = {"connection_urls": f"openai={stub.url}/v1", **settings}
+        config = Config(**{**vars(own_database), **urls})
+        monkeypatch.setattr(connections, "reach", lambda _data_dir: config)
+        command = {"connect": connections.connect, "reconcile": connections.reconcile}
+        return CliRunner().invoke(command[arguments[0]], arguments[1:], input=typed)
+
+    return run
+
+
+def test_the_key_comes_from_standard_input_and_is_not_printed(
+    run: Any, account_id: str, own_sessions: "sessionmaker[Session]"
+) -> None:
+    result = run("connect", "openai", EMAIL, typed=f"{KEY}\n")
+    assert result.exit_code == 0, result.output
+    assert "Connected OpenAI: 1 project, no costs yet." in result.output
+    assert "canary" not in result.output
+    with own_sessions() as session:
+        row = session.scalars(select(ProviderConnection)).one()
+        assert (row.account_id, row.key) == (account_id, KEY)
+
+
+@pytest.mark.parametrize(
+    ("provider", "email", "typed", "said"),
+    [
+        ("cursor", EMAIL, KEY, "choose a provider: anthropic, openai"),
+        ("openai", "nobody@example.org", KEY, "there is no account"),
+        ("openai", EMAIL, "sk-proj-canary", "wrong kind of key"),
+        ("openai", EMAIL, "sk-admin-canary-other", "no longer valid"),
+    ],
+)
+def test_what_cannot_be_connected_is_refused_with_the_reason(
+    run: Any, account_id: str, provider: str, email: str, typed: str, said: str
+) -> None:
+    result = run("connect", provider, email, typed=f"{typed}\n")
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "canary" not in result.output
+
+
+def test_it_says_that_connections_are_off(run: Any, account_id: str) -> None:
+    result = run("connect", "openai", EMAIL, typed=KEY, connections="off")
+    assert "turned off" in result.output
+
+
+def test_reconcile_explains_each_month(
+    run: Any, account_id: str, own_sessions: "sessionmaker[Session]"
+) -> None:
+    with own_sessions() as session:
+        plant(session, account_id)
+    result = run("reconcile", EMAIL)
+    assert "Feb 2026: OpenAI billed $2,561.92." in " ".join(result.output.split())
+    one = run("reconcile", EMAIL, "--month", "2026-02")
+    assert "File search" in one.output
+    [found] = json.loads(run("reconcile", EMAIL, "--json").output)["reconciliations"]
+    assert found["month"] == "2026-02"
+    assert found["unexplained_usd"] == 0
+
+
+def test_reconcile_without_reports_says_what_to_do(run: Any, account_id: str) -> None:
+    assert "tallystick connect" in run("reconcile", EMAIL).output

@@ -1,0 +1,172 @@
+"""/bill and GET /api/v1/reconciliation: months, their difference, and the discount they show."""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from sqlalchemy import insert
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.models import (
+    AuditSettings,
+    ProviderConnection,
+    ReportedCost,
+    ReportedName,
+    ReportedUsage,
+)
+from service.models.base import new_id
+from service.operations.connections.plan import month_start
+from tests.service.support.browser import Browser, words_of
+from tests.service.support.scenes import Tenant, add_tenant, error_of
+from tests.service.support.spend import add_spend, spend_line
+
+MONTH = date(2026, 2, 1)
+MODEL = "gpt-4o-2024-08-06"  # $2.50 and $10 a million tokens
+API = "/api/v1/reconciliation"
+EVIL = "<script>alert(1)</script>"
+
+
+def plant(session: Session, account_id: str, rate: str = "1") -> None:
+    """Two projects, of which one sends its calls, and a fee: $62.50, $25 and $4 a day."""
+    connection = new_id()
+    owner = {"account_id": account_id, "connection_id": connection}
+    session.add(ProviderConnection(id=connection, account_id=account_id, provider="openai"))
+    session.flush()
+    for project, name in (("proj_1", "chat"), ("proj_2", EVIL)):
+        kinds = {"kind": "project", "name_id": project, "name": name, "parent_id": ""}
+        session.add(ReportedName(**owner, **kinds))
+    usage, costs, calls = [], [], []
+    for number in range(28):
+        day = MONTH + timedelta(days=number)
+        shared = {**owner, "bucket_at": month_start(day), "day": day, "key_id": ""}
+        weekday, sent = number % 7 - 3, 25_000_000 + (number % 5 - 2) * 10_000
+        for project, prompt in (("proj_1", sent), ("proj_2", 10_000_000 + weekday * 1_000_000)):
+            usd = Decimal(prompt) * Decimal("2.5") / 10**6
+            usage.append(
+                {
+                    **shared,
+                    **{"report": "completions", "is_hourly": False, "project_id": project},
+                    **{"model": MODEL, "tier": "", "context": "", "region": "", "units": {}},
+                    **{"requests": 10, "prompt_tokens": prompt, "completion_tokens": 0},
+                    **{"cached_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0},
+                    **{"list_usd": usd, "cost_usd": usd},
+                }
+            )
+            cost = {**shared, "report": "costs", "project_id": project, "currency": "USD"}
+            paid = {"amount": usd * Decimal(rate), "line_item": f"{MODEL}, input"}
+            costs.append({**cost, **paid, "kind": "tokens", "model": MODEL})
+        fee = {"line_item": "file search", "kind": "file_search", "model": "", "amount": 4}
+        costs.append({**cost, **fee})
+        usd_sent = str(Decimal(sent) * Decimal("2.5") / 10**6)
+        counts = {"prompt_tokens": sent, "completion_tokens": 0, "cached_tokens": 0}
+        calls.append(spend_line(day, usd_sent, model=MODEL, **counts, cache_write_tokens=0))
+    session.execute(insert(ReportedUsage), usage)
+    session.execute(insert(ReportedCost), costs)
+    add_spend(session, account_id, *calls)
+
+
+@pytest.fixture
+def tenant(sessions: "sessionmaker[Session]", db_session: Session) -> Tenant:
+    tenant = add_tenant(sessions)
+    plant(db_session, tenant.account_id)
+    return tenant
+
+
+def _read(client: FlaskClient, tenant: Tenant, query: str = "") -> Any:
+    answer = client.get(f"{API}{query}", headers=tenant.reads)
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    return answer.get_json()["reconciliations"]
+
+
+def test_a_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> None:
+    [found] = _read(client, tenant)
+    assert (found["provider"], found["month"]) == ("openai", "2026-02")
+    assert found["billed_usd"] == pytest.approx(28 * (62.5 + 25 + 4), abs=0.1)
+    assert found["reported_usd"] == pytest.approx(28 * 87.5, abs=0.1)
+    assert found["coverage"] == pytest.approx(25 / 35, abs=0.001)
+    parts = {part["kind"]: part["usd"] for part in found["parts"]}
+    assert parts["file_search"] == 112
+    assert parts["not_sent"] == pytest.approx(700, abs=0.5)
+    assert found["unexplained_usd"] == 0
+    assert found["counted_usd"] + sum(parts.values()) == pytest.approx(found["billed_usd"])
+    [silent] = found["not_sent"]
+    assert (silent["project_id"], silent["project"]) == ("proj_2", EVIL)
+
+
+@pytest.mark.parametrize(("lines", "count"), [("day", 28), ("model", 2), ("project", 2)])
+def test_lines_add_up_to_the_bill(
+    client: FlaskClient, tenant: Tenant, lines: str, count: int
+) -> None:
+    [found] = _read(client, tenant, f"?lines={lines}")
+    assert len(found["lines"]) == count
+    assert sum(line["billed_usd"] for line in found["lines"]) == pytest.approx(found["billed_usd"])
+
+
+def test_months_and_providers_can_be_chosen(client: FlaskClient, tenant: Tenant) -> None:
+    assert len(_read(client, tenant, "?from=2026-02&to=2026-02&provider=openai")) == 1
+    assert _read(client, tenant, "?from=2026-03") == []
+    assert _read(client, tenant, "?to=2026-01") == []
+    assert _read(client, tenant, "?provider=anthropic") == []
+
+
+@pytest.mark.parametrize("query", ["?from=2026-13", "?from=2026-02-01", "?from=2026-03&to=2026-02"])
+def test_an_invalid_month_is_refused(client: FlaskClient, tenant: Tenant, query: str) -> None:
+    error_of(client.get(f"{API}{query}", headers=tenant.reads), 422, "validation_error")
+
+
+def test_another_account_sees_nothing(
+    client: FlaskClient, tenant: Tenant, sessions: "sessionmaker[Session]"
+) -> None:
+    assert _read(client, add_tenant(sessions)) == []
+
+
+def test_the_page_of_a_month_explains_it(ada: Browser, db_session: Session) -> None:
+    plant(db_session, ada.account_id)
+    home = words_of(ada.get("/bill"))
+    assert "Feb 2026 OpenAI $2,561.92 $1,749.92" in home, home
+    page = ada.get("/bill/openai/2026-02")
+    words = words_of(page)
+    assert "OpenAI billed $2,561.92." in words
+    assert "which sends nothing here" in words
+    assert "$112.00 is file search." in words
+    assert "Nothing is unexplained." in words
+    assert EVIL not in page
+
+
+def test_a_discount_that_the_bill_shows_becomes_a_negotiated_rate(
+    ada: Browser, db_session: Session
+) -> None:
+    plant(db_session, ada.account_id, rate="0.88")
+    page = "/bill/openai/2026-02"
+    assert "You seem to pay 12% less than list price." in words_of(ada.get(page))
+    assert ada.post(page, f"{page}/discount").status_code == 303
+    settings = db_session.get(AuditSettings, ada.account_id)
+    assert settings is not None
+    assert "openai" in settings.price_terms
+    assert "0.12" in settings.price_terms
+    assert "You seem to pay" not in ada.get(page)
+
+
+def test_a_bill_without_a_discount_offers_none(ada: Browser, db_session: Session) -> None:
+    plant(db_session, ada.account_id)
+    page = "/bill/openai/2026-02"
+    assert "You seem to pay" not in ada.get(page)
+    assert ada.act(page, f"{page}/discount").status_code == 422
+
+
+@pytest.mark.parametrize("path", ["openai/2026-01", "openai/xx", "anthropic/2026-02"])
+def test_a_month_without_reports_does_not_exist(
+    ada: Browser, db_session: Session, path: str
+) -> None:
+    plant(db_session, ada.account_id)
+    ada.get(f"/bill/{path}", status=404)
+
+
+def test_without_connections_the_page_offers_one(ada: Browser) -> None:
+    assert "Connect a provider" in words_of(ada.get("/bill"))
+
+
+Make = Callable[..., Any]

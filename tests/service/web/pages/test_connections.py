@@ -1,0 +1,205 @@
+"""/settings/connections: keys are tried, sealed and never shown; pulls are explained."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from flask import Flask
+from sqlalchemy import String, select, text, type_coerce
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.connections.openai.stub import World, make_stub
+from service.connections.stub import Stub, running
+from service.models import ConnectionPull, Mail, ProviderConnection, SecurityEvent
+from service.models.base import new_id, utc_now
+from tests.service.support.browser import Browser, words_of
+
+PAGE, ADD = "/settings/connections", "/settings/connections/add"
+KEY = "sk-admin-canary-51966"
+OTHER_KEY = "sk-admin-canary-48879"
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(key=KEY, projects={"proj_1": "Search", "proj_2": "Chat"})
+    day = utc_now() - timedelta(days=40)
+    world.costs.append({"time": day, "line_item": "gpt-4o, input", "amount": "1.5"})
+    return world
+
+
+@pytest.fixture
+def stub(world: World) -> Iterator[Stub]:
+    with running(make_stub(world)) as stub:
+        yield stub
+
+
+@pytest.fixture
+def app(make_app: Callable[..., Flask], stub: Stub) -> Flask:
+    return make_app(connection_urls=f"openai={stub.url}/v1")
+
+
+def _connect(browser: Browser, key: str = KEY, provider: str = "openai") -> str:
+    answer = browser.post(ADD, ADD, provider=provider, key=key, label="Acme", names="on")
+    return f"{answer.status_code} {answer.get_data(as_text=True)}"
+
+
+def _row(session: Session) -> ProviderConnection:
+    session.expire_all()
+    return session.scalars(select(ProviderConnection)).one()
+
+
+def test_without_a_connection_the_page_says_what_is_needed(ada: Browser) -> None:
+    page = words_of(ada.get(PAGE))
+    assert "No connections yet" in page
+    assert "Connect OpenAI" in page
+    assert "Connect Anthropic" in page
+
+
+def test_a_key_is_tried_at_once_and_the_page_says_what_it_sees(
+    ada: Browser, db_session: Session, stub: Stub
+) -> None:
+    assert _connect(ada).startswith("303")
+    seen = f"costs since {utc_now() - timedelta(days=40):%b %Y}"
+    assert f"2 projects, {seen}" in words_of(ada.get(PAGE))
+    assert all(path.startswith("/v1/organization/") for path, _query in stub.requests)
+    row = _row(db_session)
+    assert (row.provider, row.key, row.label) == ("openai", KEY, "Acme")
+
+
+def test_the_key_is_sealed_and_shown_nowhere(
+    ada: Browser, db_session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    _connect(ada)
+    row = _row(db_session)
+    stored = db_session.scalar(select(type_coerce(ProviderConnection.__table__.c.key, String)))
+    raw = db_session.scalar(text("SELECT key FROM provider_connections"))
+    assert stored == raw
+    assert str(raw).startswith("sealed:1:")
+    for path in (PAGE, ADD, f"{PAGE}/{row.id}", "/settings/activity", "/settings"):
+        assert "canary" not in ada.get(path)
+    assert "canary" not in caplog.text
+    assert "canary" not in repr(row.sight)
+
+
+def test_connecting_is_on_record_and_mailed(ada: Browser, db_session: Session) -> None:
+    _connect(ada)
+    events = db_session.scalars(select(SecurityEvent)).all()
+    assert [(each.kind, each.details) for each in events] == [
+        ("connection_added", {"provider": "openai"})
+    ]
+    mails = db_session.scalars(select(Mail.parameters)).all()
+    assert [mail["event"] for mail in mails] == ["connection_added"]
+    assert "Provider connected" in words_of(ada.get("/settings/activity"))
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("sk-proj-canary", "wrong kind of key"),
+        ("sk-admin-canary-wrong", "no longer valid"),
+        ("sk-admin- canary", "isn't a key"),
+        ("", "isn't a key"),
+        ("sk-admin-" + "x" * 500, "isn't a key"),
+    ],
+)
+def test_a_key_that_does_not_work_is_refused_with_the_reason(
+    ada: Browser, db_session: Session, key: str, said: str
+) -> None:
+    answer = _connect(ada, key)
+    assert answer.startswith("422")
+    assert said in words_of(answer) or said.capitalize() in words_of(answer)
+    assert "canary" not in answer
+    assert db_session.scalars(select(ProviderConnection)).all() == []
+
+
+def test_a_key_without_the_right_is_refused(ada: Browser, world: World) -> None:
+    world.forbidden = {"/organization/costs"}
+    assert "may not read usage or costs" in words_of(_connect(ada))
+
+
+def test_a_key_can_be_replaced(ada: Browser, db_session: Session, world: World) -> None:
+    _connect(ada)
+    connection = _row(db_session)
+    connection.error, connection.failing_since = "revoked", utc_now()
+    db_session.commit()
+    page = f"{PAGE}/{connection.id}"
+    assert "It was revoked or has expired. Make a new key" in words_of(ada.get(page))
+    world.key = OTHER_KEY
+    assert ada.post(page, f"{page}/key", key=KEY).status_code == 422
+    assert ada.post(page, f"{page}/key", key=OTHER_KEY).status_code == 303
+    row = _row(db_session)
+    assert (row.key, row.error, row.failing_since) == (OTHER_KEY, None, None)
+
+
+@pytest.mark.parametrize("choice", ["keep", "delete"])
+def test_removing_forgets_the_key_and_what_was_pulled_only_if_wanted(
+    ada: Browser, db_session: Session, choice: str
+) -> None:
+    _connect(ada)
+    row = _row(db_session)
+    pull = {"report": "costs", "first_at": utc_now(), "outcome": "done", "began_at": utc_now()}
+    owner = {"account_id": row.account_id, "connection_id": row.id}
+    db_session.add(ConnectionPull(**owner, **pull))
+    db_session.commit()
+    page = f"{PAGE}/{row.id}"
+    assert ada.post(page, f"{page}/remove", data=choice).status_code == 303
+    db_session.expire_all()
+    left = db_session.scalars(select(ConnectionPull)).all()
+    if choice == "keep":
+        assert len(left) == 1
+        assert (_row(db_session).key, _row(db_session).next_pull_at) == ("", None)
+        assert "What was pulled is kept" in words_of(ada.get(PAGE))
+    else:
+        assert left == []
+        assert db_session.scalars(select(ProviderConnection)).all() == []
+
+
+def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
+    _connect(ada)
+    row = _row(db_session)
+    owner = {"account": row.account_id, "connection": row.id}
+    db_session.execute(
+        text(
+            "INSERT INTO reported_names VALUES"
+            " (:connection, 'project', 'proj_1', :account, 'Search', '')"
+        ),
+        owner,
+    )
+    db_session.commit()
+    page = f"{PAGE}/{row.id}"
+    assert ada.post(page, f"{page}/names").status_code == 303
+    assert not _row(db_session).keeps_names
+    assert db_session.scalar(text("SELECT count(*) FROM reported_names")) == 0
+
+
+def test_another_accounts_connection_does_not_exist(
+    ada: Browser, app: Flask, sessions: "sessionmaker[Session]", db_session: Session
+) -> None:
+    _connect(ada)
+    row = _row(db_session)
+    eve = Browser(app, sessions, "eve@example.org")
+    eve.get(f"{PAGE}/{row.id}", status=404)
+    for action in ("key", "names", "pull", "remove"):
+        answer = eve.act(ADD, f"{PAGE}/{row.id}/{action}", key=KEY, data="delete")
+        assert answer.status_code == 404
+    assert _row(db_session).key == KEY
+
+
+def test_names_of_the_provider_are_inert_on_the_page(ada: Browser, db_session: Session) -> None:
+    _connect(ada)
+    row = _row(db_session)
+    row.sight = {**row.sight, "organization": "<script>alert(1)</script>"}
+    db_session.commit()
+    assert "<script>alert" not in ada.get(PAGE)
+    assert "<script>alert" not in ada.get(f"{PAGE}/{row.id}")
+
+
+def test_an_operator_can_turn_connections_off(
+    make_app: Callable[..., Flask], sessions: "sessionmaker[Session]", stub: Stub
+) -> None:
+    app = make_app(connections="off", connection_urls=f"openai={stub.url}/v1")
+    browser = Browser(app, sessions, f"{new_id()}@example.org")
+    assert "turned off in this installation" in words_of(browser.get(PAGE))
+    answer = browser.act(PAGE, ADD, provider="openai", key=KEY)
+    assert answer.status_code == 422
+    assert stub.requests == []
