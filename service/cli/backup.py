@@ -28,7 +28,7 @@ from service.operations.backup.repository import (
     new_key,
 )
 from service.operations.backup.restoring import (
-    Target,
+    RestoreTarget,
     restore_backup,
     restore_missing_blobs,
 )
@@ -217,12 +217,12 @@ def _warn_of(problems: Iterator[str]) -> None:
 
 
 @contextmanager
-def _target(data_dir: Path | None) -> Iterator[Target]:
+def _target(data_dir: Path | None) -> Iterator[RestoreTarget]:
     """Open what to restore into: the servers in the settings, or those of a data folder."""
     environment = read_secrets(os.environ)
     if data_dir is None and environment.get("DATABASE_URL"):
         config = reach(None)
-        yield Target(
+        yield RestoreTarget(
             owner_url=config.migration_database_url or config.database_url,
             service_url=config.database_url,
             storage_url=config.storage_url,
@@ -236,7 +236,7 @@ def _target(data_dir: Path | None) -> Iterator[Target]:
     with EmbeddedServers(folder, with_redis=False) as servers:
         secret = _keys_of(folder, run_state.SECRET_KEY_NAME, environment)
         encryption = _keys_of(folder, run_state.ENCRYPTION_KEY_NAME, environment)
-        yield Target(
+        yield RestoreTarget(
             owner_url=servers.migration_database_url,
             service_url=servers.database_url,
             storage_url=environment.get("STORAGE_URL") or (folder / "blobs").as_uri(),

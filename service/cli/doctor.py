@@ -20,7 +20,7 @@ from service.operations.maintenance.doctor.findings import (
     STATUSES,
     WARN,
     Check,
-    Finding,
+    Diagnosis,
     exit_code,
     run_check,
 )
@@ -74,12 +74,12 @@ def doctor(data_dir: Path | None, as_json: bool) -> None:
     sys.exit(exit_code(found))
 
 
-def _look(data_dir: Path | None) -> Iterator[Finding]:
+def _look(data_dir: Path | None) -> Iterator[Diagnosis]:
     try:
         environment = read_secrets(os.environ)
         config = reach(data_dir)
     except (CommandError, ConfigError) as error:
-        yield Finding("settings", FAIL, str(error), "see docs/settings.md")
+        yield Diagnosis("settings", FAIL, str(error), "see docs/settings.md")
         return
     # `reach` takes the settings from the folder unless the environment names a database.
     uses_folder = data_dir is not None or not environment.get("DATABASE_URL")

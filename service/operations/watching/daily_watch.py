@@ -29,7 +29,7 @@ from service.operations.watching.unusual_days import (
     HISTORY_DAYS,
     MODEL,
     ROUTE,
-    Series,
+    SpendSeries,
     find_unusual,
 )
 from service.operations.watching.wording import describe_budget, describe_day, describe_series
@@ -84,7 +84,7 @@ def _judge(connection: Connection, account_id: str, days: tuple[date, date]) -> 
         day, route, model = cast("tuple[date, str, str]", line.key)
         for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
             sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
-    series = [Series(*key, usd_by_day) for key, usd_by_day in sums.items()]
+    series = [SpendSeries(*key, usd_by_day) for key, usd_by_day in sums.items()]
     for day in (first + timedelta(days=number) for number in range(_JUDGED_DAYS)):
         found = find_unusual(series, day)
         row = {"account_id": account_id, "day": day, "series": describe_series(found)}

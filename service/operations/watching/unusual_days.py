@@ -34,7 +34,7 @@ _MIN_EXCESS_USD: Final = Decimal(1)
 _MIN_EXCESS_SHARE: Final = Decimal("0.3")
 
 
-class Series(NamedTuple):
+class SpendSeries(NamedTuple):
     """Daily dollars of an account, a route or a model; days without spend may be missing."""
 
     scope: str
@@ -64,7 +64,7 @@ class UnusualSpend:
         return self.usd - self.band.expected
 
 
-def find_unusual(series: Iterable[Series], day: date) -> list[UnusualSpend]:
+def find_unusual(series: Iterable[SpendSeries], day: date) -> list[UnusualSpend]:
     """Return the series that are unusual on the day, ranked by their excess."""
     found = list[UnusualSpend]()
     for one in series:

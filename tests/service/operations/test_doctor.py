@@ -31,7 +31,7 @@ from service.models.mail.outbox import Mail
 from service.operations.backup.repository import new_key
 from service.operations.maintenance.doctor.findings import (
     Check,
-    Finding,
+    Diagnosis,
     compare_clock,
     days_and_hours,
     exit_code,
@@ -70,14 +70,14 @@ PUBLIC = {
 }
 
 
-def _problems(found: Iterable[Finding]) -> list[tuple[str, str]]:
+def _problems(found: Iterable[Diagnosis]) -> list[tuple[str, str]]:
     """The status and the words of each finding that isn't fine; each says what to do."""
     bad = [finding for finding in found if finding.status != "ok"]
     assert all(finding.advice for finding in bad)
     return [(finding.status, finding.message) for finding in bad]
 
 
-def _only(found: Iterable[Finding]) -> tuple[str, str]:
+def _only(found: Iterable[Diagnosis]) -> tuple[str, str]:
     problems = _problems(found)
     assert len(problems) == 1, problems
     return problems[0]
@@ -500,7 +500,7 @@ def test_the_exit_code_is_that_of_the_worst_finding() -> None:
 
 
 def test_a_check_that_breaks_is_a_finding_without_its_text() -> None:
-    def broken() -> Iterator[Finding]:
+    def broken() -> Iterator[Diagnosis]:
         yield ok("first")
         raise RuntimeError("CANARY")
 

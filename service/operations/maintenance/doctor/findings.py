@@ -9,7 +9,7 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 STATUSES: Final = (OK, WARN, FAIL)  # in the order of the exit codes
 
 
-class Finding(NamedTuple):
+class Diagnosis(NamedTuple):
     """The result of a check. Neither text contains a secret, an address or an account's data."""
 
     area: str  # that of its check, if it is empty
@@ -18,29 +18,29 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-Check = Callable[[], Iterable[Finding]]
+Check = Callable[[], Iterable[Diagnosis]]
 
 
-def ok(message: str) -> Finding:
-    return Finding("", OK, message)
+def ok(message: str) -> Diagnosis:
+    return Diagnosis("", OK, message)
 
 
-def warn(message: str, advice: str) -> Finding:
-    return Finding("", WARN, message, advice)
+def warn(message: str, advice: str) -> Diagnosis:
+    return Diagnosis("", WARN, message, advice)
 
 
-def fail(message: str, advice: str) -> Finding:
-    return Finding("", FAIL, message, advice)
+def fail(message: str, advice: str) -> Diagnosis:
+    return Diagnosis("", FAIL, message, advice)
 
 
-def judge(message: str, advice: str, *, warns: bool = False, fails: bool = False) -> Finding:
+def judge(message: str, advice: str, *, warns: bool = False, fails: bool = False) -> Diagnosis:
     """Return the message as a failure or a warning, with what to do, or that it is fine."""
     if fails:
         return fail(message, advice)
     return warn(message, advice) if warns else ok(message)
 
 
-def run_check(area: str, check: Check) -> Iterator[Finding]:
+def run_check(area: str, check: Check) -> Iterator[Diagnosis]:
     """Yield what a check finds. An error is a finding, by its type: its text may have a secret."""
     try:
         for finding in check():
@@ -48,10 +48,10 @@ def run_check(area: str, check: Check) -> Iterator[Finding]:
     except Exception as error:
         message = f"this check failed with {type(error).__name__}"
         advice = "look for its cause in the other lines and in the logs"
-        yield Finding(area, FAIL, message, advice)
+        yield Diagnosis(area, FAIL, message, advice)
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def exit_code(findings: Iterable[Diagnosis]) -> int:
     """Return 0 if everything is fine, 1 after a warning, 2 after a failure."""
     return max((STATUSES.index(finding.status) for finding in findings), default=0)
 
@@ -71,7 +71,7 @@ _TOLERATED_SECONDS: Final = 2.0
 _BROKEN_SECONDS: Final = 60.0
 
 
-def compare_clock(name: str, theirs: float, ours: float) -> Finding:
+def compare_clock(name: str, theirs: float, ours: float) -> Diagnosis:
     """Compare a server's clock with this machine's; both in seconds since 1970."""
     gap = abs(theirs - ours)
     ahead = "ahead of" if theirs > ours else "behind"

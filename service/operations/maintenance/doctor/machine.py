@@ -22,7 +22,7 @@ from service.config.secret_files import SUFFIX
 from service.config.settings import SECRETS
 from service.core.blobs import BlobStore
 from service.operations.local import run_state
-from service.operations.maintenance.doctor.findings import Finding, fail, judge, ok, warn
+from service.operations.maintenance.doctor.findings import Diagnosis, fail, judge, ok, warn
 
 _KNOWN: Final = tuple(setting.name.upper() for setting in fields(Config))
 # As alike as `REDIS_URI` and `REDIS_URL`; fewer letters in common have other meanings.
@@ -61,7 +61,7 @@ _PRIVATE: Final = (
 )
 
 
-def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Find variables that look like settings and aren't."""
     has_found = False
     for name in sorted(environment.keys() - set(_KNOWN) - _OTHERS):
@@ -92,13 +92,13 @@ def _is_remote(host: str | None) -> bool:
     return (host or "") not in _LOOPBACK
 
 
-def check_values(config: Config) -> Iterator[Finding]:
+def check_values(config: Config) -> Iterator[Diagnosis]:
     """Find settings that contradict one another or make the service insecure."""
     found = [*_check_keys_and_logs(config), *_check_addresses(config)]
     yield from found or [ok("the settings are consistent")]
 
 
-def _check_keys_and_logs(config: Config) -> Iterator[Finding]:
+def _check_keys_and_logs(config: Config) -> Iterator[Diagnosis]:
     if config.session_idle_days > config.session_days:
         problem = "SESSION_IDLE_DAYS is longer than SESSION_DAYS and has no effect"
         yield warn(problem, "shorten it")
@@ -114,7 +114,7 @@ def _check_keys_and_logs(config: Config) -> Iterator[Finding]:
         yield warn("LOG_LEVEL is DEBUG: logs grow fast", "set it to INFO")
 
 
-def _check_addresses(config: Config) -> Iterator[Finding]:
+def _check_addresses(config: Config) -> Iterator[Diagnosis]:
     database, redis, smtp = map(urlsplit, (config.database_url, config.redis_url, config.smtp_url))
     mode = parse_qs(database.query).get("sslmode", [""])[-1]
     if not is_local(config):
@@ -152,7 +152,7 @@ def _check_addresses(config: Config) -> Iterator[Finding]:
         )
 
 
-def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
+def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
     """Compare what is installed with what this release was tested with."""
     python = f"Python {platform.python_version()}"
     if sys.version_info < _OLDEST_PYTHON:
@@ -189,7 +189,7 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
     )
 
 
-def check_storage(config: Config) -> Iterator[Finding]:
+def check_storage(config: Config) -> Iterator[Diagnosis]:
     """Write, read and delete a blob; if that stops halfway, it is removed as an orphan."""
     folder = _folder_of(config)
     if folder is not None and os.geteuid() == 0 != _owner(folder):
@@ -224,7 +224,7 @@ def _folder_of(config: Config) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def check_disks(config: Config, data_dir: Path | None) -> Iterator[Finding]:
+def check_disks(config: Config, data_dir: Path | None) -> Iterator[Diagnosis]:
     """Look at the free space and the free inodes of every disk that this machine writes to."""
     named = {
         "the temporary folder": Path(gettempdir()),
@@ -255,7 +255,7 @@ def check_disks(config: Config, data_dir: Path | None) -> Iterator[Finding]:
             )
 
 
-def check_permissions(data_dir: Path | None) -> Iterator[Finding]:
+def check_permissions(data_dir: Path | None) -> Iterator[Diagnosis]:
     """Find keys in the data folder that others can read."""
     if data_dir is None:
         return

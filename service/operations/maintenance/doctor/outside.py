@@ -24,7 +24,7 @@ from service.models.billing.payments import PROVIDERS, PaymentEvent
 from service.operations.backup.manifests import list_backups, time_of
 from service.operations.backup.repository import BackupError, Repository
 from service.operations.maintenance.doctor.findings import (
-    Finding,
+    Diagnosis,
     days_and_hours,
     fail,
     judge,
@@ -41,7 +41,7 @@ _EXPIRES_SOON_SECONDS: Final = 14 * 86_400
 _JSON: Final = {"Accept": "application/json"}
 
 
-def check_mail(config: Config) -> Iterator[Finding]:
+def check_mail(config: Config) -> Iterator[Diagnosis]:
     """Connect and sign in to the mail server, without sending anything."""
     if not config.smtp_url:
         yield ok(f"mail is written to the folder {Path(config.outbox_folder).name}")
@@ -61,7 +61,7 @@ def check_mail(config: Config) -> Iterator[Finding]:
         yield ok("the mail server answers")
 
 
-def check_web(config: Config) -> Iterator[Finding]:
+def check_web(config: Config) -> Iterator[Diagnosis]:
     """Ask the public URL for its health, as a client would."""
     parts = urlsplit(config.base_url)
     connect = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -96,7 +96,7 @@ def check_web(config: Config) -> Iterator[Finding]:
         yield ok("BASE_URL answers")
 
 
-def check_payments(config: Config) -> Iterator[Finding]:
+def check_payments(config: Config) -> Iterator[Diagnosis]:
     """Say when a provider that is set up last sent an event; the service calls no provider."""
     used = [name for name in PROVIDERS if getattr(config, f"{name}_webhook_secret", "")]
     if not used:
@@ -121,7 +121,7 @@ def check_payments(config: Config) -> Iterator[Finding]:
         engine.dispose()
 
 
-def check_backups(environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_backups(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Look at the time of the newest backup, which isn't read."""
     if not environment.get("BACKUP_URL", "").strip():
         yield warn("BACKUP_URL is not set", "make backups; see Backups")
@@ -145,7 +145,7 @@ def check_backups(environment: Mapping[str, str]) -> Iterator[Finding]:
     )
 
 
-def check_spark(config: Config) -> Iterator[Finding]:
+def check_spark(config: Config) -> Iterator[Diagnosis]:
     """Run a small job in a process of its own: the cluster answers, versions and packages fit."""
     if not (config.spark_remote or config.spark_master):
         return

@@ -20,7 +20,7 @@ from service.models.audits.audits import INGEST
 from service.models.base import utc_now
 from service.models.operations import totals
 from service.operations.maintenance.doctor.findings import (
-    Finding,
+    Diagnosis,
     compare_clock,
     days_and_hours,
     fail,
@@ -70,7 +70,7 @@ _LATE_SECONDS: Final = {"audits": 300.0, "mails": 60.0, "notices": 4 * 3600.0}
 _STUCK_FACTOR: Final = 12
 
 
-def check_database(config: Config) -> Iterator[Finding]:
+def check_database(config: Config) -> Iterator[Diagnosis]:
     """Connect as the service does, and look at everything that it needs."""
     engine = make_probe_engine(config)
     try:
@@ -106,7 +106,7 @@ def check_database(config: Config) -> Iterator[Finding]:
         engine.dispose()
 
 
-def _check_tables(connection: Connection) -> Iterator[Finding]:
+def _check_tables(connection: Connection) -> Iterator[Diagnosis]:
     revision, known = find_revision(connection), list_revisions()
     at = f"the tables are at revision {revision}"
     if revision is None:
@@ -140,7 +140,7 @@ def _check_tables(connection: Connection) -> Iterator[Finding]:
         )
 
 
-def check_redis(config: Config) -> Iterator[Finding]:
+def check_redis(config: Config) -> Iterator[Diagnosis]:
     """Connect as the service does, but with more patience."""
     redis = connect(
         config, socket_timeout=_CONNECT_SECONDS, socket_connect_timeout=_CONNECT_SECONDS
@@ -174,7 +174,7 @@ def check_redis(config: Config) -> Iterator[Finding]:
         redis.close()
 
 
-def _check_workers(redis: Redis) -> Iterator[Finding]:
+def _check_workers(redis: Redis) -> Iterator[Diagnosis]:
     alive: Counter[str] = Counter()
     for worker in Worker.all(connection=redis):
         # Redis forgets a silent worker in a minute and a half, whatever anyone's clock says.
@@ -186,7 +186,7 @@ def _check_workers(redis: Redis) -> Iterator[Finding]:
         yield found._replace(area="workers")
 
 
-def check_work(config: Config) -> Iterator[Finding]:
+def check_work(config: Config) -> Iterator[Diagnosis]:
     """Look at the rows that wait, and for a leading sweeper."""
     engine = make_probe_engine(config)
     try:
@@ -207,7 +207,7 @@ def check_work(config: Config) -> Iterator[Finding]:
         engine.dispose()
 
 
-def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Finding:
+def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Diagnosis:
     found = list(rows)
     number = sum(row.number for row in found)
     if not number:
