@@ -5,7 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.models.audits.audits import DONE, Audit, FindingRow, of_source
@@ -92,7 +92,17 @@ def page_of_audits(
     """Return the page next to the given audit, or the newest page if none is given or found."""
     cursor = find_position(session, account_id, filters.before or filters.after)
     is_backward = cursor is not None and not filters.before
-    query = _audits(account_id, filters)
+    columns = (
+        *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
+        *(Audit.total_spend_usd, _AVOIDABLE_USD, _CONDITIONAL_USD, Audit.savings_pct),
+        *(Audit.findings_count, Audit.error),
+    )
+    query = select(*columns).where(Audit.account_id == account_id)
+    if filters.status:
+        query = query.where(Audit.status == filters.status)
+    if filters.client_day:
+        query = query.where(*of_client(*filters.client_day))
+    query = query.where(of_source(filters.source))
     position = tuple_(Audit.created_at, Audit.id)
     if cursor is not None:
         query = query.where(position > cursor if is_backward else position < cursor)
@@ -135,20 +145,6 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     query = select(*columns).where(ranked.c.position == 1)
     ordered = query.order_by(ranked.c.observed_usd.desc(), ranked.c.id).limit(_TOP_FINDINGS)
     return [TopFinding(*row) for row in session.execute(ordered)]
-
-
-def _audits(account_id: str, filters: Filters) -> Select[*tuple[Any, ...]]:
-    columns = (
-        *(Audit.id, Audit.created_at, Audit.source, Audit.status, Audit.records),
-        *(Audit.total_spend_usd, _AVOIDABLE_USD, _CONDITIONAL_USD, Audit.savings_pct),
-        *(Audit.findings_count, Audit.error),
-    )
-    query = select(*columns).where(Audit.account_id == account_id)
-    if filters.status:
-        query = query.where(Audit.status == filters.status)
-    if filters.client_day:
-        query = query.where(*of_client(*filters.client_day))
-    return query.where(of_source(filters.source))
 
 
 def find_position(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert
 
-from detectors.contract import AuditedWindow, DailySpend, Finding, Report
+from detectors.contract import AuditedWindow, DailySpend, Report
 from service.models.audits.audits import FindingRow, ReportRow
 from service.models.audits.leases import Claim, finish_each
 
@@ -49,24 +49,23 @@ class Result:
 
 def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Claim]:
     """Mark the audits done and replace their reports; return the claims that held their audits."""
-    held = finish_each(connection, {result.claim: _totals(result) for result in results})
+    totals = dict[Claim, dict[str, Any]]()
+    for result in results:
+        audit = result.report.audit
+        totals[result.claim] = {
+            "frame_key": result.claim.frame_key if result.frame else None,
+            "frame_bytes": result.frame.size if result.frame else None,
+            "findings_count": len(result.report.findings),
+            "window_start": _moment(audit.window_start),
+            "included_calls": audit.included_calls or 0,
+            "projection": audit.projection or None,
+            **{name: getattr(audit, name) for name in COPIED},
+        }
+    held = finish_each(connection, totals)
     published = [result for result in results if result.claim in held]
     if published:
         _replace_reports(connection, published)
     return held
-
-
-def _totals(result: Result) -> dict[str, Any]:
-    audit = result.report.audit
-    return {
-        "frame_key": result.claim.frame_key if result.frame else None,
-        "frame_bytes": result.frame.size if result.frame else None,
-        "findings_count": len(result.report.findings),
-        "window_start": _moment(audit.window_start),
-        "included_calls": audit.included_calls or 0,
-        "projection": audit.projection or None,
-        **{name: getattr(audit, name) for name in COPIED},
-    }
 
 
 def _moment(value: str | None) -> datetime | None:
@@ -77,11 +76,13 @@ def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
     ids = [result.claim.audit_id for result in results]
     for table in (FindingRow, ReportRow):
         connection.execute(delete(table).where(table.audit_id.in_(ids)))
-    findings = [
-        _finding_row(result.claim.audit_id, rank, finding)
-        for result in results
-        for rank, finding in enumerate(result.report.findings, 1)
-    ]
+    columns, findings = FindingRow.__table__.columns.keys(), list[dict[str, Any]]()
+    for result in results:
+        for rank, finding in enumerate(result.report.findings, 1):
+            seen = {name: _moment(getattr(finding, name)) for name in ("first_seen", "last_seen")}
+            own = {"audit_id": result.claim.audit_id, "rank": rank, **seen}
+            copied = {name: getattr(finding, name) for name in columns if name not in own}
+            findings.append(own | copied)
     if findings:
         connection.execute(insert(FindingRow), findings)
     documents = [
@@ -90,10 +91,3 @@ def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
     ]
     # The database's time, as the audit's end, which a failed recalculation restores from it.
     connection.execute(insert(ReportRow).values(created_at=func.now()), documents)
-
-
-def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:
-    columns = FindingRow.__table__.columns.keys()
-    seen = {name: _moment(getattr(finding, name)) for name in ("first_seen", "last_seen")}
-    own = {"audit_id": audit_id, "rank": rank, **seen}
-    return own | {name: getattr(finding, name) for name in columns if name not in own}

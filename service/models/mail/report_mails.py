@@ -85,7 +85,19 @@ def post_digests(connection: Connection, midnight: datetime, limit: int) -> int:
         unchanged = (Account.id == account.id, Account.digest_sent_until == account.sent_until)
         moved = update(Account).where(*unchanged, Account.report_mails == account.report_mails)
         if connection.execute(moved.values(digest_sent_until=midnight)).rowcount:
-            posted += _post(connection, account, midnight)
+            news = _news(account.id, account.since, midnight)
+            mail_id = post_mail(
+                connection,
+                account_id=account.id,
+                kind=REPORT_DIGEST,
+                recipient=account.email,
+                parameters={
+                    "since": f"{account.since:%Y-%m-%d}",
+                    **_summarize(connection, account.id, news, midnight),
+                },
+                dedupe_key=f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
+            )
+            posted += mail_id is not None
     return posted
 
 
@@ -119,20 +131,6 @@ def _news(account_id: Any, since: Any, midnight: datetime) -> tuple[ColumnElemen
         Audit.finished_at < midnight,
         ~has_mail,
     )
-
-
-def _post(connection: Connection, account: Any, midnight: datetime) -> bool:
-    news = _news(account.id, account.since, midnight)
-    since = {"since": f"{account.since:%Y-%m-%d}"}
-    mail_id = post_mail(
-        connection,
-        account_id=account.id,
-        kind=REPORT_DIGEST,
-        recipient=account.email,
-        parameters={**since, **_summarize(connection, account.id, news, midnight)},
-        dedupe_key=f"{REPORT_DIGEST}:{account.id}:{midnight:%Y-%m-%d}",
-    )
-    return mail_id is not None
 
 
 def _summarize(
@@ -169,24 +167,21 @@ def _summarize(
         "records": int(records),
         "spend_usd": str(spend),
         "listed": [
-            {**_as_parameters(row), "link": link_parameters(connection, account_id, row.id)}
+            {
+                "audit_id": row.id,
+                "finished_at": row.finished_at.isoformat(),
+                "records": row.records,
+                "spend_usd": str(row.total_spend_usd),
+                "savings_usd": str(row.projected_savings_usd),
+                "conditional_usd": str(row.conditional_savings_high_usd or 0),
+                "projection": row.projection,
+                "observed_days": row.observed_days,
+                "monthly_factor": row.monthly_factor,
+                "findings": row.findings_count,
+                "link": link_parameters(connection, account_id, row.id),
+            }
             for row in rows.all()
         ],
-    }
-
-
-def _as_parameters(row: Any) -> dict[str, Any]:
-    return {
-        "audit_id": row.id,
-        "finished_at": row.finished_at.isoformat(),
-        "records": row.records,
-        "spend_usd": str(row.total_spend_usd),
-        "savings_usd": str(row.projected_savings_usd),
-        "conditional_usd": str(row.conditional_savings_high_usd or 0),
-        "projection": row.projection,
-        "observed_days": row.observed_days,
-        "monthly_factor": row.monthly_factor,
-        "findings": row.findings_count,
     }
 
 
