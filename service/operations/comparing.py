@@ -1,6 +1,6 @@
 """Compare two audits or two periods of an account, for pages, the API and the command line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
@@ -151,6 +151,16 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         ).groups
         for keys in (("route",), ("provider", "model"))
     )
+    notes = [*describe_lengths(*spans)]
+    # Incomplete days: today, and those before the first audit's window.
+    if any(period.first <= utc_now().date() <= period.last for period in periods):
+        notes.append("Today is not over yet (UTC).")
+    known = find_first_day(session, account_id)
+    if known is not None and known > before.first:
+        first_day = day(known)
+        notes.append(
+            f"Findings are known by day since {first_day}; earlier days count as without any."
+        )
     return Compared(
         kind=PERIODS,
         before=spans[0],
@@ -158,17 +168,8 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         routes=_changes(routes, spans),
         models=_changes(models, spans),
         findings=_compare_findings(session, account_id, periods, spans, limit),
-        notes=(*describe_lengths(*spans), *_describe_days(session, account_id, periods)),
+        notes=notes,
     )
-
-
-def _describe_days(session: Session, account_id: str, periods: Periods) -> Iterator[str]:
-    """Say which days are incomplete: today, and those before the first audit's window."""
-    if any(period.first <= utc_now().date() <= period.last for period in periods):
-        yield "Today is not over yet (UTC)."
-    known = find_first_day(session, account_id)
-    if known is not None and known > periods[0].first:
-        yield f"Findings are known by day since {day(known)}; earlier days count as without any."
 
 
 def _span(period: Period, calls: int, usd: Decimal) -> Span:

@@ -122,21 +122,11 @@ def plan_merges(
     deleted: Sequence[Days] = (),
     at_once: bool = False,
 ) -> Iterator[Merge]:
-    """Yield the merges that are due; no file is in two of them.
+    """Yield the merges of an account's live files that are due; no file is in two of them.
 
-    Parameters
-    ----------
-    files : sequence of File
-        The live files of an account.
-    now : datetime
-        In UTC.
-    replaced : sequence of (date, date)
-        Days with calls of imports that were replaced: their merged files are written again.
-    deleted : sequence of (date, date)
-        Days with calls that were deleted: their new files don't wait for more, either. Until they
-        are merged, the deletion isn't done, and the merged files of its days are written again.
-    at_once : bool
-        Merge all that can be merged, without waiting for more.
+    The merged files of days with calls of `replaced` imports are written again. So are those of
+    days with `deleted` calls, until the new files of these days are merged, which don't wait for
+    more. With `at_once`, none does.
     """
     today = now.date()
     again = {
@@ -156,7 +146,10 @@ def plan_merges(
         is_deleted = any(_overlaps(file, days) for file in some for days in deleted)
         if at_once or is_deleted or _is_due(some, now):
             yield Merge(some)
-    for month, own in _by_month(merged).items():
+    months = defaultdict[date, list[File]](list)
+    for file in merged:
+        months[file.first_day.replace(day=1)].append(file)
+    for month, own in months.items():
         if month < months_before(now) and any(file.level == DAY for file in own):
             parts = _by_size(own)
             yield from (Merge(part) for part in parts if len(part) > 1 or part[0].level == DAY)
@@ -177,13 +170,6 @@ def _by_days(files: Iterable[File]) -> Iterator[list[File]]:
         last_day = max(last_day, file.last_day)
     if some:
         yield some
-
-
-def _by_month(files: Iterable[File]) -> dict[date, list[File]]:
-    months: dict[date, list[File]] = defaultdict(list)
-    for file in files:
-        months[file.first_day.replace(day=1)].append(file)
-    return months
 
 
 def _is_due(files: Sequence[File], now: datetime) -> bool:

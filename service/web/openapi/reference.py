@@ -274,23 +274,21 @@ class AnswerShape:
 def list_shapes(chapters: Iterable[Chapter]) -> dict[str, list[AnswerShape]]:
     """Return the shapes of each operation by its anchor, for chapters in reading order."""
     listed: dict[tuple[ReferenceField, ...], Operation] = {}
-    operations = [operation for chapter in chapters for operation in chapter.operations]
-    return {operation.anchor: list(_shapes_of(operation, listed)) for operation in operations}
-
-
-def _shapes_of(
-    operation: Operation, listed: dict[tuple[ReferenceField, ...], Operation]
-) -> Iterator[AnswerShape]:
-    groups: dict[tuple[ReferenceField, ...], list[ReferenceAnswer]] = {}
-    for answer in operation.answers:
-        if answer.fields:
-            groups.setdefault(tuple(answer.fields), []).append(answer)
-    for fields, answers in groups.items():
-        first = listed.setdefault(fields, operation)
-        is_elsewhere = first is not operation and len(fields) >= _MANY
-        yield AnswerShape(
-            statuses=[answer.status for answer in answers],
-            fields=fields,
-            examples=list(dict.fromkeys(answer.example for answer in answers if answer.example)),
-            listed_at=first if is_elsewhere else None,
-        )
+    shapes: dict[str, list[AnswerShape]] = {}
+    for operation in chain(*(chapter.operations for chapter in chapters)):
+        groups: dict[tuple[ReferenceField, ...], list[ReferenceAnswer]] = {}
+        for answer in operation.answers:
+            if answer.fields:
+                groups.setdefault(tuple(answer.fields), []).append(answer)
+        shapes[operation.anchor] = []
+        for fields, answers in groups.items():
+            first = listed.setdefault(fields, operation)
+            is_elsewhere = first is not operation and len(fields) >= _MANY
+            shape = AnswerShape(
+                statuses=[answer.status for answer in answers],
+                fields=fields,
+                examples=list(dict.fromkeys(each.example for each in answers if each.example)),
+                listed_at=first if is_elsewhere else None,
+            )
+            shapes[operation.anchor].append(shape)
+    return shapes

@@ -109,12 +109,8 @@ _SPAN: Final = msgspec.json.Decoder(_Span)
 def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     """Yield the spans with attributes that are read.
 
-    Raises
-    ------
-    BadRequestError
-        The body is not a request of this kind.
-    PayloadTooLargeError
-        Too many spans or values.
+    Raise `BadRequestError` if the body is not a request of this kind, and `PayloadTooLargeError` if
+    it has too many spans or values.
     """
     if body.count(b",") > _MOST_ELEMENTS:
         raise too_many_spans()

@@ -35,12 +35,8 @@ _LONGEST_NAME: Final = 256
 def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     """Yield the spans with attributes that are read.
 
-    Raises
-    ------
-    BadRequestError
-        The body is not a request of this kind.
-    PayloadTooLargeError
-        Too many spans or attributes.
+    Raise `BadRequestError` if the body is not a request of this kind, and `PayloadTooLargeError` if
+    it has too many spans or attributes.
     """
     try:
         for number, resource_spans, _ in wire.cut(memoryview(body), reading, SPAN_COST):
