@@ -35,7 +35,8 @@ from service.operations.backup.restoring import (
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
 from service.operations.local import run_state
-from service.operations.local.embedded import EmbeddedServers, find_owner
+from service.operations.local.embedded.ownership import find_owner
+from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.local.run_state import find_state
 
 _SHOWN_PROBLEMS: Final = 20

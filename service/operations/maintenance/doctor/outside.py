@@ -102,9 +102,8 @@ def check_payments(config: Config) -> Iterator[Diagnosis]:
     if not used:
         return
     newest = select(func.max(PaymentEvent.received_at))
-    engine = make_probe_engine(config)
     try:
-        with engine.connect() as connection:
+        with make_probe_engine(config).connect() as connection:
             for name in used:
                 at = connection.scalar(newest.where(PaymentEvent.provider == name))
                 if at is None:
@@ -117,8 +116,6 @@ def check_payments(config: Config) -> Iterator[Diagnosis]:
                     yield ok(f"{name} sent its last event {age} ago")
     except SQLAlchemyError:
         return  # the lines about the database say why
-    finally:
-        engine.dispose()
 
 
 def check_backups(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
@@ -150,8 +147,7 @@ def check_spark(config: Config) -> Iterator[Diagnosis]:
     if not (config.spark_remote or config.spark_master):
         return
     settings = {"SPARK_REMOTE": config.spark_remote, "SPARK_MASTER": config.spark_master}
-    others = {name: value for name, value in os.environ.items() if name not in settings}
-    env = others | {name: value for name, value in settings.items() if value}
+    env = {name: value for name, value in {**os.environ, **settings}.items() if value}
     try:
         done = subprocess.run(
             (sys.executable, "-m", "detectors.distributed.spark"),

@@ -72,9 +72,8 @@ _STUCK_FACTOR: Final = 12
 
 def check_database(config: Config) -> Iterator[Diagnosis]:
     """Connect as the service does, and look at everything that it needs."""
-    engine = make_probe_engine(config)
     try:
-        with engine.connect() as connection:
+        with make_probe_engine(config).connect() as connection:
             version = connection.scalar(text("SHOW server_version")) or ""
             number = int(connection.scalar(text("SHOW server_version_num")) or 0) // 10_000
             if number < _OLDEST_POSTGRES:
@@ -102,8 +101,6 @@ def check_database(config: Config) -> Iterator[Diagnosis]:
         else:
             advice = "start it, and check the host and port in DATABASE_URL"
             yield fail("PostgreSQL doesn't answer", advice)
-    finally:
-        engine.dispose()
 
 
 def _check_tables(connection: Connection) -> Iterator[Diagnosis]:
@@ -188,9 +185,8 @@ def _check_workers(redis: Redis) -> Iterator[Diagnosis]:
 
 def check_work(config: Config) -> Iterator[Diagnosis]:
     """Look at the rows that wait, and for a leading sweeper."""
-    engine = make_probe_engine(config)
     try:
-        with engine.connect() as connection:
+        with make_probe_engine(config).connect() as connection:
             yield _check_queue("audits", totals.list_waiting_audits(connection))
             yield _check_queue("mails", totals.list_waiting_mails(connection))
             yield _check_queue("notices", totals.list_waiting_notices(connection))
@@ -203,8 +199,6 @@ def check_work(config: Config) -> Iterator[Diagnosis]:
             yield found._replace(area="sweeper")
     except SQLAlchemyError:
         return  # the lines about the database say why
-    finally:
-        engine.dispose()
 
 
 def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Diagnosis:
