@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 from service.core.logs import configure_logging
-from service.operations.local.embedded import EmbeddedServers
+from service.operations.local.embedded.servers import EmbeddedServers
 from tests.databases import count_rows
 from tests.groups import arrange, scheduler
 from tests.run_folder import keep_run_folder

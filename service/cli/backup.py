@@ -28,14 +28,15 @@ from service.operations.backup.repository import (
     new_key,
 )
 from service.operations.backup.restoring import (
-    Target,
+    RestoreTarget,
     restore_backup,
     restore_missing_blobs,
 )
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
 from service.operations.local import run_state
-from service.operations.local.embedded import EmbeddedServers, find_owner
+from service.operations.local.embedded.ownership import find_owner
+from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.local.run_state import find_state
 
 _SHOWN_PROBLEMS: Final = 20
@@ -217,12 +218,12 @@ def _warn_of(problems: Iterator[str]) -> None:
 
 
 @contextmanager
-def _target(data_dir: Path | None) -> Iterator[Target]:
+def _target(data_dir: Path | None) -> Iterator[RestoreTarget]:
     """Open what to restore into: the servers in the settings, or those of a data folder."""
     environment = read_secrets(os.environ)
     if data_dir is None and environment.get("DATABASE_URL"):
         config = reach(None)
-        yield Target(
+        yield RestoreTarget(
             owner_url=config.migration_database_url or config.database_url,
             service_url=config.database_url,
             storage_url=config.storage_url,
@@ -236,7 +237,7 @@ def _target(data_dir: Path | None) -> Iterator[Target]:
     with EmbeddedServers(folder, with_redis=False) as servers:
         secret = _keys_of(folder, run_state.SECRET_KEY_NAME, environment)
         encryption = _keys_of(folder, run_state.ENCRYPTION_KEY_NAME, environment)
-        yield Target(
+        yield RestoreTarget(
             owner_url=servers.migration_database_url,
             service_url=servers.database_url,
             storage_url=environment.get("STORAGE_URL") or (folder / "blobs").as_uri(),

@@ -2,7 +2,8 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,15 +14,35 @@ from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_l
 from service.config import read_secrets
 from service.errors import ConfigError
 from service.operations.local.run_state import find_state
-from service.operations.maintenance.doctor.examination import examine
 from service.operations.maintenance.doctor.findings import (
     FAIL,
     OK,
     STATUSES,
     WARN,
-    Area,
-    Finding,
+    Check,
+    Diagnosis,
     exit_code,
+    run_check,
+)
+from service.operations.maintenance.doctor.machine import (
+    check_disks,
+    check_names,
+    check_permissions,
+    check_storage,
+    check_values,
+    check_versions,
+)
+from service.operations.maintenance.doctor.outside import (
+    check_backups,
+    check_mail,
+    check_payments,
+    check_spark,
+    check_web,
+)
+from service.operations.maintenance.doctor.servers import (
+    check_database,
+    check_redis,
+    check_work,
 )
 
 _COLORS: Final = {OK: "green", WARN: "yellow", FAIL: "red"}
@@ -53,15 +74,34 @@ def doctor(data_dir: Path | None, as_json: bool) -> None:
     sys.exit(exit_code(found))
 
 
-def _look(data_dir: Path | None) -> Iterator[Finding]:
+def _look(data_dir: Path | None) -> Iterator[Diagnosis]:
     try:
         environment = read_secrets(os.environ)
         config = reach(data_dir)
     except (CommandError, ConfigError) as error:
-        yield Area("settings").fail(str(error), "see docs/settings.md")
+        yield Diagnosis("settings", FAIL, str(error), "see docs/settings.md")
         return
     # `reach` takes the settings from the folder unless the environment names a database.
     uses_folder = data_dir is not None or not environment.get("DATABASE_URL")
     folder = (data_dir or USUAL_DATA_DIR) if uses_folder else None
     state = (find_state(folder) if folder else None) or {}
-    yield from examine(config, {**environment, **state}, folder)
+    environment |= state
+    # Each whatever the others find, in the order in which someone would look.
+    checks: Sequence[tuple[str, Check]] = (
+        ("settings", partial(check_names, environment)),
+        ("settings", partial(check_values, config)),
+        ("versions", check_versions),
+        ("permissions", partial(check_permissions, folder)),
+        ("database", partial(check_database, config)),
+        ("redis", partial(check_redis, config)),
+        ("storage", partial(check_storage, config)),
+        ("disk", partial(check_disks, config, folder)),
+        ("queue", partial(check_work, config)),
+        ("mail", partial(check_mail, config)),
+        ("payments", partial(check_payments, config)),
+        ("backups", partial(check_backups, environment)),
+        ("web", partial(check_web, config)),
+        ("spark", partial(check_spark, config)),
+    )
+    for area, check in checks:
+        yield from run_check(area, check)

@@ -20,7 +20,7 @@ class LocalService(NamedTuple):
     port: int
 
 
-class Answer(NamedTuple):
+class LocalAnswer(NamedTuple):
     headers: http.client.HTTPMessage
     body: bytes
 
@@ -31,14 +31,14 @@ class Answer(NamedTuple):
 
 def call(
     port: int, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
-) -> Answer:
+) -> LocalAnswer:
     """Send one request; raise `CommandError` unless the response is 2xx."""
     shown = f"{method} {path.partition('?')[0]}"  # the query may hold a secret
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request(method, path, body, dict(headers))
         response = connection.getresponse()
-        answer = Answer(response.headers, response.read())
+        answer = LocalAnswer(response.headers, response.read())
     except (OSError, http.client.HTTPException) as error:
         raise CommandError(f"{shown} got no response") from error
     finally:

@@ -156,34 +156,24 @@ class AuditQueues:
     def enqueue_calls(self, audit_id: str, file_name: str, source: str) -> bool:
         """Have a worker write the calls of a finding, unless a job for it exists. Never raises."""
         job_id = f"calls-{audit_id}-{file_name.replace('.', '-')}"
-
-        def push() -> None:
-            if not self.existing_job_ids([job_id]):
-                name = f"{audit_id}/{file_name}"
-                _push(self._queues[source], WRITE_CALLS, name, job_id, AUDIT_TIMEOUT_SECONDS)
-
-        return self._try(push, audit_id=audit_id)
+        job = (WRITE_CALLS, f"{audit_id}/{file_name}", job_id, AUDIT_TIMEOUT_SECONDS)
+        return self._try(partial(self._push_once, self._queues[source], *job), audit_id=audit_id)
 
     def enqueue_compaction(self, account_id: str) -> bool:
         """Have a worker compact the account's calls, unless a job for it exists. Never raises."""
-        job_id = f"compact-{account_id}"
-
-        def push() -> None:
-            if not self.existing_job_ids([job_id]):
-                queue = self._call_store_queue
-                _push(queue, COMPACT_CALLS, account_id, job_id, ACCOUNT_TIMEOUT_SECONDS)
-
+        job = (COMPACT_CALLS, account_id, f"compact-{account_id}", ACCOUNT_TIMEOUT_SECONDS)
+        push = partial(self._push_once, self._call_store_queue, *job)
         return self._try(push, account_id=account_id)
 
     def enqueue_pull(self, connection_id: str) -> bool:
         """Have a worker pull a connection's reports, unless a job for it exists. Never raises."""
-        job_id = f"pull-{connection_id}"
-
-        def push() -> None:
-            if not self.existing_job_ids([job_id]):
-                _push(self._connection_queue, PULL, connection_id, job_id, PULL_TIMEOUT_SECONDS)
-
+        job = (PULL, connection_id, f"pull-{connection_id}", PULL_TIMEOUT_SECONDS)
+        push = partial(self._push_once, self._connection_queue, *job)
         return self._try(push, connection_id=connection_id)
+
+    def _push_once(self, queue: Queue, function: str, name: str, job_id: str, seconds: int) -> None:
+        if not self.existing_job_ids([job_id]):
+            _push(queue, function, name, job_id, seconds)
 
     def show_progress(self, audit_id: str, done: int, total: int) -> None:
         """Keep for the audit's page how many steps are done. Never raises either."""

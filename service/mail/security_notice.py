@@ -19,7 +19,7 @@ from service.models.mail.outbox import post_mail
 SECURITY_NOTICE: Final = "security_notice"
 
 
-class Notice(NamedTuple):
+class NoticeWords(NamedTuple):
     """The subject of a mail, what to do if it wasn't you, and the page to do it on."""
 
     subject: str
@@ -32,44 +32,48 @@ _KEYS: Final = ("revoke it", "/developer")
 _ALLOWED: Final = ("revoke its access", "/settings/applications")
 _APPLICATIONS: Final = ("delete it", "/developer/applications")
 _CONNECTIONS: Final = ("remove it", "/settings/connections")
-NOTICES: Final[Mapping[EventKind, Notice]] = {
-    EventKind.SIGN_IN: Notice(
+NOTICES: Final[Mapping[EventKind, NoticeWords]] = {
+    EventKind.SIGN_IN: NoticeWords(
         "New sign-in to Tallystick", "sign out that session", "/settings/sessions"
     ),
-    EventKind.PASSKEY_ADDED: Notice("New passkey in your account", "remove it", _PASSKEYS),
-    EventKind.PASSKEY_REMOVED: Notice(
+    EventKind.PASSKEY_ADDED: NoticeWords("New passkey in your account", "remove it", _PASSKEYS),
+    EventKind.PASSKEY_REMOVED: NoticeWords(
         "Passkey removed from your account", "add one again", _PASSKEYS
     ),
-    EventKind.RECOVERY_CODES_CREATED: Notice(
+    EventKind.RECOVERY_CODES_CREATED: NoticeWords(
         "New recovery codes for your account", "create new ones", _PASSKEYS
     ),
-    EventKind.RECOVERY_CODE_USED: Notice(
+    EventKind.RECOVERY_CODE_USED: NoticeWords(
         "Someone signed in with a recovery code", "sign out that session", "/settings/sessions"
     ),
-    EventKind.ADMIN_RESET_PASSKEYS: Notice(
+    EventKind.ADMIN_RESET_PASSKEYS: NoticeWords(
         "An administrator removed the passkeys of your account", "add one again", _PASSKEYS
     ),
-    EventKind.KEY_CREATED: Notice("New ingest key in your account", *_KEYS),
-    EventKind.KEY_ROTATED: Notice("Ingest key rotated in your account", *_KEYS),
-    EventKind.TOKEN_CREATED: Notice("New read token in your account", *_KEYS),
-    EventKind.APPLICATION_CREATED: Notice("New OAuth application in your account", *_APPLICATIONS),
-    EventKind.APPLICATION_CHANGED: Notice(
+    EventKind.KEY_CREATED: NoticeWords("New ingest key in your account", *_KEYS),
+    EventKind.KEY_ROTATED: NoticeWords("Ingest key rotated in your account", *_KEYS),
+    EventKind.TOKEN_CREATED: NoticeWords("New read token in your account", *_KEYS),
+    EventKind.APPLICATION_CREATED: NoticeWords(
+        "New OAuth application in your account", *_APPLICATIONS
+    ),
+    EventKind.APPLICATION_CHANGED: NoticeWords(
         "OAuth application changed in your account", *_APPLICATIONS
     ),
-    EventKind.APPLICATION_SECRET_ROTATED: Notice(
+    EventKind.APPLICATION_SECRET_ROTATED: NoticeWords(
         "New secret for your OAuth application", *_APPLICATIONS
     ),
-    EventKind.TARGET_ADDED: Notice(
+    EventKind.TARGET_ADDED: NoticeWords(
         "New webhook or Slack channel in your account", "remove it", "/settings/notices"
     ),
-    EventKind.CONNECTION_ADDED: Notice("New provider connection in your account", *_CONNECTIONS),
-    EventKind.CONNECTION_KEY_REPLACED: Notice(
+    EventKind.CONNECTION_ADDED: NoticeWords(
+        "New provider connection in your account", *_CONNECTIONS
+    ),
+    EventKind.CONNECTION_KEY_REPLACED: NoticeWords(
         "Key of a provider connection replaced in your account", *_CONNECTIONS
     ),
-    EventKind.CONNECTION_REMOVED: Notice(
+    EventKind.CONNECTION_REMOVED: NoticeWords(
         "Provider connection removed from your account", "connect it again", "/settings/connections"
     ),
-    EventKind.ACCESS_GRANTED: Notice("An application can now read your audits", *_ALLOWED),
+    EventKind.ACCESS_GRANTED: NoticeWords("An application can now read your audits", *_ALLOWED),
 }
 
 

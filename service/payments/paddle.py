@@ -27,7 +27,7 @@ from service.payments.events import (
     SubscriptionUpdated,
     VerifiedEvent,
 )
-from service.payments.prices import MAX_QUANTITY, Prices
+from service.payments.prices import MAX_QUANTITY, PlanPrices
 from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import check_signature, find_timestamp
 
@@ -95,7 +95,7 @@ class Paddle:
     name: ClassVar[str] = PADDLE
     signature_header: ClassVar[str] = "Paddle-Signature"
 
-    def __init__(self, secrets: Sequence[str], prices: Prices) -> None:
+    def __init__(self, secrets: Sequence[str], prices: PlanPrices) -> None:
         self._secrets = secrets
         self._verifier = PaddleSignature()
         self._prices = prices

@@ -13,7 +13,7 @@ MAX_QUANTITY: Final = 10_000  # more audits than any payment buys
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prices:
+class PlanPrices:
     """The price IDs of one payment provider. A plan may have several: monthly, yearly, older.
 
     `credit_links` are the IDs of Stripe's payment links for audits, and `credit_amounts` the price

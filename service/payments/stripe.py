@@ -24,7 +24,7 @@ from service.payments.events import (
     VerifiedEvent,
     clean_email,
 )
-from service.payments.prices import MAX_QUANTITY, Prices
+from service.payments.prices import MAX_QUANTITY, PlanPrices
 from service.payments.shapes import PricedItem, list_price_ids, rank_of, read_customer
 from service.payments.signatures import TOLERANCE_SECONDS, check_signature, find_timestamp
 
@@ -95,7 +95,7 @@ class Stripe:
     name: ClassVar[str] = STRIPE
     signature_header: ClassVar[str] = "Stripe-Signature"
 
-    def __init__(self, secrets: Sequence[str], prices: Prices) -> None:
+    def __init__(self, secrets: Sequence[str], prices: PlanPrices) -> None:
         self._secrets = secrets
         self._prices = prices
 

@@ -9,7 +9,7 @@ from service.errors import BadRequestError, InvalidRequestError
 from service.models.billing.payments import PADDLE, STRIPE
 from service.payments.documents import decode_document, find_text
 from service.payments.events import VerifiedEvent
-from service.payments.prices import Prices
+from service.payments.prices import PlanPrices
 
 MAX_EVENT_BYTES: Final = 256 * 1024  # several times the largest event of either payment provider
 _CLASSES: Final = {STRIPE: "Stripe", PADDLE: "Paddle"}
@@ -42,7 +42,7 @@ def load_providers(config: Config) -> dict[str, Provider]:
     for name, secret in secrets.items():
         if secret:
             provider = getattr(import_module(f"service.payments.{name}"), _CLASSES[name])
-            providers[name] = provider(secret.split(), Prices.of_provider(config, name))
+            providers[name] = provider(secret.split(), PlanPrices.of_provider(config, name))
     return providers
 
 

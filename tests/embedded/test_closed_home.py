@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.embedded import EmbeddedServers, placement
+from service.operations.local.embedded import placement
 from service.operations.local.embedded.binaries import copy_binaries, find_binaries
 from service.operations.local.embedded.placement import place
+from service.operations.local.embedded.servers import EmbeddedServers
 from tests.embedded.test_servers import read_rows, read_version, write_row
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs servers as another user")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.processes import Program, Supervisor
+from service.operations.local.processes.handle import Program, Supervisor
 from service.operations.local.processes.output import LONGEST_LOG_BYTES, OLDER_LOGS
 from tests.embedded.processes import wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.processes import Probe
+from service.operations.local.processes.handle import Probe
 from service.operations.local.processes.probing import Prober
 
 READY, STARTING = b"ready", b"starting"

@@ -9,9 +9,10 @@ import pytest
 import redis
 from sqlalchemy import create_engine, make_url, text
 
-from service.operations.local.embedded import AlreadyRunningError, EmbeddedServers, ServersError
+from service.operations.local.embedded.errors import AlreadyRunningError, ServersError
 from service.operations.local.embedded.postgres import ROLE
-from service.operations.local.processes import SupervisorError
+from service.operations.local.embedded.servers import EmbeddedServers
+from service.operations.local.processes.handle import SupervisorError
 from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
 

@@ -6,7 +6,7 @@ nothing itself.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,151 +23,119 @@ _WAIT_BUCKETS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0)
 _BLOB_BUCKETS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 _QUEUE_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
 
-REQUESTS: Final = Counter(
-    "tallystick_requests",
-    "Requests by route, method and status.",
-    ("route", "method", "status"),
-    registry=REGISTRY,
+
+def _counter(name: str, words: str, *labels: str) -> Counter:
+    return Counter(name, words, labels, registry=REGISTRY)
+
+
+def _histogram(name: str, words: str, buckets: Sequence[float], *labels: str) -> Histogram:
+    return Histogram(name, words, labels, buckets=buckets, registry=REGISTRY)
+
+
+REQUESTS: Final = _counter(
+    "tallystick_requests", "Requests by route, method and status.", "route", "method", "status"
 )
-REQUEST_SECONDS: Final = Histogram(
+REQUEST_SECONDS: Final = _histogram(
     "tallystick_request_seconds",
     "Time from the first byte read to the response.",
-    ("route", "method"),
-    buckets=_REQUEST_BUCKETS,
-    registry=REGISTRY,
+    _REQUEST_BUCKETS,
+    "route",
+    "method",
 )
-SLOT_SECONDS: Final = Histogram(
+SLOT_SECONDS: Final = _histogram(
     "tallystick_slot_wait_seconds",
     "Wait of a request for one of the web process's slots: served, or refused with a 503.",
-    ("outcome",),
-    buckets=_WAIT_BUCKETS,
-    registry=REGISTRY,
+    _WAIT_BUCKETS,
+    "outcome",
 )
-CUT_CONNECTIONS: Final = Counter(
+CUT_CONNECTIONS: Final = _counter(
     "tallystick_cut_connections",
     "Connections that were closed because their client was too slow.",
-    ("reason",),
-    registry=REGISTRY,
+    "reason",
 )
-REFUSED_BODIES: Final = Counter(
+REFUSED_BODIES: Final = _counter(
     "tallystick_refused_bodies",
     "Large bodies that were refused because others took the memory for them.",
-    ("reason",),
-    registry=REGISTRY,
+    "reason",
 )
-ACCEPTED_RECORDS: Final = Counter(
-    "tallystick_accepted_records",
-    "Usage records that were accepted, by source.",
-    ("source",),
-    registry=REGISTRY,
+ACCEPTED_RECORDS: Final = _counter(
+    "tallystick_accepted_records", "Usage records that were accepted, by source.", "source"
 )
-AUDITED_RECORDS: Final = Counter(
+AUDITED_RECORDS: Final = _counter(
     "tallystick_audited_records",
     "Usage records of published audits: of an import, or of all calls of an account.",
-    ("scope",),
-    registry=REGISTRY,
+    "scope",
 )
-WEBHOOKS: Final = Counter(
+WEBHOOKS: Final = _counter(
     "tallystick_webhooks",
     "Payment provider webhooks: accepted, refused (not authentic or not readable) or failed.",
-    ("provider", "outcome"),
-    registry=REGISTRY,
+    "provider",
+    "outcome",
 )
-SECURITY_EVENTS: Final = Counter(
-    "tallystick_security_events",
-    "Sign-ins, new and revoked secrets, and refusals.",
-    ("kind",),
-    registry=REGISTRY,
+SECURITY_EVENTS: Final = _counter(
+    "tallystick_security_events", "Sign-ins, new and revoked secrets, and refusals.", "kind"
 )
-JOB_SECONDS: Final = Histogram(
+JOB_SECONDS: Final = _histogram(
     "tallystick_job_seconds",
     "Duration of jobs; a killed job has none.",
-    ("kind", "outcome"),
-    buckets=_STAGE_BUCKETS,
-    registry=REGISTRY,
+    _STAGE_BUCKETS,
+    "kind",
+    "outcome",
 )
-JOB_WAIT_SECONDS: Final = Histogram(
-    "tallystick_job_wait_seconds",
-    "Time from a job's wake-up to its start.",
-    ("kind",),
-    buckets=_QUEUE_BUCKETS,
-    registry=REGISTRY,
+JOB_WAIT_SECONDS: Final = _histogram(
+    "tallystick_job_wait_seconds", "Time from a job's wake-up to its start.", _QUEUE_BUCKETS, "kind"
 )
-STAGE_SECONDS: Final = Histogram(
-    "tallystick_audit_stage_seconds",
-    "Duration of each stage of an audit.",
-    ("stage",),
-    buckets=_STAGE_BUCKETS,
-    registry=REGISTRY,
+STAGE_SECONDS: Final = _histogram(
+    "tallystick_audit_stage_seconds", "Duration of each stage of an audit.", _STAGE_BUCKETS, "stage"
 )
-ATTEMPTS: Final = Counter(
-    "tallystick_audit_starts",
-    "Attempts at audits by outcome; a killed attempt has none.",
-    ("end",),
-    registry=REGISTRY,
+ATTEMPTS: Final = _counter(
+    "tallystick_audit_starts", "Attempts at audits by outcome; a killed attempt has none.", "end"
 )
-OUTAGES: Final = Counter(
+OUTAGES: Final = _counter(
     "tallystick_outages",
     "Jobs that an outage of storage, database or network has ended; they are run again.",
-    ("kind", "cause"),
-    registry=REGISTRY,
+    "kind",
+    "cause",
 )
-LEASE_RENEWALS: Final = Counter(
-    "tallystick_lease_renewals",
-    "Renewals of audits' leases by outcome.",
-    ("outcome",),
-    registry=REGISTRY,
+LEASE_RENEWALS: Final = _counter(
+    "tallystick_lease_renewals", "Renewals of audits' leases by outcome.", "outcome"
 )
-SWEEP_SECONDS: Final = Histogram(
+SWEEP_SECONDS: Final = _histogram(
     "tallystick_sweep_seconds",
     "Duration of each task of the leading sweeper's rounds.",
-    ("task",),
-    buckets=_STAGE_BUCKETS,
-    registry=REGISTRY,
+    _STAGE_BUCKETS,
+    "task",
 )
-SWEEPER_ACTIONS: Final = Counter(
+SWEEPER_ACTIONS: Final = _counter(
     "tallystick_sweeper_actions",
     "What the sweeper had to do for audits, mails, notices and blobs.",
-    ("action",),
-    registry=REGISTRY,
+    "action",
 )
-HOUSEKEEPING: Final = Counter(
-    "tallystick_housekeeping_items",
-    "Items that each chore of housekeeping has processed.",
-    ("chore",),
-    registry=REGISTRY,
+HOUSEKEEPING: Final = _counter(
+    "tallystick_housekeeping_items", "Items that each chore of housekeeping has processed.", "chore"
 )
-PULLS: Final = Counter(
+PULLS: Final = _counter(
     "tallystick_connection_pulls",
     "Windows of providers' reports that were pulled, by outcome.",
-    ("provider", "outcome"),
-    registry=REGISTRY,
+    "provider",
+    "outcome",
 )
-PRICE_UPDATES: Final = Counter(
-    "tallystick_price_updates",
-    "Tries to fetch the published prices, by outcome.",
-    ("outcome",),
-    registry=REGISTRY,
+PRICE_UPDATES: Final = _counter(
+    "tallystick_price_updates", "Tries to fetch the published prices, by outcome.", "outcome"
 )
-POOL_SECONDS: Final = Histogram(
+POOL_SECONDS: Final = _histogram(
     "tallystick_database_pool_wait_seconds",
     "Time until the pool gave a connection: ready, exhausted, or unavailable with the database.",
-    ("outcome",),
-    buckets=_WAIT_BUCKETS,
-    registry=REGISTRY,
+    _WAIT_BUCKETS,
+    "outcome",
 )
-BLOB_SECONDS: Final = Histogram(
-    "tallystick_blob_seconds",
-    "Duration of operations of the storage.",
-    ("operation",),
-    buckets=_BLOB_BUCKETS,
-    registry=REGISTRY,
+BLOB_SECONDS: Final = _histogram(
+    "tallystick_blob_seconds", "Duration of operations of the storage.", _BLOB_BUCKETS, "operation"
 )
-BLOB_FAILURES: Final = Counter(
+BLOB_FAILURES: Final = _counter(
     "tallystick_blob_failures",
     "Operations of the storage that failed; a missing blob is no failure.",
-    ("operation",),
-    registry=REGISTRY,
+    "operation",
 )
 
 

@@ -146,14 +146,23 @@ def add_imports(connection: Connection, imports: Sequence[NewImport]) -> None:
             if before.content_hash == each.content_hash:
                 continue  # these calls are in a merged file already
             if before.calls:
-                names = ("import_id", "account_id", "first_day", "last_day")
-                row = {name: getattr(before, name) for name in names}
+                of_import = ("import_id", "account_id", "first_day", "last_day")
+                row = {name: getattr(before, name) for name in of_import}
                 connection.execute(insert(ReplacedImport).values(row))
         new.append(each)
     _insert_imports(connection, new)
     if earlier:
         new = _without_deleted(connection, new)
-    files = {each.audit_id: _file_of(each) for each in new if each.calls}
+    names = (
+        *("account_id", "import_id", "blob_key"),
+        *("first_day", "last_day", "calls", "bytes", "priced_with"),
+    )
+    files: dict[str, dict[str, Any]] = {
+        each.audit_id: {"id": new_id(), "level": IMPORT, "imports": 1, "duplicates": 0}
+        | {name: getattr(each, name) for name in names}
+        for each in new
+        if each.calls
+    }
     add_files(connection, list(files.values()))
     add_spend(
         connection,
@@ -205,15 +214,6 @@ def _without_deleted(connection: Connection, imports: Sequence[NewImport]) -> li
         calls = sum(line.calls for line in spend) if deleted[each.audit_id] else each.calls
         left.append(replace(each, spend=spend, calls=calls))
     return left
-
-
-def _file_of(new: NewImport) -> dict[str, Any]:
-    names = (
-        *("account_id", "import_id", "blob_key"),
-        *("first_day", "last_day", "calls", "bytes", "priced_with"),
-    )
-    own = {"id": new_id(), "level": IMPORT, "imports": 1, "duplicates": 0}
-    return own | {name: getattr(new, name) for name in names}
 
 
 def add_files(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -156,17 +156,13 @@ def add_spend(
     """Add the spend of some files, each with its ID and its account, and their plan usage apart."""
     given = list(spend)
     for table in (SpendRow, PlanRow):
-        own = ((file, owner, _select(lines, table)) for file, owner, lines in given)
+        is_plan = table is PlanRow
+        own = [
+            (file, owner, [line for line in lines if isinstance(line, DailyPlanUsage) is is_plan])
+            for file, owner, lines in given
+        ]
         for files in _in_parts(own):
             connection.execute(_add_lines(table), {"files": msgspec.json.encode(files).decode()})
-
-
-def _select(
-    lines: Sequence[DailySpend], table: type[SpendRow] | type[PlanRow]
-) -> Sequence[DailySpend]:
-    """Return the lines that belong to a table."""
-    is_plan = table is PlanRow
-    return [line for line in lines if isinstance(line, DailyPlanUsage) is is_plan]
 
 
 def _in_parts(

@@ -82,16 +82,15 @@ def find_traffic(
     return TrafficWindow(
         first_call=rows[0].first_call,
         last_call=rows[0].last_call,
-        traffic=[_traffic(row) for row in rows],
-    )
-
-
-def _traffic(row: TrafficRow) -> Traffic:
-    return Traffic(
-        route=row.route,
-        provider=row.provider,
-        model=row.model,
-        calls=row.calls,
-        hours=row.hours,
-        latencies={int(step): calls for step, calls in row.latencies.items()},
+        traffic=[
+            Traffic(
+                route=row.route,
+                provider=row.provider,
+                model=row.model,
+                calls=row.calls,
+                hours=row.hours,
+                latencies={int(step): calls for step, calls in row.latencies.items()},
+            )
+            for row in rows
+        ],
     )

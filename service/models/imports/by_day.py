@@ -83,7 +83,7 @@ class Days(NamedTuple):
     older: date | None
 
 
-class Client(NamedTuple):
+class SendingClient(NamedTuple):
     """An ingest key in one environment."""
 
     client: str | None
@@ -144,14 +144,16 @@ def find_days(
     )
 
 
-def list_clients(session: Session, account_id: str) -> Sequence[Client]:
+def list_clients(session: Session, account_id: str) -> Sequence[SendingClient]:
     """Return an account's clients, those that were seen last first.
 
     Each step of the recursion finds the next client in an index, so its cost is that of the number
     of clients, not of batches.
     """
     rows = session.execute(_CLIENTS, {"account_id": account_id, "most": CLIENTS_SHOWN})
-    return [Client(row.client or None, row.environment or None, row.last_seen) for row in rows]
+    return [
+        SendingClient(row.client or None, row.environment or None, row.last_seen) for row in rows
+    ]
 
 
 def list_batches(

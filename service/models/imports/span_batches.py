@@ -95,7 +95,7 @@ def list_accounts_due(
     return connection.scalars(due.order_by(oldest).limit(limit)).all()
 
 
-class Waiting(NamedTuple):
+class WaitingSpans(NamedTuple):
     """The calls of an account that no import has yet; `is_requested` if it asks for one."""
 
     calls: int
@@ -103,12 +103,12 @@ class Waiting(NamedTuple):
     is_requested: bool
 
 
-def find_waiting(session: Session, account_id: str) -> Waiting:
+def find_waiting(session: Session, account_id: str) -> WaitingSpans:
     oldest = func.min(SpanBatch.received_at).filter(SpanBatch.calls > 0)
     calls = func.coalesce(func.sum(SpanBatch.calls), 0)
     is_requested = func.coalesce(func.bool_or(_IS_REQUEST), False)
     query = select(calls, oldest + IMPORT_AGE, is_requested)
-    return Waiting(*session.execute(query.where(SpanBatch.account_id == account_id)).one())
+    return WaitingSpans(*session.execute(query.where(SpanBatch.account_id == account_id)).one())
 
 
 def request_import(session: Session, account_id: str) -> int:

@@ -36,7 +36,7 @@ _MOST_SCOPES: Final = 20
 Name = tuple[bytes, bytes]
 
 
-class Key(NamedTuple):
+class SpanKey(NamedTuple):
     """The identity of a span of a call. Digests of what is missing are zeros."""
 
     trace_id: bytes
@@ -61,9 +61,9 @@ def digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=8).digest()
 
 
-def read_keys(packed: bytes) -> list[Key]:
+def read_keys(packed: bytes) -> list[SpanKey]:
     return [
-        Key(
+        SpanKey(
             *(trace, span, parent, start & _TIME & ~MAYBE, end & _TIME & ~MAYBE),
             *(scope, response, counts),
             is_agent=start >= FLAG,
@@ -82,7 +82,7 @@ def leave_out(packed: bytes, places: Iterable[int]) -> bytes:
     return bytes(marked)
 
 
-def find_counted(keys: Sequence[Key], links: bytes, carried: int = 0) -> set[int]:
+def find_counted(keys: Sequence[SpanKey], links: bytes, carried: int = 0) -> set[int]:
     """Return the positions of the keys whose records count, one for each call.
 
     The first `carried` keys are of an earlier import: they never count again, and neither do
@@ -112,12 +112,12 @@ class _Family:
     that is around it in time.
     """
 
-    def __init__(self, keys: Sequence[Key], links: bytes) -> None:
+    def __init__(self, keys: Sequence[SpanKey], links: bytes) -> None:
         self._keys = keys
         self._parents = {(trace, span): parent for trace, span, parent in LINK.iter_unpack(links)}
         self._parents |= {key.name: key.parent_id for key in keys}
-        self._orphans: dict[bytes, list[Key]] = defaultdict(list)
-        self._agents: dict[bytes, list[Key]] = defaultdict(list)
+        self._orphans: dict[bytes, list[SpanKey]] = defaultdict(list)
+        self._agents: dict[bytes, list[SpanKey]] = defaultdict(list)
         tops: dict[Name, Name] = {}
         for key in keys:
             if self._climb(key.name, tops) not in self._parents:
@@ -198,16 +198,16 @@ class _Family:
         return found - above
 
 
-def _response_of(key: Key) -> bytes:
+def _response_of(key: SpanKey) -> bytes:
     return key.response
 
 
-def _counts_of(key: Key) -> bytes:
+def _counts_of(key: SpanKey) -> bytes:
     return key.counts
 
 
 def _drop_doubles(
-    keys: Sequence[Key], left: Sequence[int], of: Callable[[Key], bytes], carried: int
+    keys: Sequence[SpanKey], left: Sequence[int], of: Callable[[SpanKey], bytes], carried: int
 ) -> list[int]:
     """Drop calls that another of a few scopes traced as well."""
     groups: Mapping[bytes, list[int]] = defaultdict(list)
@@ -222,7 +222,7 @@ def _drop_doubles(
 
 
 def _find_doubles(
-    keys: Sequence[Key], group: Sequence[int], is_response: bool, carried: int
+    keys: Sequence[SpanKey], group: Sequence[int], is_response: bool, carried: int
 ) -> set[int]:
     """Return one of each two spans of different scopes that are the same call."""
     scopes: dict[bytes, list[int]] = defaultdict(list)
@@ -239,7 +239,7 @@ def _find_doubles(
 
 
 def _pair(
-    keys: Sequence[Key], left: Sequence[int], right: Sequence[int], is_response: bool
+    keys: Sequence[SpanKey], left: Sequence[int], right: Sequence[int], is_response: bool
 ) -> list[tuple[int, int]]:
     """Pair calls of two scopes in order of time."""
     pairs, mine, theirs = [], 0, 0
@@ -255,7 +255,7 @@ def _pair(
     return pairs
 
 
-def _is_same(one: Key, other: Key, is_response: bool) -> bool:
+def _is_same(one: SpanKey, other: SpanKey, is_response: bool) -> bool:
     if not is_response and NO_DIGEST not in (one.response, other.response):
         return False  # the providers' IDs differ
     if is_response or _is_log(one) or _is_log(other):
@@ -263,16 +263,16 @@ def _is_same(one: Key, other: Key, is_response: bool) -> bool:
     return _contains(one, other) or _contains(other, one)
 
 
-def _is_log(key: Key) -> bool:
+def _is_log(key: SpanKey) -> bool:
     """Check for a log of a call that has ended, which some instrumentations write as a span."""
     return key.start == key.end
 
 
-def _contains(outer: Key, inner: Key) -> bool:
+def _contains(outer: SpanKey, inner: SpanKey) -> bool:
     return outer.start <= inner.start + _SLACK_NS and inner.end <= outer.end + _SLACK_NS
 
 
-def _less_known(keys: Sequence[Key], pair: tuple[int, int], carried: int) -> int:
+def _less_known(keys: Sequence[SpanKey], pair: tuple[int, int], carried: int) -> int:
     """Return the span to drop: the one not counted yet, a log, without an ID, or the outer one."""
     if (pair[0] < carried) != (pair[1] < carried):
         return max(pair)

@@ -46,7 +46,7 @@ _ADD: Final = _NEW.on_conflict_do_update(
 )
 
 
-class Notice(NamedTuple):
+class NoticedSpans(NamedTuple):
     """Spans that don't count: what they are, and what became of them."""
 
     kind: str
@@ -62,7 +62,7 @@ class Notice(NamedTuple):
 class RecentNotice(NamedTuple):
     """A notice of the last days, and the last time that it was given."""
 
-    notice: Notice
+    notice: NoticedSpans
     last_at: datetime
 
 
@@ -77,10 +77,12 @@ class RecentSpans(NamedTuple):
         return sum(each.notice.spans for each in self.notices)
 
 
-def note_spans(session: Session, account_id: str, read: int, notices: Iterable[Notice]) -> None:
+def note_spans(
+    session: Session, account_id: str, read: int, notices: Iterable[NoticedSpans]
+) -> None:
     """Add to what is said of an account's spans today."""
     now = utc_now()
-    every = [Notice(_READ, read, "", ""), *notices]
+    every = [NoticedSpans(_READ, read, "", ""), *notices]
     rows = [
         {**each._asdict(), "account_id": account_id, "day": now.date(), "last_at": now}
         for each in sorted(every)  # two transactions lock the same rows in one order
@@ -102,7 +104,8 @@ def find_recent_spans(session: Session, account_id: str) -> RecentSpans:
     read = sums.pop(_READ, 0)
     notices = [
         RecentNotice(
-            Notice(kind, spans, newest[kind].subject, newest[kind].verdict), newest[kind].last_at
+            NoticedSpans(kind, spans, newest[kind].subject, newest[kind].verdict),
+            newest[kind].last_at,
         )
         for kind, spans in sums.items()
     ]

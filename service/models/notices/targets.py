@@ -135,7 +135,9 @@ def disable_target(
     return post_mail(
         connection,
         kind=TARGET_DISABLED,
-        recipient=_email_of(connection, row.account_id),
+        recipient=connection.execute(
+            select(Account.email).where(Account.id == row.account_id)
+        ).scalar_one(),
         account_id=row.account_id,
         parameters={
             "kind": row.kind,
@@ -170,7 +172,3 @@ def _owned_by(account_id: str) -> ColumnElement[bool]:
 
 def _is(account_id: str, target_id: str) -> ColumnElement[bool]:
     return and_(_owned_by(account_id), NoticeTarget.id == target_id)
-
-
-def _email_of(connection: Connection, account_id: str) -> str:
-    return connection.execute(select(Account.email).where(Account.id == account_id)).scalar_one()

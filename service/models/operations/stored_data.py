@@ -62,7 +62,37 @@ def measure_accounts(connection: Connection) -> int:
     due = select(Account.id).outerjoin(StoredData, StoredData.account_id == Account.id)
     account_ids = connection.scalars(due.where(is_due).limit(BATCH)).all()
     for account_id in account_ids:
-        _measure(connection, account_id)
+        mine = Audit.account_id == account_id
+        raw = func.sum(case((Audit.raw_purged_at.is_(None), Audit.raw_bytes), else_=0))
+        merged = (CallFile.replaced_at.is_(None), CallFile.level > IMPORT)
+        documents = (
+            _size_of(ReportRow.document).join(Audit, Audit.id == ReportRow.audit_id).where(mine)
+        )
+        findings = _size_of(_rows("findings")).select_from(FindingRow)
+        findings = findings.join(Audit, Audit.id == FindingRow.audit_id).where(mine)
+        spend = _size_of(_rows("daily_spend")).select_from(SpendRow)
+        days = _size_of(_rows("spend_days")).select_from(SpendDay)
+        groups = _size_of(_rows("spend_groups")).select_from(SpendGroup)
+        plans = _size_of(_rows("plan_usage")).select_from(PlanRow)
+        frames = select(func.sum(Audit.frame_bytes)).where(mine)
+        calls = select(func.sum(CallFile.bytes)).where(CallFile.account_id == account_id, *merged)
+        new = {
+            "measured_at": func.now(),
+            "report_bytes": _total(documents, findings),
+            "raw_bytes": _total(select(raw).where(mine)),
+            "call_bytes": _total(frames, calls),
+            "spend_bytes": _total(
+                spend.where(SpendRow.account_id == account_id),
+                days.where(SpendDay.account_id == account_id),
+                groups.where(SpendGroup.account_id == account_id),
+                plans.where(PlanRow.account_id == account_id),
+            ),
+        }
+        statement = insert(StoredData).values(account_id=account_id, **new)
+        changed = {name: statement.excluded[name] for name in new}
+        connection.execute(
+            statement.on_conflict_do_update(index_elements=["account_id"], set_=changed)
+        )
     return len(account_ids)
 
 
@@ -79,36 +109,6 @@ def list_largest(session: Session) -> Sequence[StoredLine]:
     ranked = query.join(Account, Account.id == StoredData.account_id)
     largest = ranked.order_by(total.desc(), Account.id).limit(_TOP)
     return [StoredLine(*row) for row in session.execute(largest)]
-
-
-def _measure(connection: Connection, account_id: str) -> None:
-    mine = Audit.account_id == account_id
-    raw = func.sum(case((Audit.raw_purged_at.is_(None), Audit.raw_bytes), else_=0))
-    merged = (CallFile.replaced_at.is_(None), CallFile.level > IMPORT)
-    documents = _size_of(ReportRow.document).join(Audit, Audit.id == ReportRow.audit_id).where(mine)
-    findings = _size_of(_rows("findings")).select_from(FindingRow)
-    findings = findings.join(Audit, Audit.id == FindingRow.audit_id).where(mine)
-    spend = _size_of(_rows("daily_spend")).select_from(SpendRow)
-    days = _size_of(_rows("spend_days")).select_from(SpendDay)
-    groups = _size_of(_rows("spend_groups")).select_from(SpendGroup)
-    plans = _size_of(_rows("plan_usage")).select_from(PlanRow)
-    frames = select(func.sum(Audit.frame_bytes)).where(mine)
-    calls = select(func.sum(CallFile.bytes)).where(CallFile.account_id == account_id, *merged)
-    new = {
-        "measured_at": func.now(),
-        "report_bytes": _total(documents, findings),
-        "raw_bytes": _total(select(raw).where(mine)),
-        "call_bytes": _total(frames, calls),
-        "spend_bytes": _total(
-            spend.where(SpendRow.account_id == account_id),
-            days.where(SpendDay.account_id == account_id),
-            groups.where(SpendGroup.account_id == account_id),
-            plans.where(PlanRow.account_id == account_id),
-        ),
-    }
-    statement = insert(StoredData).values(account_id=account_id, **new)
-    changed = {name: statement.excluded[name] for name in new}
-    connection.execute(statement.on_conflict_do_update(index_elements=["account_id"], set_=changed))
 
 
 def _size_of(value: Any) -> Any:

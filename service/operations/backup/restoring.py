@@ -57,7 +57,7 @@ _CLEAR: Final = (
 
 
 @dataclass(frozen=True)
-class Target:
+class RestoreTarget:
     """Where to restore: the database's addresses for its owner and the service, storage, keys."""
 
     owner_url: str
@@ -75,7 +75,7 @@ class Restored(NamedTuple):
 
 
 def restore_backup(
-    repository: Repository, manifest: Manifest, target: Target, *, replace: bool = False
+    repository: Repository, manifest: Manifest, target: RestoreTarget, *, replace: bool = False
 ) -> Restored:
     """Restore a backup; raise `BackupError` before anything is written if that is impossible.
 

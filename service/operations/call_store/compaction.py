@@ -71,12 +71,8 @@ class Compaction:
 
         While another process compacts the account, do nothing. With `at_once`, wait for that
         process instead, and do not wait for more calls: afterwards, each call that was
-        published before is once in the merged files.
-
-        Raises
-        ------
-        FilesChangedError
-            With `at_once`: files were replaced so often that they are not.
+        published before is once in the merged files. Raise `FilesChangedError` if they are not,
+        because files were replaced so often.
         """
         merges, rewrote = 0, False
         with self._only_one(is_patient=at_once) as is_only:

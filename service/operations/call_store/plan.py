@@ -10,7 +10,7 @@ there already. So in files that were merged, but for those of the open day, each
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final, Protocol
@@ -28,6 +28,9 @@ MAX_FILES: Final = 2_000
 LATE_SHARE: Final = 4
 
 Days = tuple[date, date]
+# Whether a file begins another list: after the files of this one, with so many calls together, and
+# the last day of any before.
+Begins = Callable[[Sequence["File"], int, date, "File"], bool]
 
 
 class File(Protocol):
@@ -122,21 +125,11 @@ def plan_merges(
     deleted: Sequence[Days] = (),
     at_once: bool = False,
 ) -> Iterator[Merge]:
-    """Yield the merges that are due; no file is in two of them.
+    """Yield the merges of an account's live files that are due; no file is in two of them.
 
-    Parameters
-    ----------
-    files : sequence of File
-        The live files of an account.
-    now : datetime
-        In UTC.
-    replaced : sequence of (date, date)
-        Days with calls of imports that were replaced: their merged files are written again.
-    deleted : sequence of (date, date)
-        Days with calls that were deleted: their new files don't wait for more, either. Until they
-        are merged, the deletion isn't done, and the merged files of its days are written again.
-    at_once : bool
-        Merge all that can be merged, without waiting for more.
+    The merged files of days with calls of `replaced` imports are written again. So are those of
+    days with `deleted` calls, until the new files of these days are merged, which don't wait for
+    more. With `at_once`, none does.
     """
     today = now.date()
     again = {
@@ -152,38 +145,22 @@ def plan_merges(
     if open_day:
         is_deleted = any(_overlaps(open_day[0], days) for days in deleted)
         yield from _merge_open_day(open_day, at_once=at_once or is_deleted)
-    for some in _by_days(file for file in new if (file.first_day, file.last_day) != (today, today)):
+    # Sparse days together, in lists that a worker can merge.
+    closed = (file for file in new if (file.first_day, file.last_day) != (today, today))
+    in_order = sorted(closed, key=lambda file: (file.first_day, file.last_day, file.calls))
+    for some in _cut(in_order, _begins_days):
         is_deleted = any(_overlaps(file, days) for file in some for days in deleted)
         if at_once or is_deleted or _is_due(some, now):
             yield Merge(some)
-    for month, own in _by_month(merged).items():
+    months = defaultdict[date, list[File]](list)
+    for file in merged:
+        months[file.first_day.replace(day=1)].append(file)
+    for month, own in months.items():
         if month < months_before(now) and any(file.level == DAY for file in own):
             parts = _by_size(own)
             yield from (Merge(part) for part in parts if len(part) > 1 or part[0].level == DAY)
         else:
             yield from _merge_month(own, today)
-
-
-def _by_days(files: Iterable[File]) -> Iterator[list[File]]:
-    """Yield lists of new files that a worker can merge, in order of days; sparse days together."""
-    some, calls, last_day = list[File](), 0, date.min
-    for file in sorted(files, key=lambda file: (file.first_day, file.last_day, file.calls)):
-        calls += file.calls
-        is_full = calls > MAX_CALLS or len(some) == MAX_FILES
-        if some and (is_full or (file.first_day > last_day and calls > SPARSE_CALLS)):
-            yield some
-            some, calls = [], file.calls
-        some.append(file)
-        last_day = max(last_day, file.last_day)
-    if some:
-        yield some
-
-
-def _by_month(files: Iterable[File]) -> dict[date, list[File]]:
-    months: dict[date, list[File]] = defaultdict(list)
-    for file in files:
-        months[file.first_day.replace(day=1)].append(file)
-    return months
 
 
 def _is_due(files: Sequence[File], now: datetime) -> bool:
@@ -215,7 +192,9 @@ def _merge_month(files: Sequence[File], today: date) -> Iterator[Merge]:
         return Merge(some)
 
     finals = [file for file in files if file.level >= DAY]
-    for same in _overlapping(finals):  # as earlier releases have left them
+    in_order = sorted(finals, key=lambda file: file.first_day)
+    for same in _cut(in_order, lambda _some, _calls, last, file: file.first_day > last):
+        # Files that have days in common, as earlier releases have left them.
         yield from (merge(part) for part in _by_size(same) if len(part) > 1)
     for late in (file for file in files if file.level < DAY and file.last_day < today):
         same = [file for file in finals if _overlaps(file, (late.first_day, late.last_day))]
@@ -224,20 +203,9 @@ def _merge_month(files: Sequence[File], today: date) -> Iterator[Merge]:
             yield merge([late, *same])
     rest = (file for file in files if file.id not in used)
     for alike in _by_level(rest, small=SPARSE_CALLS // FAN_IN).values():
-        yield from (Merge(some) for some in _together(alike) if len(some) >= FAN_IN)
-
-
-def _overlapping(files: Iterable[File]) -> Iterator[list[File]]:
-    """Yield lists of files that have days in common."""
-    some, last_day = list[File](), date.min
-    for file in sorted(files, key=lambda file: file.first_day):
-        if file.first_day > last_day and some:
-            yield some
-            some = []
-        some.append(file)
-        last_day = max(last_day, file.last_day)
-    if some:
-        yield some
+        # Files of the same days, and files that are sparse together.
+        alike.sort(key=lambda file: (file.first_day, file.last_day))
+        yield from (Merge(some) for some in _cut(alike, _begins_sparse) if len(some) >= FAN_IN)
 
 
 def _by_level(files: Iterable[File], small: int = 0) -> dict[int, list[File]]:
@@ -248,28 +216,30 @@ def _by_level(files: Iterable[File], small: int = 0) -> dict[int, list[File]]:
     return levels
 
 
-def _together(files: Iterable[File]) -> Iterator[list[File]]:
-    """Yield lists of files of the same days, and of files that are sparse together."""
-    some, calls = list[File](), 0
-    for file in sorted(files, key=lambda file: (file.first_day, file.last_day)):
-        calls += file.calls
-        is_same = bool(some) and _overlaps(file, (some[0].first_day, some[0].last_day))
-        if some and (calls > MAX_CALLS or not (is_same or calls <= SPARSE_CALLS)):
-            yield some
-            some, calls = [], file.calls
-        some.append(file)
-    if some:
-        yield some
-
-
 def _by_size(files: Iterable[File]) -> Iterator[list[File]]:
     """Yield the files in lists that a worker can merge; a file that is too large is alone."""
-    some, calls = list[File](), 0
-    for file in sorted(files, key=lambda file: file.calls):
-        if some and calls + file.calls > MAX_CALLS:
+    in_order = sorted(files, key=lambda file: file.calls)
+    return _cut(in_order, lambda _some, calls, _last, _file: calls > MAX_CALLS)
+
+
+def _cut(files: Iterable[File], begins: Begins) -> Iterator[list[File]]:
+    """Yield the files in lists, in their order."""
+    some, calls, last_day = list[File](), 0, date.min
+    for file in files:
+        if some and begins(some, calls + file.calls, last_day, file):
             yield some
             some, calls = [], 0
         some.append(file)
-        calls += file.calls
+        calls, last_day = calls + file.calls, max(last_day, file.last_day)
     if some:
         yield some
+
+
+def _begins_days(some: Sequence[File], calls: int, last_day: date, file: File) -> bool:
+    is_full = calls > MAX_CALLS or len(some) == MAX_FILES
+    return is_full or (file.first_day > last_day and calls > SPARSE_CALLS)
+
+
+def _begins_sparse(some: Sequence[File], calls: int, _last_day: date, file: File) -> bool:
+    is_same = _overlaps(file, (some[0].first_day, some[0].last_day))
+    return calls > MAX_CALLS or not (is_same or calls <= SPARSE_CALLS)

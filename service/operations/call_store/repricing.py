@@ -26,7 +26,7 @@ from service.models.calls.stored_prices import (
 _log = get_logger(__name__)
 
 
-class Prices(Protocol):
+class StoredPrices(Protocol):
     """The prices of an account: the library's terms."""
 
     @property
@@ -39,7 +39,7 @@ class Prices(Protocol):
 class Pricing:
     """The prices of an account, and what sums a stored file at them; the worker passes both."""
 
-    prices: Prices
+    prices: StoredPrices
     sum_stored: Callable[[Any], Sequence[DailySpend]]
 
 

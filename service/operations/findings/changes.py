@@ -78,8 +78,9 @@ def change_findings(
     for row in lock_findings(connection, account_id).values():
         is_same = row.state == state and (row.silent_until is None) == (action != "dismiss_90")
         if row.id in finding_ids and not is_same:
-            said = {"changed_by": changed_by, "reason": reason, "batch": batch}
-            change_state(connection, row, state, **said, **values)
+            change_state(
+                connection, row, state, changed_by=changed_by, reason=reason, batch=batch, **values
+            )
             changed += 1
     return changed
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from service.operations.local.embedded import find_owner
+from service.operations.local.embedded.ownership import find_owner
 
 SECRET_KEY_NAME = "secret_key"  # noqa: S105 - a file's name
 ENCRYPTION_KEY_NAME = "encryption_key"

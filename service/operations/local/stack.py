@@ -13,9 +13,10 @@ from typing import Self
 from service.config import Config, read_secrets
 from service.core.db import migrate_tables
 from service.operations.local import run_state
-from service.operations.local.embedded import EmbeddedServers, ServerStartError
+from service.operations.local.embedded.errors import ServerStartError
+from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.local.listening import close, listen
-from service.operations.local.processes import OrdinaryUser, Program, Supervisor
+from service.operations.local.processes.handle import OrdinaryUser, Program, Supervisor
 from service.operations.local.users import choose_user, own_folders
 
 USUAL_PORT = 8000

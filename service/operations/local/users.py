@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from service.config import Config
 from service.operations.local.embedded.errors import ServersError
-from service.operations.local.processes import OrdinaryUser
+from service.operations.local.processes.handle import OrdinaryUser
 
 # A user made for the service, or else one that every system has. Not `nobody`, whom PostgreSQL may
 # run as: the service must not be able to change the database's files.

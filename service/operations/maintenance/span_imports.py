@@ -64,31 +64,24 @@ class SpanImports:
             account_ids = list_accounts_due(connection, _ACCOUNTS_AT_ONCE, failed.keys())
         audit_ids = list[str]()
         for account_id in account_ids:
-            audit_ids += self._close(connection, account_id)
-            if self._resume_at > now:
-                break
+            try:
+                with connection.begin():
+                    audit_ids += close_import(connection, self._blobs, account_id)
+                self._outages = 0
+            except Exception as error:
+                if connection.invalidated:
+                    raise
+                outage = find_outage(error)
+                if outage is not None and outage.is_certain:
+                    outage.report("span_import")
+                    pause = min(_FIRST_PAUSE_SECONDS * 2.0**self._outages, _FAILED_SECONDS)
+                    self._outages, self._resume_at = self._outages + 1, time.monotonic() + pause
+                    break
+                # Of any kind: what an account has sent must not stop the imports of the others.
+                self._try_again_at[account_id] = time.monotonic() + _FAILED_SECONDS
+                failure = type(error).__name__
+                _log.warning("span_import_failed", account_id=account_id, error_type=failure)
         return audit_ids
-
-    def _close(self, connection: Connection, account_id: str) -> list[str]:
-        try:
-            with connection.begin():
-                audit_ids = close_import(connection, self._blobs, account_id)
-            self._outages = 0
-            return audit_ids
-        except Exception as error:
-            if connection.invalidated:
-                raise
-            outage = find_outage(error)
-            if outage is not None and outage.is_certain:
-                outage.report("span_import")
-                pause = min(_FIRST_PAUSE_SECONDS * 2.0**self._outages, _FAILED_SECONDS)
-                self._outages, self._resume_at = self._outages + 1, time.monotonic() + pause
-                return []
-            # Of any kind: what an account has sent must not stop the imports of the others.
-            self._try_again_at[account_id] = time.monotonic() + _FAILED_SECONDS
-            failure = type(error).__name__
-            _log.warning("span_import_failed", account_id=account_id, error_type=failure)
-            return []
 
 
 def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> list[str]:
@@ -108,7 +101,6 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
         around = (at for at in counted if keys[at].may_be_around)
         held = {at for at in around if since < keys[at].end <= now}
     counted -= held
-    _hold(connection, sent, held, carried)
     # The newest keys are kept, so that a span that is sent again later counts once.
     recent = _recent_keys(batches, counted, held, carried)[-MOST_CARRIED * KEY.size :]
     if recent or links:
@@ -117,6 +109,10 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     at = carried
     for row in sent:
         every = zlib.decompress(row.lines).splitlines()
+        if places := [n for n in range(row.calls) if at + n in held]:
+            kept = _NEWLINE.join([*(every[n] for n in places), b""])
+            keys_of_them = _join_keys(row.keys, places)
+            hold_calls(connection, row, zlib.compress(kept, _LEVEL), keys_of_them)
         if own := [line for number, line in enumerate(every, at) if number in counted]:
             lines[row.client, row.environment] += own
         at += len(every)
@@ -133,18 +129,6 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
     calls = sum(map(len, lines.values()))
     _log.info("spans_imported", batches=len(sent), spans=len(keys) - carried, calls=calls)
     return [audit["id"] for audit in audits]
-
-
-def _hold(connection: Connection, batches: Sequence[Any], held: set[int], carried: int) -> None:
-    at = carried
-    for row in batches:
-        places = [n for n in range(row.calls) if at + n in held]
-        at += row.calls
-        if places:
-            lines = zlib.decompress(row.lines).splitlines(keepends=True)
-            kept = b"".join(lines[n] for n in places)
-            keys = _join_keys(row.keys, places)
-            hold_calls(connection, row, zlib.compress(kept, _LEVEL), keys)
 
 
 def _join_keys(packed: bytes, places: Iterable[int]) -> bytes:

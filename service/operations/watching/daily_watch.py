@@ -35,7 +35,7 @@ from service.operations.watching.unusual_days import (
     HISTORY_DAYS,
     MODEL,
     ROUTE,
-    Series,
+    SpendSeries,
     find_unusual,
 )
 from service.operations.watching.wording import describe_budget, describe_day, describe_series
@@ -120,14 +120,14 @@ def _judge(
 
 def _list_series(
     connection: Connection, account_id: str, first: date, last: date
-) -> Sequence[Series]:
+) -> Sequence[SpendSeries]:
     sums: dict[tuple[str, str], dict[date, Decimal]] = defaultdict(dict)
     wanted = Selection(first, last, keys=(DAY, "route", "model"), is_brief=True)
     for line in sum_spend(connection, account_id, wanted).groups:
         day, route, model = cast("tuple[date, str, str]", line.key)
         for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model)):
             sums[key][day] = sums[key].get(day, Decimal(0)) + line.sums.cost_usd
-    return [Series(*key, days) for key, days in sums.items()]
+    return [SpendSeries(*key, days) for key, days in sums.items()]
 
 
 def _post_reached(connection: Connection, account_id: str, state: BudgetState) -> None:

@@ -34,7 +34,7 @@ _MIN_EXCESS_USD: Final = Decimal(1)
 _MIN_EXCESS_SHARE: Final = Decimal("0.3")
 
 
-class Series(NamedTuple):
+class SpendSeries(NamedTuple):
     """Daily dollars of an account, a route or a model; days without spend may be missing."""
 
     scope: str
@@ -64,7 +64,7 @@ class UnusualSpend:
         return self.usd - self.band.expected
 
 
-def find_unusual(series: Iterable[Series], day: date) -> list[UnusualSpend]:
+def find_unusual(series: Iterable[SpendSeries], day: date) -> list[UnusualSpend]:
     """Return the series that are unusual on the day, ranked by their excess."""
     found = [each for each in (_judge(one, day) for one in series) if each is not None]
     return sorted(found, key=lambda each: (-each.excess, SCOPES.index(each.scope), each.name))
@@ -130,7 +130,7 @@ def _least_unusual(usd_by_day: Mapping[date, Decimal], day: date) -> Decimal:
     return median(samples) * (1 + _WIDTH * _LEAST_DEVIATION)
 
 
-def _judge(series: Series, day: date) -> UnusualSpend | None:
+def _judge(series: SpendSeries, day: date) -> UnusualSpend | None:
     usd = series.usd_by_day.get(day, Decimal(0))
     if usd < _MIN_EXCESS_USD or usd < _least_unusual(series.usd_by_day, day):
         return None

@@ -119,13 +119,7 @@ def _write_elsewhere(table: Table) -> IO[bytes]:
     try:
         with without_slot(), _turn(table.account_id):
             try:
-                with subprocess.Popen(command, stdin=PIPE, stdout=file) as process:  # noqa: S603
-                    try:
-                        process.communicate(job, timeout=_WRITE_SECONDS)
-                    except BaseException:
-                        process.kill()
-                        raise
-                code = process.returncode
+                code = _run(command, job, file)
             except subprocess.TimeoutExpired:
                 code = _TIMED_OUT
         file.seek(0)
@@ -157,3 +151,14 @@ def _turn(account_id: str) -> Iterator[None]:
             _TURNS.release()
     finally:
         _accounts.discard(account_id)
+
+
+def _run(command: Sequence[str], job: bytes, output: IO[bytes]) -> int:
+    """Run a command of ours; return its exit code."""
+    with subprocess.Popen(command, stdin=PIPE, stdout=output) as process:  # noqa: S603
+        try:
+            process.communicate(job, timeout=_WRITE_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode

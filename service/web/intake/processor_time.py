@@ -8,7 +8,7 @@ import math
 import time
 from typing import Final
 
-from flask import Response, g
+from flask import g
 from limits import RateLimitItemPerDay
 
 from service.errors import InvalidRequestError
@@ -50,14 +50,6 @@ def measure_file() -> ProcessorTime:
     return spent
 
 
-def _daily_limit() -> str:
-    return f"{current_config().refused_upload_seconds_per_day * _UNITS} per day"
-
-
-def _is_refused(response: Response) -> bool:
-    return "file_time" in g and 400 <= response.status_code < 500
-
-
 def _cost() -> int:
     """Return the processor time of the file, at most what is left: more would not be counted."""
     spent: ProcessorTime | None = g.get("file_time")
@@ -72,10 +64,10 @@ def _cost() -> int:
 
 
 limit_refused_files: Final = limiter.shared_limit(
-    _daily_limit,
+    lambda: f"{current_config().refused_upload_seconds_per_day * _UNITS} per day",
     scope="refused-files",
     key_func=limit_by_caller,
-    deduct_when=_is_refused,
+    deduct_when=lambda response: "file_time" in g and 400 <= response.status_code < 500,
     cost=_cost,
     error_message=_REFUSED,
 )

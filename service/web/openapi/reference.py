@@ -18,7 +18,7 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Field:
+class ReferenceField:
     """A parameter or a field of a body: its full path as name, and its type in words."""
 
     name: str
@@ -29,7 +29,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReferenceAnswer:
     """A response. `code` is the error code if the response is the error envelope."""
 
     status: int
@@ -38,7 +38,7 @@ class Answer:
     media_types: Sequence[str]
     code: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    fields: Sequence[Field] = ()
+    fields: Sequence[ReferenceField] = ()
     example: str = ""
 
 
@@ -53,11 +53,11 @@ class Operation:
     description: str
     credentials: Sequence[str]
     scopes: Sequence[str]
-    parameters: Sequence[Field]
+    parameters: Sequence[ReferenceField]
     body_types: Sequence[str]
-    body: Sequence[Field]
+    body: Sequence[ReferenceField]
     body_example: str
-    answers: Sequence[Answer]
+    answers: Sequence[ReferenceAnswer]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Reference:
                 )
             ),
             parameters=[
-                Field(
+                ReferenceField(
                     name=each["name"],
                     kind=self._describe(each.get("schema", {})),
                     is_required=each.get("required", False),
@@ -133,12 +133,12 @@ class Reference:
             ],
         )
 
-    def _answer(self, status: int, found: Document) -> Answer:
+    def _answer(self, status: int, found: Document) -> ReferenceAnswer:
         contents = found.get("content", {})
         schema = _schema_of(contents)
         is_error = schema.get("$ref") == f"{_REFERENCE}Error"
         headers = found.get("headers", {})
-        return Answer(
+        return ReferenceAnswer(
             status=status,
             phrase=HTTPStatus(status).phrase,
             when=found.get("description", ""),
@@ -156,7 +156,9 @@ class Reference:
         found: Document = self._document["components"]["schemas"][name.removeprefix(_REFERENCE)]
         return found
 
-    def _fields(self, schema: Document, prefix: str = "", depth: int = 0) -> Iterator[Field]:
+    def _fields(
+        self, schema: Document, prefix: str = "", depth: int = 0
+    ) -> Iterator[ReferenceField]:
         schema = self._resolve(schema)
         if schema.get("type") == "array":
             yield from self._fields(schema.get("items", {}), prefix, depth)
@@ -164,7 +166,7 @@ class Reference:
         required = schema.get("required", [])
         for name, found in schema.get("properties", {}).items():
             inner = self._resolve(found)
-            yield Field(
+            yield ReferenceField(
                 name=f"{prefix}{name}",
                 kind=self._describe(inner),
                 is_required=name in required,
@@ -260,33 +262,33 @@ _MANY: Final = 20
 
 
 @dataclass(frozen=True)
-class Shape:
+class AnswerShape:
     """Responses of one operation with the same fields; `listed_at` lists the fields, if set."""
 
     statuses: Sequence[int]
-    fields: Sequence[Field]
+    fields: Sequence[ReferenceField]
     examples: Sequence[str]
     listed_at: Operation | None = None
 
 
-def list_shapes(chapters: Iterable[Chapter]) -> dict[str, list[Shape]]:
+def list_shapes(chapters: Iterable[Chapter]) -> dict[str, list[AnswerShape]]:
     """Return the shapes of each operation by its anchor, for chapters in reading order."""
-    listed: dict[tuple[Field, ...], Operation] = {}
-    operations = [operation for chapter in chapters for operation in chapter.operations]
-    return {operation.anchor: list(_shapes_of(operation, listed)) for operation in operations}
-
-
-def _shapes_of(operation: Operation, listed: dict[tuple[Field, ...], Operation]) -> Iterator[Shape]:
-    groups: dict[tuple[Field, ...], list[Answer]] = {}
-    for answer in operation.answers:
-        if answer.fields:
-            groups.setdefault(tuple(answer.fields), []).append(answer)
-    for fields, answers in groups.items():
-        first = listed.setdefault(fields, operation)
-        is_elsewhere = first is not operation and len(fields) >= _MANY
-        yield Shape(
-            statuses=[answer.status for answer in answers],
-            fields=fields,
-            examples=list(dict.fromkeys(answer.example for answer in answers if answer.example)),
-            listed_at=first if is_elsewhere else None,
-        )
+    listed: dict[tuple[ReferenceField, ...], Operation] = {}
+    shapes: dict[str, list[AnswerShape]] = {}
+    for operation in chain(*(chapter.operations for chapter in chapters)):
+        groups: dict[tuple[ReferenceField, ...], list[ReferenceAnswer]] = {}
+        for answer in operation.answers:
+            if answer.fields:
+                groups.setdefault(tuple(answer.fields), []).append(answer)
+        shapes[operation.anchor] = []
+        for fields, answers in groups.items():
+            first = listed.setdefault(fields, operation)
+            is_elsewhere = first is not operation and len(fields) >= _MANY
+            shape = AnswerShape(
+                statuses=[answer.status for answer in answers],
+                fields=fields,
+                examples=list(dict.fromkeys(each.example for each in answers if each.example)),
+                listed_at=first if is_elsewhere else None,
+            )
+            shapes[operation.anchor].append(shape)
+    return shapes

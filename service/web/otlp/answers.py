@@ -6,7 +6,7 @@ Its texts are ours: of a caller's, only names of attributes that look like names
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from service.models.imports.span_notices import Notice
+from service.models.imports.span_notices import NoticedSpans
 from service.web.otlp.content import COLLECTOR, DROP
 from service.web.otlp.requests import Calls
 
@@ -39,7 +39,7 @@ def describe(calls: Calls) -> Iterator[str]:
         )
 
 
-def list_notices(calls: Calls) -> Iterator[Notice]:
+def list_notices(calls: Calls) -> Iterator[NoticedSpans]:
     """Yield what the account should know, too: the spans whose usage counts nowhere."""
     for switch, (count, names) in calls.texts.items():
         of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
@@ -51,19 +51,19 @@ def list_notices(calls: Calls) -> Iterator[Notice]:
         shown = ", ".join(sorted(names)[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         verdict = f"rejected because of text in {shown}{more}: {way}."
-        yield Notice(f"text{of}", count, of, verdict)
+        yield NoticedSpans(f"text{of}", count, of, verdict)
     if calls.rejected:
         subject = (
             " without a model, trace ID or span ID, or with values beyond the limits of a record,"
         )
-        yield Notice("beyond limits", calls.rejected, subject, "rejected.")
+        yield NoticedSpans("beyond limits", calls.rejected, subject, "rejected.")
     if calls.unnamed:
         subject = " with the usage of calls, but without a model,"
-        yield Notice("without model", calls.unnamed, subject, "not counted.")
+        yield NoticedSpans("without model", calls.unnamed, subject, "not counted.")
     if calls.unread:
         subject = " with tokens only in attributes that we don't read"
         subject += _listed(calls.unread_names)
-        yield Notice("unread", calls.unread, subject, "not counted.")
+        yield NoticedSpans("unread", calls.unread, subject, "not counted.")
 
 
 def _spans(count: int) -> str:

@@ -24,7 +24,7 @@ from detectors.formats.json_logs.usage.reader import (
 from detectors.formats.json_logs.usage.tables import PROVIDERS
 from service.web.otlp import attributes as names
 from service.web.otlp.caching import Input, find_input
-from service.web.otlp.spans import NOT_READ, Span, Value, first, read_number
+from service.web.otlp.spans import NOT_READ, OtlpSpan, Value, first, read_number
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = int((FIRST_INSTANT - _EPOCH).total_seconds()) * 1_000_000
@@ -84,7 +84,7 @@ _ADDED: Final = ("input_tokens", "output_tokens")  # of a compaction
 
 
 def read_usage(
-    span: Span, provider: str, spend: Callable[[int], object] = int
+    span: OtlpSpan, provider: str, spend: Callable[[int], object] = int
 ) -> list[Reading] | None:
     """Return the calls that a span's usage is; None if it has no usage.
 
@@ -123,7 +123,7 @@ def read_usage(
 
 
 def read_call(
-    span: Span, provider: str, reading: Reading, place: int, tag_attribute: str | None
+    span: OtlpSpan, provider: str, reading: Reading, place: int, tag_attribute: str | None
 ) -> StoredRecord | None:
     """Return the record of a call of a span; None if its values are beyond those of a record.
 
@@ -186,7 +186,9 @@ def is_around_calls(values: Mapping[str, Value]) -> bool:
     return function is not None and _FUNCTION_SPAN.fullmatch(str(function)) is not None
 
 
-def _read_attributes(span: Span, provider: str, spend: Callable[[int], object]) -> list[Reading]:
+def _read_attributes(
+    span: OtlpSpan, provider: str, spend: Callable[[int], object]
+) -> list[Reading]:
     usage: Any = span.usage
     leaves_out: tuple[str, ...] | None
     known = find_input(span.origin.scope, span.origin.version, provider)
@@ -307,7 +309,7 @@ def _read_units(reading: Reading) -> dict[str, float] | None:
     return fit_units(counts, reading.units) or None
 
 
-def read_provider(span: Span) -> str:
+def read_provider(span: OtlpSpan) -> str:
     name = first(span.values, names.PROVIDER)
     if not isinstance(name, str) or len(name) > _MAX_LABEL:
         return "unknown"

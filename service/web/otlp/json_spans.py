@@ -11,9 +11,9 @@ from service.web.otlp import wire
 from service.web.otlp.spans import (
     ERROR,
     SPAN_COST,
-    Origin,
-    Reading,
-    Span,
+    OtlpSpan,
+    SpanOrigin,
+    SpanReading,
     Value,
     make_origin,
     too_many_spans,
@@ -106,15 +106,11 @@ _SCOPE_SPANS: Final = msgspec.json.Decoder(_ScopeSpans)
 _SPAN: Final = msgspec.json.Decoder(_Span)
 
 
-def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
+def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     """Yield the spans with attributes that are read.
 
-    Raises
-    ------
-    BadRequestError
-        The body is not a request of this kind.
-    PayloadTooLargeError
-        Too many spans or values.
+    Raise `BadRequestError` if the body is not a request of this kind, and `PayloadTooLargeError` if
+    it has too many spans or values.
     """
     if body.count(b",") > _MOST_ELEMENTS:
         raise too_many_spans()
@@ -129,7 +125,7 @@ def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
         raise BadRequestError(_NOT_JSON) from None
 
 
-def _read_resource(text: msgspec.Raw, reading: Reading) -> Iterator[Span]:
+def _read_resource(text: msgspec.Raw, reading: SpanReading) -> Iterator[OtlpSpan]:
     resource_spans = _RESOURCE_SPANS.decode(text)
     resource = _decode(_RESOURCE, resource_spans.resource)
     values: dict[str, Value] = {}
@@ -153,7 +149,7 @@ def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
     return decoder.decode(text)
 
 
-def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
+def _read_span(span: _Span, origin: SpanOrigin, reading: SpanReading) -> Iterator[OtlpSpan]:
     values: dict[str, Value] = {}
     usage: dict[str, float] = {}
     _ATTRIBUTES.read(span.attributes or (), values, usage, reading)
@@ -166,7 +162,7 @@ def _read_span(span: _Span, origin: Origin, reading: Reading) -> Iterator[Span]:
     is_error = span.status is not None and span.status.code in (ERROR, "STATUS_CODE_ERROR")
     start, end = _read_time(span.start_time_unix_nano), _read_time(span.end_time_unix_nano)
     trace_id = _read_id(span.trace_id)
-    read = Span(origin, trace_id, span_id, parent_id, start, end, is_error, values, usage)
+    read = OtlpSpan(origin, trace_id, span_id, parent_id, start, end, is_error, values, usage)
     yield reading.finish(read) if reading.is_noted else read
 
 

@@ -16,8 +16,8 @@ from service.web.otlp.spans import (
     FIELD_COST,
     NOT_READ,
     SPAN_COST,
-    Reading,
-    Span,
+    OtlpSpan,
+    SpanReading,
     Value,
     make_origin,
 )
@@ -32,15 +32,11 @@ _KEPT: Final = frozenset((1, 2, 4, 7, 8, 15))
 _LONGEST_NAME: Final = 256
 
 
-def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
+def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     """Yield the spans with attributes that are read.
 
-    Raises
-    ------
-    BadRequestError
-        The body is not a request of this kind.
-    PayloadTooLargeError
-        Too many spans or attributes.
+    Raise `BadRequestError` if the body is not a request of this kind, and `PayloadTooLargeError` if
+    it has too many spans or attributes.
     """
     try:
         for number, resource_spans, _ in wire.cut(memoryview(body), reading, SPAN_COST):
@@ -50,7 +46,7 @@ def read_spans(body: bytes, reading: Reading) -> Iterator[Span]:
         raise wire.malformed() from None
 
 
-def _read_resource(message: memoryview, reading: Reading) -> Iterator[Span]:
+def _read_resource(message: memoryview, reading: SpanReading) -> Iterator[OtlpSpan]:
     parts = list(wire.cut(message, reading, SPAN_COST))
     values: dict[str, Value] = {}
     for number, part, _ in parts:
@@ -63,8 +59,8 @@ def _read_resource(message: memoryview, reading: Reading) -> Iterator[Span]:
 
 
 def _read_scope(
-    message: memoryview, resource: dict[str, Value], reading: Reading
-) -> Iterator[Span]:
+    message: memoryview, resource: dict[str, Value], reading: SpanReading
+) -> Iterator[OtlpSpan]:
     parts = list(wire.cut(message, reading, SPAN_COST))
     scope = InstrumentationScope()
     for number, part, _ in parts:
@@ -84,7 +80,7 @@ def _read_scope(
         else:
             span = _read_large(part, values, usage, reading)
         if values or usage or reading.is_noted:
-            read = Span(
+            read = OtlpSpan(
                 origin,
                 span.trace_id,
                 span.span_id,
@@ -114,7 +110,7 @@ _ATTRIBUTES: Final = AttributeReader(_inner)
 
 
 def _read_large(
-    message: memoryview, values: dict[str, Value], usage: dict[str, float], reading: Reading
+    message: memoryview, values: dict[str, Value], usage: dict[str, float], reading: SpanReading
 ) -> ProtobufSpan:
     """Return a large span, whose attributes and events are read one at a time."""
     kept = bytearray()
@@ -135,7 +131,7 @@ def _read_large(
     return span
 
 
-def _read_large_event(message: memoryview, reading: Reading) -> None:
+def _read_large_event(message: memoryview, reading: SpanReading) -> None:
     parts = list(wire.cut(message, reading, FIELD_COST))
     name = "".join(_decode_name(own) for number, own, _ in parts if number == _EVENT_NAME)
     for number, own, _ in parts:
@@ -146,7 +142,7 @@ def _read_large_event(message: memoryview, reading: Reading) -> None:
 
 
 def _check_name(
-    event: str, attribute: memoryview, usage: dict[str, float], reading: Reading
+    event: str, attribute: memoryview, usage: dict[str, float], reading: SpanReading
 ) -> None:
     """Note an attribute that is too large to be decoded, if its name is of content or usage."""
     for number, own, _ in wire.cut(attribute, reading, FIELD_COST):

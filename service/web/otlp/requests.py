@@ -22,17 +22,17 @@ from service.web.otlp import json_spans
 from service.web.otlp.attributes import KINDS, RESPONSE_ID, SERVICE
 from service.web.otlp.calls import is_around_calls, read_call, read_provider, read_usage
 from service.web.otlp.content import Switch, published_event_name
-from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, Reading, Span, first
+from service.web.otlp.spans import SPAN_BYTES, SPAN_COST, TRACE_BYTES, OtlpSpan, SpanReading, first
 
 _LEVEL: Final = 1
 MAX_ATTRIBUTE_NAME: Final = 100
 # Their calls have no spans.
 _ONLY_AGENTS: Final = frozenset(("openinference.instrumentation.claude_agent_sdk",))
 
-Reader = Callable[[bytes, Reading], Iterator[Span]]
+Reader = Callable[[bytes, SpanReading], Iterator[OtlpSpan]]
 
 
-def _read_protobuf(body: bytes, reading: Reading) -> Iterator[Span]:
+def _read_protobuf(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     # The official messages take 5 MB, which only installations that get traces need.
     from service.web.otlp.protobuf import read_spans
 
@@ -74,14 +74,10 @@ class Calls:
 def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) -> Calls:
     """Return the calls of a request.
 
-    Raises
-    ------
-    BadRequestError
-        The body can't be decoded.
-    PayloadTooLargeError
-        The request has too many spans or attributes.
+    Raise `BadRequestError` if the body can't be decoded, and `PayloadTooLargeError` if it has too
+    many spans or attributes.
     """
-    reading = Reading(tag_attribute)
+    reading = SpanReading(tag_attribute)
     spans = list(read(body, reading))  # a fifth faster than in turn with the records
     found, links, rejected, unnamed = [], [], 0, 0
     for span in spans:
@@ -116,11 +112,11 @@ def is_label_attribute(name: str) -> bool:
     return is_name and name == name.strip() and published_event_name("gen_ai.", name) is None
 
 
-def _has_identity(span: Span) -> bool:
+def _has_identity(span: OtlpSpan) -> bool:
     return len(span.trace_id) == TRACE_BYTES and len(span.span_id) == SPAN_BYTES
 
 
-def _place(span: Span, place: int) -> Span:
+def _place(span: OtlpSpan, place: int) -> OtlpSpan:
     """Return the span of a call after the first, with a name of its own."""
     response = first(span.values, RESPONSE_ID)
     values = {**span.values, RESPONSE_ID[0]: f"{response}.{place + 1}"} if response else span.values
@@ -128,9 +124,9 @@ def _place(span: Span, place: int) -> Span:
 
 
 def _pack(
-    found: list[tuple[Span, StoredRecord]],
-    links: Iterable[Span],
-    reading: Reading,
+    found: list[tuple[OtlpSpan, StoredRecord]],
+    links: Iterable[OtlpSpan],
+    reading: SpanReading,
     rejected: int,
     unnamed: int,
 ) -> Calls:
@@ -153,11 +149,12 @@ def _pack(
         counted = find_counted(read_keys(keys), between)
         counting = [records[at] for at in counted]
         agents = sum(around[at] for at in counted)
+    unknown = {record.unknown_fields for record in counting if record.unknown_fields}
     return Calls(
         calls=len(records),
         rejected=rejected,
         assumed=sum(record.input_assumed is not None for record in counting),
-        unknown=_unknown(counting),
+        unknown=sorted({name for fields in unknown for name in fields.split()}),
         environment=environments.pop() if len(environments) == 1 else None,
         lines=zlib.compress(encode_records(records), _LEVEL) if records else b"",
         keys=keys,
@@ -171,12 +168,9 @@ def _pack(
     )
 
 
-def _unknown(records: Iterable[StoredRecord]) -> list[str]:
-    found = {record.unknown_fields for record in records if record.unknown_fields}
-    return sorted({name for fields in found for name in fields.split()})
-
-
-def _key(span: Span, record: StoredRecord, is_around: bool, parents: dict[bytes, bytes]) -> bytes:
+def _key(
+    span: OtlpSpan, record: StoredRecord, is_around: bool, parents: dict[bytes, bytes]
+) -> bytes:
     response = first(span.values, RESPONSE_ID)
     service = first(span.values, SERVICE) or first(span.origin.resource, SERVICE)
     counts = f"{service}\0{record.prompt_tokens}\0{record.completion_tokens}"

@@ -47,7 +47,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,79}")
 Value = int | float | str
 
 
-class Origin(NamedTuple):
+class SpanOrigin(NamedTuple):
     """What a span's resource and instrumentation scope say; see `make_origin`."""
 
     scope: str
@@ -55,19 +55,19 @@ class Origin(NamedTuple):
     resource: Mapping[str, Value]
 
 
-def make_origin(scope: str, version: str, resource: Mapping[str, Value]) -> Origin:
+def make_origin(scope: str, version: str, resource: Mapping[str, Value]) -> SpanOrigin:
     """Return an origin of short texts."""
     short = {
         name: value[:_LONGEST_SHARED] if isinstance(value, str) else value
         for name, value in resource.items()
     }
-    return Origin(scope[:_LONGEST_SHARED], version[:_LONGEST_SHARED], short)
+    return SpanOrigin(scope[:_LONGEST_SHARED], version[:_LONGEST_SHARED], short)
 
 
-class Span(NamedTuple):
+class OtlpSpan(NamedTuple):
     """A span with at least one attribute that is read; `usage` has its numbers of usage."""
 
-    origin: Origin
+    origin: SpanOrigin
     trace_id: bytes
     span_id: bytes
     parent_id: bytes
@@ -78,7 +78,7 @@ class Span(NamedTuple):
     usage: dict[str, float]
 
 
-class Reading:
+class SpanReading:
     """What is known of a request while its spans are read. Nothing of it outlives the request."""
 
     def __init__(self, tag_attribute: str | None = None) -> None:
@@ -141,7 +141,7 @@ class Reading:
         self._of_resource, self.content, self.other = frozenset(self.content), set(), set()
         self.is_noted = bool(self._of_resource)
 
-    def finish(self, span: Span) -> Span:
+    def finish(self, span: OtlpSpan) -> OtlpSpan:
         """Return a span of which something was noted; of one with text, only its place."""
         content = self.content | self._of_resource
         if content:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from service.web.otlp.attributes import CONTENT, COPIES, COUNT, SKIPPED, TEXT, USED
 from service.web.otlp.content import has_text, published_event_name, published_name
-from service.web.otlp.spans import EVENT_COST, NO_COPY, NOT_READ, Reading, Value, read_amount
+from service.web.otlp.spans import EVENT_COST, NO_COPY, NOT_READ, SpanReading, Value, read_amount
 
 # Returns what is in a list or a map, and None for every other value.
 Inner = Callable[[Any], Sequence[Any] | None]
@@ -22,7 +22,7 @@ class AttributeReader:
         attributes: Sequence[Any],
         values: dict[str, Value],
         usage: dict[str, float],
-        reading: Reading,
+        reading: SpanReading,
     ) -> None:
         """Add the values and the numbers of usage; note text and tokens that aren't read."""
         kinds = reading.kinds
@@ -51,7 +51,7 @@ class AttributeReader:
             else:
                 reading.note_tokens(name, self._used(value, reading))
 
-    def read_event(self, event: str, attributes: Sequence[Any], reading: Reading) -> None:
+    def read_event(self, event: str, attributes: Sequence[Any], reading: SpanReading) -> None:
         """Note the text in an event's attributes."""
         reading.spend(EVENT_COST + len(attributes))
         for attribute in attributes:
@@ -59,13 +59,13 @@ class AttributeReader:
             if name is not None and self._holds_text(attribute.value, reading):
                 reading.note_text(name)
 
-    def _used(self, value: Any, reading: Reading) -> float:
+    def _used(self, value: Any, reading: SpanReading) -> float:
         number = value.int_value or value.double_value or value.string_value or 0
         if isinstance(number, str):
             return read_amount(number)
         return number or (NOT_READ if self._has_number(value, reading) else 0)
 
-    def _has_number(self, value: Any, reading: Reading) -> bool:
+    def _has_number(self, value: Any, reading: SpanReading) -> bool:
         """Check for a list or a map with a number in it, however deep."""
         inner = self._inner(value)
         if inner is None:
@@ -81,7 +81,7 @@ class AttributeReader:
             for each in inner
         )
 
-    def _holds_text(self, value: Any, reading: Reading) -> bool:
+    def _holds_text(self, value: Any, reading: SpanReading) -> bool:
         if value is None:
             return False
         if value.string_value:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from service.errors import BadRequestError
-from service.web.otlp.spans import Reading
+from service.web.otlp.spans import SpanReading
 
 # A larger part is read piece by piece: decoded, it takes up to a hundred times its bytes.
 LARGE: Final = 64 * 1024
@@ -26,7 +26,7 @@ def malformed() -> BadRequestError:
     return BadRequestError(_NOT_PROTOBUF)
 
 
-def cut(message: memoryview, reading: Reading, cost: int) -> Iterator[Part]:
+def cut(message: memoryview, reading: SpanReading, cost: int) -> Iterator[Part]:
     """Yield the fields of a message; those that are numbers have no bytes of their own."""
     at, size, nothing = 0, len(message), message[:0]
     while at < size:

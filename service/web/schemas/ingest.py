@@ -123,7 +123,7 @@ class UsageRecordV2Schema(_RecordSchema.from_dict({f.name: _field(f) for f in V2
     """
 
 
-class Records(fields.List[Any]):
+class DecodedRecords(fields.List[Any]):
     """Records that the bulk decoder has already validated.
 
     The element schema only documents what the decoder enforces: validating 5,000 records with it
@@ -134,8 +134,8 @@ class Records(fields.List[Any]):
         return value
 
 
-def _records(schema: type[Schema]) -> Records:
-    return Records(
+def _records(schema: type[Schema]) -> DecodedRecords:
+    return DecodedRecords(
         fields.Nested(schema),
         required=True,
         validate=Length(min=1, max=MAX_BATCH_RECORDS),

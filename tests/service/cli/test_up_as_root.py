@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from service.operations.local.embedded import ServersError
+from service.operations.local.embedded.errors import ServersError
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 from service.operations.local.run_state import find_state
 from service.operations.local.users import choose_user

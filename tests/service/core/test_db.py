@@ -19,7 +19,7 @@ from service.app import create_app
 from service.config import Config
 from service.core import db
 from service.core.db import make_engine, make_session_factory
-from service.operations.local.embedded import EmbeddedServers
+from service.operations.local.embedded.servers import EmbeddedServers
 from service.web.http.current import get_session, init_current
 from tests.databases import migrate_as_owner
 from tests.embedded.processes import wait_until

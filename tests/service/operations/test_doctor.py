@@ -30,13 +30,15 @@ from service.models import Account, Audit
 from service.models.mail.outbox import Mail
 from service.operations.backup.repository import new_key
 from service.operations.maintenance.doctor.findings import (
-    Area,
     Check,
-    Finding,
+    Diagnosis,
     compare_clock,
     days_and_hours,
     exit_code,
+    fail,
+    ok,
     run_check,
+    warn,
 )
 from service.operations.maintenance.doctor.machine import (
     check_disks,
@@ -68,14 +70,14 @@ PUBLIC = {
 }
 
 
-def _problems(found: Iterable[Finding]) -> list[tuple[str, str]]:
+def _problems(found: Iterable[Diagnosis]) -> list[tuple[str, str]]:
     """The status and the words of each finding that isn't fine; each says what to do."""
     bad = [finding for finding in found if finding.status != "ok"]
     assert all(finding.advice for finding in bad)
     return [(finding.status, finding.message) for finding in bad]
 
 
-def _only(found: Iterable[Finding]) -> tuple[str, str]:
+def _only(found: Iterable[Diagnosis]) -> tuple[str, str]:
     problems = _problems(found)
     assert len(problems) == 1, problems
     return problems[0]
@@ -492,15 +494,14 @@ def test_settings_that_cannot_be_read_are_a_failure(
 
 
 def test_the_exit_code_is_that_of_the_worst_finding() -> None:
-    area = Area("x")
-    assert exit_code([]) == exit_code([area.ok("")]) == 0
-    assert exit_code([area.ok(""), area.warn("", "")]) == 1
-    assert exit_code([area.fail("", ""), area.warn("", "")]) == 2
+    assert exit_code([]) == exit_code([ok("")]) == 0
+    assert exit_code([ok(""), warn("", "")]) == 1
+    assert exit_code([fail("", ""), warn("", "")]) == 2
 
 
 def test_a_check_that_breaks_is_a_finding_without_its_text() -> None:
-    def broken() -> Iterator[Finding]:
-        yield Area("x").ok("first")
+    def broken() -> Iterator[Diagnosis]:
+        yield ok("first")
         raise RuntimeError("CANARY")
 
     check: Check = broken
@@ -521,6 +522,6 @@ def test_a_spark_cluster_that_is_away_is_found(config: Config) -> None:
         free.bind(("127.0.0.1", 0))
         master = f"spark://127.0.0.1:{free.getsockname()[1]}"
         (found,) = check_spark(replace(config, spark_remote="", spark_master=master))
-    assert (found.area, found.status) == ("spark", "fail")
+    assert found.status == "fail"
     assert "can't be reached" in found.message
     assert "127.0.0.1" not in found.message + found.advice

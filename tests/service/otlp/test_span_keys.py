@@ -11,7 +11,7 @@ from service.models.imports.span_keys import (
     LINK,
     NO_DIGEST,
     NO_PARENT,
-    Key,
+    SpanKey,
     digest,
     find_counted,
     leave_out,
@@ -37,10 +37,10 @@ def _key(
     end: float = 20,
     counts: str = "service 100 20",
     trace: bytes = TRACE,
-) -> Key:
+) -> SpanKey:
     times = (int(start * SECOND), int(end * SECOND))
     digests = (digest(scope), digest(response) if response else NO_DIGEST, digest(counts))
-    return Key(trace, _id(name), _id(parent) if parent else bytes(8), *times, *digests)
+    return SpanKey(trace, _id(name), _id(parent) if parent else bytes(8), *times, *digests)
 
 
 def _links(*pairs: tuple[str, str]) -> bytes:
@@ -49,11 +49,11 @@ def _links(*pairs: tuple[str, str]) -> bytes:
     )
 
 
-def _agent(name: str, parent: str = "", **fields: Any) -> Key:
+def _agent(name: str, parent: str = "", **fields: Any) -> SpanKey:
     return _key(name, parent, counts="sum", **fields)._replace(is_agent=True)
 
 
-def _names(keys: list[Key], links: bytes = b"", carried: int = 0) -> set[str]:
+def _names(keys: list[SpanKey], links: bytes = b"", carried: int = 0) -> set[str]:
     counted = find_counted(keys, links, carried)
     return {keys[at].span_id.decode().strip(".") for at in counted}
 
@@ -185,7 +185,7 @@ def test_a_log_after_a_stream_is_the_same_call() -> None:
         _key("b", scope="langchain", start=9, end=21, response="chatcmpl-2"),
     ],
 )
-def test_other_calls_count_too(other: Key) -> None:
+def test_other_calls_count_too(other: SpanKey) -> None:
     assert _names([_key("a", response="chatcmpl-1"), other]) == {"a", "b"}
 
 
@@ -227,30 +227,30 @@ def test_made_up_scopes_are_not_compared(scopes: int, counted: int) -> None:
     assert len(find_counted(keys, b"")) == counted
 
 
-def _chain(count: int) -> tuple[list[Key], bytes]:
+def _chain(count: int) -> tuple[list[SpanKey], bytes]:
     return [_key(f"{at}", f"{at - 1}") for at in range(count)], b""
 
 
-def _ring(count: int) -> tuple[list[Key], bytes]:
+def _ring(count: int) -> tuple[list[SpanKey], bytes]:
     return [_key(f"{at}", f"{(at + 1) % count}") for at in range(count)], b""
 
 
-def _below_a_ring_of_links(count: int) -> tuple[list[Key], bytes]:
+def _below_a_ring_of_links(count: int) -> tuple[list[SpanKey], bytes]:
     links = _links(*((f"l{at}", f"l{(at + 1) % count}") for at in range(count)))
     return [_key(f"{at}", f"l{at}") for at in range(count)], links
 
 
-def _of_several_scopes(count: int) -> tuple[list[Key], bytes]:
+def _of_several_scopes(count: int) -> tuple[list[SpanKey], bytes]:
     return [_key(f"{at}", scope=f"{at % 20}", start=at / 1e6) for at in range(count)], b""
 
 
-def _agents_around_orphans(count: int) -> tuple[list[Key], bytes]:
+def _agents_around_orphans(count: int) -> tuple[list[SpanKey], bytes]:
     half = count // 2
     agents = [_agent(f"a{at}", "above", start=at, end=at + half) for at in range(half)]
     return agents + [_key(f"{at}", "lost", start=half, end=2 * half) for at in range(half)], b""
 
 
-def _orphans_below_a_chain(count: int) -> tuple[list[Key], bytes]:
+def _orphans_below_a_chain(count: int) -> tuple[list[SpanKey], bytes]:
     links = _links(*((f"l{at}", f"l{at + 1}") for at in range(count)))
     return [_key("root"), *(_key(f"{at}", f"l{at}") for at in range(count))], links
 
@@ -263,7 +263,7 @@ def _orphans_below_a_chain(count: int) -> tuple[list[Key], bytes]:
     ],
 )
 def test_twice_the_spans_take_at_most_twice_the_time(
-    arrange: Callable[[int], tuple[list[Key], bytes]],
+    arrange: Callable[[int], tuple[list[SpanKey], bytes]],
 ) -> None:
     for _attempt in range(3):
         seconds = growth(

@@ -9,7 +9,7 @@ import pytest
 from detectors.formats.json_logs.usage.reader import Reading, read_usage
 from service.web.otlp import calls
 from service.web.otlp.attributes import NAMESPACES
-from service.web.otlp.spans import Reading as Request
+from service.web.otlp.spans import SpanReading as Request
 from tests.service.otlp.requests import (
     CHAT,
     JSON,

@@ -32,10 +32,10 @@ from service.operations.admin.actions import queue_rerun
 from service.operations.backup.creating import create_backup
 from service.operations.backup.manifests import Manifest
 from service.operations.backup.repository import Repository, new_key
-from service.operations.backup.restoring import Target, restore_backup
+from service.operations.backup.restoring import RestoreTarget, restore_backup
 from service.operations.backup.source import Source
 from service.operations.backup.verifying import rehearse, verify_backup
-from service.operations.local.embedded import EmbeddedServers
+from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.account_deletion import erase_account
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
@@ -200,7 +200,7 @@ def _restored(
     repository: Repository, manifest: Manifest, folder: Path
 ) -> Iterator[tuple[Engine, BlobStore]]:
     with _other_servers() as servers:
-        target = Target(
+        target = RestoreTarget(
             owner_url=servers.migration_database_url,
             service_url=servers.database_url,
             storage_url=folder.as_uri(),

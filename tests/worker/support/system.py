@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from service.cli.account import create_account, mint_ingest_key
-from service.operations.local.embedded import EmbeddedServers
+from service.operations.local.embedded.servers import EmbeddedServers
 from tests.templates import make_data_folder
 from tests.warm import AUDITS, PROVIDERS, WarmProcess
 from tests.worker.support.jobs import Jobs, RunningJob

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from service.operations.local.embedded.binaries import Binaries, copy_binaries
 from service.operations.local.embedded.errors import ServersError
-from service.operations.local.processes import OrdinaryUser
+from service.operations.local.processes.handle import OrdinaryUser
 from service.operations.local.users import succeeds
 
 # A file in the data folder with the path of the folder that holds the servers' files instead.

@@ -17,7 +17,7 @@ from sqlalchemy import URL
 from service.operations.local.embedded.errors import ServerStartError
 from service.operations.local.embedded.ownership import stop_leftovers
 from service.operations.local.embedded.placement import Placement, make_private
-from service.operations.local.processes import Probe, Program
+from service.operations.local.processes.handle import Probe, Program
 
 NAME = "postgres"
 DATABASE = OWNER_ROLE = "tallystick"

@@ -12,7 +12,7 @@ from service.operations.local.embedded.binaries import find_binaries
 from service.operations.local.embedded.errors import ServersError, ServerStartError
 from service.operations.local.embedded.ownership import lock_folder, unlock_folder
 from service.operations.local.embedded.placement import Placement, place
-from service.operations.local.processes import OrdinaryUser, Supervisor
+from service.operations.local.processes.handle import OrdinaryUser, Supervisor
 
 START_SECONDS = 60.0
 # A server that crashes this often during startup will not start at all.

@@ -9,7 +9,7 @@ from redis import Redis, RedisError
 
 from service.operations.local.embedded.ownership import stop_leftovers
 from service.operations.local.embedded.placement import Placement, make_private
-from service.operations.local.processes import Probe, Program
+from service.operations.local.processes.handle import Probe, Program
 
 NAME = "valkey"
 SOCKET_NAME = "valkey.sock"

@@ -22,12 +22,8 @@ from service.config.secret_files import SUFFIX
 from service.config.settings import SECRETS
 from service.core.blobs import BlobStore
 from service.operations.local import run_state
-from service.operations.maintenance.doctor.findings import FAIL, WARN, Area, Finding
+from service.operations.maintenance.doctor.findings import Diagnosis, fail, judge, ok, warn
 
-_SETTINGS: Final = Area("settings")
-_VERSIONS: Final = Area("versions")
-_STORAGE: Final = Area("storage")
-_DISK: Final = Area("disk")
 _KNOWN: Final = tuple(setting.name.upper() for setting in fields(Config))
 # As alike as `REDIS_URI` and `REDIS_URL`; fewer letters in common have other meanings.
 _ALIKE: Final = 0.87
@@ -65,7 +61,7 @@ _PRIVATE: Final = (
 )
 
 
-def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
+def check_names(environment: Mapping[str, str]) -> Iterator[Diagnosis]:
     """Find variables that look like settings and aren't."""
     has_found = False
     for name in sorted(environment.keys() - set(_KNOWN) - _OTHERS):
@@ -82,9 +78,9 @@ def check_names(environment: Mapping[str, str]) -> Iterator[Finding]:
         else:
             continue
         has_found = True
-        yield _SETTINGS.warn(f"{name} {problem}", advice)
+        yield warn(f"{name} {problem}", advice)
     if not has_found:
-        yield _SETTINGS.ok("no variable looks like a misspelled setting")
+        yield ok("no variable looks like a misspelled setting")
 
 
 def is_local(config: Config) -> bool:
@@ -96,106 +92,75 @@ def _is_remote(host: str | None) -> bool:
     return (host or "") not in _LOOPBACK
 
 
-def check_values(config: Config) -> Iterator[Finding]:
+def check_values(config: Config) -> Iterator[Diagnosis]:
     """Find settings that contradict one another or make the service insecure."""
-    is_public = not is_local(config)
+    found = [*_check_keys_and_logs(config), *_check_addresses(config)]
+    yield from found or [ok("the settings are consistent")]
+
+
+def _check_keys_and_logs(config: Config) -> Iterator[Diagnosis]:
+    if config.session_idle_days > config.session_days:
+        problem = "SESSION_IDLE_DAYS is longer than SESSION_DAYS and has no effect"
+        yield warn(problem, "shorten it")
+    if config.secret_key_fallbacks or config.encryption_key_fallbacks:
+        advice = "run `tallystick keys status`, then `tallystick keys drop`; see Rotating secrets"
+        yield warn("a key has fallbacks: its rotation isn't finished", advice)
+    if len(config.admin_tokens) > 1:
+        yield warn("ADMIN_TOKEN has two tokens", "remove the old one and restart")
+    if not is_local(config) and not config.encryption_key:
+        problem = "ENCRYPTION_KEY is not set, so SECRET_KEY can't be replaced alone"
+        yield warn(problem, "set it; values that are sealed already stay readable")
+    if config.log_level == "DEBUG":
+        yield warn("LOG_LEVEL is DEBUG: logs grow fast", "set it to INFO")
+
+
+def _check_addresses(config: Config) -> Iterator[Diagnosis]:
     database, redis, smtp = map(urlsplit, (config.database_url, config.redis_url, config.smtp_url))
     mode = parse_qs(database.query).get("sslmode", [""])[-1]
-    rules = (
-        (
-            config.session_idle_days > config.session_days,
-            WARN,
-            "SESSION_IDLE_DAYS is longer than SESSION_DAYS and has no effect",
-            "shorten it",
-        ),
-        (
-            bool(config.secret_key_fallbacks or config.encryption_key_fallbacks),
-            WARN,
-            "a key has fallbacks: its rotation isn't finished",
-            "run `tallystick keys status`, then `tallystick keys drop`; see Rotating secrets",
-        ),
-        (
-            len(config.admin_tokens) > 1,
-            WARN,
-            "ADMIN_TOKEN has two tokens",
-            "remove the old one and restart",
-        ),
-        (
-            is_public and not config.base_url.startswith("https://"),
-            FAIL,
-            "BASE_URL starts with http://, so browsers don't stay signed in",
-            "put a proxy with TLS in front, and set BASE_URL to its https:// URL",
-        ),
-        (
-            is_public and not config.trusted_proxies,
-            WARN,
-            "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its limits;"
-            " without one, nothing keeps a client from opening every connection",
-            "put a proxy in front, and set it to the number of proxies",
-        ),
-        (
-            is_public and not config.smtp_url,
-            FAIL,
-            "SMTP_URL is not set: nobody gets a sign-in mail",
-            "set a mail server",
-        ),
-        (
-            is_public and not config.encryption_key,
-            WARN,
-            "ENCRYPTION_KEY is not set, so SECRET_KEY can't be replaced alone",
-            "set it; values that are sealed already stay readable",
-        ),
-        (
-            _is_remote(database.hostname) and mode not in _ENCRYPTED,
-            WARN,
-            "DATABASE_URL doesn't require TLS to another machine",
-            "add ?sslmode=verify-full",
-        ),
-        (
-            redis.scheme == "redis" and _is_remote(redis.hostname),
-            WARN,
-            "REDIS_URL doesn't use TLS to another machine",
-            "use rediss://",
-        ),
-        (
-            smtp.scheme == "smtp" and bool(smtp.password) and _is_remote(smtp.hostname),
-            FAIL,
-            "SMTP_URL sends its password without TLS",
-            "use smtps:// or smtp+starttls://",
-        ),
-        (
-            _is_remote(config.metrics_host),
-            WARN,
-            "METRICS_HOST is reachable from other machines, and metrics have no authentication",
-            "let only Prometheus reach it",
-        ),
-        (
-            config.allows_private_targets,
-            WARN,
+    if not is_local(config):
+        if not config.base_url.startswith("https://"):
+            problem = "BASE_URL starts with http://, so browsers don't stay signed in"
+            yield fail(
+                problem, "put a proxy with TLS in front, and set BASE_URL to its https:// URL"
+            )
+        if not config.trusted_proxies:
+            yield warn(
+                "TRUSTED_PROXIES is 0: behind a proxy, all clients share its address and its"
+                " limits; without one, nothing keeps a client from opening every connection",
+                "put a proxy in front, and set it to the number of proxies",
+            )
+        if not config.smtp_url:
+            yield fail("SMTP_URL is not set: nobody gets a sign-in mail", "set a mail server")
+    if _is_remote(database.hostname) and mode not in _ENCRYPTED:
+        problem = "DATABASE_URL doesn't require TLS to another machine"
+        yield warn(problem, "add ?sslmode=verify-full")
+    if redis.scheme == "redis" and _is_remote(redis.hostname):
+        yield warn("REDIS_URL doesn't use TLS to another machine", "use rediss://")
+    if smtp.scheme == "smtp" and smtp.password and _is_remote(smtp.hostname):
+        problem = "SMTP_URL sends its password without TLS"
+        yield fail(problem, "use smtps:// or smtp+starttls://")
+    if _is_remote(config.metrics_host):
+        problem = (
+            "METRICS_HOST is reachable from other machines, and metrics have no authentication"
+        )
+        yield warn(problem, "let only Prometheus reach it")
+    if config.allows_private_targets:
+        yield warn(
             "NOTICES_PRIVATE_TARGETS is on: everyone with an account can send requests into your"
             " network",
             "turn it off unless your receivers are there",
-        ),
-        (
-            config.log_level == "DEBUG",
-            WARN,
-            "LOG_LEVEL is DEBUG: logs grow fast",
-            "set it to INFO",
-        ),
-    )
-    found = [Finding("settings", *words) for is_wrong, *words in rules if is_wrong]
-    yield from found or [_SETTINGS.ok("the settings are consistent")]
+        )
 
 
-def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
+def check_versions(lock: Path = _LOCK) -> Iterator[Diagnosis]:
     """Compare what is installed with what this release was tested with."""
     python = f"Python {platform.python_version()}"
     if sys.version_info < _OLDEST_PYTHON:
-        yield _VERSIONS.fail(f"{python} is too old", "install 3.11 or later")
+        yield fail(f"{python} is too old", "install 3.11 or later")
     else:
-        yield _VERSIONS.ok(python)
+        yield ok(python)
     if not lock.exists():
-        yield _VERSIONS.ok("there is no lock file beside the program to compare libraries with")
+        yield ok("there is no lock file beside the program to compare libraries with")
         return
     compared, different = 0, list[str]()
     for line in lock.read_text().splitlines():
@@ -215,21 +180,21 @@ def check_versions(lock: Path = _LOCK) -> Iterator[Finding]:
                 if installed not in required.specifier:
                     different.append(f"{required.name} is {installed}")
     if not different:
-        yield _VERSIONS.ok(f"{compared} libraries match the lock file")
+        yield ok(f"{compared} libraries match the lock file")
         return
     more = f" and {len(different) - _SHOWN} more" if len(different) > _SHOWN else ""
-    yield _VERSIONS.warn(
+    yield warn(
         f"installed libraries differ from the lock file: {', '.join(different[:_SHOWN])}{more}",
         f"install those this release was tested with: pip install -r {lock.name}",
     )
 
 
-def check_storage(config: Config) -> Iterator[Finding]:
+def check_storage(config: Config) -> Iterator[Diagnosis]:
     """Write, read and delete a blob; if that stops halfway, it is removed as an orphan."""
     folder = _folder_of(config)
     if folder is not None and os.geteuid() == 0 != _owner(folder):
         # What root can write says nothing about the program's user, and would belong to root.
-        yield _STORAGE.ok("the folder of the blobs belongs to an ordinary user; root wrote nothing")
+        yield ok("the folder of the blobs belongs to an ordinary user; root wrote nothing")
         return
     store, key = BlobStore.from_url(config.storage_url), f"raw/doctor-{uuid4().hex}.jsonl"
     step = "write"
@@ -241,12 +206,12 @@ def check_storage(config: Config) -> Iterator[Finding]:
         store.delete(key)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        yield _STORAGE.fail(f"can't {step} a blob ({reason})", _ADVICE)
+        yield fail(f"can't {step} a blob ({reason})", _ADVICE)
         return
     if is_same:
-        yield _STORAGE.ok("a blob can be written, read and deleted")
+        yield ok("a blob can be written, read and deleted")
     else:
-        yield _STORAGE.fail("a blob that was read differs from what was written", _ADVICE)
+        yield fail("a blob that was read differs from what was written", _ADVICE)
 
 
 def _owner(folder: Path) -> int:
@@ -259,7 +224,7 @@ def _folder_of(config: Config) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def check_disks(config: Config, data_dir: Path | None) -> Iterator[Finding]:
+def check_disks(config: Config, data_dir: Path | None) -> Iterator[Diagnosis]:
     """Look at the free space and the free inodes of every disk that this machine writes to."""
     named = {
         "the temporary folder": Path(gettempdir()),
@@ -275,7 +240,7 @@ def check_disks(config: Config, data_dir: Path | None) -> Iterator[Finding]:
         usage, inodes = shutil.disk_usage(folder), os.statvfs(folder)
         free, share = usage.free, usage.free / usage.total
         is_full = share < _NEARLY_FULL[0] or free < _NEARLY_FULL[1]
-        yield _DISK.judge(
+        yield judge(
             f"the disk of {name} has {free / _GIB:,.1f} GiB free ({share:.0%})",
             "free up space now: writes fail with 503 when it is full"
             if is_full
@@ -284,13 +249,13 @@ def check_disks(config: Config, data_dir: Path | None) -> Iterator[Finding]:
             fails=is_full,
         )
         if inodes.f_files and inodes.f_favail / inodes.f_files < _LOW[0]:
-            yield _DISK.warn(
+            yield warn(
                 f"the disk of {name} has {inodes.f_favail / inodes.f_files:.0%} of its inodes free",
                 "blobs are files: use a file system with more inodes, or S3",
             )
 
 
-def check_permissions(data_dir: Path | None) -> Iterator[Finding]:
+def check_permissions(data_dir: Path | None) -> Iterator[Diagnosis]:
     """Find keys in the data folder that others can read."""
     if data_dir is None:
         return
@@ -298,9 +263,9 @@ def check_permissions(data_dir: Path | None) -> Iterator[Finding]:
     others = stat.S_IRWXG | stat.S_IRWXO
     readable = [path.name for path in files if path.stat().st_mode & others]
     if readable:
-        yield Area("permissions").fail(
+        yield fail(
             f"other users can read {', '.join(readable)} in the data folder",
             "run chmod 600 on them, and rotate the keys; see Rotating secrets",
         )
     else:
-        yield Area("permissions").ok("only their owner can read the keys in the data folder")
+        yield ok("only their owner can read the keys in the data folder")

@@ -20,17 +20,16 @@ from service.models.audits.audits import INGEST
 from service.models.base import utc_now
 from service.models.operations import totals
 from service.operations.maintenance.doctor.findings import (
-    Area,
-    Finding,
+    Diagnosis,
     compare_clock,
     days_and_hours,
+    fail,
+    judge,
+    ok,
+    warn,
 )
 from service.operations.maintenance.sweeper import SWEEPER_LOCK
 
-_DATABASE: Final = Area("database")
-_REDIS: Final = Area("redis")
-_WORKERS: Final = Area("workers")
-_QUEUE: Final = Area("queue")
 _OLDEST_POSTGRES: Final = 15
 _OLDEST_REDIS: Final = (6, 2)
 _BUSY_SHARE: Final = 0.8
@@ -71,24 +70,21 @@ _LATE_SECONDS: Final = {"audits": 300.0, "mails": 60.0, "notices": 4 * 3600.0}
 _STUCK_FACTOR: Final = 12
 
 
-def check_database(config: Config) -> Iterator[Finding]:
+def check_database(config: Config) -> Iterator[Diagnosis]:
     """Connect as the service does, and look at everything that it needs."""
-    engine = make_probe_engine(config)
     try:
-        with engine.connect() as connection:
+        with make_probe_engine(config).connect() as connection:
             version = connection.scalar(text("SHOW server_version")) or ""
             number = int(connection.scalar(text("SHOW server_version_num")) or 0) // 10_000
             if number < _OLDEST_POSTGRES:
-                yield _DATABASE.warn(
-                    f"PostgreSQL {version} is older than tested", "upgrade to 15 or later"
-                )
+                yield warn(f"PostgreSQL {version} is older than tested", "upgrade to 15 or later")
             else:
-                yield _DATABASE.ok(f"PostgreSQL {version} answers")
+                yield ok(f"PostgreSQL {version} answers")
             before = time.time()
             theirs = connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
             yield compare_clock("PostgreSQL", float(theirs or 0), (before + time.time()) / 2)
             used, most = connection.execute(_CONNECTIONS).one()
-            yield _DATABASE.judge(
+            yield judge(
                 f"{used} of {most} connections are used",
                 "raise max_connections, or lower DATABASE_POOL_SIZE",
                 warns=used > most * _BUSY_SHARE,
@@ -98,52 +94,50 @@ def check_database(config: Config) -> Iterator[Finding]:
         said = str(error.orig)
         if any(reason in said for reason in _REJECTED):
             what, advice = "rejects the user or password", "check DATABASE_URL, and pg_hba.conf"
-            yield _DATABASE.fail(f"PostgreSQL {what}", advice)
+            yield fail(f"PostgreSQL {what}", advice)
         elif "does not exist" in said:
             what = "the database or its user doesn't exist"
-            yield _DATABASE.fail(what, "create them; see Two database roles")
+            yield fail(what, "create them; see Two database roles")
         else:
             advice = "start it, and check the host and port in DATABASE_URL"
-            yield _DATABASE.fail("PostgreSQL doesn't answer", advice)
-    finally:
-        engine.dispose()
+            yield fail("PostgreSQL doesn't answer", advice)
 
 
-def _check_tables(connection: Connection) -> Iterator[Finding]:
+def _check_tables(connection: Connection) -> Iterator[Diagnosis]:
     revision, known = find_revision(connection), list_revisions()
     at = f"the tables are at revision {revision}"
     if revision is None:
-        yield _DATABASE.fail("the database has no tables", "run: tallystick migrate")
+        yield fail("the database has no tables", "run: tallystick migrate")
         return
     if revision == known[-1]:
-        yield _DATABASE.ok(f"{at}, the latest")
+        yield ok(f"{at}, the latest")
     elif revision in known:
         what = f"{at}, this release needs {known[-1]}"
-        yield _DATABASE.fail(what, "run: tallystick migrate")
+        yield fail(what, "run: tallystick migrate")
     else:
         advice = "start that release; this one works until then"
-        yield _DATABASE.warn(f"{at}, of a later release", advice)
+        yield warn(f"{at}, of a later release", advice)
     if lost := connection.scalars(_RIGHTS, {"tables": sorted(Base.metadata.tables)}).all():
-        yield _DATABASE.fail(
+        yield fail(
             f"the role in DATABASE_URL can't use {counted(len(lost), 'table')}, such as {lost[0]}",
             "run: tallystick migrate, which grants it what it needs",
         )
     else:
-        yield _DATABASE.ok("the role in DATABASE_URL can use every table")
+        yield ok("the role in DATABASE_URL can use every table")
     role, advice = connection.execute(_ROLE).one(), "use two roles; see Two database roles"
     if role.rolsuper:
-        yield _DATABASE.warn("the role in DATABASE_URL is a superuser", advice)
+        yield warn("the role in DATABASE_URL is a superuser", advice)
     elif role.owns:
         what = "owns the tables, so a leak of it can change append-only ones"
-        yield _DATABASE.warn(f"the role in DATABASE_URL {what}", advice)
+        yield warn(f"the role in DATABASE_URL {what}", advice)
     if invalid := connection.scalars(_INVALID).all():
-        yield _DATABASE.warn(
+        yield warn(
             f"invalid indexes, which an interrupted migration left: {', '.join(invalid)}",
             "run: tallystick migrate; if they remain, REINDEX INDEX CONCURRENTLY",
         )
 
 
-def check_redis(config: Config) -> Iterator[Finding]:
+def check_redis(config: Config) -> Iterator[Diagnosis]:
     """Connect as the service does, but with more patience."""
     redis = connect(
         config, socket_timeout=_CONNECT_SECONDS, socket_connect_timeout=_CONNECT_SECONDS
@@ -156,20 +150,20 @@ def check_redis(config: Config) -> Iterator[Finding]:
         name = "Valkey" if "valkey_version" in info else "Redis"
         words = f"{name} {info.get('valkey_version', info['redis_version'])}"
         if tuple(map(int, str(info["redis_version"]).split(".")[:2])) < _OLDEST_REDIS:
-            yield _REDIS.warn(f"{words} is older than tested", "upgrade to 6.2 or later")
+            yield warn(f"{words} is older than tested", "upgrade to 6.2 or later")
         else:
-            yield _REDIS.ok(f"{words} answers")
+            yield ok(f"{words} answers")
         policy, most = info.get("maxmemory_policy", "noeviction"), int(info.get("maxmemory", 0))
         if policy != "noeviction":
             what = f"its maxmemory-policy is {policy}, so it may drop wake-ups"
-            yield _REDIS.warn(what, "set it to noeviction")
+            yield warn(what, "set it to noeviction")
         if most and int(info["used_memory"]) > most * _BUSY_SHARE:
-            yield _REDIS.warn("its memory is more than 80% full", "raise maxmemory")
+            yield warn("its memory is more than 80% full", "raise maxmemory")
         yield from _check_workers(redis)
     except AuthenticationError:
-        yield _REDIS.fail("Redis rejects the user or password", "check REDIS_URL")
+        yield fail("Redis rejects the user or password", "check REDIS_URL")
     except (RedisError, OSError):
-        yield _REDIS.fail(
+        yield fail(
             "Redis doesn't answer: audits and mails start seconds late",
             "start it, and check the address in REDIS_URL",
         )
@@ -177,7 +171,7 @@ def check_redis(config: Config) -> Iterator[Finding]:
         redis.close()
 
 
-def _check_workers(redis: Redis) -> Iterator[Finding]:
+def _check_workers(redis: Redis) -> Iterator[Diagnosis]:
     alive: Counter[str] = Counter()
     for worker in Worker.all(connection=redis):
         # Redis forgets a silent worker in a minute and a half, whatever anyone's clock says.
@@ -185,39 +179,36 @@ def _check_workers(redis: Redis) -> Iterator[Finding]:
             alive.update(set(worker.queue_names()))
     for name, (queue, command) in _COMMANDS.items():
         number = counted(alive[queue], "worker") if alive[queue] else "no worker"
-        yield _WORKERS.judge(f"{number} for {name}", f"run: {command}", fails=not alive[queue])
+        found = judge(f"{number} for {name}", f"run: {command}", fails=not alive[queue])
+        yield found._replace(area="workers")
 
 
-def check_work(config: Config) -> Iterator[Finding]:
+def check_work(config: Config) -> Iterator[Diagnosis]:
     """Look at the rows that wait, and for a leading sweeper."""
-    engine = make_probe_engine(config)
     try:
-        with engine.connect() as connection:
+        with make_probe_engine(config).connect() as connection:
             yield _check_queue("audits", totals.list_waiting_audits(connection))
             yield _check_queue("mails", totals.list_waiting_mails(connection))
             yield _check_queue("notices", totals.list_waiting_notices(connection))
             high, low = divmod(SWEEPER_LOCK, 1 << 32)
-            if connection.scalar(_SWEEPER, {"high": high, "low": low}):
-                yield Area("sweeper").ok("a sweeper is running")
-            else:
-                yield Area("sweeper").fail(
-                    "no sweeper is running: lost audits aren't retried, and nothing is cleaned up",
-                    "run: tallystick sweeper",
-                )
+            is_running = connection.scalar(_SWEEPER, {"high": high, "low": low})
+            gone = "no sweeper is running: lost audits aren't retried, and nothing is cleaned up"
+            found = ok("a sweeper is running")
+            if not is_running:
+                found = fail(gone, "run: tallystick sweeper")
+            yield found._replace(area="sweeper")
     except SQLAlchemyError:
         return  # the lines about the database say why
-    finally:
-        engine.dispose()
 
 
-def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Finding:
+def _check_queue(name: str, rows: Iterable[totals.Waiting]) -> Diagnosis:
     found = list(rows)
     number = sum(row.number for row in found)
     if not number:
-        return _QUEUE.ok(f"no {name} wait")
+        return ok(f"no {name} wait")
     age = max(0.0, (utc_now() - min(row.oldest_at for row in found)).total_seconds())
     wait = "waits" if number == 1 else "wait"
-    return _QUEUE.judge(
+    return judge(
         f"{counted(number, name.removesuffix('s'))} {wait}, the oldest for {days_and_hours(age)}",
         "start more workers, and look for errors in their logs",
         warns=age >= _LATE_SECONDS[name],

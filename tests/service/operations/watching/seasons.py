@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from service.operations.watching.unusual_days import ACCOUNT, MODEL, ROUTE, Series
+from service.operations.watching.unusual_days import ACCOUNT, MODEL, ROUTE, SpendSeries
 
 FIRST = date(2026, 6, 1)
 DAYS = 90
@@ -25,7 +25,7 @@ _LEAST_USD = 4
 class Season(NamedTuple):
     """The series of one account, and the days and routes that cost three times their usual."""
 
-    series: list[Series]
+    series: list[SpendSeries]
     planted: Set[tuple[date, str]]
 
     def explains(self, day: date, scope: str, name: str) -> bool:
@@ -57,4 +57,4 @@ def make_season(seed: int) -> Season:
             )
             for key in ((ACCOUNT, ""), (ROUTE, route), (MODEL, model_of(route))):
                 sums[key][day] += Decimal(f"{dollars:.6f}")
-    return Season([Series(*key, found) for key, found in sums.items()], planted)
+    return Season([SpendSeries(*key, found) for key, found in sums.items()], planted)

@@ -10,7 +10,7 @@ from service.operations.watching.unusual_days import (
     ACCOUNT,
     ROUTE,
     Band,
-    Series,
+    SpendSeries,
     band_of,
     find_unusual,
 )
@@ -27,7 +27,7 @@ def _history(dollars: Callable[[date], float], days: int = 90) -> dict[date, Dec
 
 
 def _unusual(usd: str, history: dict[date, Decimal]) -> bool:
-    series = Series(ROUTE, "chat", history | {LAST: Decimal(usd)})
+    series = SpendSeries(ROUTE, "chat", history | {LAST: Decimal(usd)})
     return bool(find_unusual([series], LAST))
 
 
@@ -55,7 +55,7 @@ def test_the_band_is_the_median_of_the_weekday_and_three_deviations() -> None:
 def test_a_weekend_is_compared_with_weekends() -> None:
     history = _history(lambda day: 30 if day.weekday() >= 5 else 100)
     saturday = LAST - timedelta(days=2)
-    series = Series(ROUTE, "chat", history | {saturday: Decimal(100)})
+    series = SpendSeries(ROUTE, "chat", history | {saturday: Decimal(100)})
     assert find_unusual([series], saturday)
     assert not _unusual("100", history)
 
@@ -101,9 +101,9 @@ def test_a_monthly_job_is_usual_the_second_time_and_its_double_is_not() -> None:
 def test_the_largest_excess_is_first() -> None:
     usual = _history(lambda _day: 10)
     series = [
-        Series(ROUTE, "small", usual | {LAST: Decimal(30)}),
-        Series(ACCOUNT, "", usual | {LAST: Decimal(90)}),
-        Series(ROUTE, "large", usual | {LAST: Decimal(60)}),
+        SpendSeries(ROUTE, "small", usual | {LAST: Decimal(30)}),
+        SpendSeries(ACCOUNT, "", usual | {LAST: Decimal(90)}),
+        SpendSeries(ROUTE, "large", usual | {LAST: Decimal(60)}),
     ]
     found = find_unusual(series, LAST)
     assert [(each.name, each.excess) for each in found] == [

@@ -18,7 +18,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from service.web.otlp.attributes import CONTENT, READ
 from service.web.otlp.content import has_text, published_event_name
-from service.web.otlp.spans import Reading
+from service.web.otlp.spans import SpanReading
 from tests.client.environments import ROOT, environment_python
 from tests.service.otlp.frameworks.stub import CANARY, provider_stub
 from tests.service.otlp.recording import collector
@@ -194,7 +194,7 @@ class _Shape:
         self.scopes: list[list[str]] = []
         self._ids: dict[bytes, int] = {b"": 0}
         self._start = 0
-        self._kinds = Reading()
+        self._kinds = SpanReading()
 
     def add(self, request: ExportTraceServiceRequest) -> list[Any]:
         spans = []
