@@ -7,7 +7,6 @@ dollar figure. `refuse` takes the error of a term that is then excluded; by defa
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeVar
 
 from detectors.contract import FIRST_INSTANT, LAST_INSTANT
@@ -58,7 +57,16 @@ def read_overrides(
             try:
                 provider, model = read_names(key, at)
                 checked = _check_entry(at, entry, tuple(RATES))
-                rates = {rate: _usd(checked[rate], at, rate) for rate in RATES if rate in checked}
+                rates = {}
+                for name in (each for each in RATES if each in checked):
+                    rate = read_number(checked[name])
+                    if rate is None:
+                        raise wrong(
+                            (*at, name),
+                            f"expected US dollars from 0 to {MAX_USD:,} with at most "
+                            f"{MAX_DECIMALS} decimals",
+                        )
+                    rates[name] = rate
                 if not rates:
                     raise wrong(at, f"expected at least one of {', '.join(RATES)}")
                 found.append((at, Override(provider, model, rates, _period(checked, at))))
@@ -105,16 +113,6 @@ def _check_entry(where: Where, entry: Any, names: tuple[str, ...]) -> Mapping[st
         allowed, name = ", ".join((*names, *_DATES)), shortened(str(unknown[0]), 60)
         raise wrong((*where, str(unknown[0])), f"unknown {name!r}; expected some of {allowed}")
     return entry
-
-
-def _usd(value: object, where: Where, name: str) -> Decimal:
-    rate = read_number(value)
-    if rate is None:
-        raise wrong(
-            (*where, name),
-            f"expected US dollars from 0 to {MAX_USD:,} with at most {MAX_DECIMALS} decimals",
-        )
-    return rate
 
 
 def _period(entry: Mapping[str, Any], where: Where) -> Period:
