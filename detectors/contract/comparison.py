@@ -1,6 +1,6 @@
 """Compares two reports, or the spend of two periods: pure functions of documents and sums."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import ceil
@@ -144,7 +144,25 @@ def spend_by_model(report: Report) -> dict[Labels, Decimal]:
 
 def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
     """Return the findings of both reports by status, most expensive first within each."""
-    return tuple(sorted(_changes(later, earlier), key=_rank))
+    before, after = _by_key(earlier), _by_key(later)
+    factor = Decimal(later.thresholds.days_per_month) / (later.audit.observed_days or 1)
+    if later.audit.monthly_factor:
+        factor = Decimal(str(later.audit.monthly_factor))
+    found = []
+    for key in {**before, **after}:
+        was, is_now = before.get(key), after.get(key)
+        finding = is_now or was
+        if finding is None:  # pragma: no cover - every key is in a report
+            continue
+        old, new = (each.monthly_cost_impact_usd if each else None for each in (was, is_now))
+        has_traffic = is_now is None and _has_traffic(finding, later)
+        status = find_status(old, new, has_traffic=has_traffic)
+        old, new = old or Decimal(0), new or Decimal(0)
+        saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
+        found.append(
+            Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
+        )
+    return tuple(sorted(found, key=_rank))
 
 
 def list_priced_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
@@ -163,25 +181,6 @@ _Key = tuple[str, str, str, str, str]
 
 def _by_key(report: Report) -> dict[_Key, Finding]:
     return {(f.detector, f.kind, f.route, f.provider, f.model): f for f in report.findings}
-
-
-def _changes(later: Report, earlier: Report) -> Iterator[Change]:
-    before, after = _by_key(earlier), _by_key(later)
-    if later.audit.monthly_factor:
-        factor = Decimal(str(later.audit.monthly_factor))
-    else:
-        factor = Decimal(later.thresholds.days_per_month) / later.audit.observed_days
-    for key in {**before, **after}:
-        was, is_now = before.get(key), after.get(key)
-        finding = is_now or was
-        if finding is None:  # pragma: no cover - every key is in a report
-            continue
-        old, new = (each.monthly_cost_impact_usd if each else None for each in (was, is_now))
-        has_traffic = is_now is None and _has_traffic(finding, later)
-        status = find_status(old, new, has_traffic=has_traffic)
-        old, new = old or Decimal(0), new or Decimal(0)
-        saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
-        yield Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
 
 
 def _has_traffic(finding: Finding, report: Report) -> bool:

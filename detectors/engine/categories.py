@@ -34,18 +34,14 @@ def _to_categories(labels: pl.Series) -> pl.Series:
 
 def compose_labels(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Write these labels in Unicode's composed form (NFC); most frames have none to change."""
-    composed = [
-        labels.cast(pl.String).str.normalize("NFC")
-        for labels in (frame[name] for name in names if name in frame.columns)
-        if labels.dtype.base_type() in (pl.String, pl.Categorical, pl.Enum) and _is_accented(labels)
-    ]
+    composed = []
+    for labels in (frame[name] for name in names if name in frame.columns):
+        if labels.dtype.base_type() in (pl.String, pl.Categorical, pl.Enum):
+            few = labels if labels.dtype == pl.String else labels.unique().cast(pl.String)
+            # Other characters than ASCII has are seen by the bytes that they take.
+            if (few.str.len_bytes() != few.str.len_chars()).any():
+                composed.append(labels.cast(pl.String).str.normalize("NFC"))
     return frame.with_columns(composed) if composed else frame
-
-
-def _is_accented(labels: pl.Series) -> bool:
-    """Check for other characters than ASCII has, by the bytes that they take."""
-    few = labels if labels.dtype == pl.String else labels.unique().cast(pl.String)
-    return bool((few.str.len_bytes() != few.str.len_chars()).any())
 
 
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:

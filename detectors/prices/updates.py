@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,6 @@ from genai_prices.update_prices import DEFAULT_UPDATE_URL
 from detectors.contract import UNITS, PriceSource, Report, SpendByModel, UnpricedModel
 from detectors.errors import PriceUpdateError
 from detectors.prices.book import PriceBook
-from detectors.prices.listing import Listing
 
 MAX_BYTES: Final = 64 << 20
 TIMEOUT_SECONDS: Final = 10.0  # without a byte
@@ -179,18 +178,18 @@ def digest_rates(
 ) -> str:
     """Digest the rates of these models between two times; equal digests mean equal prices."""
     names = sorted(set(models))
-    rates = [(*name, *_rates(book.find_listing(*name), first, last)) for name in names]
+    rates = []
+    for name in names:
+        found = list[object](name)
+        listing = book.find_listing(*name)
+        if listing is not None:
+            # At every time and prompt length at which they change in the period.
+            changes = listing.find_boundaries()
+            moments = sorted({first, *(each for each in changes.moments if first < each <= last)})
+            lengths = [0, *(start + 1 for start in sorted(changes.prompt_tokens))]
+            for priced in filter(None, (listing, listing.target)):
+                for at in moments:
+                    at_all = (priced.find_rates(at, each, measured=UNITS) for each in lengths)
+                    found.append([sorted(each.own.items()) if each else None for each in at_all])
+        rates.append(tuple(found))
     return hashlib.sha256(repr(rates).encode()).hexdigest()[:_DIGITS]
-
-
-def _rates(listing: Listing | None, first: datetime, last: datetime) -> Iterator[object]:
-    """Yield the rates at every time and prompt length at which they change in the period."""
-    if listing is None:
-        return
-    changes = listing.find_boundaries()
-    moments = sorted({first, *(each for each in changes.moments if first < each <= last)})
-    lengths = [0, *(start + 1 for start in sorted(changes.prompt_tokens))]
-    for priced in filter(None, (listing, listing.target)):
-        for at in moments:
-            found = (priced.find_rates(at, tokens, measured=UNITS) for tokens in lengths)
-            yield [sorted(rates.own.items()) if rates else None for rates in found]

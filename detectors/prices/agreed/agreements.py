@@ -116,21 +116,21 @@ def _check_entry(where: Where, entry: Any, names: tuple[str, ...]) -> Mapping[st
 
 
 def _period(entry: Mapping[str, Any], where: Where) -> Period:
-    first, last = (_day(entry.get(name), where, name) for name in _DATES)
+    days: list[date | None] = []
+    for name in _DATES:
+        value = entry.get(name)
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = date.fromisoformat(value)
+        if value is not None and (isinstance(value, datetime) or not isinstance(value, date)):
+            raise wrong((*where, name), "expected a date, such as 2026-01-31")
+        if value and not FIRST_INSTANT.date() <= value < LAST_INSTANT.date():
+            raise wrong((*where, name), "expected a date from 2000 to 2100")
+        days.append(value)
+    first, last = days
     if first and last and last < first:
         raise wrong(where, f"until {last} is before from {first}")
     return Period(first, last)
-
-
-def _day(value: object, where: Where, name: str) -> date | None:
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = date.fromisoformat(value)
-    if value is not None and (isinstance(value, datetime) or not isinstance(value, date)):
-        raise wrong((*where, name), "expected a date, such as 2026-01-31")
-    if value and not FIRST_INSTANT.date() <= value < LAST_INSTANT.date():
-        raise wrong((*where, name), "expected a date from 2000 to 2100")
-    return value
 
 
 def _without_overlap(found: Sequence[tuple[Where, Term]], refuse: Refuse) -> tuple[Term, ...]:
