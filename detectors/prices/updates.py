@@ -71,7 +71,24 @@ def fetch(url: str | None = None) -> bytes:
 
     Anything that goes wrong raises `PriceUpdateError`.
     """
-    providers = _fetch(url or DEFAULT_UPDATE_URL)
+    url = url or DEFAULT_UPDATE_URL
+    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
+    try:
+        with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
+            response.raise_for_status()
+            for part in response.iter_bytes():
+                payload += part
+                if len(payload) > MAX_BYTES:
+                    limit = f"{MAX_BYTES:,} bytes"
+                    raise PriceUpdateError(f"the prices at {url} are larger than {limit}")
+                if time.monotonic() > ends_at:
+                    raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
+    try:
+        providers = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise PriceUpdateError(f"the prices at {url} are not JSON") from error
     _read(providers)
     stored = {
         "as_of": datetime.now(UTC).date().isoformat(),
@@ -107,26 +124,6 @@ def load(file: Path | None = None) -> PriceBook:
         if found is not None:
             return found.make_book()
     return PriceBook()
-
-
-def _fetch(url: str) -> Any:
-    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
-    try:
-        with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
-            response.raise_for_status()
-            for part in response.iter_bytes():
-                payload += part
-                if len(payload) > MAX_BYTES:
-                    limit = f"{MAX_BYTES:,} bytes"
-                    raise PriceUpdateError(f"the prices at {url} are larger than {limit}")
-                if time.monotonic() > ends_at:
-                    raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
-    try:
-        return json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise PriceUpdateError(f"the prices at {url} are not JSON") from error
 
 
 def _read(providers: Any) -> DataSnapshot:

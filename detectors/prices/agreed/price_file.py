@@ -138,14 +138,16 @@ class Locator:
         self._text = text.replace("\r\n", "\n")
 
     def wrap(self, refuse: Refuse) -> Refuse:
-        return lambda error: refuse(self._locate(error))
+        def refuse_with_line(error: PriceTermsError) -> None:
+            where = tuple(key.lower() if isinstance(key, str) else key for key in error.where)
+            for length in range(len(where), 0, -1):
+                if where[:length] in self._lines:
+                    line = self._lines[where[:length]]
+                    error = PriceTermsError(f"line {line:,}: {error}")
+                    break
+            refuse(error)
 
-    def _locate(self, error: PriceTermsError) -> PriceTermsError:
-        where = tuple(key.lower() if isinstance(key, str) else key for key in error.where)
-        for length in range(len(where), 0, -1):
-            if where[:length] in self._lines:
-                return PriceTermsError(f"line {self._lines[where[:length]]:,}: {error}")
-        return error
+        return refuse_with_line
 
     @cached_property
     def _lines(self) -> dict[Where, int]:
