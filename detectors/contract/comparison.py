@@ -162,18 +162,18 @@ def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
         found.append(
             Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
         )
-    return tuple(sorted(found, key=_rank))
+
+    def rank(change: Change) -> tuple[int, Decimal, str]:
+        largest = max(change.before_usd, change.after_usd)
+        return CHANGE_STATUSES.index(change.status), -largest, change.finding.id
+
+    return tuple(sorted(found, key=rank))
 
 
 def list_priced_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
     """Return the changes of findings with savings in either report."""
     changes = list_changes(later, earlier)
     return tuple(change for change in changes if change.before_usd or change.after_usd)
-
-
-def _rank(change: Change) -> tuple[int, Decimal, str]:
-    largest = max(change.before_usd, change.after_usd)
-    return CHANGE_STATUSES.index(change.status), -largest, change.finding.id
 
 
 _Key = tuple[str, str, str, str, str]

@@ -22,14 +22,13 @@ def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataF
     given = [frame[name] for name in names if name in frame.columns]
     texts = [labels for labels in given if labels.dtype == pl.String]
     few = [each for each in texts if each.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES]
-    return frame.with_columns(map(_to_categories, few))
-
-
-def _to_categories(labels: pl.Series) -> pl.Series:
-    """Turn texts into categories; most labels that are equal for some calls are for all."""
-    if labels.is_empty() or not labels.eq_missing(labels[0]).all():
-        return labels.cast(pl.Categorical())
-    return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
+    for place, labels in enumerate(few):
+        # Most labels that are equal for some calls are for all.
+        if labels.is_empty() or not labels.eq_missing(labels[0]).all():
+            few[place] = labels.cast(pl.Categorical())
+        else:
+            few[place] = labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
+    return frame.with_columns(few)
 
 
 def compose_labels(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
