@@ -610,7 +610,24 @@ def _add_tools(readings: list[Reading], beside: Mapping[str, Any], model: object
     tools = members_of(beside.get("tool_usage"))
     searches = count_of(members_of(tools.get("web_search")).get("num_requests"))
     if searches is None:
-        searches = _searches(beside, model)
+        # The billed searches in the parts of an answer, of which only their kind is read.
+        count = 0
+        for item in _items(beside, "output"):
+            members = members_of(item)
+            if members.get("type") == "web_search_call" and members.get("status") != "failed":
+                action = members_of(members.get("action")).get("type", "search")
+                count += action == "search"
+        queries: set[str] = set()
+        for candidate in _items(beside, "candidates"):
+            members = members_of(candidate)
+            grounding = members_of(
+                members.get("grounding_metadata", members.get("groundingMetadata"))
+            )
+            found = grounding.get("web_search_queries", grounding.get("webSearchQueries"))
+            queries.update(each for each in found or () if isinstance(each, str) and each)
+        # Before Gemini 3, a grounded prompt is billed, however many queries it took.
+        is_by_prompt = isinstance(model, str) and re.search(r"gemini-[12]", model) is not None
+        searches = count + (min(len(queries), 1) if is_by_prompt else len(queries))
     if searches and "web_searches" not in answer.parts:
         answer.parts["web_searches"] = searches
     asked = (each for each in map(members_of, _items(beside, "tools")) if "model" in each)
@@ -649,25 +666,6 @@ _IMAGE_TOOL, _IMAGE_MODEL = "image_generation", "gpt-image-1"
 def _items(members: Mapping[str, Any], name: str) -> Iterable[Any]:
     items = members.get(name)
     return items if isinstance(items, (list, tuple)) else ()
-
-
-def _searches(beside: Mapping[str, Any], model: object) -> int:
-    """Return the billed searches in the parts of an answer, of which only their kind is read."""
-    count = 0
-    for item in _items(beside, "output"):
-        members = members_of(item)
-        if members.get("type") == "web_search_call" and members.get("status") != "failed":
-            action = members_of(members.get("action")).get("type", "search")
-            count += action == "search"
-    queries: set[str] = set()
-    for candidate in _items(beside, "candidates"):
-        members = members_of(candidate)
-        grounding = members_of(members.get("grounding_metadata", members.get("groundingMetadata")))
-        found = grounding.get("web_search_queries", grounding.get("webSearchQueries"))
-        queries.update(each for each in found or () if isinstance(each, str) and each)
-    # Before Gemini 3, a grounded prompt is billed, however many queries it took.
-    is_by_prompt = isinstance(model, str) and re.search(r"gemini-[12]", model) is not None
-    return count + (min(len(queries), 1) if is_by_prompt else len(queries))
 
 
 # Units of the price book's registry without a field of a record; texts are the rest of their whole.
