@@ -237,33 +237,23 @@ class Call:
                 prompt, completion, cached, write, reasoning, hour = found
                 parts = {"cache_write_1h_tokens": hour} if hour else None
                 return (prompt, completion, cached, write, reasoning, parts), []
-        readings = self._read_all()
-        if not readings:
-            return None, []
-        first = readings[0]
-        if odd := unknown_tier(self._tier):
-            self.capture.note_unknown(odd, 0)
-        return _counted(first, tier_of(self._tier)), readings[1:]
-
-    def _read_all(self) -> list[Reading]:
-        model = self._answered_model or self._asked_model
         for usage in (self._usage, self._metrics):
-            readings = (
-                []
-                if usage is None
-                else read_usage(
-                    usage,
-                    provider=self._provider,
-                    model=model,
-                    beside=self._beside,
-                    may_lack_output=self.endpoint in _WITHOUT_OUTPUT,
-                )
+            if usage is None:
+                continue
+            readings = read_usage(
+                usage,
+                provider=self._provider,
+                model=self._answered_model or self._asked_model,
+                beside=self._beside,
+                may_lack_output=self.endpoint in _WITHOUT_OUTPUT,
             )
             if readings:
                 for path, value in readings[0].unknown.items():
                     self.capture.note_unknown(path, value)
-                return readings
-        return []
+                if odd := unknown_tier(self._tier):
+                    self.capture.note_unknown(odd, 0)
+                return _counted(readings[0], tier_of(self._tier)), readings[1:]
+        return None, []
 
     def _put_other(self, reading: Reading, model: str, request_id: str | None) -> None:
         """Make the record of a call that another model answered within this one."""

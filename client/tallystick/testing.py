@@ -31,19 +31,16 @@ class SentRecords:
         for number, line in enumerate(lines, start=1):
             record = read_line(line)
             if record is None:
-                message = f"tallystick would send record {number}, but {_problem(line)}"
+                import json
+
+                try:
+                    problem = find_problem(json.loads(line)) or "it repeats a field"
+                except ValueError:
+                    problem = "it is not JSON"
+                message = f"tallystick would send record {number}, but {problem}"
                 raise pytest.fail.Exception(message, pytrace=False)
             records.append(record)
         return records
-
-
-def _problem(line: str) -> str:
-    import json
-
-    try:
-        return find_problem(json.loads(line)) or "it repeats a field"
-    except ValueError:
-        return "it is not JSON"
 
 
 @pytest.fixture

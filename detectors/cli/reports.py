@@ -17,7 +17,6 @@ from detectors.errors import ContractError, DetectorError
 
 if TYPE_CHECKING:
     from detectors import ColumnMapping, Report
-    from detectors.frames import CheckedCalls
 
 STANDARD_INPUT: Final = Path("-")
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
@@ -40,27 +39,23 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
     os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
     book = read_prices(prices) if prices else find_update()
     try:
-        read = [_read(file, mapping)]
+        is_input = file == STANDARD_INPUT
+        if file.is_dir():
+            raise IsADirectoryError(EISDIR, strerror(EISDIR))
+        size = 0 if is_input else file.stat().st_size
+        from detectors.frames import place  # the dataframe library loads slowly
+
+        source = sys.stdin.buffer if is_input else file
+        # Import what audits and prints while a long log is read: a short one is read too soon.
+        meanwhile = () if size < LONG_FILE_BYTES else ("detectors.report", "detectors.cli.terminal")
+        with long_progress("Auditing", size) as progress, imported_meanwhile(*meanwhile):
+            read = [place(source, mapping=mapping, progress=progress)]
         # Popped, so that nothing here keeps the calls: the audit frees them when it can.
         return detectors.audit(read.pop(), prices=book)
     except DetectorError as error:
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
-
-
-def _read(file: Path, mapping: "ColumnMapping | None") -> "CheckedCalls":
-    is_input = file == STANDARD_INPUT
-    if file.is_dir():
-        raise IsADirectoryError(EISDIR, strerror(EISDIR))
-    size = 0 if is_input else file.stat().st_size
-    from detectors.frames import place  # the dataframe library loads slowly
-
-    source = sys.stdin.buffer if is_input else file
-    # Import what audits and prints while a long log is read: a short one is read too soon.
-    meanwhile = () if size < LONG_FILE_BYTES else ("detectors.report", "detectors.cli.terminal")
-    with long_progress("Auditing", size) as progress, imported_meanwhile(*meanwhile):
-        return place(source, mapping=mapping, progress=progress)
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:

@@ -1,6 +1,6 @@
 """Compares two reports, or the spend of two periods: pure functions of documents and sums."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import ceil
@@ -144,33 +144,11 @@ def spend_by_model(report: Report) -> dict[Labels, Decimal]:
 
 def list_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
     """Return the findings of both reports by status, most expensive first within each."""
-    return tuple(sorted(_changes(later, earlier), key=_rank))
-
-
-def list_priced_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
-    """Return the changes of findings with savings in either report."""
-    changes = list_changes(later, earlier)
-    return tuple(change for change in changes if change.before_usd or change.after_usd)
-
-
-def _rank(change: Change) -> tuple[int, Decimal, str]:
-    largest = max(change.before_usd, change.after_usd)
-    return CHANGE_STATUSES.index(change.status), -largest, change.finding.id
-
-
-_Key = tuple[str, str, str, str, str]
-
-
-def _by_key(report: Report) -> dict[_Key, Finding]:
-    return {(f.detector, f.kind, f.route, f.provider, f.model): f for f in report.findings}
-
-
-def _changes(later: Report, earlier: Report) -> Iterator[Change]:
     before, after = _by_key(earlier), _by_key(later)
+    factor = Decimal(later.thresholds.days_per_month) / (later.audit.observed_days or 1)
     if later.audit.monthly_factor:
         factor = Decimal(str(later.audit.monthly_factor))
-    else:
-        factor = Decimal(later.thresholds.days_per_month) / later.audit.observed_days
+    found = []
     for key in {**before, **after}:
         was, is_now = before.get(key), after.get(key)
         finding = is_now or was
@@ -181,7 +159,28 @@ def _changes(later: Report, earlier: Report) -> Iterator[Change]:
         status = find_status(old, new, has_traffic=has_traffic)
         old, new = old or Decimal(0), new or Decimal(0)
         saved = Decimal(0) if status in (GONE, NEW) else (old - new) / factor
-        yield Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
+        found.append(
+            Change(status=status, finding=finding, before_usd=old, after_usd=new, saved_usd=saved)
+        )
+
+    def rank(change: Change) -> tuple[int, Decimal, str]:
+        largest = max(change.before_usd, change.after_usd)
+        return CHANGE_STATUSES.index(change.status), -largest, change.finding.id
+
+    return tuple(sorted(found, key=rank))
+
+
+def list_priced_changes(later: Report, earlier: Report) -> tuple[Change, ...]:
+    """Return the changes of findings with savings in either report."""
+    changes = list_changes(later, earlier)
+    return tuple(change for change in changes if change.before_usd or change.after_usd)
+
+
+_Key = tuple[str, str, str, str, str]
+
+
+def _by_key(report: Report) -> dict[_Key, Finding]:
+    return {(f.detector, f.kind, f.route, f.provider, f.model): f for f in report.findings}
 
 
 def _has_traffic(finding: Finding, report: Report) -> bool:

@@ -53,19 +53,18 @@ class RecordField(NamedTuple):
 
 
 def _read(record: type[UsageRecord]) -> tuple[RecordField, ...]:
-    return tuple(map(_read_field, msgspec.structs.fields(record)))
-
-
-def _read_field(field: msgspec.structs.FieldInfo) -> RecordField:
-    metas = list(_find_metas(field.type))
-    said: dict[str, str] = {}
-    for meta in metas:
-        said |= meta.extra or {}
-    text = next((meta.description for meta in metas if meta.description), "")
-    choices = _find_choices(field.type) if "kind" not in said else ()
-    part = Part(field.name, said["total"], said["beside"]) if "total" in said else None
-    kind = said.get("kind", "choice")
-    return RecordField(field.name, kind, text, field.required, field.type, choices, part)
+    found = []
+    for field in msgspec.structs.fields(record):
+        metas = list(_find_metas(field.type))
+        said: dict[str, str] = {}
+        for meta in metas:
+            said |= meta.extra or {}
+        text = next((meta.description for meta in metas if meta.description), "")
+        choices = _find_choices(field.type) if "kind" not in said else ()
+        part = Part(field.name, said["total"], said["beside"]) if "total" in said else None
+        kind = said.get("kind", "choice")
+        found.append(RecordField(field.name, kind, text, field.required, field.type, choices, part))
+    return tuple(found)
 
 
 def _find_metas(annotation: Any) -> Iterator[Meta]:

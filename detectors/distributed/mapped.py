@@ -21,7 +21,7 @@ from detectors.prices.calls import read_labels
 from detectors.prices.table import Cells
 from detectors.report import can_be_read_again, check_validity, reread
 from detectors.report.part import AuditFacts, Job, PartResult
-from detectors.report.pipeline import Reread, audit_logs, open_again
+from detectors.report.pipeline import audit_logs, open_again
 from detectors.report.result.calls import Reopen
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
@@ -105,8 +105,11 @@ def audit(
         with _mapper(map) as run:
             results = _Results(run, tasks, progress)
             counted = results.count()
-            again = partial(_find_reopen, partial(reread, source, engine), job, count)
-            find_reopen = again if can_be_read_again(source) else None
+
+            def find_again(facts: AuditFacts) -> Reopen:
+                return partial(open_again, partial(reread, source, engine), job, facts, count)
+
+            find_reopen = find_again if can_be_read_again(source) else None
             return merge(log, job, book, counted, results.find, find_reopen).reports[0]
     finally:
         log.calls.close()
@@ -150,7 +153,3 @@ def _mapper(given: Map | None) -> Iterator[Map]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _find_reopen(reread: Reread, job: Job, parts: int, facts: AuditFacts) -> Reopen:
-    return partial(open_again, reread, job, facts, parts)

@@ -22,30 +22,25 @@ def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataF
     given = [frame[name] for name in names if name in frame.columns]
     texts = [labels for labels in given if labels.dtype == pl.String]
     few = [each for each in texts if each.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES]
-    return frame.with_columns(map(_to_categories, few))
-
-
-def _to_categories(labels: pl.Series) -> pl.Series:
-    """Turn texts into categories; most labels that are equal for some calls are for all."""
-    if labels.is_empty() or not labels.eq_missing(labels[0]).all():
-        return labels.cast(pl.Categorical())
-    return labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
+    for place, labels in enumerate(few):
+        # Most labels that are equal for some calls are for all.
+        if labels.is_empty() or not labels.eq_missing(labels[0]).all():
+            few[place] = labels.cast(pl.Categorical())
+        else:
+            few[place] = labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
+    return frame.with_columns(few)
 
 
 def compose_labels(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:
     """Write these labels in Unicode's composed form (NFC); most frames have none to change."""
-    composed = [
-        labels.cast(pl.String).str.normalize("NFC")
-        for labels in (frame[name] for name in names if name in frame.columns)
-        if labels.dtype.base_type() in (pl.String, pl.Categorical, pl.Enum) and _is_accented(labels)
-    ]
+    composed = []
+    for labels in (frame[name] for name in names if name in frame.columns):
+        if labels.dtype.base_type() in (pl.String, pl.Categorical, pl.Enum):
+            few = labels if labels.dtype == pl.String else labels.unique().cast(pl.String)
+            # Other characters than ASCII has are seen by the bytes that they take.
+            if (few.str.len_bytes() != few.str.len_chars()).any():
+                composed.append(labels.cast(pl.String).str.normalize("NFC"))
     return frame.with_columns(composed) if composed else frame
-
-
-def _is_accented(labels: pl.Series) -> bool:
-    """Check for other characters than ASCII has, by the bytes that they take."""
-    few = labels if labels.dtype == pl.String else labels.unique().cast(pl.String)
-    return bool((few.str.len_bytes() != few.str.len_chars()).any())
 
 
 def with_texts(frame: pl.DataFrame) -> pl.DataFrame:

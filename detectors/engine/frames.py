@@ -85,8 +85,11 @@ def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
     frame = collect(calls)
     ids = frame["request_id"]
     # Some programs count their requests; others' IDs are seen not to be sorted at once.
-    if ids.is_sorted() and not _has_equal_neighbors(ids):
-        return frame
+    if ids.is_sorted():
+        # Lazily, because a column of many parts is merged to be compared with its shifted self.
+        is_equal = pl.col("request_id") == pl.col("request_id").shift(1)
+        if not frame.lazy().select(is_equal.any()).collect().item():
+            return frame
     # Compare hashes first, which is several times faster than comparing texts.
     hashes, named = ids.hash(), ids != ""
     # Counting them first takes a third of the time, and most logs have no duplicate rows.
@@ -98,9 +101,3 @@ def drop_duplicate_rows(calls: Calls) -> pl.DataFrame:
     duplicates = rows.join(first, on=_ROW, how="anti")[_ROW]
     number = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
     return frame.filter(~number.is_in(duplicates.implode()))
-
-
-def _has_equal_neighbors(column: pl.Series) -> bool:
-    # Lazily, because a column of many parts is merged to be compared with its shifted self.
-    is_equal = pl.col(column.name) == pl.col(column.name).shift(1)
-    return bool(column.to_frame().lazy().select(is_equal.any()).collect().item())

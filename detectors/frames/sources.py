@@ -236,14 +236,12 @@ def _is_parquet(source: object) -> bool:
     return isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".parquet")
 
 
-def _default_processes() -> int:
+def _read_path(file: BinaryIO, add: Add, options: _Options) -> Summary:
     # Only some systems know the cores that this process may use.
     usable = getattr(os, "sched_getaffinity", None)
-    return min(len(usable(0)) if usable else os.cpu_count() or 1, MAX_PROCESSES)
-
-
-def _read_path(file: BinaryIO, add: Add, options: _Options) -> Summary:
-    size, processes = os.fstat(file.fileno()).st_size, options.processes or _default_processes()
+    cores = len(usable(0)) if usable else os.cpu_count() or 1
+    processes = options.processes or min(cores, MAX_PROCESSES)
+    size = os.fstat(file.fileno()).st_size
     advance = None if options.progress is None else _advance(options.progress, size)
     ranges = _find_ranges(file, size, options.has_categories) if size >= UNIFORM_BYTES else None
     if ranges:

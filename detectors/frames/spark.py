@@ -132,7 +132,17 @@ def use_own_python(session: SparkSession) -> None:
 
 
 def _start(master: str) -> SparkSession:
-    _check_master(master)
+    if master.startswith("spark://"):
+        # One of the standalone masters must answer: Spark would try for a minute.
+        for address in master.removeprefix("spark://").split(","):
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+                break
+            except (OSError, ValueError) as error:
+                reason: Exception = error
+        else:
+            raise SparkUnreachableError(is_remote=False) from reason
     builder = SparkSession.builder.appName("tallystick").master(master)
     for name, value in _LOCAL.items() if master.startswith("local") else ():
         builder = builder.config(name, value)
@@ -140,21 +150,6 @@ def _start(master: str) -> SparkSession:
         return builder.getOrCreate()
     except Exception as error:  # from PySpark, or the gateway to Java
         raise SparkUnavailableError from error
-
-
-def _check_master(master: str) -> None:
-    """Check that one of the standalone masters answers: Spark would try for a minute."""
-    if not master.startswith("spark://"):
-        return
-    for address in master.removeprefix("spark://").split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
-        except (OSError, ValueError) as error:
-            reason: Exception = error
-        else:
-            return
-    raise SparkUnreachableError(is_remote=False) from reason
 
 
 def scan_all(session: SparkSession, urls: Sequence[str]) -> DataFrame:

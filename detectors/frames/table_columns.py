@@ -94,7 +94,13 @@ def with_problems(table: Calls) -> Calls:
     schema = table.collect_schema()
     given = [*schema.names(), *([UNKNOWN] if _is_text(schema.get("service_tier")) else [])]
     names = [name for name in present_columns(given) if name in given or name in COLUMNS]
-    fine = {each.name for each in composed.select(_CATEGORIES) if _is_fine(each)}
+    fine = set[str]()  # the columns whose labels are all valid, and as checked calls have them
+    for labels in composed.select(_CATEGORIES):
+        value, is_fine = _label(labels.name, pl.String())
+        is_same = (is_fine & (value == pl.col(labels.name))).alias("is_same")
+        used = labels.unique().cast(pl.String).drop_nulls().to_frame()
+        if used.select(is_same)["is_same"].all():
+            fine.add(labels.name)
     columns = {name: _read_column(name, schema.get(name), name in fine) for name in names}
     row = [name for name in schema.names() if name == "row"]
     values = (
@@ -109,14 +115,13 @@ def count_rows(checked: Calls) -> Calls:
     """Count the rows of each combination of problems, and those with a value in sparse columns."""
     known = checked.collect_schema().names()
     names, problems = [name for name in SPARSE if name in known], problem_columns(known)
-    has_value = [_has_value(name).cast(pl.Int64).alias(name) for name in names]
+    has_value = []
+    for name in names:
+        is_nullable = name in ("latency_ms", REPORTED)
+        is_given = ~pl.col(name).is_null() if is_nullable else pl.col(name) != empty_value(name)
+        has_value.append(is_given.cast(pl.Int64).alias(name))
     grouped = checked.select(*problems, *has_value).group_by(*problems)
     return grouped.agg(pl.len().alias("rows"), *(pl.col(name).sum() for name in names))
-
-
-def _has_value(name: str) -> pl.Expr:
-    is_nullable = name in ("latency_ms", REPORTED)
-    return ~pl.col(name).is_null() if is_nullable else pl.col(name) != empty_value(name)
 
 
 def _scale(ts: pl.Expr, convert: Callable[[pl.Expr, int], pl.Expr]) -> pl.Expr:
@@ -147,14 +152,6 @@ def _fractional(time: pl.Expr, unit: int) -> pl.Expr:
 
 def _is_within(time: pl.Expr, units: int) -> pl.Expr:
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
-
-
-def _is_fine(column: pl.Series) -> bool:
-    """Check whether all labels of a column are valid, and as checked calls have them."""
-    name, labels = column.name, column.unique().cast(pl.String).drop_nulls()
-    value, is_fine = _label(name, pl.String())
-    is_same = (is_fine & (value == pl.col(name))).alias("is_same")
-    return bool(labels.to_frame().select(is_same)["is_same"].all())
 
 
 def _read_column(name: str, kind: pl.DataType | None, is_fine_label: bool) -> CheckedColumn:

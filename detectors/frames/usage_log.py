@@ -179,37 +179,33 @@ def add_chunks(chunks: Iterable[Chunk], add: Add) -> Summary:
 def concat(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     names = present_columns(name for frame in frames for name in frame.columns)
     optional = names[len(COLUMNS) :]
-    complete = [_with_columns(frame, optional) for frame in frames] or [CALLS.to_frame()]
+    complete = [*frames] or [CALLS.to_frame()]
+    for place, frame in enumerate(complete if optional else ()):
+        # Add the optional columns that the frame lacks, in the order of all.
+        absent = [
+            pl.lit(empty_value(name), OPTIONAL_CALLS[name]).alias(name)
+            for name in optional
+            if name not in frame.columns
+        ]
+        complete[place] = frame.with_columns(absent).select(*CALLS, *optional)
     # Not rechunked, because that would take twice the memory.
     return pl.concat(with_equal_types(complete))
 
 
-def _with_columns(frame: pl.DataFrame, optional: Sequence[str]) -> pl.DataFrame:
-    """Add the optional columns that the frame lacks, in the order of all."""
-    if not optional:
-        return frame
-    absent = [
-        pl.lit(empty_value(name), OPTIONAL_CALLS[name]).alias(name)
-        for name in optional
-        if name not in frame.columns
-    ]
-    return frame.with_columns(absent).select(*CALLS, *optional)
-
-
 def from_columns(columns: Columns) -> pl.DataFrame:
-    frame = pl.DataFrame([_series(name, columns[name]) for name in present_columns(columns)])
-    return compose_labels(frame, WRITTEN_LABELS)
-
-
-def _series(name: str, values: list[Any]) -> pl.Series:
-    if name == "ts":
-        return pl.Series(name, values, pl.Int64).cast(CALLS[name])
-    if name not in _NUMBERS and not any(values):
-        # No call has this label: a constant column is faster.
-        return pl.Series(name, [""], pl.String).new_from_index(0, len(values))
-    # Upper and lower case digits mean the same, but the rules compare hashes as text.
-    own = lowered(values) if name in _HASHES else values
-    return pl.Series(name, own, CALLS.get(name) or OPTIONAL_CALLS[name])
+    series = []
+    for name in present_columns(columns):
+        values = columns[name]
+        if name == "ts":
+            series.append(pl.Series(name, values, pl.Int64).cast(CALLS[name]))
+        elif name not in _NUMBERS and not any(values):
+            # No call has this label: a constant column is faster.
+            series.append(pl.Series(name, [""], pl.String).new_from_index(0, len(values)))
+        else:
+            # Upper and lower case digits mean the same, but the rules compare hashes as text.
+            own = lowered(values) if name in _HASHES else values
+            series.append(pl.Series(name, own, CALLS.get(name) or OPTIONAL_CALLS[name]))
+    return compose_labels(pl.DataFrame(series), WRITTEN_LABELS)
 
 
 def write_log(log: UsageLog, file: str | Path | IO[bytes]) -> None:

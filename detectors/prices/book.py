@@ -154,18 +154,18 @@ class PriceBook:
     @property
     def negotiated(self) -> tuple[str, ...]:
         """Return the negotiated rates as text, for the report."""
-        overrides = (f"{override}{self._implied(override)}" for override in self.terms.overrides)
-        return (*map(str, self.terms.discounts), *overrides)
-
-    def _implied(self, override: Override) -> str:
-        """Describe the cache rates that an override of the input rate moves with it."""
-        listing = self._catalog.find(override.provider, override.model)
-        latest = LAST_INSTANT - timedelta(days=1)
-        listed = None if listing is None else listing.find_rates(latest, 0)
-        if listed is None or units.INPUT not in override.usd:
-            return ""
-        implied = cache_rates(listed.own) - override.usd.keys()
-        return "; cache rates scaled in proportion to input" if implied else ""
+        found = [str(discount) for discount in self.terms.discounts]
+        for override in self.terms.overrides:
+            # An override of the input rate moves the cache rates with it.
+            listing = self._catalog.find(override.provider, override.model)
+            latest = LAST_INSTANT - timedelta(days=1)
+            listed = None if listing is None else listing.find_rates(latest, 0)
+            moves = listed is not None and units.INPUT in override.usd
+            if listed is not None and moves and cache_rates(listed.own) - override.usd.keys():
+                found.append(f"{override}; cache rates scaled in proportion to input")
+            else:
+                found.append(str(override))
+        return tuple(found)
 
     def _apply(self, terms: PriceTerms, refuse: Refuse) -> None:
         """Use these terms, without those of models that the book doesn't have."""

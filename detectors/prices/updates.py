@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,6 @@ from genai_prices.update_prices import DEFAULT_UPDATE_URL
 from detectors.contract import UNITS, PriceSource, Report, SpendByModel, UnpricedModel
 from detectors.errors import PriceUpdateError
 from detectors.prices.book import PriceBook
-from detectors.prices.listing import Listing
 
 MAX_BYTES: Final = 64 << 20
 TIMEOUT_SECONDS: Final = 10.0  # without a byte
@@ -72,7 +71,24 @@ def fetch(url: str | None = None) -> bytes:
 
     Anything that goes wrong raises `PriceUpdateError`.
     """
-    providers = _fetch(url or DEFAULT_UPDATE_URL)
+    url = url or DEFAULT_UPDATE_URL
+    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
+    try:
+        with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
+            response.raise_for_status()
+            for part in response.iter_bytes():
+                payload += part
+                if len(payload) > MAX_BYTES:
+                    limit = f"{MAX_BYTES:,} bytes"
+                    raise PriceUpdateError(f"the prices at {url} are larger than {limit}")
+                if time.monotonic() > ends_at:
+                    raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
+    try:
+        providers = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise PriceUpdateError(f"the prices at {url} are not JSON") from error
     _read(providers)
     stored = {
         "as_of": datetime.now(UTC).date().isoformat(),
@@ -108,26 +124,6 @@ def load(file: Path | None = None) -> PriceBook:
         if found is not None:
             return found.make_book()
     return PriceBook()
-
-
-def _fetch(url: str) -> Any:
-    payload, ends_at = bytearray(), time.monotonic() + MAX_SECONDS
-    try:
-        with httpx2.stream("GET", url, timeout=TIMEOUT_SECONDS) as response:
-            response.raise_for_status()
-            for part in response.iter_bytes():
-                payload += part
-                if len(payload) > MAX_BYTES:
-                    limit = f"{MAX_BYTES:,} bytes"
-                    raise PriceUpdateError(f"the prices at {url} are larger than {limit}")
-                if time.monotonic() > ends_at:
-                    raise PriceUpdateError(f"cannot fetch {url} within {MAX_SECONDS:.0f} seconds")
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise PriceUpdateError(f"cannot fetch {url}: {error}") from error
-    try:
-        return json.loads(payload)
-    except (ValueError, RecursionError) as error:
-        raise PriceUpdateError(f"the prices at {url} are not JSON") from error
 
 
 def _read(providers: Any) -> DataSnapshot:
@@ -179,18 +175,18 @@ def digest_rates(
 ) -> str:
     """Digest the rates of these models between two times; equal digests mean equal prices."""
     names = sorted(set(models))
-    rates = [(*name, *_rates(book.find_listing(*name), first, last)) for name in names]
+    rates = []
+    for name in names:
+        found = list[object](name)
+        listing = book.find_listing(*name)
+        if listing is not None:
+            # At every time and prompt length at which they change in the period.
+            changes = listing.find_boundaries()
+            moments = sorted({first, *(each for each in changes.moments if first < each <= last)})
+            lengths = [0, *(start + 1 for start in sorted(changes.prompt_tokens))]
+            for priced in filter(None, (listing, listing.target)):
+                for at in moments:
+                    at_all = (priced.find_rates(at, each, measured=UNITS) for each in lengths)
+                    found.append([sorted(each.own.items()) if each else None for each in at_all])
+        rates.append(tuple(found))
     return hashlib.sha256(repr(rates).encode()).hexdigest()[:_DIGITS]
-
-
-def _rates(listing: Listing | None, first: datetime, last: datetime) -> Iterator[object]:
-    """Yield the rates at every time and prompt length at which they change in the period."""
-    if listing is None:
-        return
-    changes = listing.find_boundaries()
-    moments = sorted({first, *(each for each in changes.moments if first < each <= last)})
-    lengths = [0, *(start + 1 for start in sorted(changes.prompt_tokens))]
-    for priced in filter(None, (listing, listing.target)):
-        for at in moments:
-            found = (priced.find_rates(at, tokens, measured=UNITS) for tokens in lengths)
-            yield [sorted(rates.own.items()) if rates else None for rates in found]

@@ -125,7 +125,14 @@ def compose_savings(
         sums = [pl.col("cost_usd").max(), *[pl.col(part.name).sum() for part in parts]]
         alone.append(pl.concat(several).group_by("number").agg(sums))
         savings = pl.concat(alone)
-    composed = [_compose(name, SUMS[name], parts) for name in SUMS if name in columns]
+    composed = list[pl.Expr]()
+    for name in (each for each in SUMS if each in columns):
+        left = pl.lit(1.0)
+        for index in range(len(DETECTORS)):
+            saving = _saving(index, SUMS[name], parts)
+            if saving is not None:
+                left = left * (1.0 - saving / pl.col("cost_usd"))
+        composed.append((pl.col("cost_usd") * (1.0 - left)).alias(name))
     left, steps = pl.lit(1.0), list[pl.Expr]()
     for index, name in enumerate(_STEPS):
         saving = _saving(index, SUMS["claimed"], parts)
@@ -142,15 +149,6 @@ def find_largest(impacts: Iterable[Impact]) -> int:
     for impact in impacts:
         calls[impact.detector_index] += impact.ever_calls
     return max(calls, key=calls.__getitem__)
-
-
-def _compose(name: str, composed: Mapping[str, str], parts: Sequence[_Part]) -> pl.Expr:
-    left = pl.lit(1.0)
-    for index in range(len(DETECTORS)):
-        saving = _saving(index, composed, parts)
-        if saving is not None:
-            left = left * (1.0 - saving / pl.col("cost_usd"))
-    return (pl.col("cost_usd") * (1.0 - left)).alias(name)
 
 
 def _saving(index: int, composed: Mapping[str, str], parts: Sequence[_Part]) -> pl.Expr | None:

@@ -62,11 +62,13 @@ def write_findings(
         )
         findings.append(finding)
     ranked = sorted(findings, key=lambda f: (-f.monthly_cost_impact_usd, f.id))
-    return (*ranked[:_FULL_EVIDENCE], *map(_shorten, ranked[_FULL_EVIDENCE:]))
-
-
-def _shorten(finding: Finding) -> Finding:
-    return replace(finding, evidence=finding.evidence[:_SHORT_EVIDENCE])
+    return (
+        *ranked[:_FULL_EVIDENCE],
+        *(
+            replace(each, evidence=each.evidence[:_SHORT_EVIDENCE])
+            for each in ranked[_FULL_EVIDENCE:]
+        ),
+    )
 
 
 def describe(

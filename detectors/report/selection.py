@@ -1,7 +1,7 @@
 """Selects what a report lists as findings, and what it only counts."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -89,15 +89,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sections(self) -> dict[str, Any]:
-        return {
-            "remainders": tuple(self._remainders()),
-            "no_longer_happening": tuple(map(_past_finding, self.past[:_MOST_PAST])),
-            "other_past_findings": len(self.past[_MOST_PAST:]),
-            "wider_limits": tuple(self._wider_limits()),
-        }
-
-    def _remainders(self) -> Iterable[Remainder]:
         listed = {impact.identity for impact in self.listed.values()}
+        remainders = []
         for index, detector in enumerate(DETECTORS):
             priced, informational = (
                 [
@@ -108,26 +101,33 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
                 for some in (self.priced, self.informational)
             )
             if priced or informational:
-                yield Remainder(
+                remainder = Remainder(
                     detector=detector.id,
                     findings=len(priced),
                     informational=len(informational),
                     monthly_cost_impact_usd=sum((i.monthly_usd for i in priced), Decimal(0)),
                 )
-
-    def _wider_limits(self) -> Iterable[WiderLimits]:
+                remainders.append(remainder)
         found = {impact.finding for impact in self.priced}
         only: dict[tuple[int, str], list[Impact]] = defaultdict(list)
         for impact in self.wider:
             if impact.finding not in found:
                 only[impact.detector_index, impact.kind.name].append(impact)
-        for (index, kind), impacts in sorted(only.items()):
-            yield WiderLimits(
+        wider = [
+            WiderLimits(
                 detector=DETECTORS[index].id,
                 kind=kind,
                 groups=len(impacts),
                 monthly_cost_impact_usd=sum((i.high_usd for i in impacts), Decimal(0)),
             )
+            for (index, kind), impacts in sorted(only.items())
+        ]
+        return {
+            "remainders": tuple(remainders),
+            "no_longer_happening": tuple(map(_past_finding, self.past[:_MOST_PAST])),
+            "other_past_findings": len(self.past[_MOST_PAST:]),
+            "wider_limits": tuple(wider),
+        }
 
 
 def _order(impact: Impact) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from io import BytesIO
@@ -128,22 +128,17 @@ def find_logs(sources: Iterable[Path], summary: Summary) -> list[Log]:
         for source in sources
         for log in (folders.logs(source) if source.is_dir() else folders.named(source))
     ]
-    outputs = [log for log in found if log.is_found and _is_output(log.path)]
+    outputs = []
+    for log in (each for each in found if each.is_found):
+        with suppress(DetectorError, OSError), log.path.open("rb") as file:
+            start = next(read_blocks(file, block_bytes=_LONGEST_CALL), b"")
+            if find_written(start.split(b"\n", 1)[0]) is not None:
+                outputs.append(log)
     if len(outputs) == len(found):
         return found
     for log in outputs:
         summary.skip("output of `tallystick scrub` among its logs, read if you name it", log.path)
     return [log for log in found if log not in outputs]
-
-
-def _is_output(path: Path) -> bool:
-    """Check whether the first line of a file is one that `scrub` wrote."""
-    try:
-        with path.open("rb") as file:
-            start = next(read_blocks(file, block_bytes=_LONGEST_CALL), b"")
-    except (DetectorError, OSError):
-        return False
-    return find_written(start.split(b"\n", 1)[0]) is not None
 
 
 _LONGEST_CALL: Final = 1 << 14

@@ -1,6 +1,5 @@
 """The headline of a report and the line below it, the same on every surface."""
 
-from collections.abc import Iterator
 from decimal import Decimal
 from itertools import islice
 from typing import Final, NamedTuple
@@ -46,27 +45,24 @@ def sentence(report: Report) -> str:
 
 def avoidable(audit: AuditSummary) -> str:
     """Return the sums of avoidable spend as one phrase: verified, estimated, conditional."""
-    parts = list(_parts(audit))
-    if len(parts) < 3:
-        return " and ".join(parts)
-    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
-
-
-def _parts(audit: AuditSummary) -> Iterator[str]:
+    parts = list[str]()
     unit = "/month" if is_monthly(audit) else ""  # the spend before it names the period
     beyond = ""
     if audit.verified_savings_usd:
-        yield f"{whole_usd(audit.verified_savings_usd)}{unit} verified"
+        parts.append(f"{whole_usd(audit.verified_savings_usd)}{unit} verified")
         unit, beyond = "", " more"
     if audit.estimated_savings_usd:
         span = savings_range(audit.estimated_savings_low_usd, audit.estimated_savings_high_usd)
         more = f"about {whole_usd(audit.estimated_savings_usd)}{unit}{beyond} estimated"
-        yield f"{more} ({span})" if span else more
+        parts.append(f"{more} ({span})" if span else more)
         unit, beyond = "", " more"
     conditional = audit.conditional_savings_high_usd or audit.conditional_savings_usd
     if conditional:
         most = whole_usd(conditional)
-        yield f"up to {most}{unit}{beyond} if cheaper models pass your evaluation"
+        parts.append(f"up to {most}{unit}{beyond} if cheaper models pass your evaluation")
+    if len(parts) < 3:
+        return " and ".join(parts)
+    return f"{', '.join(parts[:-1])}, and {parts[-1]}"
 
 
 def savings_range(low: Decimal | None, high: Decimal | None) -> str:

@@ -74,12 +74,24 @@ def as_import(report: AnyReport) -> AnyReport:
     if not has_own_dollars(audit):
         return report
     factor = Decimal(str(audit.monthly_factor or 1)) if is_monthly(audit) else Decimal(1)
+    findings = []
+    for finding in report.findings:
+        values = _divided(finding, _IMPACTS, factor)
+        sums, projected, _ = finding.formula.partition(_PROJECTION)
+        own = replace(
+            finding,
+            **values,
+            severity=severity(values[_IMPACTS[0]], report.thresholds),
+            formula=f"{sums}." if projected else finding.formula,
+            is_monthly=False,
+        )
+        findings.append(own)
     return replace(
         report,
         audit=replace(
             audit, **_divided(audit, _SUMS, factor), projection=IMPORT, monthly_factor=1.0
         ),
-        findings=tuple(_own(finding, report, factor) for finding in report.findings),
+        findings=tuple(findings),
         savings_by_detector=tuple(
             replace(each, **_divided(each, _BY_DETECTOR, factor))
             for each in report.savings_by_detector
@@ -90,18 +102,6 @@ def as_import(report: AnyReport) -> AnyReport:
         wider_limits=tuple(
             replace(each, **_divided(each, _IMPACTS[:1], factor)) for each in report.wider_limits
         ),
-    )
-
-
-def _own(finding: Any, report: Report, factor: Decimal) -> Any:
-    values = _divided(finding, _IMPACTS, factor)
-    sums, projected, _ = finding.formula.partition(_PROJECTION)
-    return replace(
-        finding,
-        **values,
-        severity=severity(values[_IMPACTS[0]], report.thresholds),
-        formula=f"{sums}." if projected else finding.formula,
-        is_monthly=False,
     )
 
 

@@ -39,12 +39,9 @@ def introduce_detectors() -> Mapping[str, Introduction]:
     """
     found = (_DETECTOR.match(file.read_text("utf-8")) for file in _RULES.glob("*.py"))
     introduced = {each[2]: read_introduction(each[1]) for each in found if each}
-    return dict(sorted(introduced.items(), key=_number))
-
-
-def _number(introduced: tuple[str, Introduction]) -> tuple[int, str]:
-    detector, _ = introduced
-    return len(detector.partition("_")[0]), detector
+    # By number: `d10` is after `d2`.
+    by_number = sorted(introduced, key=lambda each: (len(each.partition("_")[0]), each))
+    return {each: introduced[each] for each in by_number}
 
 
 def read_introduction(definition: str) -> Introduction:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from detectors.contract import DataQuality, MissingRate, Report, ReportedModel, UnpricedModel
+from detectors.contract import DataQuality, MissingRate, Report, UnpricedModel
 from detectors.wording.figures import (
     counted,
     day,
@@ -273,7 +273,15 @@ def _reported(quality: DataQuality) -> Iterator[str]:
         return
     is_router = all(each.provider == "openrouter" for each in costs.models)
     share = f" ({relative(costs.spend_usd, costs.reported_usd)})" if costs.reported_usd else ""
-    named = [_difference(each) for each in differing[:_NAMED]]
+    named = []
+    for each in differing[:_NAMED]:
+        name, size = inert(each.model), abs(each.difference_usd)
+        if not each.reported_usd:
+            named.append(f"{name} has {usd(size)} more")
+        else:
+            part = percent(float(size / each.reported_usd * 100))
+            lacks = each.difference_usd < 0
+            named.append(f"{name} lacks {part}" if lacks else f"{name} has {part} more")
     if len(differing) > _NAMED:
         named.append(f"{counted(len(differing) - _NAMED, 'other model')} differ")
     source = "OpenRouter" if is_router else "The source"
@@ -281,15 +289,6 @@ def _reported(quality: DataQuality) -> Iterator[str]:
         f"{source} says {usd(costs.reported_usd)} where counts and prices give "
         f"{usd(costs.spend_usd)}{share}: {', '.join(named)}."
     )
-
-
-def _difference(model: ReportedModel) -> str:
-    """Say how far a model's dollars are from those that its source reports."""
-    name, size = inert(model.model), abs(model.difference_usd)
-    if not model.reported_usd:
-        return f"{name} has {usd(size)} more"
-    share = percent(float(size / model.reported_usd * 100))
-    return f"{name} lacks {share}" if model.difference_usd < 0 else f"{name} has {share} more"
 
 
 def _labels(quality: DataQuality) -> Iterator[str]:

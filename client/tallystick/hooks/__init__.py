@@ -164,18 +164,17 @@ class _Finder(MetaPathFinder):
     ) -> ModuleSpec | None:
         try:
             action = self.actions.get(fullname)
-            return None if action is None else self._find(action, fullname, path, target)
+            if action is None:
+                return None
+            for finder in sys.meta_path:
+                find = None if finder is self else getattr(finder, "find_spec", None)
+                spec: ModuleSpec | None = find(fullname, path, target) if find else None
+                if spec is not None:
+                    if hasattr(spec.loader, "exec_module"):
+                        spec.loader = _NotifyingLoader(spec.loader, action)
+                    return spec
         except Exception:
             return None  # the next finder is asked as if we were not there
-
-    def _find(self, action: _Action, *wanted: Any) -> ModuleSpec | None:
-        for finder in sys.meta_path:
-            find = None if finder is self else getattr(finder, "find_spec", None)
-            spec: ModuleSpec | None = find(*wanted) if find else None
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _NotifyingLoader(spec.loader, action)
-                return spec
         return None
 
 

@@ -77,16 +77,6 @@ def begin_at(address: str, body: Any, named: str | None) -> Call | None:
     endpoint = next(ends, None)
     if endpoint is None:
         return None
-    asked = _asked(url.path, body)
-    host = (url.hostname or "").lower()
-    provider = provider_at(host, named or _OWNERS.get(endpoint, "openai"))
-    is_claude = endpoint == "messages" or "anthropic." in str(asked.get("model"))
-    library = "anthropic" if is_claude and endpoint != "converse" else "litellm"
-    return begin_elsewhere(library, provider, endpoint, asked)
-
-
-def _asked(path: str, body: Any) -> dict[str, Any]:
-    """Return the members of the request's body under OpenAI's names, and the model of its URL."""
     if isinstance(body, (str, bytes)):
         try:
             body = json.loads(body)
@@ -94,16 +84,20 @@ def _asked(path: str, body: Any) -> dict[str, Any]:
             body = None
     members = members_of(body)
     options = members_of(members.get("generationConfig") or members.get("inferenceConfig"))
-    asked = {
+    asked = {  # under OpenAI's names
         "max_tokens": options.get("maxOutputTokens", options.get("maxTokens")),
         "system": members.get("systemInstruction") or members.get("system_instruction"),
         "messages": members.get("contents"),
         **members,
     }
     for before, end in (("/models/", ":"), ("/model/", "/")):
-        if before in path and "model" not in members:
-            asked["model"] = unquote(path.rpartition(before)[2].rpartition(end)[0])
-    return asked
+        if before in url.path and "model" not in members:
+            asked["model"] = unquote(url.path.rpartition(before)[2].rpartition(end)[0])
+    host = (url.hostname or "").lower()
+    provider = provider_at(host, named or _OWNERS.get(endpoint, "openai"))
+    is_claude = endpoint == "messages" or "anthropic." in str(asked.get("model"))
+    library = "anthropic" if is_claude and endpoint != "converse" else "litellm"
+    return begin_elsewhere(library, provider, endpoint, asked)
 
 
 def _end_or_watch(call: Call, response: Any) -> None:

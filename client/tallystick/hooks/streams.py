@@ -68,22 +68,20 @@ class _Events(Watch):
     __slots__ = ()
 
     def see(self, item: Any) -> None:
-        if type(item) not in _silent:
-            _look_at(self.call, item)
-
-
-def _look_at(call: Call, item: Any) -> None:
-    """See an event that may have a usage, and remember a class whose events cannot."""
-    try:
-        members = item.__dict__
-    except AttributeError:
-        members = members_of(item)
-    if "usage" in members or "message" in members or "response" in members:
-        call.see(item)
-        return
-    declared = getattr(type(item), "model_fields", None)
-    if declared and len(_silent) < _REMEMBERED and not any(map(declared.__contains__, _HOLDERS)):
-        _silent.add(type(item))
+        if type(item) in _silent:
+            return
+        try:
+            members = item.__dict__
+        except AttributeError:
+            members = members_of(item)
+        if "usage" in members or "message" in members or "response" in members:
+            self.call.see(item)
+            return
+        declared = getattr(type(item), "model_fields", None)
+        if not declared or any(map(declared.__contains__, _HOLDERS)):
+            return
+        if len(_silent) < _REMEMBERED:
+            _silent.add(type(item))  # a class whose events cannot have a usage
 
 
 def _follow_again(helper: Any, _: Any) -> None:

@@ -38,7 +38,10 @@ def route_of(url: object) -> Route:
             path = path.partition("://")[2].partition("/")[2]
         steps, route = [step for step in path.split("/") if step], (None, None)
         if steps:
-            response_id = _response_id(steps)
+            response_id = None  # of `responses/<id>` and `responses/<id>/cancel`
+            ends = steps[:-1] if steps[-1] == "cancel" else steps
+            if len(ends) > 1 and ends[-2] == _RESPONSES and ends[-1] not in _NO_IDS:
+                response_id = ends[-1]
             route = (_RESPONSES if response_id else _endpoint(steps), response_id)
         # Neither what may hold a secret nor what will hardly be asked for again.
         if (
@@ -51,15 +54,6 @@ def route_of(url: object) -> Route:
                 _routes.clear()
             _routes[text] = route
     return route
-
-
-def _response_id(steps: list[str]) -> str | None:
-    """`responses/<id>` and `responses/<id>/cancel`."""
-    if steps[-1] == "cancel":
-        steps = steps[:-1]
-    if len(steps) > 1 and steps[-2] == _RESPONSES and steps[-1] not in _NO_IDS:
-        return steps[-1]
-    return None
 
 
 def _endpoint(steps: list[str]) -> str | None:

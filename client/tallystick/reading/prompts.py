@@ -53,7 +53,11 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
         return None, None
     # Of ASCII, a character is a byte: nothing is copied for a level.
     known = memoryview(text.encode()) if text.isascii() else None
-    digest = sha256() if key is None else _keyed(key)
+    digest: Any = sha256() if key is None else None
+    if key is not None:
+        import hmac  # few programs have a key
+
+        digest = hmac.new(key, digestmod=sha256)
     hashes: list[str] = []
     hashed = 0
     for size in LEVELS[: bisect_right(LEVELS, len(text)) or 1]:
@@ -61,12 +65,6 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
         hashes.append(digest.hexdigest())
         hashed = size
     return hashes[0], tuple([each[:LEVEL_DIGITS] for each in hashes])
-
-
-def _keyed(key: bytes) -> Any:
-    import hmac  # few programs have a key
-
-    return hmac.new(key, digestmod=sha256)
 
 
 def _bytes_of(text: str) -> bytes:

@@ -112,19 +112,15 @@ def usual_message(usage: Any) -> Counts | None:
     hour, thinking = lifetimes.get("ephemeral_1h_input_tokens"), details.get("thinking_tokens")
     if not _are_counts(fresh, completion, read, write):
         return None
-    if lifetimes and not _is_split(lifetimes, hour, write):
-        return None
+    if lifetimes:  # the writes are no fewer than those of their lifetimes
+        short = lifetimes.get("ephemeral_5m_input_tokens")
+        if type(hour) is not int or type(short) is not int or hour < 0 or short < 0:
+            return None
+        if hour + short > (write or 0):
+            return None
     if thinking and not (type(thinking) is int and 0 <= thinking <= completion):
         return None
     return fresh + (read or 0) + (write or 0), completion, read, write, thinking, hour
-
-
-def _is_split(lifetimes: dict[str, Any], hour: Any, write: Any) -> bool:
-    """Check that the writes are no fewer than those of their lifetimes."""
-    short = lifetimes.get("ephemeral_5m_input_tokens")
-    if type(hour) is not int or type(short) is not int or hour < 0 or short < 0:
-        return False
-    return hour + short <= (write or 0)
 
 
 def _plain(holder: Any) -> dict[str, Any] | None:

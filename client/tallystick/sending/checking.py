@@ -71,8 +71,11 @@ def check(text: str, *, allow_http: bool = False) -> Verdict:
 def _judge(reply: Reply, destination: Destination) -> Verdict:
     status, url = reply.status, destination.url
     if status == _EMPTY:
-        off = _seconds_off(reply.date)
-        if off is None or abs(off) <= MOST_SECONDS_OFF:
+        try:  # how far this machine's clock is ahead of the service's
+            off = time.time() - parsedate_to_datetime(reply.date or "").timestamp()
+        except (ValueError, TypeError, IndexError, OverflowError):
+            off = 0
+        if abs(off) <= MOST_SECONDS_OFF:
             return Verdict(True, f"The service at {url} accepts this key. Records can be sent.")
         way = "ahead of" if off > 0 else "behind"
         sentence = f"The clock of this machine is {abs(off) / 60:,.0f} minutes {way} the service's"
@@ -86,14 +89,6 @@ def _judge(reply: Reply, destination: Destination) -> Verdict:
         return Verdict(False, f"The service at {url} is unavailable (status {status}). Try again.")
     sentence = f"{_address(url)} answered with status {status}. A Tallystick service never does."
     return Verdict(False, f"{sentence} Check the host and the path.")
-
-
-def _seconds_off(date: str | None) -> float | None:
-    """Return how far this machine's clock is ahead of the service's."""
-    try:
-        return time.time() - parsedate_to_datetime(date or "").timestamp()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
 
 
 def _explain(error: BaseException, destination: Destination) -> str:

@@ -49,8 +49,15 @@ def parse_dsn(text: str) -> Destination | None:
     Or `file:///tmp/usage.jsonl`, or `file:usage.jsonl` in the current folder.
     """
     if text.strip().startswith("file:"):
-        path = _file_of(text.strip()[len("file:") :])
-        return Destination("", "", path) if path else None
+        address = text.strip()[len("file:") :]
+        if not address.startswith("//"):
+            return Destination("", "", os.path.abspath(address)) if address else None
+        host, slash, path = address[2:].partition("/")
+        if host not in ("", "localhost") or not path:  # it is one of this machine
+            return None
+        from urllib.request import url2pathname  # only here: importing it takes long
+
+        return Destination("", "", url2pathname(slash + path))
     scheme, _, rest = text.strip().partition("://")
     key, at, address = rest.partition("@")
     host, _, path = address.partition("/")
@@ -63,18 +70,6 @@ def parse_dsn(text: str) -> Destination | None:
         return None
     base = f"{scheme}://{host}/{path}".rstrip("/")
     return Destination(base, key)
-
-
-def _file_of(address: str) -> str | None:
-    """Return the path of a file's URL, which is one of this machine."""
-    if not address.startswith("//"):
-        return os.path.abspath(address) if address else None
-    host, slash, path = address[2:].partition("/")
-    if host not in ("", "localhost") or not path:
-        return None
-    from urllib.request import url2pathname  # only here: importing it takes long
-
-    return url2pathname(slash + path)
 
 
 def _is_loopback(host: str) -> bool:

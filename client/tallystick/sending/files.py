@@ -33,7 +33,20 @@ class FileSender:
         """
         data = "".join([f"{line}\n" for line in lines]).encode("ascii")
         start = b"\n" if self._is_cut else b""  # or the next record would be lost with the cut one
-        written, error = _append(self._path, start + data)
+        whole, written, error = start + data, 0, None
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                # In one write if the system takes it whole: then nothing comes between.
+                while written < len(whole):
+                    count = os.write(file, whole[written:])
+                    if not count:
+                        raise OSError
+                    written += count
+            finally:
+                os.close(file)
+        except OSError as caught:
+            error = caught
         done = data[: max(0, written - len(start))]
         if written:
             self._is_cut = bool(done) and not done.endswith(b"\n")
@@ -41,24 +54,3 @@ class FileSender:
             return Answer(len(lines), 0.0, self._reason)
         taken = done.count(b"\n")
         return Answer(taken, 0.0, type(error).__name__, is_temporary=not taken)
-
-
-def _append(path: str, data: bytes) -> tuple[int, OSError | None]:
-    """Append, in one write if the system takes it whole: then nothing comes between.
-
-    Returns how many bytes were written, and what stopped it.
-    """
-    written = 0
-    try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            while written < len(data):
-                count = os.write(file, data[written:])
-                if not count:
-                    raise OSError
-                written += count
-        finally:
-            os.close(file)
-    except OSError as error:
-        return written, error
-    return written, None

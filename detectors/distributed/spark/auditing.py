@@ -251,19 +251,14 @@ def find_keys(sizes: Mapping[int, int], parts: int) -> tuple[list[frozenset[int]
         calls, part = places[0]
         part_of[number] = part
         heapreplace(places, (calls + sizes[number], part))
-    numbers = _find_numbers(parts)
+    found: dict[int, int] = {}  # a number for each partition whose hash leads to it
+    for number in count():
+        if len(found) == parts:
+            break
+        found.setdefault(_hash(number) % parts, number)
+    numbers = [found[part] for part in range(parts)]
     own = [frozenset(n for n, part in part_of.items() if part == each) for each in range(parts)]
     return own, [numbers[part_of.get(number, 0)] for number in range(SLICES)]
-
-
-def _find_numbers(parts: int) -> Sequence[int]:
-    """Return a number for each partition whose hash leads to it."""
-    found: dict[int, int] = {}
-    for number in count():
-        found.setdefault(_hash(number) % parts, number)
-        if len(found) == parts:
-            return [found[part] for part in range(parts)]
-    raise AssertionError
 
 
 def _hash(number: int) -> int:

@@ -121,17 +121,15 @@ class _Probe:
     def check(self) -> None:
         if self._address is None:
             return
-        if _answers(self._address) or self._has_executors():
+        is_there = _answers(self._address)
+        if not is_there and not is_remote(self._session):
+            # A classic session can go on without its master; the first executor is the driver.
+            infos = self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+            is_there = len(infos) > 1
+        if is_there:
             self._seen = time.monotonic()
         elif time.monotonic() - self._seen > _AWAY_SECONDS:
             raise SparkUnreachableError(is_remote(self._session))
-
-    def _has_executors(self) -> bool:
-        """Check whether a classic session goes on without its master, as it can."""
-        if is_remote(self._session):
-            return False
-        infos = self._session.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        return len(infos) > 1  # the first is the driver
 
 
 def _answers(address: tuple[str, int]) -> bool:

@@ -123,15 +123,12 @@ def join_pieces(batches: Batches, kind: str) -> dict[int, bytes]:
         for row in batch.to_pylist():
             if row["kind"] == kind:
                 found.setdefault(row["part"], {})[row["piece"]] = row["content"]
-    return {
-        part: _decompress(b"".join(own[number] for number in sorted(own)))
-        for part, own in sorted(found.items())
-    }
-
-
-def _decompress(content: bytes) -> bytes:
-    with pyarrow.CompressedInputStream(pyarrow.BufferReader(content), _CODEC) as stream:
-        return bytes(stream.read())
+    joined = {}
+    for part, own in sorted(found.items()):
+        content = pyarrow.BufferReader(b"".join(own[number] for number in sorted(own)))
+        with pyarrow.CompressedInputStream(content, _CODEC) as stream:
+            joined[part] = bytes(stream.read())
+    return joined
 
 
 def _check_versions(ours: str) -> None:

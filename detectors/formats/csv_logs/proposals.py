@@ -84,20 +84,18 @@ def explain_error(error: DetectorError) -> tuple[str, str]:
 
 def explain_objects(texts: Sequence[bytes]) -> tuple[str, str]:
     """Return whose objects these are, and how they are mapped; nothing if `scrub` reads some."""
-    unread = [text for text in texts if is_unread(_reason_of(text))]
+    unread = []
+    for text in texts:
+        with suppress(*UNREADABLE):
+            row = Row.decode(text)
+            if is_unread(explain(row, text)):
+                unread.append(text)
     if not unread or any(_is_read(text) for text in texts):
         return "", ""
     if sums := next(filter(None, map(find_sums, map(Row, _documents_of(texts)))), None):
         return f"{sums.what}, which has totals instead of calls: {sums.instead}", ""
     named = next(filter(None, map(source_of, _documents_of(unread))), "")
     return named, propose_for_objects(unread)
-
-
-def _reason_of(text: bytes) -> str:
-    try:
-        return explain(Row.decode(text), text)
-    except UNREADABLE:
-        return ""
 
 
 def _is_read(text: bytes) -> bool:

@@ -130,7 +130,18 @@ class _Table:
             else:
                 parts.reject(line, f"expected {self._width} cells" if cells else "not CSV")
         lines, rows, rejected = self._convert(whole)
-        columns = self._finish({name: self._column(name, rows) for name in self._names})
+        read: Columns = {}
+        for name in self._names:
+            empty, get = self._constants.get(name, empty_value(name)), attrgetter(name)
+            if name not in self._header:
+                read[name] = [empty] * len(rows)
+            elif name == HASHES:
+                read[name] = [_join_levels(get(row) or "") for row in rows]
+            elif name == "ts":
+                read[name] = to_microseconds([row.ts for row in rows])
+            else:
+                read[name] = [get(row) if empty is None else get(row) or empty for row in rows]
+        columns = self._finish(read)
         unclean = find_unclean_rows(columns, may_hold_control_characters=True)
         parts.add(*take_clean(lines, columns, unclean))
         unclean_lines = {lines[row] for row in unclean}
@@ -200,17 +211,6 @@ class _Table:
             counts = zip(*(columns[name] for name in _PROMPT_PARTS), strict=True)
             columns["prompt_tokens"] = list(map(sum, counts))
         return drop_empty(columns)
-
-    def _column(self, name: str, rows: list[Any]) -> list[Any]:
-        empty = self._constants.get(name, empty_value(name))
-        if name not in self._header:
-            return [empty] * len(rows)
-        get = attrgetter(name)
-        if name == HASHES:
-            return [_join_levels(get(row) or "") for row in rows]
-        if name == "ts":
-            return to_microseconds([row.ts for row in rows])
-        return [get(row) for row in rows] if empty is None else [get(row) or empty for row in rows]
 
     def _examine(self, rejected: list[Row], parts: ChunkParts) -> None:
         """Accept rows in unusual notations, and give a reason for each of the others."""

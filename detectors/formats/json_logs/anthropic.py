@@ -73,7 +73,13 @@ class _Response(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
 def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
     moments = first_given([row.ts for row in rows], (row.created for row in rows))
     usages = [body.usage for body in bodies]
-    written = [_cache_writes(usage) for usage in usages]
+    written = []  # the total if it is given, or else the sum of its breakdown by lifetime
+    for each in usages:
+        total, split = each.cache_creation_input_tokens or 0, each.cache_creation
+        if not total and split is not None:
+            total = split.ephemeral_5m_input_tokens or 0
+            total += split.ephemeral_1h_input_tokens or 0
+        written.append(total)
     named = [usage.inference_geo or "" for usage in usages]
     # Where calls were processed, if that was restricted to a region.
     regions = ["" if name in _ANYWHERE else name for name in named]
@@ -105,14 +111,6 @@ def _columns(rows: Sequence[Labels], bodies: Sequence[_Response]) -> Columns:
     }
     usage = cut_parts(columns)
     return line_columns(rows, bodies, "anthropic", usage, moments)
-
-
-def _cache_writes(usage: _Usage) -> int:
-    """Return the total if it is given, or else the sum of its breakdown by lifetime."""
-    total, split = usage.cache_creation_input_tokens or 0, usage.cache_creation
-    if total or split is None:
-        return total
-    return (split.ephemeral_5m_input_tokens or 0) + (split.ephemeral_1h_input_tokens or 0)
 
 
 ANTHROPIC: Final = Dialect(

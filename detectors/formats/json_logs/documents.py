@@ -77,14 +77,15 @@ def decode_long_object(text: memoryview) -> object:
         members = _MEMBERS.decode(text)
     except msgspec.ValidationError:
         return None
-    return {key: _decode_short(memoryview(value)) for key, value in members.items()}
-
-
-def _decode_short(value: memoryview) -> object:
-    if len(value) <= LONG_BYTES:
-        return decode_document(value)
-    first = bytes(value[:1])
-    return _LONG_TEXT if first == b'"' else [] if first in b"[{" else _HUGE
+    short: dict[str, object] = {}
+    for key, value in members.items():
+        text = memoryview(value)
+        if len(text) <= LONG_BYTES:
+            short[key] = decode_document(text)
+        else:
+            first = bytes(text[:1])
+            short[key] = _LONG_TEXT if first == b'"' else [] if first in b"[{" else _HUGE
+    return short
 
 
 def has_long_key(text: bytes | memoryview) -> bool:

@@ -132,18 +132,16 @@ def _find_odd(bodies: Sequence[_Response], columns: Columns) -> set[int]:
         adds_up = "reasoning_tokens" not in columns or totals == list(map(add, prompts, answers))
         if adds_up and not any(map(gt, caches, prompts)):
             return set()
-    rows = zip(prompts, answers, caches, thoughts, totals, strict=True)
-    return {row for row, counts in enumerate(rows) if _is_odd(*counts)}
-
-
-def _is_odd(
-    prompt: int | None, answer: int | None, cached: int, reasoning: int, total: int | None
-) -> bool:
-    if prompt is None or answer is None:
-        return False
-    # xAI's reasoning is beside the answer, as its total says; here, a part is cut to its whole.
-    is_apart = reasoning >= answer if total is None else total != prompt + answer
-    return cached > prompt or (reasoning > 0 and is_apart)
+    odd = set()
+    counts = zip(prompts, answers, caches, thoughts, totals, strict=True)
+    for row, (prompt, answer, cached, reasoning, total) in enumerate(counts):
+        if prompt is not None and answer is not None:
+            # xAI's reasoning is beside the answer, as its total says; here, a part is cut to its
+            # whole.
+            is_apart = reasoning >= answer if total is None else total != prompt + answer
+            if cached > prompt or (reasoning > 0 and is_apart):
+                odd.add(row)
+    return odd
 
 
 OPENAI: Final = Dialect(

@@ -6,6 +6,7 @@ unknown; what may hold text is refused there, too.
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -132,19 +133,14 @@ def _columns_of(line: Columns, reading: Reading, place: int, tier: str | None) -
         if value is not None and not line.get(name, [None])[0]:
             columns |= optional_columns(name, [value])
     if place:
-        request_id = line["request_id"][0]
+        request_id, model = line["request_id"][0], line["model"][0]
+        with suppress(msgspec.ValidationError):
+            model = msgspec.convert(reading.model, Label) or model
         columns |= {
-            "model": [_label(reading.model) or line["model"][0]],
+            "model": [model],
             "request_id": [request_id and f"{request_id}.{place + 1}"[:MAX_LABEL_LENGTH]],
             "latency_ms": [None],
             "declared_max_tokens": [0],
             "prefix_hash": [""],
         }
     return columns
-
-
-def _label(value: Any) -> str | None:
-    try:
-        return msgspec.convert(value, Label)
-    except msgspec.ValidationError:
-        return None

@@ -7,7 +7,6 @@ dollar figure. `refuse` takes the error of a term that is then excluded; by defa
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeVar
 
 from detectors.contract import FIRST_INSTANT, LAST_INSTANT
@@ -58,7 +57,16 @@ def read_overrides(
             try:
                 provider, model = read_names(key, at)
                 checked = _check_entry(at, entry, tuple(RATES))
-                rates = {rate: _usd(checked[rate], at, rate) for rate in RATES if rate in checked}
+                rates = {}
+                for name in (each for each in RATES if each in checked):
+                    rate = read_number(checked[name])
+                    if rate is None:
+                        raise wrong(
+                            (*at, name),
+                            f"expected US dollars from 0 to {MAX_USD:,} with at most "
+                            f"{MAX_DECIMALS} decimals",
+                        )
+                    rates[name] = rate
                 if not rates:
                     raise wrong(at, f"expected at least one of {', '.join(RATES)}")
                 found.append((at, Override(provider, model, rates, _period(checked, at))))
@@ -107,32 +115,22 @@ def _check_entry(where: Where, entry: Any, names: tuple[str, ...]) -> Mapping[st
     return entry
 
 
-def _usd(value: object, where: Where, name: str) -> Decimal:
-    rate = read_number(value)
-    if rate is None:
-        raise wrong(
-            (*where, name),
-            f"expected US dollars from 0 to {MAX_USD:,} with at most {MAX_DECIMALS} decimals",
-        )
-    return rate
-
-
 def _period(entry: Mapping[str, Any], where: Where) -> Period:
-    first, last = (_day(entry.get(name), where, name) for name in _DATES)
+    days: list[date | None] = []
+    for name in _DATES:
+        value = entry.get(name)
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = date.fromisoformat(value)
+        if value is not None and (isinstance(value, datetime) or not isinstance(value, date)):
+            raise wrong((*where, name), "expected a date, such as 2026-01-31")
+        if value and not FIRST_INSTANT.date() <= value < LAST_INSTANT.date():
+            raise wrong((*where, name), "expected a date from 2000 to 2100")
+        days.append(value)
+    first, last = days
     if first and last and last < first:
         raise wrong(where, f"until {last} is before from {first}")
     return Period(first, last)
-
-
-def _day(value: object, where: Where, name: str) -> date | None:
-    if isinstance(value, str):
-        with suppress(ValueError):
-            value = date.fromisoformat(value)
-    if value is not None and (isinstance(value, datetime) or not isinstance(value, date)):
-        raise wrong((*where, name), "expected a date, such as 2026-01-31")
-    if value and not FIRST_INSTANT.date() <= value < LAST_INSTANT.date():
-        raise wrong((*where, name), "expected a date from 2000 to 2100")
-    return value
 
 
 def _without_overlap(found: Sequence[tuple[Where, Term]], refuse: Refuse) -> tuple[Term, ...]:

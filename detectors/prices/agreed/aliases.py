@@ -84,25 +84,23 @@ def read_aliases(
     for key, value in given.items():
         where: Where = ("aliases", *(map(str, key) if isinstance(key, tuple) else [str(key)]))
         try:
-            found.append(_read(key, value, where))
+            provider, model = read_names(key, where)
+            target = value
+            if isinstance(value, Mapping):
+                if set(value) != set(_TARGET):
+                    raise wrong(where, "expected provider and model")
+                target = tuple(value[name] for name in _TARGET)
+            if (
+                not isinstance(target, list | tuple)
+                or len(target) != 2
+                or not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME for name in target)
+            ):
+                raise wrong(
+                    where,
+                    "expected the provider and model that it is priced as, of 1 to "
+                    f"{MAX_NAME} characters",
+                )
+            found.append(Alias(provider, model, *map(str, target)))
         except PriceTermsError as error:
             refuse(error)
     return tuple(sorted(found, key=lambda alias: not alias.is_exact))
-
-
-def _read(key: object, value: object, where: Where) -> Alias:
-    provider, model = read_names(key, where)
-    if isinstance(value, Mapping):
-        if set(value) != set(_TARGET):
-            raise wrong(where, "expected provider and model")
-        value = tuple(value[name] for name in _TARGET)
-    if (
-        not isinstance(value, list | tuple)
-        or len(value) != 2
-        or not all(isinstance(name, str) and 0 < len(name) <= MAX_NAME for name in value)
-    ):
-        raise wrong(
-            where,
-            f"expected the provider and model that it is priced as, of 1 to {MAX_NAME} characters",
-        )
-    return Alias(provider, model, *map(str, value))

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -137,14 +138,16 @@ class Locator:
         self._text = text.replace("\r\n", "\n")
 
     def wrap(self, refuse: Refuse) -> Refuse:
-        return lambda error: refuse(self._locate(error))
+        def refuse_with_line(error: PriceTermsError) -> None:
+            where = tuple(key.lower() if isinstance(key, str) else key for key in error.where)
+            for length in range(len(where), 0, -1):
+                if where[:length] in self._lines:
+                    line = self._lines[where[:length]]
+                    error = PriceTermsError(f"line {line:,}: {error}")
+                    break
+            refuse(error)
 
-    def _locate(self, error: PriceTermsError) -> PriceTermsError:
-        where = tuple(key.lower() if isinstance(key, str) else key for key in error.where)
-        for length in range(len(where), 0, -1):
-            if where[:length] in self._lines:
-                return PriceTermsError(f"line {self._lines[where[:length]]:,}: {error}")
-        return error
+        return refuse_with_line
 
     @cached_property
     def _lines(self) -> dict[Where, int]:
@@ -195,51 +198,36 @@ def _paths(value: Any) -> Iterator[Where]:
 
 def write_toml(terms: PriceTerms) -> str:
     """Write a file that `read_toml` reads as these terms; equal terms give the same file."""
-    return "\n".join(
-        [
-            *_section("discounts", _discounts(terms.discounts)),
-            *_overrides(terms.overrides),
-            *_aliases(terms.aliases),
-        ]
-    )
+    lines, sold = list[str](), attrgetter("provider")
+    for provider, discounts in groupby(sorted(terms.discounts, key=sold), sold):
+        entries = []
+        for discount in discounts:
+            share, dates = _number(discount.share), _dates(discount.period)
+            entries.append(_inline({"share": share, **dates}) if dates else share)
+        value = entries[0] if len(entries) == 1 else f"[{', '.join(entries)}]"
+        lines.append(f"{_key(provider)} = {value}")
+    written = [*_section("discounts", lines)]
+    concerns = attrgetter("concerns")
+    for names, overrides in groupby(sorted(terms.overrides, key=concerns), concerns):
+        own, table = list(overrides), ".".join(["overrides", *map(_key, names)])
+        for override in own:
+            rates = {name: _number(rate) for name, rate in override.rates.items()}
+            written.append(f"[[{table}]]" if len(own) > 1 else f"[{table}]")
+            pairs = (rates | _dates(override.period)).items()
+            written += [*(f"{key} = {value}" for key, value in pairs), ""]
+    for provider, aliases in groupby(sorted(terms.aliases, key=sold), sold):
+        lines = []
+        for alias in aliases:
+            target = {"provider": alias.target_provider, "model": alias.target_model}
+            inline = _inline({name: _text(value) for name, value in target.items()})
+            lines.append(f"{_key(alias.model)} = {inline}")
+        written += _section(f"aliases.{_key(provider)}", lines)
+    return "\n".join(written)
 
 
 def _section(name: str, lines: Iterable[str]) -> list[str]:
     written = list(lines)
     return [f"[{name}]", *written, ""] if written else []
-
-
-def _discounts(discounts: Iterable[Discount]) -> Iterator[str]:
-    by_provider = groupby(sorted(discounts, key=lambda each: each.provider), lambda e: e.provider)
-    for provider, some in by_provider:
-        entries = []
-        for each in some:
-            share, dates = _number(each.share), _dates(each.period)
-            entries.append(_inline({"share": share, **dates}) if dates else share)
-        value = entries[0] if len(entries) == 1 else f"[{', '.join(entries)}]"
-        yield f"{_key(provider)} = {value}"
-
-
-def _overrides(overrides: Iterable[Override]) -> Iterator[str]:
-    in_order = sorted(overrides, key=lambda each: each.concerns)
-    for concerns, some in groupby(in_order, lambda each: each.concerns):
-        entries, name = list(some), ".".join(["overrides", *map(_key, concerns)])
-        for each in entries:
-            rates = {name: _number(rate) for name, rate in each.rates.items()}
-            yield f"[[{name}]]" if len(entries) > 1 else f"[{name}]"
-            yield from (f"{key} = {value}" for key, value in (rates | _dates(each.period)).items())
-            yield ""
-
-
-def _aliases(aliases: Iterable[Alias]) -> Iterator[str]:
-    by_provider = groupby(sorted(aliases, key=lambda each: each.provider), lambda e: e.provider)
-    for provider, some in by_provider:
-        lines = [
-            f"{_key(each.model)} = "
-            + _inline({"provider": _text(each.target_provider), "model": _text(each.target_model)})
-            for each in some
-        ]
-        yield from _section(f"aliases.{_key(provider)}", lines)
 
 
 def _dates(period: Period) -> dict[str, str]:

@@ -129,7 +129,7 @@ class Catalog:
             for provider, name in self._attempts(label, own, model, is_plan=is_plan):
                 listing = self._look_up(provider, name)
                 if listing is not None:
-                    # Under a wrong but known label the bill may be another; a guessed label is no
+                    # Under a wrong but known label the bill may be another; a guessed one is no
                     # sign.
                     is_other = listing.provider != own and not is_guessed(own)
                     found = replace(listing, is_equivalent=is_plan or is_other)

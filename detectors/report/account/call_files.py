@@ -175,20 +175,20 @@ def find_repeated(new: Sequence[pl.DataFrame], others: Iterable[Path | BinaryIO]
     if named.is_empty():
         return []
     calls = _join(new)
-    return [_repeats(calls, named, other) for other in others]
-
-
-def _repeats(calls: pl.DataFrame, named: pl.Series, other: Path | BinaryIO) -> bool:
-    ids = pl.read_parquet(other, columns=["request_id"])["request_id"]
-    if not ids.is_in(named.implode()).any():
-        return False
-    if not isinstance(other, Path):
-        other.seek(0)
-    is_suspect = pl.col("request_id").is_in(named.implode())
-    suspects = read_calls(other).filter(is_suspect).with_columns(pl.lit(0).alias(_FILE))
-    same = calls.filter(pl.col("request_id").is_in(suspects["request_id"].implode()))
-    once, both = (_drop_duplicates(each)[0] for each in (same, _join([same, suspects])))
-    return both.height < once.height + suspects.height
+    found = []
+    for other in others:
+        ids = pl.read_parquet(other, columns=["request_id"])["request_id"]
+        if not ids.is_in(named.implode()).any():
+            found.append(False)
+            continue
+        if not isinstance(other, Path):
+            other.seek(0)
+        is_suspect = pl.col("request_id").is_in(named.implode())
+        suspects = read_calls(other).filter(is_suspect).with_columns(pl.lit(0).alias(_FILE))
+        same = calls.filter(pl.col("request_id").is_in(suspects["request_id"].implode()))
+        once, both = (_drop_duplicates(each)[0] for each in (same, _join([same, suspects])))
+        found.append(both.height < once.height + suspects.height)
+    return found
 
 
 def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
-from functools import partial
 from itertools import compress
 from typing import Self, cast
 
@@ -86,12 +85,9 @@ def audit_imports(logs: Sequence[UsageLog], terms: Sequence[Terms]) -> list[Impo
         reports = audit_many(own, prices=each.prices, thresholds=each.thresholds, keep_calls=False)
         frames = [log.frame for log in own]
         spend = sum_spend(frames, each.prices, each.list_prices)
-        imports = map(partial(_import, priced_with=each.key), own, reports, spend)
-        found |= zip(compress(range(len(logs)), is_same), imports, strict=True)
+        numbers = compress(range(len(logs)), is_same)
+        for number, log, report, lines in zip(numbers, own, reports, spend, strict=True):
+            days = log.frame["ts"].dt.date()
+            first, last = cast(date | None, days.min()), cast(date | None, days.max())
+            found[number] = Import(report, first, last, lines, each.key)
     return [found[number] for number in range(len(logs))]
-
-
-def _import(log: UsageLog, report: Report, spend: Sequence[DailySpend], priced_with: str) -> Import:
-    days = log.frame["ts"].dt.date()
-    first, last = cast(date | None, days.min()), cast(date | None, days.max())
-    return Import(report, first, last, spend, priced_with)

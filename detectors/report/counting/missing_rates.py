@@ -1,7 +1,7 @@
 """Calls at a tier, in a region or with units without a known rate, which cost something else."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -23,7 +23,19 @@ def count_missing_rates(priced: PricedCalls) -> pl.DataFrame | None:
 
     Most logs have no such calls, and are not read again for it.
     """
-    found = [*_in_cells(priced)]
+    cells: dict[tuple[str, bool], list[int]] = defaultdict(list)
+    for gap in priced.cells.gaps:
+        cells[gap.name, gap.is_tier].append(gap.cell)
+    found = []
+    for (name, is_tier), numbers in cells.items():
+        concerned = pl.col(CELL).is_in(numbers)
+        if not is_tier:
+            concerned &= pl.col(name) > 0
+            if units.is_measure(priced.cells.optional[name].usage_key):
+                # Beside tokens, seconds or characters only say how the tokens came about.
+                concerned &= pl.col("prompt_tokens") + pl.col("completion_tokens") == 0
+        calls, kind = priced.calls.filter(concerned), "tier" if is_tier else "unit"
+        found.append(_count(priced, calls, kind, pl.lit(name)))
     if "region" in priced.calls.collect_schema().names():
         named = priced.calls.filter(pl.col("region") != "")
         found.append(_count(priced, named, "region", pl.col("region")))
@@ -54,21 +66,6 @@ def list_missing_rates(rows: Sequence[Row], book: PriceBook) -> tuple[MissingRat
         )
     missing.sort(key=lambda each: (-each.calls, each.kind, each.name, each.provider, each.model))
     return tuple(missing[:LONGEST_LIST])
-
-
-def _in_cells(priced: PricedCalls) -> Iterator[Calls]:
-    cells: dict[tuple[str, bool], list[int]] = defaultdict(list)
-    for gap in priced.cells.gaps:
-        cells[gap.name, gap.is_tier].append(gap.cell)
-    for (name, is_tier), numbers in cells.items():
-        concerned = pl.col(CELL).is_in(numbers)
-        if not is_tier:
-            concerned &= pl.col(name) > 0
-            if units.is_measure(priced.cells.optional[name].usage_key):
-                # Beside tokens, seconds or characters only say how the tokens came about.
-                concerned &= pl.col("prompt_tokens") + pl.col("completion_tokens") == 0
-        kind = "tier" if is_tier else "unit"
-        yield _count(priced, priced.calls.filter(concerned), kind, pl.lit(name))
 
 
 def _count(priced: PricedCalls, calls: Calls, kind: str, name: pl.Expr) -> Calls:

@@ -50,19 +50,18 @@ def measure_quality(
         hashed_calls_pct=_pct(log.hashed, log.count),
         assumed_input_calls=log.assumed or UNSET,
         future_calls=log.future or UNSET,
-        unknown_fields=tuple(map(_unknown, log.unknown)) or UNSET,
+        # A name is shown only if it looks like one: a log has it from someone else's program.
+        unknown_fields=tuple(
+            UnknownField(name if FIELD_NAME.fullmatch(name) else "", calls, largest)
+            for name, calls, largest in log.unknown
+        )
+        or UNSET,
         reported_costs=_add_reported(reported) if reported else UNSET,
         missing_rates=tuple(missing) or UNSET,
         skipped_rows=tuple(SkippedRows(*each) for each in log.skipped) or UNSET,
         routes=len(routes),
         routes_used_once=sum(calls == 1 for calls in routes.values()),
     )
-
-
-def _unknown(counted: tuple[str, int, int]) -> UnknownField:
-    name, calls, largest = counted
-    # A name is shown only if it looks like one: a log has it from someone else's program.
-    return UnknownField(name if FIELD_NAME.fullmatch(name) else "", calls, largest)
 
 
 def sum_reported(calls: Calls, groups: Mapping[int, Group]) -> dict[int, list[ReportedModel]]:

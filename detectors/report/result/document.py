@@ -6,11 +6,12 @@ charts, explanations and comparisons are imported by the methods that use them: 
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
 
 from detectors import contract
 from detectors.errors import CallsUnavailableError
-from detectors.report.result import tables
 from detectors.report.result.calls import CallSource
 from detectors.rules import Thresholds
 from detectors.rules.methods import METHODS
@@ -20,10 +21,31 @@ from detectors.wording.names import detector_name
 from detectors.wording.projection import per_month
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from detectors.report.result.comparing import Comparison
     from detectors.report.result.explaining import Explanation
+
+_COLUMNS: Final = pl.Schema(
+    {
+        "id": pl.String(),
+        "detector": pl.String(),
+        "kind": pl.String(),
+        "route": pl.String(),
+        "provider": pl.String(),
+        "model": pl.String(),
+        "calls": pl.Int64(),
+        "severity": pl.String(),
+        "confidence": pl.String(),
+        "monthly_cost_impact_usd": pl.Float64(),
+        "impact_low": pl.Float64(),
+        "impact_high": pl.Float64(),
+        "observed_cost_impact_usd": pl.Float64(),
+        "first_seen": pl.String(),
+        "last_seen": pl.String(),
+        "suggested_model": pl.String(),
+        "fix": pl.String(),
+        "formula": pl.String(),
+    }
+)
 
 
 class Finding(contract.Finding, frozen=True, kw_only=True):
@@ -62,7 +84,7 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
 
         return show_report(self)
 
-    def to_polars(self) -> "pl.DataFrame":
+    def to_polars(self) -> pl.DataFrame:
         """Return the findings as a Polars frame, one row each, in the report's order.
 
         Returns
@@ -77,7 +99,7 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         >>> detectors.audit([]).to_polars().shape
         (0, 18)
         """
-        return tables.to_polars(self)
+        return pl.DataFrame(self._columns(), schema=_COLUMNS)
 
     def to_pandas(self) -> Any:
         """Return the findings as a pandas frame: the same rows and columns as `to_polars`.
@@ -92,7 +114,20 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
         ModuleNotFoundError
             pandas is not installed; this library does not install it.
         """
-        return tables.to_pandas(self)
+        import pandas as pd  # type: ignore[import-untyped]  # optional
+
+        return pd.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, list[Any]]:
+        return {
+            name: [
+                float(getattr(finding, name) or 0)
+                if kind == pl.Float64()
+                else getattr(finding, name)
+                for finding in self.findings
+            ]
+            for name, kind in _COLUMNS.items()
+        }
 
     def save(self, file: "str | os.PathLike[str]") -> None:
         """Write the report to a file: a self-contained page, or the document as JSON.
@@ -113,7 +148,7 @@ class Report(contract.Report, frozen=True, kw_only=True, dict=True):
 
         page.save(self, file)
 
-    def calls(self, finding: Finding | str) -> "pl.DataFrame":
+    def calls(self, finding: Finding | str) -> pl.DataFrame:
         """Return every call behind a finding, with the numbers that its saving came from.
 
         Parameters

@@ -52,7 +52,8 @@ class Explanation:
             f"Rule: {self.rule}",
             f"How we calculated this: {inert(self.formula)}",
             *([f"Most expensive call: {self.most_expensive}"] if self.most_expensive else []),
-            f"Confidence: {finding.confidence.lower()} ({self._confidence})",
+            f"Confidence: {finding.confidence.lower()} "
+            f"({CONFIDENCE_WORDS.get(finding.confidence, 'unknown')})",
             *([f"Range: {impact_range(finding)}"] if impact_range(finding) else []),
             f"Fix: {inert(finding.fix)}",
             "Thresholds: " + ", ".join(f"{n} = {_written(v)}" for n, v in self.thresholds.items()),
@@ -60,10 +61,6 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    @property
-    def _confidence(self) -> str:
-        return CONFIDENCE_WORDS.get(self.finding.confidence, "unknown")
 
     def _repr_html_(self) -> str:
         thresholds = table(

@@ -9,7 +9,7 @@ unknown: then it is returned with its path, so that a door can say so. Texts are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .tables import DIALECTS, FAMILIES, PROVIDERS
@@ -268,35 +268,23 @@ def _walk_within(
             found[_TEXTS[path[-1]]] = value
     elif len(path) > _DEEPEST:  # what is below has no name that we know, and may have no end
         _note(unknown, _path(path[:_DEEPEST], _NO_NAME), 0)
-    elif isinstance(value, (list, tuple)):
-        _walk_list(value, inner, found, unknown, path)
-    else:
+    elif not isinstance(value, (list, tuple)):
         _walk(members_of(value), inner if type(inner) is dict else {}, found, unknown, path)
-
-
-def _walk_list(
-    items: Iterable[Any],
-    inner: Any,
-    found: dict[str, Any],
-    unknown: dict[str, Any],
-    path: tuple[Any, ...],
-) -> None:
-    """Add the numbers of a list's items; those of the same kind are added up."""
-    key, kinds = inner if type(inner) is tuple and inner else ("", _NO_MEMBERS)
-    for item in items:
-        if type(item) in (int, float):
-            if item:
-                _note(unknown, _path(path[:-1], path[-1]), item)
-            continue
-        members = members_of(item)
-        kind = members.get(key)
-        kind = getattr(kind, "value", kind)
-        names = kinds.get(kind.upper() if isinstance(kind, str) else "", kinds.get(""))
-        own: dict[str, Any] = {}
-        _walk(members, names or _NO_MEMBERS, own, unknown, path)
-        for role, value in own.items():
-            before = found.get(role, 0)
-            found[role] = before + value if type(value) is not str else value
+    else:  # a list, of which the numbers of the same kind are added up
+        key, kinds = inner if type(inner) is tuple and inner else ("", _NO_MEMBERS)
+        for item in value:
+            if type(item) in (int, float):
+                if item:
+                    _note(unknown, _path(path[:-1], path[-1]), item)
+                continue
+            members = members_of(item)
+            kind = members.get(key)
+            kind = getattr(kind, "value", kind)
+            names = kinds.get(kind.upper() if isinstance(kind, str) else "", kinds.get(""))
+            own: dict[str, Any] = {}
+            _walk(members, names or _NO_MEMBERS, own, unknown, path)
+            for role, count in own.items():
+                found[role] = count if type(count) is str else found.get(role, 0) + count
 
 
 def _path(path: tuple[Any, ...], name: object) -> str:
@@ -408,8 +396,15 @@ def _add_apart(
     if best is not None and total == best[0] + best[1]:
         reading.prompt, reading.completion = best
         return
-    ways = list(_ways(wholes, groups, usual)) if len(groups) <= _MOST_GROUPS else []
-    fitting = {way for way in ways if sum(way) == total}
+    # The possible input and output of each way to count, those like the usual first.
+    ways = []
+    flips = range(1 << len(groups) if len(groups) <= _MOST_GROUPS else 0)
+    for bits in sorted(flips, key=lambda bits: bin(bits).count("1")):
+        way = tuple(is_out ^ bool(bits >> place & 1) for place, is_out in enumerate(usual))
+        found = _wholes(wholes, groups, way)
+        if found is not None:
+            ways.append(found)
+    fitting = {each for each in ways if sum(each) == total}
     if len(fitting) == 1:
         reading.prompt, reading.completion = fitting.pop()
         return
@@ -418,18 +413,6 @@ def _add_apart(
         best = ways[0] if ways else _wholes(wholes, groups, usual, is_any=True)
     if best is not None:
         reading.prompt, reading.completion = best
-
-
-def _ways(
-    wholes: tuple[int, int], groups: list[tuple[str, int, int]], usual: tuple[bool, ...]
-) -> Iterator[tuple[int, int]]:
-    """Yield the possible input and output of each way to count, those like the usual first."""
-    size = len(groups)
-    for flips in sorted(range(1 << size), key=lambda bits: bin(bits).count("1")):
-        way = tuple(is_out ^ bool(flips >> place & 1) for place, is_out in enumerate(usual))
-        found = _wholes(wholes, groups, way)
-        if found is not None:
-            yield found
 
 
 def _wholes(
@@ -463,7 +446,15 @@ def _fill(
     reading.unknown = unknown
     reading.model = None
     reading.parts = _parts_of(counts, prompt, completion) if len(counts) > _FEW else {}
-    reading.units = _units_of(counts, reading)
+    # Units that no field of a record has; one within another is at most its whole.
+    reading.units = {}
+    for unit in _UNITS.intersection(counts):
+        count, fields = counts[unit], reading.fields()
+        for whole, others in _WITHIN.get(unit, ()):
+            beside = sum(fields.get(each) or reading.units.get(each) or 0 for each in others)
+            count = min(count, (fields.get(whole) or 0) - beside)
+        if count > 0:
+            reading.units[unit] = count
     tier, speed = found.get("tier"), found.get("speed")
     if tier is not None or speed is not None:
         reading.service_tier = tier_of(tier, speed)
@@ -483,19 +474,6 @@ def _fill(
             cost = value * scale
             reading.reported_usd = cost if 0 <= cost <= _MAX_COST else None
             break
-
-
-def _units_of(counts: dict[str, Any], reading: Reading) -> dict[str, Any]:
-    """Return the units that no field of a record has; one within another is at most its whole."""
-    units: dict[str, Any] = {}
-    for name in _UNITS.intersection(counts):
-        count, fields = counts[name], reading.fields()
-        for whole, others in _WITHIN.get(name, ()):
-            beside = sum(fields.get(other) or units.get(other) or 0 for other in others)
-            count = min(count, (fields.get(whole) or 0) - beside)
-        if count > 0:
-            units[name] = count
-    return units
 
 
 # Units that are parts, the fields that they are part of, and the parts beside them there.
@@ -632,14 +610,35 @@ def _add_tools(readings: list[Reading], beside: Mapping[str, Any], model: object
     tools = members_of(beside.get("tool_usage"))
     searches = count_of(members_of(tools.get("web_search")).get("num_requests"))
     if searches is None:
-        searches = _searches(beside, model)
+        # The billed searches in the parts of an answer, of which only their kind is read.
+        count = 0
+        for item in _items(beside, "output"):
+            members = members_of(item)
+            if members.get("type") == "web_search_call" and members.get("status") != "failed":
+                action = members_of(members.get("action")).get("type", "search")
+                count += action == "search"
+        queries: set[str] = set()
+        for candidate in _items(beside, "candidates"):
+            members = members_of(candidate)
+            grounding = members_of(
+                members.get("grounding_metadata", members.get("groundingMetadata"))
+            )
+            found = grounding.get("web_search_queries", grounding.get("webSearchQueries"))
+            queries.update(each for each in found or () if isinstance(each, str) and each)
+        # Before Gemini 3, a grounded prompt is billed, however many queries it took.
+        is_by_prompt = isinstance(model, str) and re.search(r"gemini-[12]", model) is not None
+        searches = count + (min(len(queries), 1) if is_by_prompt else len(queries))
     if searches and "web_searches" not in answer.parts:
         answer.parts["web_searches"] = searches
+    asked = (each for each in map(members_of, _items(beside, "tools")) if "model" in each)
+    of_images = (each["model"] for each in asked if each.get("type") == _IMAGE_TOOL)
+    drawn_by = next((model for model in of_images if isinstance(model, str)), _IMAGE_MODEL)
     for name, usage in tools.items():
         if type(usage) in (int, float):
             _note(answer.unknown, _path(("tool_usage",), name), usage)
         elif usage is not None and name != "web_search":
-            _add_tool(readings, usage, _tool_model(beside, name), ("tool_usage", name))
+            by = drawn_by if name == "image_gen" else name
+            _add_tool(readings, usage, by, ("tool_usage", name))
     others = {**members_of(tools.get("web_search")), "num_requests": None}
     _walk(others, _NO_MEMBERS, {}, answer.unknown, ("tool_usage", "web_search"))
     for holder in (beside, *_items(beside, "output")):
@@ -664,38 +663,9 @@ def _add_tool(readings: list[Reading], usage: Any, model: object, path: tuple[An
 _IMAGE_TOOL, _IMAGE_MODEL = "image_generation", "gpt-image-1"
 
 
-def _tool_model(beside: Mapping[str, Any], name: object) -> object:
-    if name != "image_gen":
-        return name
-    for tool in _items(beside, "tools"):
-        members = members_of(tool)
-        if members.get("type") == _IMAGE_TOOL and isinstance(members.get("model"), str):
-            return members["model"]
-    return _IMAGE_MODEL
-
-
 def _items(members: Mapping[str, Any], name: str) -> Iterable[Any]:
     items = members.get(name)
     return items if isinstance(items, (list, tuple)) else ()
-
-
-def _searches(beside: Mapping[str, Any], model: object) -> int:
-    """Return the billed searches in the parts of an answer, of which only their kind is read."""
-    count = 0
-    for item in _items(beside, "output"):
-        members = members_of(item)
-        if members.get("type") == "web_search_call" and members.get("status") != "failed":
-            action = members_of(members.get("action")).get("type", "search")
-            count += action == "search"
-    queries: set[str] = set()
-    for candidate in _items(beside, "candidates"):
-        members = members_of(candidate)
-        grounding = members_of(members.get("grounding_metadata", members.get("groundingMetadata")))
-        found = grounding.get("web_search_queries", grounding.get("webSearchQueries"))
-        queries.update(each for each in found or () if isinstance(each, str) and each)
-    # Before Gemini 3, a grounded prompt is billed, however many queries it took.
-    is_by_prompt = isinstance(model, str) and re.search(r"gemini-[12]", model) is not None
-    return count + (min(len(queries), 1) if is_by_prompt else len(queries))
 
 
 # Units of the price book's registry without a field of a record; texts are the rest of their whole.
