@@ -20,6 +20,7 @@ from detectors.formats.adapters.calls import (
     Sighting,
     milliseconds_between,
 )
+from detectors.formats.adapters.labels import route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
@@ -58,7 +59,7 @@ def _call(message: Row, holder: Any) -> Sighting:
         providers=(message.get("providerID"), named.get("providerID")),
         # A fork gives messages new IDs; their times, to the millisecond, stay.
         ids=(f"opencode:{begun}:{times.get('completed')}:{tokens.get('output')}",),
-        tags=(session,),
+        tags=(route_of(message.inner("path").first("root", "cwd")), session),
         session=session,
         endpoint=message.first("agent", "mode"),
         latency_ms=milliseconds_between(begun, times.get("completed")),
@@ -69,7 +70,7 @@ def _call(message: Row, holder: Any) -> Sighting:
 
 _INFO: Final = (
     "id sessionID role parentID modelID providerID mode agent finish variant cost "
-    "time(created completed) model(id providerID variant) tokens*"
+    "path(root cwd) time(created completed) model(id providerID variant) tokens*"
 )
 
 ADAPTER: Final = Adapter(
