@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from detectors.agents.files import FileRead, Limit
+    from detectors.agents.files import FileRead
 
 VERSION: Final = 1
 KEPT_DAYS: Final = 400
@@ -170,7 +170,18 @@ class Ledger:
                         for name in names
                     ],
                 )
-                self.add_limits(read.limits)
+                self.put_limits(
+                    (
+                        limit.agent,
+                        limit.window_minutes,
+                        limit.resets_at,
+                        limit.used_percent,
+                        limit.used_percent,
+                        limit.plan,
+                        limit.at,
+                    )
+                    for limit in read.limits
+                )
                 self.database.execute(
                     "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
@@ -181,15 +192,9 @@ class Ledger:
                 )  # fmt: skip
             return self._resolve(touched)
 
-    def add_limits(self, limits: "Iterable[Limit]") -> None:
-        self.database.executemany(
-            _LIMIT,
-            [
-                (each.agent, each.window_minutes, each.resets_at, each.used_percent,
-                 each.used_percent, each.plan, each.at)
-                for each in limits
-            ],
-        )  # fmt: skip
+    def put_limits(self, limits: Iterable[Sequence[Any]]) -> None:
+        """Set windows of plans: agent, minutes, reset, used and highest percentage, plan, time."""
+        self.database.executemany(_LIMIT, limits)
 
     def _resolve(self, touched: set[str]) -> int:
         """Compare the copies of these calls again, and set the calls that they are."""

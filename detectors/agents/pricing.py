@@ -4,13 +4,16 @@ A call is priced as `prices.table` prices a frame, which a test compares. Only a
 region that is new, or other prices, load the price book.
 """
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from detectors.agents.folders import data_folder
 from detectors.agents.ledger import Ledger
 from detectors.formats.adapters.calls import AnswerDetails, Call, PromptDetails
 
@@ -104,10 +107,7 @@ class _Rates:
         key = (provider, model, tier, region)
         if key not in self._known and self._may_load:
             if self._book is None:
-                from detectors.cli.price_file import find_update
-                from detectors.prices.book import PriceBook
-
-                self._book = find_update() or PriceBook()
+                self._book = _load_book()
             cells = find_cells(self._book, *key)
             self._known[key] = cells
             self.added.append((*key, msgspec.msgpack.encode(cells)))
@@ -117,6 +117,16 @@ class _Rates:
         self._database.executemany(
             "INSERT OR REPLACE INTO rates VALUES (?, ?, ?, ?, ?)", self.added
         )
+
+
+def _load_book() -> "PriceBook":
+    from detectors.prices.book import PriceBook
+
+    if (data_folder(os.environ, Path.home()) / "prices.json").exists():
+        from detectors.prices.updates import load
+
+        return load()
+    return PriceBook()
 
 
 def find_cells(book: "PriceBook", provider: str, model: str, tier: str, region: str) -> Cells:
@@ -174,12 +184,12 @@ def parts_of(call: Call, cells: Cells, at_us: int) -> list[tuple[str, float, flo
     if usage.prompt_tokens >= cached + written:
         cached, written = cached * cell.has_cached, written * cell.has_written
     uncached = max(0, usage.prompt_tokens - cached - written)
-    for_an_hour = min(call.cache_write_1h_tokens, asked.cache_write_tokens)
+    for_an_hour = min(call.cache_write_1h_tokens, written)
     parts = [
         ("input", uncached, cell.input),
         ("cache read", cached, cell.cached),
-        ("cache write", written, cell.written),
-        ("one-hour cache write", for_an_hour, cell.written_1h - cell.written),
+        ("cache write", written - for_an_hour, cell.written),
+        ("one-hour cache write", for_an_hour, cell.written_1h),
         ("output", usage.completion_tokens, cell.output),
         ("request", 1, cell.request),
         ("web search", call.web_searches, cell.extra.get("web_searches", 0.0)),
@@ -200,14 +210,11 @@ def _surcharges(
 ) -> Iterator[tuple[str, float, float]]:
     before = 0
     for name, unit in names.items():
-        rate = cell.extra.get(unit, 0.0)
-        own = getattr(details, name) if rate else 0
-        yield (
-            f"{unit.removesuffix('_tokens').replace('_', ' ')} beyond text",
-            min(own, max(0, available - before)),
-            rate,
-        )
-        before += own
+        own = getattr(details, name)
+        if own and (rate := cell.extra.get(unit)):
+            said = f"{unit.removesuffix('_tokens').replace('_', ' ')} beyond text"
+            yield said, min(own, max(0, available - before)), rate
+            before += own
 
 
 def sum_parts(parts: Iterable[tuple[str, float, float]] | None) -> float | None:
