@@ -15,7 +15,23 @@ from pathlib import Path
 from typing import Any, Final
 
 START: Final = datetime(2026, 8, 3, 8, 0, tzinfo=UTC)
-_WORDS: Final = "the file has a function that returns rows and tests fail where it is empty".split()
+_WORDS: Final = [
+    "the",
+    "file",
+    "has",
+    "a",
+    "function",
+    "that",
+    "returns",
+    "rows",
+    "and",
+    "tests",
+    "fail",
+    "where",
+    "it",
+    "is",
+    "empty",
+]
 _CLAUDE: Final = ("claude-opus-4-6", "claude-sonnet-4-6", "claude-haiku-4-5-20251001")
 _PROJECTS: Final = ("boats", "harbor", "tides", "charts", "anchors")
 
@@ -74,7 +90,9 @@ class Folder:
 
     def uuid(self) -> str:
         digits = f"{self.random.getrandbits(128):032x}"
-        return "-".join((digits[:8], digits[8:12], "4" + digits[13:16], "8" + digits[17:20], digits[20:]))
+        return "-".join(
+            (digits[:8], digits[8:12], "4" + digits[13:16], "8" + digits[17:20], digits[20:])
+        )
 
     def write(self, path: Path, lines: list[dict[str, Any]]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,10 +109,17 @@ class Folder:
         is_hour = random.random() < 0.5
         if model == _CLAUDE[0] and random.random() < 0.1:
             speed = "fast"
-        common = {"userType": "external", "cwd": f"/home/dev/{project}", "version": "2.1.140", "gitBranch": "main"}
-        lines: list[dict[str, Any]] = [{"type": "summary", "summary": self.text(60), "leafUuid": self.uuid()}]
+        common = {
+            "userType": "external",
+            "cwd": f"/home/dev/{project}",
+            "version": "2.1.140",
+            "gitBranch": "main",
+        }
+        lines: list[dict[str, Any]] = [
+            {"type": "summary", "summary": self.text(60), "leafUuid": self.uuid()}
+        ]
         cached = 0
-        for turn in range(turns):
+        for _turn in range(turns):
             at += timedelta(seconds=random.randrange(8, 90))
             if random.random() < 0.03:
                 at += timedelta(minutes=random.randrange(6, 50))
@@ -111,7 +136,7 @@ class Folder:
             read = cached
             at += timedelta(seconds=random.randrange(3, 30))
             usage = self._claude_usage(fresh, read, written, output, speed, is_hour=is_hour)
-            billed = {
+            billed: dict[str, Any] = {
                 "prompt": fresh + read + written, "completion": output, "cached": read, "written": written,
                 "written_1h": written if is_hour else 0, "tier": "fast" if speed == "fast" else "",
             }  # fmt: skip
@@ -182,21 +207,40 @@ class Folder:
              "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0},
         ]  # fmt: skip
         tier = "fast" if usage["speed"] == "fast" else ""
-        return Billed("claude-code", "claude-opus-4-7", at, tokens, output, tier=tier, project=project, session=session)
+        return Billed(
+            "claude-code",
+            "claude-opus-4-7",
+            at,
+            tokens,
+            output,
+            tier=tier,
+            project=project,
+            session=session,
+        )
 
     def _snapshots(
         self, common: dict[str, Any], session: str, model: str, at: datetime,
         usage: dict[str, Any], output: int, *, is_sidechain: bool = False,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
         """Yield the lines of a message: one for each part, of which the first has fewer tokens."""
-        name, asked = f"msg_01{self.random.getrandbits(80):020x}", f"req_011{self.random.getrandbits(80):020x}"
+        name, asked = (
+            f"msg_01{self.random.getrandbits(80):020x}",
+            f"req_011{self.random.getrandbits(80):020x}",
+        )
         parts = self.random.choice((1, 2, 2, 3))
         is_partial = parts > 1 and self.random.random() < 0.4
         for part in range(parts):
-            counts = {**usage, "output_tokens": min(output, 8)} if is_partial and part == 0 else usage
-            kind = {"type": "text", "text": self.text(self.bytes_per_line // 3)}
+            counts = (
+                {**usage, "output_tokens": min(output, 8)} if is_partial and part == 0 else usage
+            )
+            kind: dict[str, Any] = {"type": "text", "text": self.text(self.bytes_per_line // 3)}
             if part:
-                kind = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"text": self.text(300)}}  # type: ignore[dict-item]
+                kind = {
+                    "type": "tool_use",
+                    "id": "toolu_1",
+                    "name": "Read",
+                    "input": {"text": self.text(300)},
+                }
             yield {
                 "parentUuid": self.uuid(), "isSidechain": is_sidechain, **common, "sessionId": session,
                 "message": {"model": model, "id": name, "type": "message", "role": "assistant", "content": [kind],
@@ -206,7 +250,12 @@ class Folder:
             }  # fmt: skip
 
     def _resume(
-        self, folder: Path, lines: list[dict[str, Any]], session: str, common: dict[str, Any], at: datetime
+        self,
+        folder: Path,
+        lines: list[dict[str, Any]],
+        session: str,
+        common: dict[str, Any],
+        at: datetime,
     ) -> None:
         """Write the session again under a new ID, and a turn of its own."""
         other = self.uuid()
@@ -220,13 +269,17 @@ class Folder:
         )  # fmt: skip
         self.write(folder / f"{other}.jsonl", copied)
 
-    def _delegate(self, folder: Path, session: str, project: str, common: dict[str, Any], at: datetime) -> None:
+    def _delegate(
+        self, folder: Path, session: str, project: str, common: dict[str, Any], at: datetime
+    ) -> None:
         """Write the file of a sub-agent."""
         agent, lines, read = f"{self.random.getrandbits(32):08x}", list[dict[str, Any]](), 0
         for _ in range(self.random.randrange(2, 12)):
             at += timedelta(seconds=20)
             usage = self._claude_usage(5, read, 3_000, 120, "standard", is_hour=False)
-            lines += self._snapshots({**common, "agentId": agent}, session, _CLAUDE[2], at, usage, 120, is_sidechain=True)
+            lines += self._snapshots(
+                {**common, "agentId": agent}, session, _CLAUDE[2], at, usage, 120, is_sidechain=True
+            )
             self.calls.append(
                 Billed("claude-code", _CLAUDE[2], at, 3_005 + read, 120, cached=read, written=3_000,
                        project=project, is_subagent=True, session=session)
@@ -240,14 +293,18 @@ class Folder:
         project = self.random.choice(_PROJECTS)
         name = self._codex_id(at)
         lines = [self._codex_meta(name, at, project)]
-        total = dict.fromkeys(("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens"), 0)
+        total = dict.fromkeys(
+            ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens"), 0
+        )
         lines += self._codex_turns(name, at, turns, total, tier, project)
         self.write(self._rollout(name, at), lines)
         depth = self.random.choice((0, 0, 0, 0, 0, 0, 1, 2))
         for _ in range(depth):
             at += timedelta(hours=3)
             parent, name = name, self._codex_id(at)
-            copied = [{**line, "timestamp": _iso(at)} for line in lines if line["type"] != "session_meta"]
+            copied = [
+                {**line, "timestamp": _iso(at)} for line in lines if line["type"] != "session_meta"
+            ]
             lines = [self._codex_meta(name, at, project, parent), *copied]
             lines += self._codex_turns(name, at + timedelta(seconds=20), 3, total, "", project)
             self.write(self._rollout(name, at), lines)
@@ -256,9 +313,17 @@ class Folder:
         return f"019f{self.random.getrandbits(16):04x}-{self.random.getrandbits(16):04x}-7000-8000-{self.random.getrandbits(48):012x}"
 
     def _rollout(self, name: str, at: datetime) -> Path:
-        return self.home / ".codex" / "sessions" / f"{at:%Y/%m/%d}" / f"rollout-{at:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
+        return (
+            self.home
+            / ".codex"
+            / "sessions"
+            / f"{at:%Y/%m/%d}"
+            / f"rollout-{at:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
+        )
 
-    def _codex_meta(self, name: str, at: datetime, project: str, parent: str = "") -> dict[str, Any]:
+    def _codex_meta(
+        self, name: str, at: datetime, project: str, parent: str = ""
+    ) -> dict[str, Any]:
         payload = {
             "id": name, "timestamp": _iso(at), "cwd": f"/home/dev/{project}", "originator": "codex_cli_rs",
             "cli_version": "0.145.0", "source": "cli", "model_provider": "openai", "instructions": self.text(2_000),
@@ -271,13 +336,32 @@ class Folder:
         self, name: str, at: datetime, turns: int, total: dict[str, int], tier: str, project: str
     ) -> Iterator[dict[str, Any]]:
         random = self.random
-        settings = {"model": "gpt-5.4", "model_provider_id": "openai", "service_tier": tier or "default"}
-        yield {"timestamp": _iso(at), "type": "turn_context", "payload": {"cwd": f"/home/dev/{project}", "model": "gpt-5.4", "effort": "medium"}}
-        yield {"timestamp": _iso(at), "type": "event_msg", "payload": {"type": "thread_settings_applied", "thread_settings": settings}}
+        settings = {
+            "model": "gpt-5.4",
+            "model_provider_id": "openai",
+            "service_tier": tier or "default",
+        }
+        yield {
+            "timestamp": _iso(at),
+            "type": "turn_context",
+            "payload": {"cwd": f"/home/dev/{project}", "model": "gpt-5.4", "effort": "medium"},
+        }
+        yield {
+            "timestamp": _iso(at),
+            "type": "event_msg",
+            "payload": {"type": "thread_settings_applied", "thread_settings": settings},
+        }
         context = random.randrange(9_000, 16_000)
         for turn in range(turns):
             at += timedelta(seconds=random.randrange(15, 120), milliseconds=random.randrange(1_000))
-            yield {"timestamp": _iso(at), "type": "response_item", "payload": {"type": "function_call_output", "output": self.text(self.bytes_per_line * 2)}}
+            yield {
+                "timestamp": _iso(at),
+                "type": "response_item",
+                "payload": {
+                    "type": "function_call_output",
+                    "output": self.text(self.bytes_per_line * 2),
+                },
+            }
             last = {
                 "input_tokens": context, "cached_input_tokens": context * 9 // 10 if turn else 0,
                 "output_tokens": random.randrange(50, 900), "reasoning_output_tokens": 32,
@@ -294,7 +378,11 @@ class Folder:
                 "secondary": {"used_percent": 12.0, "window_minutes": 10_080, "resets_at": int(at.timestamp()) // 604_800 * 604_800 + 604_800},
                 "plan_type": "plus",
             }  # fmt: skip
-            event = {"timestamp": _iso(at), "type": "event_msg", "payload": {"type": "token_count", "info": info, "rate_limits": limits}}
+            event = {
+                "timestamp": _iso(at),
+                "type": "event_msg",
+                "payload": {"type": "token_count", "info": info, "rate_limits": limits},
+            }
             yield event
             if random.random() < 0.2:
                 yield {**event, "timestamp": _iso(at + timedelta(milliseconds=100))}

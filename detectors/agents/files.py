@@ -28,14 +28,14 @@ from detectors.formats.adapters.calls import (
     calls_of,
 )
 from detectors.formats.adapters.duplicates import Once
-from detectors.formats.adapters.labels import route_of
+from detectors.formats.adapters.labels import id_of, route_of
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.text.blocks import read_blocks
 from detectors.formats.text.splitting import join_document
 
 BLOCK_BYTES: Final = 4 << 20
 MAX_LINE_BYTES: Final = 64 << 20
-_MARK_BYTES: Final = 256
+_MARK_BYTES: Final = 4_096
 _MARKS: Final = {
     "claude_code": (b'"usage"',),
     "codex": (b'"token_count"', b'"session_meta"', b'"turn_context"', b'"thread_settings'),
@@ -258,10 +258,28 @@ class _Reader:
 
     def result(self, mark: Mark, problem: str = "") -> FileRead:
         copies = self._copies
+        # IDs are anybody's texts; one that doesn't look like an ID is replaced by its hash.
+        found = [
+            (_safe(name), way, _safe(asked), at, prompt, _safe(session), *rest)
+            for name, way, asked, at, prompt, session, *rest in copies.found
+        ]
+        sessions = {_safe(name): _safe_origin(each) for name, each in copies.sessions.items()}
+        ends = {_safe(name): at for name, at in copies.ends.items()}
         return FileRead(
-            self._file, mark, copies.found, copies.sessions, copies.ends,
+            self._file, mark, found, sessions, ends,
             list(self._limits.values()), dict(self._unread), self._bytes, problem,
         )  # fmt: skip
+
+
+def _safe(name: str | None) -> str:
+    return id_of(name) or ""
+
+
+def _safe_origin(origin: Origin) -> Origin:
+    parents = tuple(map(_safe, origin.parents))
+    return Origin(
+        place=origin.place, session=_safe(origin.session), parents=parents, begun=origin.begun
+    )
 
 
 def _seconds(value: Any) -> int:
@@ -293,7 +311,9 @@ def _mark(file: Any, offset: int, state: bytes) -> Mark:
 
 
 def _dump(state: State) -> bytes:
-    return msgspec.msgpack.encode(state)
+    return msgspec.msgpack.encode(
+        {name: id_of(value) if isinstance(value, str) else value for name, value in state.items()}
+    )
 
 
 def _load(state: bytes) -> State:

@@ -145,12 +145,12 @@ def find_cells(book: "PriceBook", provider: str, model: str, tier: str, region: 
     region = region if region in priced_regions() else ""
     first = min([*moments, 1_600_000_000]) - _DAY_SECONDS
     places = product([first, *moments], [0, *seconds], [0, *(each + 1 for each in lengths)])
-    cells = []
+    cells: list[Cell | None] = []
     for moment, second, tokens in places:
         day = moment - moment % _DAY_SECONDS
         at = datetime.fromtimestamp(day + second, UTC)
         rates = listing.find_rates(at, tokens, tier, region)
-        cells.append(rates and _cell(rates))
+        cells.append(None if rates is None else _cell(rates))
     return Cells(moments, seconds, lengths, cells)
 
 
@@ -185,7 +185,7 @@ def parts_of(call: Call, cells: Cells, at_us: int) -> list[tuple[str, float, flo
         cached, written = cached * cell.has_cached, written * cell.has_written
     uncached = max(0, usage.prompt_tokens - cached - written)
     for_an_hour = min(call.cache_write_1h_tokens, written)
-    parts = [
+    parts: list[tuple[str, float, float]] = [
         ("input", uncached, cell.input),
         ("cache read", cached, cell.cached),
         ("cache write", written - for_an_hour, cell.written),

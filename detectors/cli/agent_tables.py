@@ -29,7 +29,8 @@ _HEADINGS: Final = {"daily": "Day", "weekly": "Week from", "monthly": "Month"}
 _TEXTS: Final = ("name", "project", "models")
 _MODELS: Final = 2
 _DATE: Final = re.compile(r"-20\d{6}$")
-_LONGEST: Final = 40
+_USUAL: Final = 80
+_LONGEST, _SHORTEST = 40, 16  # names, in usual and in narrow terminals
 _TOTAL: Final = "Total"
 _VALUE_NOTE: Final = "Value is what the API would charge for calls that your plan includes."
 
@@ -109,13 +110,13 @@ def _lines(columns: list[str], by: str, group: Group, *, breakdown: bool) -> Ite
     name = inert(group.key) or "(none)"
     if by == "session" and "-" in name:
         name = name[:13]
-    yield Line(_cells(columns, name[:_LONGEST], group.project, group.sums, group.models))
+    yield Line(_cells(columns, _shortened(name), group.project, group.sums, group.models))
     beneath = [group.agents] if by in _HEADINGS or len(group.agents) > 1 else []
     if breakdown:
         beneath.append(group.models)
     for parts in beneath:
         for part, sums in sorted(parts.items(), key=lambda item: -item[1].usd):
-            label = f"  {inert(NAMES.get(part, part))}"[:_LONGEST]
+            label = f"  {_shortened(inert(NAMES.get(part, part)))}"
             yield Line(_cells(columns, label, "", sums, {}), "dim")
 
 
@@ -124,7 +125,7 @@ def _cells(
 ) -> list[str]:
     cells = {
         "name": name,
-        "project": inert(project)[:_LONGEST],
+        "project": _shortened(inert(project)),
         "models": _models(models),
         "input": short_number(sums.input_tokens),
         "output": short_number(sums.output_tokens),
@@ -137,6 +138,11 @@ def _cells(
         "billed": usd(sums.billed_usd),
     }
     return [cells[column] for column in columns]
+
+
+def _shortened(name: str) -> str:
+    longest = _LONGEST if terminal_width() >= _USUAL else _SHORTEST
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def _models(models: dict[str, Sums]) -> str:

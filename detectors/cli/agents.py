@@ -111,7 +111,7 @@ def refresh(ledger: Ledger) -> list[str]:
 @click.group(invoke_without_command=True)
 @_each
 @click.pass_context
-def agents(context: click.Context, **options: Any) -> None:
+def agents(context: click.Context, /, **options: Any) -> None:
     """Show what your coding agents have used, by day.
 
     Reads the session files of Claude Code, Codex, Gemini CLI, Qwen Code and opencode where they

@@ -12,7 +12,7 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting
-from detectors.formats.adapters.labels import route_of
+from detectors.formats.adapters.labels import SUBAGENT, id_of, route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
@@ -41,7 +41,9 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     is_named = isinstance(session, str) and _UUID.fullmatch(session)
     # An agent may change its folder; the project is where its session began.
     folders = state.setdefault("folders", {})
-    folder = folders.setdefault(str(session), row.get("cwd"))
+    route = folders.setdefault(id_of(session), route_of(row.get("cwd")))
+    if route and row.get("isSidechain") is True:
+        route += SUBAGENT
     yield Sighting(
         readings=read_usage(message.get("usage"), model=message.get("model")),
         moments=(row.get("timestamp"), row.get("ts")),
@@ -50,7 +52,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         ids=(name, asked),
         tags=(
             row.get("tag"),
-            route_of(folder, is_subagent=row.get("isSidechain") is True),
+            route,
             session if is_named else None,
         ),
         session=session,
