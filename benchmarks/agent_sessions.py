@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-START: Final = datetime(2026, 8, 3, 8, 0, tzinfo=UTC)
+START: Final = datetime(2026, 6, 22, 8, 0, tzinfo=UTC)  # fast mode of two models ended on July 24
 _WORDS: Final = [
     "the",
     "file",
@@ -143,7 +143,7 @@ class Folder:
             extra = list[Billed]()
             if random.random() < 0.01:
                 usage["iterations"], billed = self._compact(usage, billed, is_hour=is_hour)
-            elif random.random() < 0.01:
+            elif random.random() < 0.01 and speed == "standard":
                 advisor = self._advise(usage, session, project, at)
                 extra.append(advisor)
             if random.random() < 0.02:
@@ -206,14 +206,12 @@ class Folder:
             {"type": "advisor_message", "model": "claude-opus-4-7", "input_tokens": tokens, "output_tokens": output,
              "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0},
         ]  # fmt: skip
-        tier = "fast" if usage["speed"] == "fast" else ""
         return Billed(
             "claude-code",
             "claude-opus-4-7",
             at,
             tokens,
             output,
-            tier=tier,
             project=project,
             session=session,
         )

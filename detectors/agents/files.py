@@ -136,6 +136,7 @@ class _Reader:
         self._state: State = {}
         self._copies = _Copies(Counter())
         self._limits: dict[tuple[int, int], Limit] = {}
+        self._last_limits = b""
         self._unread: Counter[str] = Counter()
         self._repeated: set[tuple[Any, Any, bytes]] = set()
         self._project = self._find_project()
@@ -241,7 +242,12 @@ class _Reader:
                 pass
 
     def _read_limits(self, row: Row) -> None:
-        limits = row.inner("payload", "rate_limits")
+        payload = row.inner("payload")
+        text = payload.raw("rate_limits")
+        if text == self._last_limits:
+            return
+        self._last_limits = text
+        limits = payload.inner("rate_limits")
         at = _seconds(row.get("timestamp"))
         for name in ("primary", "secondary"):
             window = limits.inner(name)

@@ -268,6 +268,8 @@ def _call_of(
 
 def _find_hashes(seen: Sighting, least: int) -> tuple[str | None, list[str] | None]:
     """Return the hash of a prompt's beginning and those of its levels, as given or of its text."""
+    if seen.prefix_hash is None and seen.prefix_hashes is None and not seen.prompts:
+        return None, None
     prefix_hash = find_hash(seen.prefix_hash)
     levels = find_levels(seen.prefix_hashes, prefix_hash)
     if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts, least=least)):
