@@ -201,14 +201,14 @@ class _Reader:
             return
         if not self._adapter.recognizes(row):
             return
+        if self._name == "codex":
+            self._read_limits(row)
         for seen in self._adapter.read(row, self._state):
             if isinstance(seen, str):
                 if seen not in _QUIET:
                     self._unread[seen] += 1
             else:
                 self._take(seen, line)
-        if self._name == "codex":
-            self._read_limits(row)
 
     def _is_repeated(self, row: Row) -> bool:
         """Check for a message that was written again, for the next part of its content."""
@@ -244,7 +244,7 @@ class _Reader:
     def _read_limits(self, row: Row) -> None:
         payload = row.inner("payload")
         text = payload.raw("rate_limits")
-        if text == self._last_limits:
+        if not text or text == self._last_limits:
             return
         self._last_limits = text
         limits = payload.inner("rate_limits")
