@@ -33,7 +33,7 @@ from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.text.blocks import read_blocks
 from detectors.formats.text.splitting import join_document
 
-BLOCK_BYTES: Final = 4 << 20
+BLOCK_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = 64 << 20
 _MARK_BYTES: Final = 4_096
 _MARKS: Final = {

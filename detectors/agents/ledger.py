@@ -43,6 +43,7 @@ CREATE TABLE limits (agent TEXT, minutes INTEGER, resets_at INTEGER, used REAL, 
     plan TEXT, at INTEGER, PRIMARY KEY (agent, minutes, resets_at)) WITHOUT ROWID;
 CREATE TABLE rates (provider TEXT, model TEXT, tier TEXT, region TEXT, cells BLOB,
     PRIMARY KEY (provider, model, tier, region)) WITHOUT ROWID;
+CREATE TABLE batches (key TEXT PRIMARY KEY, calls INTEGER, body BLOB) WITHOUT ROWID;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 """
 _SEE: Final = """
@@ -232,7 +233,7 @@ class Ledger:
     def forget_old(self, days: int = KEPT_DAYS) -> None:
         """Delete old calls, at most once a day."""
         now = time.time_ns() // 1_000
-        if now - int(self.get("forgotten") or 0) > _DAY_US:
+        if abs(now - int(self.get("forgotten") or 0)) > _DAY_US:
             self.forget(now - days * _DAY_US)
             self.put("forgotten", str(now))
 

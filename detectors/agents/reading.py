@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 
 # Starting a second process takes as long as reading so many bytes.
 _PARALLEL_BYTES: Final = 24 << 20
-_BATCH_FILES: Final = 64
+BATCH_FILES: Final = 64
 _MOST_PROCESSES: Final = 4
 
 
 def update(
-    ledger: Ledger, sources: Iterable[Source] | None = None, *, processes: int | None = None
+    ledger: Ledger,
+    sources: Iterable[Source] | None = None,
+    *,
+    processes: int | None = None,
+    files_at_once: int = BATCH_FILES,
 ) -> list[str]:
-    """Read what is new in the files of these sources; return what could not be read, and why."""
+    """Read what is new in the files of these sources; return what could not be read, and why.
+
+    What is read of `files_at_once` files is in memory, and then in the ledger.
+    """
     problems: list[str] = []
     if sources is None:
         sources = find_sources(os.environ, Path.home())
@@ -36,7 +43,7 @@ def update(
         if not _is_known(file, known.get(file.path))
     ]
     found = _read_all(changed, known, processes) if changed else iter(())
-    while reads := list(islice(found, _BATCH_FILES)):
+    while reads := list(islice(found, files_at_once)):
         problems += [f"{read.file.path}: {read.problem}" for read in reads if read.problem]
         ledger.add(reads)
     return problems

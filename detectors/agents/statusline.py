@@ -26,7 +26,9 @@ def status_line(ledger: Ledger, given: dict[str, Any]) -> str:
         parts.append(f"session {usd(spent or 0.0)}")
     now = time.time()
     today = views.Choice(since=datetime.fromtimestamp(now).astimezone().date())
-    parts.append(f"today {usd(views.total_of(views.sum_calls(ledger, 'daily', today)).sums.usd)}")
+    total = views.total_of(views.sum_calls(ledger, "daily", today)).sums
+    later = " and what `tallystick agents` prices" if total.unpriced_calls else ""
+    parts.append(f"today {usd(total.usd)}{later}")
     parts += _limits(ledger, _inner(given, "rate_limits"), int(now))
     return " · ".join(parts)
 
