@@ -18,7 +18,7 @@ from detectors.cli.console import (
     write_output,
 )
 from detectors.cli.mapping import mapping_options, read_mapping
-from detectors.cli.reports import audit_file, read_report
+from detectors.cli.reports import audit_files, describe_scrubbed, read_report
 from detectors.contract import SEVERITIES
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def read_gate(
 
 
 @click.command()
-@click.argument("file", type=_path)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=_path)
 @click.option("--json", metavar="OUT", help="Write the report as JSON; '-' prints only that.")
 @click.option("--html", metavar="OUT", type=_path, help="Write the report as one HTML page.")
 @click.option("--csv", metavar="OUT", type=_path, help="Write the findings as CSV.")
@@ -102,11 +102,12 @@ def read_gate(
 )
 @gate_options
 @rare_collections()
-def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
+def audit(files: tuple[Path, ...], top: int, prices: Path | None, **options: Any) -> None:
     """Audit a usage log: its avoidable spend, most expensive first.
 
     FILE is a log in a supported format, JSON Lines or CSV, plain or gzipped; '-' is standard
-    input.
+    input. A folder, several files or folders, and a pattern such as 'logs/*.jsonl' are one log:
+    they may contain text, as coding agents' sessions do, and are scrubbed in memory.
 
     RATES contains discounts as shares, overrides in US dollars per million tokens, and aliases
     that price your own model names:
@@ -125,7 +126,7 @@ def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
     """
     columns = read_mapping(*(options.pop(name) for name in ("mapped", "dropped", "provider")))
     request = read_gate(options, lambda earlier: read_report(earlier, prices, columns))
-    report = audit_file(file, prices, columns)
+    report, scrubbed = audit_files(files, prices, columns)
     if options["json"] not in (None, "-"):
         write_output(Path(options["json"]), report.to_json() + b"\n")
     if options["html"]:
@@ -140,6 +141,9 @@ def audit(file: Path, top: int, prices: Path | None, **options: Any) -> None:
         _write_calls(report, options["calls"])
     outcome = request.check(report) if request else None
     with standard_output(may_close=outcome is not None):
+        if scrubbed:
+            is_data = options["json"] == "-" or options["gate_json"] == "-"
+            click.echo(describe_scrubbed(scrubbed), err=is_data)
         if options["json"] == "-":
             click.echo(report.to_json())
         elif options["gate_json"] != "-":

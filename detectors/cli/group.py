@@ -17,7 +17,7 @@ ENTRY_POINT_GROUP = "tallystick.commands"
 _SERVICE: Final = "service"  # the entry point of our own extra
 _INSTALL: Final = 'pip install "tallystick-server[service,embedded]"'
 # Each is a module of this package, with a command of this name.
-_COMMANDS: Final = ("audit", "compare", "prices", "scrub")
+_COMMANDS: Final = ("agents", "audit", "compare", "prices", "scrub", "watch")
 
 
 class LibraryGroup(click.Group):

@@ -2,7 +2,10 @@
 
 import os
 import sys
-from errno import EISDIR
+from collections.abc import Sequence
+from errno import EISDIR, ENOENT
+from glob import glob, has_magic
+from io import BytesIO
 from os import strerror
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,9 +17,11 @@ from detectors.cli.console import LONG_FILE_BYTES, BadInputError, long_progress,
 from detectors.cli.imports import imported_meanwhile
 from detectors.cli.price_file import find_update, read_prices
 from detectors.errors import ContractError, DetectorError
+from detectors.wording.figures import counted
 
 if TYPE_CHECKING:
     from detectors import ColumnMapping, Report
+    from detectors.scrub.scrubber import Summary
 
 STANDARD_INPUT: Final = Path("-")
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
@@ -56,6 +61,63 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:
         raise BadInputError(f"cannot read {shown(file)}: {error.strerror or error}") from error
+
+
+def audit_files(
+    files: Sequence[Path], prices: Path | None, mapping: "ColumnMapping | None" = None
+) -> "tuple[Report, Summary | None]":
+    """Audit one file, or scrub folders and several files in memory and audit what remains."""
+    if len(files) == 1 and not files[0].is_dir() and not _is_pattern(files[0]):
+        return audit_file(files[0], prices, mapping), None
+    from detectors.scrub.files import add_log, find_logs
+    from detectors.scrub.scrubber import Scrubber
+
+    os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
+    scrubber, counts = Scrubber(mapping), BytesIO()
+    paths = [path for file in files for path in _matching(file)]
+    for path in paths:
+        if not path.exists():
+            raise BadInputError(f"cannot read {shown(path)}: {os.strerror(ENOENT)}")
+    for log in find_logs(paths, scrubber.summary):
+        try:
+            counts.writelines(add_log(scrubber, log))
+        except DetectorError as error:
+            raise BadInputError(f"{shown(log.path)}: {error}") from error
+        except OSError as error:
+            reason = error.strerror or error
+            raise BadInputError(f"cannot read {shown(log.path)}: {reason}") from error
+    counts.writelines(scrubber.close())
+    if not scrubber.summary.calls:
+        raise BadInputError(f"We found no calls. {describe_scrubbed(scrubber.summary)}")
+    counts.seek(0)
+    book = read_prices(prices) if prices else find_update()
+    return detectors.audit(counts, prices=book), scrubber.summary
+
+
+def describe_scrubbed(summary: "Summary") -> str:
+    """Say what was read, that text stayed in memory, and what was skipped, each with an example."""
+    files, calls = counted(summary.files, "file"), counted(summary.calls, "call")
+    said = f"Scrubbed {files} in memory, of which no text was kept: {calls}."
+    lines = [f"{count:>12,} {reason}" for reason, count in summary.reasons()]
+    lines += [
+        f"{count:>12,} skipped, {reason}: {shown(summary.examples[reason])}"
+        for reason, count in summary.skipped.most_common()
+    ]
+    return "\n".join([said, *lines])
+
+
+def _is_pattern(file: Path) -> bool:
+    return has_magic(str(file)) and not file.exists()
+
+
+def _matching(file: Path) -> list[Path]:
+    if not _is_pattern(file):
+        return [file]
+    found = [Path(name) for name in sorted(glob(str(file), recursive=True))]
+    if not found:
+        reason = f"{strerror(ENOENT)}, and as a pattern it matches none"
+        raise BadInputError(f"cannot read {shown(file)}: {reason}")
+    return found
 
 
 def _advise(error: DetectorError, file: Path, mapping: "ColumnMapping | None") -> list[str]:

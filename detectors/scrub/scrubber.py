@@ -75,6 +75,7 @@ def sighting_of(record: UsageRecord) -> Sighting:
         region=getattr(record, "region", None),
         status=getattr(record, "status", None),
         reported_usd=getattr(record, "reported_usd", None),
+        billing=getattr(record, "billing", None),
     )
 
 

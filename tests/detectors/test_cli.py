@@ -151,8 +151,8 @@ def test_it_refuses_a_missing_file_in_one_line(tmp_path: Path) -> None:
     _assert_one_line(_run("audit", missing), r"no\x1b[31m such", "No such file or directory")
 
 
-def test_it_refuses_a_directory_in_one_line(tmp_path: Path) -> None:
-    _assert_one_line(_run("audit", tmp_path), "Is a directory")
+def test_it_refuses_an_empty_directory_in_one_line(tmp_path: Path) -> None:
+    _assert_one_line(_run("audit", tmp_path), "We found no calls")
 
 
 def test_it_refuses_a_file_it_may_not_read(log: Path, found: Arrange) -> None:

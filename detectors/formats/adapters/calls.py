@@ -130,6 +130,7 @@ class Call(Struct, omit_defaults=True, gc=False):
     status: str | None = None
     units: dict[str, int | float] | None = None
     reported_usd: float | None = None
+    billing: str | None = None
     input_assumed: Literal[1] | None = None
     unknown_fields: str | None = None
     unknown_largest: int | None = None
@@ -159,6 +160,7 @@ class Sighting(Struct, kw_only=True, gc=False):
     region: Any = None
     status: Any = None
     reported_usd: Any = None  # as the source says it beside the usage
+    billing: str | None = None
     origin: "Origin | None" = None  # None if only equal rows are one call
     way: str = ""  # the source, if it has an adapter
     created: Any = None  # as a response says that can be read again
@@ -247,6 +249,7 @@ def calls_of(seen: Sighting, least: int = SHORTEST_HASHED) -> list[Call] | str:
         status=seen.status if seen.status in STATUSES else None,
         units=reading.units or None,
         reported_usd=reading.reported_usd if said is None else said,
+        billing=seen.billing,
         input_assumed=1 if reading.is_assumed else None,
         unknown_fields=names_of(reading.unknown),
         unknown_largest=largest_of(reading.unknown),

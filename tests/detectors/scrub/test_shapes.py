@@ -61,7 +61,7 @@ EXPECTED: Final[dict[str, dict[str, Any]]] = {
     "batch": call("openai", "gpt-5.4", CACHED) | CHAT | {"service_tier": "batch"},
     "anthropic batch": ANTHROPIC | {"service_tier": "batch"},
     "claude code": ANTHROPIC
-    | {"provider": "claude-code", "tag": raw.SESSION, "session_id": raw.SESSION},
+    | {"provider": "claude-code", "tag": "boats", "session_id": raw.SESSION},
     "litellm": call(
         "anthropic",
         "claude-opus-4-8",

@@ -12,12 +12,15 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting
+from detectors.formats.adapters.labels import SUBAGENT, id_of, route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
 # The name of a session; any other name could be text.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUBSCRIPTION: Final = "claude-code"
+# Messages of Bedrock and Vertex AI, which no plan includes.
+_METERED: Final = ("msg_bdrk_", "msg_vrtx_")
 _EVENT: Final = ("sessionId", "timestamp", "type")
 
 
@@ -36,15 +39,25 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     session, name = forked or row.get("sessionId"), message.get("id")
     asked = row.get("requestId")
     is_named = isinstance(session, str) and _UUID.fullmatch(session)
+    # An agent may change its folder; the project is where its session began.
+    folders = state.setdefault("folders", {})
+    route = folders.setdefault(id_of(session), route_of(row.get("cwd")))
+    if route and row.get("isSidechain") is True:
+        route += SUBAGENT
     yield Sighting(
         readings=read_usage(message.get("usage"), model=message.get("model")),
         moments=(row.get("timestamp"), row.get("ts")),
         models=(message.get("model"),),
         providers=(_SUBSCRIPTION if session is not None else "anthropic",),
         ids=(name, asked),
-        tags=(row.get("tag"), session if is_named else None),
+        tags=(
+            row.get("tag"),
+            route,
+            session if is_named else None,
+        ),
         session=session,
         service_tier=message.get("service_tier"),
+        billing="metered" if isinstance(name, str) and name.startswith(_METERED) else None,
         origin=Origin(asked=asked if isinstance(asked, str) else ""),
     )
 
@@ -55,7 +68,7 @@ ADAPTER: Final = Adapter(
     recognizes=_recognizes,
     read=_read,
     allowed=members(
-        "type timestamp ts sessionId uuid parentUuid isSidechain agentId userType version "
+        "type timestamp ts cwd sessionId uuid parentUuid isSidechain agentId userType version "
         "requestId tag leafUuid isMeta isApiErrorMessage forkedFrom(sessionId messageUuid) "
         "message(id type role model stop_reason stop_sequence usage*)"
     ),

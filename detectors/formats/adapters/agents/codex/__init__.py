@@ -14,7 +14,8 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting, find_moment
-from detectors.formats.adapters.rows import NOTHING, Row
+from detectors.formats.adapters.labels import route_of
+from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
 _SUBSCRIPTION: Final = "codex"
@@ -32,31 +33,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         state["model"] = settings.get("model") or state.get("model")
         state["tier"] = settings.get("service_tier")
     elif kind == "event_msg" and payload.get("type") == "token_count" and payload.has("info"):
-        info = payload.inner("info")
-        total = info.inner("total_token_usage")
-        last = info.inner("last_token_usage")
-        if not info.has("last_token_usage"):  # early releases log only the session so far
-            before = state.get("total", NOTHING)
-            last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
-        state["total"] = total
-        place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
-        session = state.get("session")
-        yield Sighting(
-            readings=read_usage(last.plain()),
-            moments=(row.get("timestamp"),),
-            models=(state.get("model"),),
-            providers=(_SUBSCRIPTION,),
-            ids=(f"{state.get('root') or 'codex'}:{place}",),
-            tags=(session,),
-            session=session,
-            service_tier=state.get("tier"),
-            origin=Origin(
-                place=place,
-                session=session if isinstance(session, str) else "",
-                parents=state.get("parents", ()),
-                begun=state.get("begun"),
-            ),
-        )
+        yield _call(row, payload, state)
         return
     yield NO_USAGE
 
@@ -78,8 +55,42 @@ def _begin(row: Row, payload: Row, state: State) -> None:
         return
     state.clear()
     state["session"], state["parents"] = name, tuple(parents)
+    is_subagent = payload.get("thread_source") == "subagent" or payload.inner("source").has(
+        "subagent"
+    )
+    state["route"] = route_of(payload.get("cwd"), is_subagent=is_subagent)
     state["root"] = payload.first("forked_from_id", "id")
     state["begun"] = find_moment(payload.get("timestamp")) or find_moment(row.get("timestamp"))
+
+
+def _call(row: Row, payload: Row, state: State) -> Sighting:
+    info, limits = payload.inner("info"), payload.inner("rate_limits")
+    total = info.inner("total_token_usage")
+    last = info.inner("last_token_usage")
+    if not info.has("last_token_usage"):  # early releases log only the session so far
+        before = Row(state.get("total", {}))
+        last = Row({name: _count(total, name) - _count(before, name) for name in _COUNTS})
+    state["total"] = {name: _count(total, name) for name in _COUNTS}
+    place = "-".join(str(total.get(name) or 0) for name in _COUNTS)
+    session = state.get("session")
+    return Sighting(
+        readings=read_usage(last.plain()),
+        moments=(row.get("timestamp"),),
+        models=(state.get("model"),),
+        providers=(_SUBSCRIPTION,),
+        ids=(f"{state.get('root') or 'codex'}:{place}",),
+        tags=(state.get("route"), session),
+        session=session,
+        # Limits without a plan are those of an API key.
+        billing="metered" if "plan_type" in limits and not limits.has("plan_type") else None,
+        service_tier=state.get("tier"),
+        origin=Origin(
+            place=place,
+            session=session if isinstance(session, str) else "",
+            parents=state.get("parents", ()),
+            begun=state.get("begun"),
+        ),
+    )
 
 
 def _count(usage: Row, name: str) -> int:
@@ -93,7 +104,7 @@ ADAPTER: Final = Adapter(
     recognizes=lambda row: "payload" in row and "type" in row and "timestamp" in row,
     read=_read,
     allowed=members(
-        "timestamp type payload(type id forked_from_id parent_thread_id timestamp originator "
+        "timestamp type payload(type id cwd forked_from_id parent_thread_id timestamp originator "
         "cli_version model_provider source* thread_source agent_role agent_nickname model effort "
         "turn_id info* rate_limits* "
         "thread_settings(model model_provider_id service_tier reasoning_effort))"

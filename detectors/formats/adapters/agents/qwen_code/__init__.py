@@ -11,6 +11,7 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import MESSAGE, NO_USAGE, Sighting
+from detectors.formats.adapters.labels import route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
@@ -26,7 +27,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         models=(model,),
         providers=("qwen",),
         ids=(row.get("uuid"),),
-        tags=(session,),
+        tags=(route_of(row.get("cwd")), session),
         session=session,
         origin=MESSAGE,
     )
@@ -38,7 +39,7 @@ ADAPTER: Final = Adapter(
     recognizes=lambda row: "uuid" in row and "sessionId" in row and "model" in row,
     read=_read,
     allowed=members(
-        "uuid parentUuid sessionId timestamp type subtype version model usageMetadata* "
+        "uuid parentUuid sessionId timestamp cwd type subtype version model usageMetadata* "
         "message(role) contextWindowSize"
     ),
 )

@@ -1,0 +1,345 @@
+"""Reads one session file from where the last reading ended: its calls, and the plan's limits.
+
+Only lines that can have counts are decoded, by the adapters that read uploads and `scrub`.
+"""
+
+import hashlib
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from detectors.agents.folders import File
+from detectors.errors import DetectorError
+from detectors.formats.adapters.adapter import Adapter, State
+from detectors.formats.adapters.calls import (
+    NO_MODEL,
+    NO_USAGE,
+    REPEATED,
+    Origin,
+    Sighting,
+    calls_of,
+)
+from detectors.formats.adapters.duplicates import Once
+from detectors.formats.adapters.labels import id_of, route_of
+from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.text.blocks import read_blocks
+from detectors.formats.text.splitting import join_document
+
+BLOCK_BYTES: Final = 1 << 20
+MAX_LINE_BYTES: Final = 64 << 20
+_MARK_BYTES: Final = 4_096
+_MARKS: Final = {
+    "claude_code": (b'"usage"',),
+    "codex": (b'"token_count"', b'"session_meta"', b'"turn_context"', b'"thread_settings'),
+    "gemini_cli": (b'"tokens"', b'"sessionId"'),
+    "qwen_code": (b'"usageMetadata"',),
+    "opencode": (b"{",),
+}
+SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"
+CUT_OFF: Final = "lines that are no JSON"
+_QUIET: Final = (NO_USAGE, REPEATED)
+_QUERIES: Final = {
+    "message": "SELECT id, session_id, time_created, data FROM message",
+    "session_message": "SELECT id, session_id, time_created, type, data FROM session_message",
+}
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """How much of a window of a plan is used, as the agent's source says."""
+
+    agent: str
+    window_minutes: int
+    resets_at: int  # seconds since 1970
+    used_percent: float
+    plan: str
+    at: int
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Where a reading ended, and what shows that the file is still the same up to there."""
+
+    offset: int = 0
+    head: bytes = b""
+    tail: bytes = b""
+    state: bytes = b""
+
+
+class FileRead(msgspec.Struct):
+    file: File
+    mark: Mark
+    copies: list[tuple[Any, ...]]
+    sessions: dict[str, Origin]
+    ends: dict[str, int]
+    limits: list[Limit]
+    unread: dict[str, int]
+    bytes_read: int
+    problem: str = ""
+
+
+class _Copies(Once):
+    """Collects the copies of calls instead of comparing them."""
+
+    def _flush(self) -> None:
+        pass
+
+    @property
+    def found(self) -> list[tuple[Any, ...]]:
+        return self._pending
+
+    @property
+    def sessions(self) -> dict[str, Origin]:
+        return self._sessions
+
+    @property
+    def ends(self) -> dict[str, int]:
+        return self._ends
+
+
+@cache
+def adapter_of(name: str) -> Adapter:
+    found: Adapter = import_module(f"detectors.formats.adapters.agents.{name}").ADAPTER
+    return found
+
+
+def read_file(file: File, mark: Mark) -> FileRead:
+    """Read what is new in a file; one that was cut or replaced is read from its beginning."""
+    reader = _Reader(file)
+    try:
+        if file.path.endswith(".db"):
+            mark = Mark()
+            reader.read_rows(_database_rows(file.path))
+        elif file.path.endswith((".json", ".gz", ".zst")):
+            mark = Mark()
+            reader.read_packed()
+        else:
+            mark = reader.read_lines(mark)
+    except (OSError, DetectorError, sqlite3.Error) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        return reader.result(mark, said or type(error).__name__)
+    return reader.result(mark)
+
+
+class _Reader:
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._name = file.source.adapter or ""
+        self._adapter = adapter_of(self._name)
+        self._marks = _MARKS[self._name]
+        self._state: State = {}
+        self._copies = _Copies(Counter())
+        self._limits: dict[tuple[int, int], Limit] = {}
+        self._last_limits = b""
+        self._unread: Counter[str] = Counter()
+        self._repeated: set[tuple[Any, Any, bytes]] = set()
+        self._project = self._find_project()
+        self._bytes = 0
+
+    def _find_project(self) -> str | None:
+        """Return the project that is named by the file's folder and by nothing in the file."""
+        parts = Path(self._file.path).parts
+        if self._file.source.within not in parts:
+            return None
+        name = parts[parts.index(self._file.source.within) - 1]
+        return route_of(name[:8] if len(name) == 64 else name)
+
+    def read_lines(self, mark: Mark) -> Mark:
+        with open(self._file.path, "rb") as file:
+            if not _is_same(file, mark):
+                mark = Mark()
+            self._state = _load(mark.state)
+            offset = mark.offset
+            file.seek(offset)
+            rest = b""
+            while block := file.read(BLOCK_BYTES):
+                self._bytes += len(block)
+                *lines, rest = (rest + block).split(b"\n") if rest else block.split(b"\n")
+                for line in lines:
+                    self._read_line(line)
+                offset += sum(map(len, lines)) + len(lines)
+                if len(rest) > MAX_LINE_BYTES:
+                    raise DetectorError(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
+            state = _dump(self._state)
+            if rest:  # complete perhaps, but without its end; read again when there is more
+                self._read_line(rest, is_last=True)
+            return _mark(file, offset, state)
+
+    def read_packed(self) -> None:
+        with open(self._file.path, "rb") as file:
+            blocks = read_blocks(file)
+            if self._file.path.endswith(".json"):
+                self._read_line(join_document(blocks))
+                return
+            rest = b""
+            for block in blocks:
+                *lines, rest = (rest + block).split(b"\n")
+                for line in lines:
+                    self._read_line(line)
+            self._read_line(rest, is_last=True)
+
+    def read_rows(self, rows: Iterable[bytes]) -> None:
+        for row in rows:
+            self._read_line(row)
+
+    def _read_line(self, line: bytes, *, is_last: bool = False) -> None:
+        if not any(mark in line for mark in self._marks):
+            return
+        try:
+            row = Row.decode(line)
+        except UNREADABLE:
+            if line.strip(b"\0 \r") and not is_last:
+                self._unread[CUT_OFF] += 1
+            return
+        if self._name == "claude_code" and self._is_repeated(row):
+            return
+        if not self._adapter.recognizes(row):
+            return
+        if self._name == "codex":
+            self._read_limits(row)
+        for seen in self._adapter.read(row, self._state):
+            if isinstance(seen, str):
+                if seen not in _QUIET:
+                    self._unread[seen] += 1
+            else:
+                self._take(seen, line)
+
+    def _is_repeated(self, row: Row) -> bool:
+        """Check for a message that was written again, for the next part of its content."""
+        message = row.inner("message")
+        usage, asked = message.raw("usage"), row.get("requestId")
+        if not usage or not asked:
+            return False
+        key = (message.get("id"), asked, usage)
+        if key in self._repeated:
+            return True
+        self._repeated.add(key)
+        return False
+
+    def _take(self, seen: Sighting, line: bytes) -> None:
+        seen.way = self._adapter.title
+        if self._project:
+            seen.tags = (self._project, *seen.tags)
+        calls = calls_of(seen)
+        if isinstance(calls, str):
+            if calls == NO_MODEL and b'"<synthetic>"' in line:
+                calls = SYNTHETIC
+            if calls not in _QUIET:
+                self._unread[calls] += 1
+            return
+        for number, call in enumerate(calls):
+            if call.request_id is None:
+                call.request_id = f"line-{hashlib.sha256(line).hexdigest()[:32]}-{number}"
+            if seen.origin is None:
+                seen.origin = Origin()
+            for _ in self._copies.add(call, seen):
+                pass
+
+    def _read_limits(self, row: Row) -> None:
+        payload = row.inner("payload")
+        text = payload.raw("rate_limits")
+        if not text or text == self._last_limits:
+            return
+        self._last_limits = text
+        limits = payload.inner("rate_limits")
+        at = _seconds(row.get("timestamp"))
+        for name in ("primary", "secondary"):
+            window = limits.inner(name)
+            used, minutes = window.get("used_percent"), window.get("window_minutes")
+            resets = window.get("resets_at")
+            if resets is None and isinstance(within := window.get("resets_in_seconds"), int):
+                resets = at + within
+            if not isinstance(used, int | float) or not isinstance(minutes, int):
+                continue
+            plan = limits.get("plan_type")
+            plan = plan if isinstance(plan, str) and plan.isidentifier() else ""
+            limit = Limit("codex", minutes, _seconds(resets), float(used), plan, at)
+            self._limits[minutes, limit.resets_at] = limit
+
+    def result(self, mark: Mark, problem: str = "") -> FileRead:
+        copies = self._copies
+        # IDs are anybody's texts; one that doesn't look like an ID is replaced by its hash.
+        found = [
+            (_safe(name), way, _safe(asked), at, prompt, _safe(session), *rest)
+            for name, way, asked, at, prompt, session, *rest in copies.found
+        ]
+        sessions = {_safe(name): _safe_origin(each) for name, each in copies.sessions.items()}
+        ends = {_safe(name): at for name, at in copies.ends.items()}
+        return FileRead(
+            self._file, mark, found, sessions, ends,
+            list(self._limits.values()), dict(self._unread), self._bytes, problem,
+        )  # fmt: skip
+
+
+def _safe(name: str | None) -> str:
+    return id_of(name) or ""
+
+
+def _safe_origin(origin: Origin) -> Origin:
+    parents = tuple(map(_safe, origin.parents))
+    return Origin(
+        place=origin.place, session=_safe(origin.session), parents=parents, begun=origin.begun
+    )
+
+
+def _seconds(value: Any) -> int:
+    if isinstance(value, int | float):
+        return int(value)
+    from detectors.formats.adapters.calls import find_moment
+
+    moment = find_moment(value)
+    return int(moment.timestamp()) if moment else 0
+
+
+def _is_same(file: Any, mark: Mark) -> bool:
+    if not mark.offset:
+        return False
+    head = file.read(min(_MARK_BYTES, mark.offset))
+    if hashlib.sha256(head).digest() != mark.head:
+        return False
+    file.seek(max(0, mark.offset - _MARK_BYTES))
+    tail = file.read(min(_MARK_BYTES, mark.offset))
+    return hashlib.sha256(tail).digest() == mark.tail
+
+
+def _mark(file: Any, offset: int, state: bytes) -> Mark:
+    file.seek(0)
+    head = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
+    file.seek(max(0, offset - _MARK_BYTES))
+    tail = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
+    return Mark(offset, head, tail, state)
+
+
+def _dump(state: State) -> bytes:
+    return msgspec.msgpack.encode(
+        {name: id_of(value) if isinstance(value, str) else value for name, value in state.items()}
+    )
+
+
+def _load(state: bytes) -> State:
+    if not state:
+        return {}
+    found: State = msgspec.msgpack.decode(state)
+    if "parents" in found:
+        found["parents"] = tuple(found["parents"])
+    return found
+
+
+def _database_rows(path: str) -> Iterator[bytes]:
+    """Yield the messages of opencode's database, which is only read."""
+    name = f"file:{quote(str(Path(path).resolve()))}?mode=ro"
+    with closing(sqlite3.connect(name, uri=True, timeout=5)) as database:
+        tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+        for table, query in _QUERIES.items():
+            if table in tables:
+                rows = database.execute(query)
+                names = [column[0] for column in rows.description]
+                for cells in rows:
+                    if isinstance(cells[-1], str) and '"tokens"' in cells[-1]:
+                        yield msgspec.json.encode(dict(zip(names, cells, strict=True)))

@@ -1,0 +1,131 @@
+"""Where coding agents keep their sessions, on every system, and which files have changed."""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+JSON_LINES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+JSON_FILES: Final = (*JSON_LINES, ".json")
+_OPENCODE: Final = ("opencode.db",)
+
+
+class Source(NamedTuple):
+    """A folder that an agent may have; without an adapter we know the agent, but not its files."""
+
+    agent: str
+    folder: Path
+    adapter: str | None
+    endings: tuple[str, ...] = JSON_LINES
+    within: str = ""  # a folder that is part of each file's path
+
+
+class File(NamedTuple):
+    path: str
+    source: Source
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+NAMES: Final = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "gemini-cli": "Gemini CLI",
+    "qwen-code": "Qwen Code",
+    "opencode": "opencode",
+}
+
+
+def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
+    """Return the folders of every agent that we know, whether they exist or not."""
+
+    def at(name: str, *parts: str) -> Path:
+        return Path(env[name]) if env.get(name) else home.joinpath(*parts)
+
+    config, data = at("XDG_CONFIG_HOME", ".config"), at("XDG_DATA_HOME", ".local", "share")
+    listed = [Path(each.strip()) for each in env.get("CLAUDE_CONFIG_DIR", "").split(",") if each]
+    claude = [
+        each if each.name == "projects" else each / "projects"
+        for each in listed or (config / "claude", home / ".claude")
+    ]
+    codex = at("CODEX_HOME", ".codex")
+    opencode = Path(env.get("OPENCODE_DATA_DIR") or data / "opencode")
+    gemini = at("GEMINI_CLI_HOME") / ".gemini" / "tmp"
+    support = home / "Library" / "Application Support"
+    if sys.platform == "win32":
+        support = at("APPDATA", "AppData", "Roaming")
+    elif sys.platform != "darwin":
+        support = config
+    editors = [support / name / "User" / "globalStorage" for name in ("Code", "Cursor")]
+    extensions = {
+        "Cline": "saoudrizwan.claude-dev",
+        "Roo Code": "rooveterinaryinc.roo-cline",
+        "Kilo Code": "kilocode.kilo-code",
+    }
+    return [
+        *(Source("claude-code", folder, "claude_code") for folder in dict.fromkeys(claude)),
+        *(Source("codex", codex / name, "codex") for name in ("sessions", "archived_sessions")),
+        Source("gemini-cli", gemini, "gemini_cli", JSON_FILES, "chats"),
+        Source("qwen-code", home / ".qwen" / "projects", "qwen_code", JSON_FILES, "chats"),
+        Source("opencode", opencode, "opencode", _OPENCODE),
+        Source("opencode", opencode / "storage" / "message", "opencode", (".json",)),
+        *(
+            Source(agent, editor / extension, None)
+            for agent, extension in extensions.items()
+            for editor in editors
+        ),
+        Source("Amp", data / "amp" / "threads", None),
+        Source("Copilot CLI", home / ".copilot" / "session-state", None),
+        Source("Crush", home / ".crush", None),
+        Source("Goose", data / "goose" / "sessions", None),
+    ]
+
+
+def find_files(source: Source, problems: list[str]) -> Iterator[File]:
+    """Yield the files of a source at any depth; links to folders are followed once."""
+    is_deep = source.endings is not _OPENCODE
+    waiting, seen = [str(source.folder)], set[tuple[int, int]]()
+    while waiting:
+        folder = waiting.pop()
+        try:
+            found = os.stat(folder)
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            problems.append(f"{folder}: {error.strerror}")
+            continue
+        if is_deep:
+            waiting += [entry.path for entry in entries if entry.is_dir()]
+        for entry in entries:
+            if entry.name.lower().endswith(source.endings) and _is_within(entry.path, source):
+                try:
+                    status = entry.stat()
+                except OSError as error:
+                    problems.append(f"{entry.path}: {error.strerror}")
+                    continue
+                size, mtime = status.st_size, status.st_mtime_ns
+                if not is_deep:  # what was written last is in the log beside it
+                    size, mtime = _with_log(entry.path, size, mtime)
+                yield File(entry.path, source, size, mtime, status.st_ino)
+
+
+def _is_within(path: str, source: Source) -> bool:
+    return not source.within or source.within in Path(path).parts
+
+
+def _with_log(path: str, size: int, mtime: int) -> tuple[int, int]:
+    try:
+        log = os.stat(f"{path}-wal")
+    except OSError:
+        return size, mtime
+    return size + log.st_size, max(mtime, log.st_mtime_ns)
+
+
+def data_folder(env: Mapping[str, str], home: Path) -> Path:
+    return Path(env.get("XDG_DATA_HOME") or home / ".local" / "share") / "tallystick"

@@ -1,0 +1,244 @@
+"""The ledger of one machine: every call of its coding agents once, however often it was logged.
+
+A SQLite file with a write-ahead log. `seen` has the copies of calls as `Once` compares them,
+`calls` what they are, and `files` how far each file was read; what is read of some files and how
+far is one transaction, so that a kill at any time loses and repeats nothing. No text is in it.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from detectors.agents.files import FileRead
+
+VERSION: Final = 1
+KEPT_DAYS: Final = 400
+_BUSY_SECONDS: Final = 10.0
+_CACHE_KIB: Final = 16_384
+_DAY_US: Final = 86_400_000_000
+
+_SCHEMA: Final = """
+CREATE TABLE files (path TEXT PRIMARY KEY, agent TEXT, folder TEXT, size INTEGER, mtime INTEGER,
+    inode INTEGER, mark BLOB, unread TEXT, problem TEXT) WITHOUT ROWID;
+CREATE TABLE seen (id TEXT, way TEXT, asked TEXT, at INTEGER, prompt TEXT, session TEXT,
+    size INTEGER, number INTEGER, times INTEGER, span INTEGER, body BLOB, agent TEXT,
+    PRIMARY KEY (id, way, asked, at, prompt, session)) WITHOUT ROWID;
+CREATE TABLE sessions (name TEXT PRIMARY KEY, origin BLOB, ended INTEGER) WITHOUT ROWID;
+CREATE TABLE calls (number INTEGER PRIMARY KEY, id TEXT, at INTEGER, agent TEXT, project TEXT,
+    is_subagent INTEGER, session TEXT, provider TEXT, model TEXT, tier TEXT, region TEXT,
+    is_metered INTEGER, prompt INTEGER, completion INTEGER, cached INTEGER, written INTEGER,
+    written_1h INTEGER, reasoning INTEGER, searches INTEGER, reported REAL, usd REAL, body BLOB,
+    changed INTEGER, sent INTEGER);
+CREATE INDEX calls_id ON calls (id);
+CREATE INDEX calls_at ON calls (at);
+CREATE INDEX calls_unpriced ON calls (number) WHERE usd IS NULL;
+CREATE INDEX calls_unsent ON calls (changed) WHERE sent IS NULL;
+CREATE TABLE limits (agent TEXT, minutes INTEGER, resets_at INTEGER, used REAL, peak REAL,
+    plan TEXT, at INTEGER, PRIMARY KEY (agent, minutes, resets_at)) WITHOUT ROWID;
+CREATE TABLE rates (provider TEXT, model TEXT, tier TEXT, region TEXT, cells BLOB,
+    PRIMARY KEY (provider, model, tier, region)) WITHOUT ROWID;
+CREATE TABLE batches (key TEXT PRIMARY KEY, calls INTEGER, body BLOB) WITHOUT ROWID;
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+"""
+_SEE: Final = """
+INSERT INTO seen VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?)
+ON CONFLICT DO UPDATE SET times = times + 1,
+    body = CASE WHEN (excluded.size, length(excluded.body), excluded.body)
+        > (size, length(body), body) THEN excluded.body ELSE body END,
+    size = max(size, excluded.size)
+"""
+_TOUCHED: Final = """
+SELECT seen.id, way, asked, at, prompt, session, size, number, times, span, body, agent
+FROM seen JOIN touched USING (id) ORDER BY seen.id, at, prompt, session, asked, way
+"""
+_SET_CALL: Final = """
+INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL,
+    ?, ?, NULL)
+ON CONFLICT DO UPDATE SET id = excluded.id, at = excluded.at, agent = excluded.agent,
+    project = excluded.project, is_subagent = excluded.is_subagent, session = excluded.session,
+    provider = excluded.provider, model = excluded.model, tier = excluded.tier,
+    region = excluded.region, is_metered = excluded.is_metered, prompt = excluded.prompt,
+    completion = excluded.completion, cached = excluded.cached, written = excluded.written,
+    written_1h = excluded.written_1h, reasoning = excluded.reasoning,
+    searches = excluded.searches, reported = excluded.reported, usd = NULL,
+    changed = excluded.changed, body = excluded.body, sent = NULL
+WHERE excluded.body <> body
+"""
+_LIMIT: Final = """
+INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    used = CASE WHEN excluded.at >= at THEN excluded.used ELSE used END,
+    plan = CASE WHEN excluded.at >= at THEN excluded.plan ELSE plan END,
+    peak = max(peak, excluded.peak), at = max(at, excluded.at)
+"""
+_SESSION: Final = """
+INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET
+    origin = coalesce(excluded.origin, origin), ended = max(ended, excluded.ended)
+"""
+
+
+class KnownFile(NamedTuple):
+    size: int
+    mtime: int
+    inode: int
+    mark: bytes
+
+
+class Ledger:
+    """The open ledger. `changing` is a transaction that writes, of one process at a time."""
+
+    def __init__(self, path: Path | str) -> None:
+        if str(path) != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path = path
+        self.database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        self.database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        if self.database.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            self._create()
+        self.database.execute("PRAGMA synchronous = NORMAL")
+
+    def _create(self) -> None:
+        self.database.execute("PRAGMA journal_mode = WAL")
+        with self.changing():
+            version = self.database.execute("PRAGMA user_version").fetchone()[0]
+            if version > VERSION:
+                raise sqlite3.DatabaseError("the ledger is of a later version of Tallystick")
+            if not version:
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    self.database.execute(statement)
+                self.database.execute(f"PRAGMA user_version = {VERSION}")
+        if str(self.path) != ":memory:":
+            Path(self.path).chmod(0o600)
+
+    def close(self) -> None:
+        self.database.close()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.database.execute("ROLLBACK")
+            raise
+        self.database.execute("COMMIT")
+
+    def get(self, name: str) -> str:
+        found = self.database.execute("SELECT value FROM settings WHERE name = ?", (name,))
+        row = found.fetchone()
+        return row[0] if row else ""
+
+    def put(self, name: str, value: str) -> None:
+        self.database.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, value))
+
+    def has_unpriced(self) -> bool:
+        query = "SELECT 1 FROM calls WHERE usd IS NULL LIMIT 1"
+        return self.database.execute(query).fetchone() is not None
+
+    def known_files(self) -> dict[str, KnownFile]:
+        rows = self.database.execute("SELECT path, size, mtime, inode, mark FROM files")
+        return {row[0]: KnownFile(*row[1:]) for row in rows}
+
+    def add(self, reads: "Sequence[FileRead]") -> int:
+        """Add what was read of some files; return the number of calls that are new or changed."""
+        import msgspec
+
+        with self.changing():
+            number = self.database.execute("SELECT max(number) FROM seen").fetchone()[0] or 0
+            touched: set[str] = set()
+            for read in reads:
+                agent = read.file.source.agent
+                rows = []
+                for row in read.copies:
+                    number += 1
+                    rows.append((*row[:7], number, *row[8:], agent))
+                    touched.add(row[0])
+                self.database.executemany(_SEE, rows)
+                names = read.sessions.keys() | read.ends.keys()
+                self.database.executemany(
+                    _SESSION,
+                    [
+                        (
+                            name,
+                            _encode_origin(read.sessions.get(name)),
+                            read.ends.get(name, 0),
+                        )
+                        for name in names
+                    ],
+                )
+                self.put_limits(
+                    (
+                        limit.agent,
+                        limit.window_minutes,
+                        limit.resets_at,
+                        limit.used_percent,
+                        limit.used_percent,
+                        limit.plan,
+                        limit.at,
+                    )
+                    for limit in read.limits
+                )
+                self.database.execute(
+                    "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        read.file.path, agent, str(read.file.source.folder), read.file.size,
+                        read.file.mtime_ns, read.file.inode, msgspec.msgpack.encode(read.mark),
+                        msgspec.json.encode(read.unread).decode(), read.problem,
+                    ),
+                )  # fmt: skip
+            return self._resolve(touched)
+
+    def put_limits(self, limits: Iterable[Sequence[Any]]) -> None:
+        """Set windows of plans: agent, minutes, reset, used and highest percentage, plan, time."""
+        self.database.executemany(_LIMIT, limits)
+
+    def _resolve(self, touched: set[str]) -> int:
+        """Compare the copies of these calls again, and set the calls that they are."""
+        if not touched:
+            return 0
+        from detectors.agents.copies import Resolver
+
+        database = self.database
+        database.execute("CREATE TEMP TABLE IF NOT EXISTS touched (id TEXT PRIMARY KEY)")
+        database.execute("DELETE FROM touched")
+        database.executemany("INSERT INTO touched VALUES (?)", [(each,) for each in touched])
+        resolver = Resolver(database.execute("SELECT name, origin, ended FROM sessions"))
+        before: dict[str, set[int]] = {}
+        for id_, number in database.execute("SELECT id, number FROM calls JOIN touched USING (id)"):
+            before.setdefault(id_, set()).add(number)
+        now = time.time_ns() // 1_000
+        rows, gone = list[tuple[Any, ...]](), list[tuple[int]]()
+        for id_, group in groupby(database.execute(_TOUCHED), itemgetter(0)):
+            copies = list(group)
+            calls = resolver.resolve(id_, copies, now)
+            rows += calls
+            gone += [(each,) for each in before.get(id_, set()) - {call[0] for call in calls}]
+        before_rows = database.total_changes
+        database.executemany("DELETE FROM calls WHERE number = ?", gone)
+        database.executemany(_SET_CALL, rows)
+        return database.total_changes - before_rows
+
+    def forget(self, before_us: int) -> None:
+        """Delete calls that are older than the ledger keeps them."""
+        with self.changing():
+            for table in ("seen", "calls"):
+                self.database.execute(f"DELETE FROM {table} WHERE at < ?", (before_us,))  # noqa: S608
+            self.database.execute("DELETE FROM limits WHERE at < ?", (before_us // 1_000_000,))
+
+    def forget_old(self, days: int = KEPT_DAYS) -> None:
+        """Delete old calls, at most once a day."""
+        now = time.time_ns() // 1_000
+        if abs(now - int(self.get("forgotten") or 0)) > _DAY_US:
+            self.forget(now - days * _DAY_US)
+            self.put("forgotten", str(now))
+
+
+def _encode_origin(origin: Any) -> bytes | None:
+    from detectors.agents.copies import encode_origin
+
+    return None if origin is None else encode_origin(origin)

@@ -1,0 +1,161 @@
+"""Sends the ledger's calls to a service, each once.
+
+A batch is written to the ledger with its `Idempotency-Key`, in the transaction that marks its
+calls. It stays there until the service has answered, so a batch that is sent again after a kill, a
+lost connection or an error has the same key and the same bytes, and the service counts it once. A
+message that still grows is sent when it has not changed for two minutes.
+"""
+
+import gzip
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, build_opener
+
+import msgspec
+
+from detectors.agents.ledger import Ledger
+from detectors.contract import StoredRecord, UsageRecordV2
+from detectors.formats.adapters.calls import Call, record_of
+
+SETTLED_SECONDS: Final = 120
+MOST_CALLS: Final = 1_000
+_TIMEOUT_SECONDS: Final = 20.0
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+# Of these answers, another try has the same end until somebody changes something.
+_REFUSED: Final = (400, 401, 402, 403, 404, 413, 422)
+_FIELDS: Final = UsageRecordV2.__struct_fields__
+_UNSENT: Final = """
+SELECT number, body FROM calls WHERE sent IS NULL AND abs(? - changed) >= ?
+ORDER BY changed LIMIT ?
+"""
+_decode: Final = msgspec.msgpack.Decoder(Call).decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Destination(NamedTuple):
+    """Where to send; the key is in no representation."""
+
+    url: str
+    key: str
+
+    def __repr__(self) -> str:
+        return f"Destination(url={self.url!r})"
+
+
+def parse_dsn(dsn: str) -> Destination | None:
+    """Return the destination of `https://<INGEST_KEY>@<host>`; plain HTTP only to this machine."""
+    try:
+        parts = urlsplit(dsn.strip())
+        host, port, key = parts.hostname, parts.port, parts.username
+    except ValueError:
+        return None
+    is_allowed = parts.scheme == "https" or (parts.scheme == "http" and host in _LOCAL)
+    if not is_allowed or not host or not key or parts.query or parts.fragment:
+        return None
+    address = f"[{host}]" if ":" in host else host
+    address += f":{port}" if port else ""
+    return Destination(f"{parts.scheme}://{address}{parts.path.rstrip('/')}/api/v2/ingest", key)
+
+
+class Refused(Exception):
+    """The service doesn't accept what is sent; `code` is its error's."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(f"the service answered {status} {code}".rstrip())
+        self.status = status
+
+
+class Delayed(Exception):
+    """The service can't be reached, or asks to wait."""
+
+    def __init__(self, reason: str, seconds: float = 0.0) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+def send_new(
+    ledger: Ledger, destination: Destination, label: str = "", settled: float = SETTLED_SECONDS
+) -> int:
+    """Send the batches that wait, then those of new calls; return how many calls arrived."""
+    sent = 0
+    for key, calls, body in _batches(ledger, label, settled):
+        _post(destination, key, body)
+        with ledger.changing():
+            ledger.database.execute("DELETE FROM batches WHERE key = ?", (key,))
+        sent += calls
+    return sent
+
+
+def _batches(ledger: Ledger, label: str, settled: float) -> Iterator[tuple[str, int, bytes]]:
+    database = ledger.database
+    while True:
+        found = database.execute("SELECT key, calls, body FROM batches ORDER BY key").fetchone()
+        if found is None and not _write_batch(ledger, label, settled):
+            return
+        if found is not None:
+            yield found
+
+
+def _write_batch(ledger: Ledger, label: str, settled: float) -> bool:
+    """Write a batch of calls that no batch has; return whether there are any."""
+    now, settled_us = time.time_ns() // 1_000, int(settled * 1_000_000)
+    with ledger.changing():
+        rows = ledger.database.execute(_UNSENT, (now, settled_us, MOST_CALLS)).fetchall()
+        if not rows:
+            return False
+        key = uuid.uuid4().hex
+        records = [_record(record_of(_decode(body)), label) for _, body in rows]
+        body = gzip.compress(_encode({"records": records}), 6)
+        ledger.database.execute("INSERT INTO batches VALUES (?, ?, ?)", (key, len(rows), body))
+        ledger.database.executemany(
+            "UPDATE calls SET sent = ? WHERE number = ?", [(now, number) for number, _ in rows]
+        )
+    return True
+
+
+def _record(record: StoredRecord, label: str) -> dict[str, Any]:
+    values = ((name, getattr(record, name)) for name in _FIELDS)
+    found = {name: value for name, value in values if value not in (None, "")}
+    if label:
+        found["environment"] = label
+    return found
+
+
+def _post(destination: Destination, key: str, body: bytes) -> None:
+    request = Request(  # noqa: S310
+        destination.url,
+        data=body,
+        method="POST",
+        headers={
+            "Authorization": f"Bearer {destination.key}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+            "Idempotency-Key": key,
+            "User-Agent": "tallystick-watch",
+        },
+    )
+    try:
+        with build_opener().open(request, timeout=_TIMEOUT_SECONDS) as answer:
+            answer.read(1 << 16)
+    except HTTPError as error:
+        code = _code_of(error)
+        if error.code in _REFUSED:
+            raise Refused(error.code, code) from None
+        asked = error.headers.get("Retry-After", "")
+        seconds = float(asked) if asked.isdecimal() else 0.0
+        raise Delayed(f"the service answered {error.code} {code}".rstrip(), seconds) from None
+    except (URLError, OSError, ValueError) as error:
+        raise Delayed(f"the service can't be reached: {type(error).__name__}") from None
+
+
+def _code_of(error: HTTPError) -> str:
+    try:
+        code = json.loads(error.read(1 << 16))["error"]["code"]
+    except (ValueError, KeyError, TypeError, OSError):
+        return ""
+    return code if isinstance(code, str) and code.isidentifier() else ""

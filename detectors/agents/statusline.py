@@ -1,0 +1,54 @@
+"""The line under Claude Code's prompt, and the limits that Claude Code hands to it."""
+
+import time
+from datetime import datetime
+from typing import Any, Final
+
+from detectors.agents import reading, views
+from detectors.agents.ledger import Ledger
+from detectors.wording.figures import usd
+
+_WINDOWS: Final = {"five_hour": ("5h", 300), "seven_day": ("week", 10_080)}
+_SESSION: Final = "SELECT sum(CASE WHEN usd > 0 THEN usd ELSE 0 END) FROM calls WHERE session = ?"
+
+
+def status_line(ledger: Ledger, given: dict[str, Any]) -> str:
+    """Return the line for what Claude Code gives, and keep its limits in the ledger."""
+    reading.update(ledger)
+    reading.price(ledger, may_load=False)  # a new model waits for the next full command
+    parts = []
+    model = _inner(given, "model").get("display_name") or _inner(given, "model").get("id")
+    if isinstance(model, str) and model.isprintable():
+        parts.append(model[:40])
+    session = given.get("session_id")
+    if isinstance(session, str):
+        (spent,) = ledger.database.execute(_SESSION, (session,)).fetchone()
+        parts.append(f"session {usd(spent or 0.0)}")
+    now = time.time()
+    today = views.Choice(since=datetime.fromtimestamp(now).astimezone().date())
+    total = views.total_of(views.sum_calls(ledger, "daily", today)).sums
+    later = " and what `tallystick agents` prices" if total.unpriced_calls else ""
+    parts.append(f"today {usd(total.usd)}{later}")
+    parts += _limits(ledger, _inner(given, "rate_limits"), int(now))
+    return " · ".join(parts)
+
+
+def _inner(given: dict[str, Any], name: str) -> dict[str, Any]:
+    found = given.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _limits(ledger: Ledger, limits: dict[str, Any], now: int) -> list[str]:
+    parts, rows = list[str](), list[tuple[Any, ...]]()
+    for name, (label, minutes) in _WINDOWS.items():
+        window = _inner(limits, name)
+        used, resets = window.get("used_percentage"), window.get("resets_at")
+        if not isinstance(used, int | float):
+            continue
+        parts.append(f"{label} {used:.0f}%")
+        if isinstance(resets, int | float):
+            rows.append(("claude-code", minutes, int(resets), used, used, "", now))
+    if rows:
+        with ledger.changing():
+            ledger.put_limits(rows)
+    return parts
