@@ -88,9 +88,8 @@ def test_a_short_period_is_not_called_a_month() -> None:
 
 
 def test_an_audit_of_the_first_releases_has_one_estimate() -> None:
-    old = replace(
-        _audit("0", "0", "0"), verified_savings_usd=None, projected_savings_usd=Decimal(9)
-    )
+    audit = _audit("0", "9", "0")
+    old = replace(audit, verified_savings_usd=None, estimated_savings_usd=None)
     assert make_hero(old).sentence == "You could save $9.00 a month"
 
 
