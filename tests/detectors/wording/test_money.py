@@ -82,7 +82,7 @@ def test_the_hero_says_what_could_be_saved_and_has_no_zero_parts(
     assert all(part.explanation.startswith(f"{part.label}: ") for part in hero.parts)
 
 
-def test_a_short_period_is_not_called_a_month() -> None:
+def test_a_short_period_is_called_a_period() -> None:
     hero = make_hero(replace(_audit("0", "15.94", "0"), projection="none"))
     assert hero.sentence == "You could save $16 in this period"
 
