@@ -26,7 +26,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "What the named month will have cost at its end: what was spent, and a usual day for each "
         "day that is left.",
     ),
-    "budget": Figure("Budget", "What you set as the limit of a month.", is_exact=True),
+    "budget": Figure("Budget", "What you set as the limit of each month.", is_exact=True),
     "monthly_spend": Figure(
         "Monthly spend",
         "The cost of the last 30 days; of a shorter log, a projection that says from what.",

@@ -253,7 +253,7 @@ def money(name: str, amount: Decimal, of: str = "", period: Any = "") -> Markup:
 def marked(name: str, words: str, of: str = "", period: Any = "") -> Markup:
     """Mark words as a figure, so that a test can read all figures of a page.
 
-    `of` is what it is of, such as the account or a finding; `period` is a month or two days.
+    `of` is what it is of, such as the account or a finding; `period` is one month or two days.
     """
     days = "/".join(map(str, period)) if isinstance(period, tuple) else period
     span = Markup('<span data-figure="{}" data-of="{}" data-period="{}">{}</span>')

@@ -46,7 +46,7 @@ _MODELS: Final = (
 _WEEKDAYS: Final = (1.0, 1.05, 1.1, 1.05, 0.95, 0.45, 0.4)
 _CALLS: Final = 5  # of a route on a usual day
 _GROWTH: Final = 0.006  # per day
-_FIXED_TIMES, _RETURNED_TIMES = 4, 2  # how often a call is sent
+_FIXED_TIMES, _RETURNED_TIMES = 4, 3  # how often a call is sent
 _UNUSUAL: Final = 20  # times the usual calls
 # Calls that come together, with so many seconds in between.
 _BURST, _BURST_SECONDS = 5, 25
@@ -87,7 +87,10 @@ def _make_route(
             seconds = _in_bursts(index, count, _LOOP, _LOOP_SECONDS)
         # A few routes cost most of the money.
         tokens = int(chance.uniform(0.8, 1.2) * 60_000 / times / (1 + route % 10) ** 0.7)
-        tokens = tokens * (times if is_unusual else 1)
+        if is_unusual:
+            tokens *= times
+        elif name == RETURNED_ROUTE:  # so little that its return is no unusual day
+            tokens //= 2
         is_short = name == SHORT_ROUTE or is_looping
         answer = chance.randrange(*((20, 90) if is_short else (300, 1_200)))
         for repeat in range(_times_sent(name, number)):

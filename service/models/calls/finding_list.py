@@ -64,7 +64,7 @@ class FindingCursor(NamedTuple):
 class FindingFilter:
     """The name of some states, and the values that other columns must have.
 
-    With `has_savings`, findings that the latest audit lacks, which are not fixed yet, are left out.
+    `has_savings` excludes findings that the latest audit lacks, which are not fixed yet.
     """
 
     state: str = UNRESOLVED_NAME

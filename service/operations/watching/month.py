@@ -105,7 +105,7 @@ def look_at_month(usd_by_day: Mapping[date, Decimal], today: date) -> Month:
     yesterday = today - timedelta(days=1)
     same = _same_day(today) - timedelta(days=1)
     last_month = Period(previous, first - timedelta(days=1))
-    # On the first of a month, nothing of it is over.
+    # On the first, nothing of the month is over.
     closed = (Period(previous, same), Period(first, yesterday)) if same >= previous else None
     late = find_start(usd_by_day, last_month)
     gap = find_gap_of(usd_by_day, closed) if closed else late

@@ -116,7 +116,7 @@ class AccountAuditQuerySchema(Schema):
         load_default=DEFAULT_WINDOW,
         validate=OneOf(WINDOWS, error=_WINDOW_EXPECTED),
         error_messages={"invalid": _WINDOW_EXPECTED},
-        metadata=described("The days that end with your newest call: 7, 30 or 90."),
+        metadata=described("The days (UTC) that end with your newest call: 7, 30 or 90."),
     )
 
 

@@ -10,7 +10,6 @@ import signal
 import socket
 import stat
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from functools import partial
@@ -21,16 +20,13 @@ import psutil
 import pytest
 import requests
 
-from detectors.contract.record import UsageRecordV2
 from service.cli.sample.account import SEEDED_EMAIL, seed
-from service.cli.sample.calls import FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE, make_calls
 from service.operations.local.run_state import find_state
 from service.web.auth.browsers import SESSION_COOKIE
 from tests.embedded.processes import wait_until
 from tests.running import ONE_OF_EACH, Up, plain_environment, tallystick
+from tests.service.cli.few_calls import make_few_calls
 from tests.warm import run_warm
-
-FEW_ROUTES = (FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE)
 
 
 def test_one_line_shows_the_url_when_ready(up: Up) -> None:
@@ -218,12 +214,6 @@ def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None
     assert {audit["status"] for audit in audits} == {"done", "failed"}
     days = sorted(date.fromisoformat(audit["created_at"][:10]) for audit in audits)
     assert days[-1] - days[0] == timedelta(days=83)
-
-
-def make_few_calls(last: date) -> Iterator[list[UsageRecordV2]]:
-    """The calls of a few routes: each batch and audit is there, and none takes long."""
-    for day in make_calls(last):
-        yield [call for call in day if call.tag in FEW_ROUTES] or day[:1]
 
 
 @pytest.mark.stress

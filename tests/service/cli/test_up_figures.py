@@ -7,8 +7,8 @@ Of the sample account, a new one, one with a single upload, and one whose calls 
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from html import unescape
 from io import BytesIO
@@ -18,12 +18,10 @@ import msgspec
 import pytest
 import requests
 
-from detectors.contract.record import UsageRecordV2
 from detectors.wording.figures import usd, whole_usd
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
 from service.cli.local_calls import LocalService
 from service.cli.sample.account import SEEDED_EMAIL, seed
-from service.cli.sample.calls import FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE, make_calls
 from service.cli.sign_in_link import make_sign_in_link
 from service.models.base import utc_now
 from service.models.identity.accounts import find_account
@@ -33,6 +31,7 @@ from service.web.auth.scopes import SCOPES
 from tests.embedded.processes import wait_until
 from tests.lazily import pypdf
 from tests.running import Up
+from tests.service.cli.few_calls import make_few_calls
 from tests.service.support.figures import Account, Figures, collect
 
 _SECONDS = 60
@@ -91,13 +90,6 @@ class Person:
 
     def collect(self) -> Figures:
         return collect(Account(self.page, self.api), utc_now().date())
-
-
-def make_few_calls(last: date) -> Iterator[list[UsageRecordV2]]:
-    """The calls of a few routes: each batch and audit is there, and none takes long."""
-    for day in make_calls(last):
-        few = (FIXED_ROUTE, RETURNED_ROUTE, UNUSUAL_ROUTE)
-        yield [call for call in day if call.tag in few] or day[:1]
 
 
 def _check(figures: Figures, *names: str, shared: int) -> None:

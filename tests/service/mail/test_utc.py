@@ -56,6 +56,7 @@ def test_a_notice_with_days_says_utc() -> None:
         route=None,
         amount_usd=Decimal(10),
         month=date(2026, 11, 1),
+        today=date(2026, 11, 20),
         spend_usd=Decimal(9),
         forecast_usd=Decimal(12),
     )

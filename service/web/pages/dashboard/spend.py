@@ -105,12 +105,6 @@ def _cut(usd_by_day: UsdByDay, days: tuple[date, date]) -> UsdByDay:
     return {each: cost for each, cost in usd_by_day.items() if days[0] <= each <= days[1]}
 
 
-def _all_routes(query: Query) -> Selection:
-    """Select all routes, because the table still lists the others when one is chosen."""
-    only = {name: value for name, value in query.only.items() if name != _ROUTE}
-    return Selection(first=query.first, last=query.last, keys=(_ROUTE,), only=only)
-
-
 def _lines(
     wanted: Selection,
     ranked: Spend,

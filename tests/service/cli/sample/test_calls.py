@@ -72,7 +72,7 @@ def test_a_tenth_of_their_month_is_avoidable_in_findings_of_every_certainty(
     found = with_savings(report.findings)
     assert {each.confidence for each in found} == {"VERIFIED", "ESTIMATED", "CONDITIONAL"}
     assert {each.detector[:2] for each in found} == {"d1", "d2", "d4", "d6"}
-    assert str(title(found[0])) == "Stop ticket-routing from sending the same call again"
+    assert str(title(found[0])) == "Cache the repeated start of knowledge-base-answers prompts"
 
 
 def test_they_are_the_same_each_time(days: list[list[UsageRecordV2]]) -> None:

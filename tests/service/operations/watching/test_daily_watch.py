@@ -24,6 +24,7 @@ from service.models import (
     NoticeDelivery,
     UnusualDay,
 )
+from service.models.calls.account_audits import AccountCalls, note_imports
 from service.models.notices.events import BUDGET_REACHED, EVENTS, UNUSUAL_SPEND
 from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 from service.models.watching.budgets import save_budget
@@ -144,6 +145,43 @@ def test_an_unusual_day_is_one_notice_and_one_mail(watched: Watched, config: Con
     assert subject.startswith("Unusual spend on ")
     assert "$100.00 in total, usually about $10.00; 1 route and 1 model far above" in body
     assert "chat" not in body  # a leaked ingest key could write labels
+
+
+def _unusual_days(watched: Watched) -> list[date]:
+    with watched.sessions() as session:
+        return list(session.scalars(select(UnusualDay.day).order_by(UnusualDay.day)))
+
+
+def test_every_day_of_an_import_is_judged_and_old_ones_are_no_news(watched: Watched) -> None:
+    """A log of ten months that ended 30 days ago, with a peak in the middle and one near its end."""
+    last = TODAY - timedelta(days=30)
+    watched.spend_daily("10", days=300, last=last)
+    peaks = [last - timedelta(days=150), last - timedelta(days=2)]
+    watched.spend(*(spend_line(day, "90") for day in peaks))
+    with watched.engine.begin() as connection:
+        note_imports(connection, [watched.account_id])
+        connection.execute(update(AccountCalls).values(last_import_at=NOW - timedelta(hours=1)))
+    assert watched.watch() == 1
+    assert _unusual_days(watched) == peaks
+    assert (watched.notices(UNUSUAL_SPEND), watched.mails()) == ([], [])
+    assert watched.watch() == 0  # nothing came since
+
+
+def test_a_later_import_judges_the_days_that_it_changes(watched: Watched) -> None:
+    day = YESTERDAY - timedelta(days=20)
+    watched.spend_daily("10")
+    watched.spend(spend_line(day, "90"))
+    watched.watch()
+    assert _unusual_days(watched) == [day]
+    # What was missing from the other days comes late: the day is as usual as they are.
+    watched.spend_daily("90", days=90)
+    with watched.engine.begin() as connection:
+        note_imports(connection, [watched.account_id])
+        earlier = func.now() - timedelta(hours=2)
+        connection.execute(update(AccountWatch).values(judged_at=earlier))
+        connection.execute(update(AccountCalls).values(last_import_at=earlier + timedelta(hours=1)))
+    assert watched.watch() == 1
+    assert _unusual_days(watched) == []
 
 
 def test_a_usual_day_is_no_news(watched: Watched) -> None:

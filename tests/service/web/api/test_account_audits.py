@@ -148,7 +148,7 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
     for expected in (
         "from 3 calls of the last 30 days, audited",
         "Spent this month so far $12.34",
-        "Avoidable per month $2.00 verified $3.00 estimated",
+        "You could save $5.00/month $2.00 verified, $3.00 estimated",
         "Spend by day $12.34 in 30 days",
     ):
         assert expected in text

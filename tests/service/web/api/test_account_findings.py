@@ -363,7 +363,7 @@ def test_the_page_of_a_fixed_finding_explains_what_it_saved(
         add_spend(session, owner.account_id, *before, *since)
     words = words_of(owner.get(f"/findings/{finding}"))
     for expected in (
-        "Realized savings $30.00/month $10.00 since Oct 1, 2026",
+        "Realized savings $30 /month $10.00 since Oct 1, 2026",
         "$28.00 ÷ 140 calls in the 14 days until Oct 1, 2026 = $0.20",
         "$0.00 ÷ 50 calls in 10 days = $0.00",
         "$10.00 ÷ 10 days × 30 = $30.00",

@@ -183,7 +183,7 @@ def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
     most = add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
     add_account_finding(db_session, account_id, monthly_usd=Decimal(40), confidence="CONDITIONAL")
     page = ada.get("/dashboard?days=90&route=chat")
-    assert "Cache the repeated start of chat prompts : $90/month, estimated, about an hour." in (
+    assert "Cache the repeated start of chat prompts : $90 /month , estimated, about an hour." in (
         _answer(page, "What to fix first")
     )
     assert "up to $40 /month" in words_of(page)
@@ -192,7 +192,7 @@ def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
     assert answer.headers["Location"] == "/dashboard?days=90&route=chat&changed=1#findings"
     page = ada.get("/dashboard?days=90&route=chat&changed=1")
     assert "We changed 1 finding." in page
-    assert ": up to $40/month" in _answer(page, "What to fix first")
+    assert ": up to $40 /month" in _answer(page, "What to fix first")
     assert "1 open · 1 fixed" in words_of(page)
 
 
@@ -274,7 +274,7 @@ def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
     db_session.commit()
     tile = _tile(ada.get("/dashboard"), "Saved this month so far")
     saved = 5 * YESTERDAY.day
-    assert tile == f"${saved:,.2f} ${saved:,.2f} since 1 fix, $150/month"
+    assert tile == f"${saved:,.2f} ${saved:,.2f} since 1 fix, $150 /month"
     other = _tile(ada.get("/dashboard?route=other"), "Saved this month so far")
     assert other == "– No finding fixed yet"
 
@@ -383,8 +383,8 @@ def test_calls_without_a_route_have_the_findings_of_their_model(
     add_account_finding(db_session, account_id, route="gpt-5.5", monthly_usd=Decimal(70))
     page = ada.get("/dashboard")
     assert "No tag or endpoint" in page
-    assert words_of(page).count("$70 /month") == 2
-    assert "$70/month" in _answer(ada.get("/dashboard?route="), "What to fix first")
+    assert words_of(page).count("$70 /month") == 3
+    assert "$70 /month" in _answer(ada.get("/dashboard?route="), "What to fix first")
 
 
 def test_a_bad_range_is_explained(ada: Browser, account_id: str, db_session: Session) -> None:

@@ -37,7 +37,7 @@ def test_a_route_has_its_own_spend_models_and_chart(
 ) -> None:
     add_month(db_session, account_id, TODAY)
     page = ada.get("/route?route=chat")
-    assert "<dd>$82.50</dd>" in page
+    assert ">$82.50</span></dd>" in page
     assert _names(page) == ["gpt-5.5", "gpt-5.5-mini"]
     assert '<li tabindex="0">' in page
     assert "claude" not in page
@@ -74,7 +74,7 @@ def test_a_name_may_hold_anything_that_a_label_may(
     link = re.findall('href="(/route[^"]*)"', ada.get("/spend"))[0]
     page = ada.get(unescape(link))
     assert "<bdi>team/a?b=c&amp;d #1 &lt;b&gt;</bdi></h1>" in page
-    assert "<dd>$1.50</dd>" in page
+    assert ">$1.50</span></dd>" in page
 
 
 def test_calls_without_tag_and_endpoint_have_a_page(
@@ -83,7 +83,7 @@ def test_calls_without_tag_and_endpoint_have_a_page(
     add_spend(db_session, account_id, spend_line(TODAY, route=""))
     page = ada.get("/route?route=")
     assert "No tag or endpoint</h1>" in page
-    assert "<dd>$1.50</dd>" in page
+    assert ">$1.50</span></dd>" in page
 
 
 def test_a_model_without_stored_spend_still_shows_its_findings(
