@@ -100,8 +100,10 @@ def test_the_owner_needs_a_passkey_only_if_the_account_has_one(
     assert add_passkey(owner, Authenticator()).status_code == 200
     assert owner.client.get("/admin").status_code == 404
     with sessions() as session:
-        [action] = session.scalars(select(AdminAction).where(AdminAction.kind == "sign-out"))
-        assert action.actor == ADA
+        [action] = session.scalars(
+            select(AdminAction).where(AdminAction.target == owner.account_id)
+        )
+        assert action.details["by"] == ADA
 
 
 def test_another_site_cannot_act_for_an_administrator(

@@ -40,7 +40,7 @@ def test_a_new_user_sees_the_next_step(client: FlaskClient, person: Person) -> N
     for expected in (
         "Waiting for the first call…",
         "Create a key Needs a Pro or Team plan.",
-        "Choose a file You have no credits.",
+        "Choose a file 2 credits left",
         "See connections",
     ):
         assert expected in page

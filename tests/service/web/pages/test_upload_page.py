@@ -105,7 +105,7 @@ def test_where_nothing_is_sold_the_page_names_whom_to_ask_and_its_button_is_off(
     headers = sign_in(sessions, "o'hara@example.org")
     page = client.get("/upload", headers=headers).get_data(as_text=True)
     assert "Ask the operator of this installation: ops@example.org ." in words_of(page)
-    assert "Upload and audit Get a credit first." in words_of(page)
+    assert "Get a credit first." in words_of(page)
     assert re.search('<button type="submit" id="send"[^>]* disabled>', page)
 
 
