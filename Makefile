@@ -32,8 +32,11 @@ TOOLS := $(VENV)/.tools-unpacked
 COMPILED := $(VENV)/.tests-compiled
 
 # Vendored from npm, so that pages load nothing from other servers.
-PICO := 2.1.1
 HTMX := 4.0.1
+INTER := 5.3.0
+# What the pages use of Inter: Latin-1 and some signs. fontTools cuts them out.
+FONTTOOLS := 4.68.0
+INTER_SIGNS := U+20-7E,U+A0-FF,U+131,U+152-153,U+2013-2014,U+2018-201A,U+201C-201E,U+2022,U+2026,U+2032,U+20AC,U+2190-2193,U+2212,U+2318,U+2264,U+2265,U+2715
 DEJAVU := 2.37.3
 # From Debian, because npm has neither.
 WAREE := 1:0.7.3-1
@@ -42,7 +45,7 @@ VENDORED := service/web/static/vendor
 USAGE := client/tallystick/reading/usage
 FONTS := service/reports/pdf/fonts
 
-.PHONY: help install demo test test-fast check format bench size stress spans lock vendor sample sources usage usage-drift usage-doors \
+.PHONY: help install demo test test-fast check format bench size stress spans lock vendor pictures sample sources usage usage-drift usage-doors \
 	usage-libraries price-drift \
 	clean
 
@@ -147,16 +150,21 @@ lock: $(DEV) ## Update the lock files of all dependencies, with hashes, and the 
 	    --no-emit-index-url --no-header --no-annotate --output-file $${one%.in}.lock || exit 1; \
 	done
 
-vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
+vendor: ## Fetch htmx and the fonts again, at the versions above
 	rm -rf var/vendor && mkdir -p var/vendor
-	cd var/vendor && npm pack --silent @picocss/pico@$(PICO) htmx.org@$(HTMX) \
+	cd var/vendor && npm pack --silent @fontsource-variable/inter@$(INTER) htmx.org@$(HTMX) \
 	  dejavu-fonts-ttf@$(DEJAVU) && for one in *.tgz; do mkdir $${one%.tgz} && tar xzf $$one \
 	  -C $${one%.tgz} --strip-components 1; done
 	cd var/vendor && apt-get download -qq fonts-tlwg-waree-ttf=$(WAREE) \
 	  fonts-wqy-microhei=$(MICROHEI) && for one in *.deb; do dpkg-deb -x $$one debian; done
 	rm -f $(VENDORED)/* $(FONTS)/* && mkdir -p $(VENDORED) $(FONTS)
-	cp var/vendor/picocss-pico-$(PICO)/css/pico.min.css $(VENDORED)/pico-$(PICO).min.css
-	cp var/vendor/picocss-pico-$(PICO)/LICENSE.md $(VENDORED)/pico-LICENSE.md
+	cd var/vendor && uv() { $(CURDIR)/$(BIN)/uv tool run --from "fonttools[woff]==$(FONTTOOLS)" "$$@"; } \
+	  && uv fonttools varLib.instancer --quiet --output inter.ttf wght=400:700 \
+	    fontsource-variable-inter-$(INTER)/files/inter-latin-wght-normal.woff2 \
+	  && uv pyftsubset inter.ttf --unicodes=$(INTER_SIGNS) --layout-features=kern,tnum,ccmp,locl,mark,case,calt \
+	    --no-hinting --desubroutinize --flavor=woff2 \
+	    --output-file=$(CURDIR)/$(VENDORED)/inter-$(INTER)-latin.woff2
+	cp var/vendor/fontsource-variable-inter-$(INTER)/LICENSE $(VENDORED)/inter-LICENSE
 	cp var/vendor/htmx.org-$(HTMX)/dist/htmx.min.js $(VENDORED)/htmx-$(HTMX).min.js
 	cp var/vendor/htmx.org-$(HTMX)/LICENSE $(VENDORED)/htmx-LICENSE
 	cp var/vendor/dejavu-fonts-ttf-$(DEJAVU)/ttf/DejaVuSansCondensed.ttf $(FONTS)
@@ -169,6 +177,9 @@ vendor: ## Fetch Pico, htmx and the fonts again, at the versions above
 	cat var/vendor/debian/usr/share/doc/fonts-wqy-microhei/copyright \
 	  /usr/share/common-licenses/Apache-2.0 > $(FONTS)/WenQuanYiMicroHei-LICENSE
 	rm -rf var/vendor
+
+pictures: $(DEV) ## Take the pictures of the README: dashboard, report and terminal
+	$(BIN)/python -m tests.browser.pictures
 
 sample: $(DEV) ## Update the sample report that /sample shows
 	$(BIN)/python examples/make_sample_report.py

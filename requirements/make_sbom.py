@@ -26,7 +26,7 @@ _PINNED: Final = re.compile(r"^([\w.-]+)(?:\[[^]]*\])?==(\S+)(?: ; ([^\\]+?))? *
 _STATIC: Final = "service/web/static/vendor"
 _FONTS: Final = "service/reports/pdf/fonts"
 VENDORED: Final = {
-    "npm/@picocss/pico": ("PICO", [f"{_STATIC}/pico-{{}}.min.css"]),
+    "npm/@fontsource-variable/inter": ("INTER", [f"{_STATIC}/inter-{{}}-latin.woff2"]),
     "npm/htmx.org": ("HTMX", [f"{_STATIC}/htmx-{{}}.min.js"]),
     "npm/dejavu-fonts-ttf": (
         "DEJAVU",

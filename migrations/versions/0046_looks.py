@@ -1,4 +1,4 @@
-"""Colors of series, saved views, the time zone of a person, and changes that can be undone.
+"""Colors of series, saved views, and changes of findings that can be undone.
 
 Revision ID: 0046
 Revises: 0045
@@ -48,7 +48,6 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_saved_views")),
     )
     op.create_index(op.f("ix_saved_views_account_id"), "saved_views", ["account_id"])
-    op.add_column("accounts", sa.Column("time_zone", sa.String(), nullable=True))
     op.add_column("account_finding_changes", sa.Column("batch", sa.String(), nullable=True))
     op.add_column(
         "account_finding_changes", sa.Column("restored", postgresql.JSONB(), nullable=True)
@@ -58,6 +57,5 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_column("account_finding_changes", "restored")
     op.drop_column("account_finding_changes", "batch")
-    op.drop_column("accounts", "time_zone")
     op.drop_table("saved_views")
     op.drop_table("series_colors")

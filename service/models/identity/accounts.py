@@ -45,8 +45,6 @@ class Account(Base):
     spend_mails: Mapped[bool] = mapped_column(default=True, server_default=true())
     # The attribute of OpenTelemetry spans that is the tag of a call; null for `service.name`.
     tag_attribute: Mapped[str | None]
-    # An IANA name, which pages show times in; null for UTC.
-    time_zone: Mapped[str | None]
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"

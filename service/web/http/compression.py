@@ -1,4 +1,4 @@
-"""Compress pages, style sheets, scripts and tables; responses of the API stay as they are.
+"""Compress pages, style sheets and scripts; downloads and responses of the API stay as they are.
 
 Their ETags are of the plain bytes. Pages hold no secret beside what a visitor typed: a new CSRF
 token is signed each time, and tokens of links are shown once.
@@ -9,7 +9,7 @@ from typing import Final
 from flask import Flask
 from flask_compress import Compress
 
-_TYPES: Final = ["text/html", "text/css", "text/javascript", "image/svg+xml", "text/csv"]
+_TYPES: Final = ["text/html", "text/css", "text/javascript", "image/svg+xml"]
 
 
 def init_compression(app: Flask) -> None:
@@ -17,7 +17,7 @@ def init_compression(app: Flask) -> None:
     app.config.update(
         COMPRESS_MIMETYPES=_TYPES,
         COMPRESS_ALGORITHM=["zstd", "br", "gzip"],
-        COMPRESS_ALGORITHM_STREAMING=["zstd", "br", "gzip"],
+        COMPRESS_STREAMS=False,  # the library would leave their sources open
         COMPRESS_ZSTD_LEVEL=6,
     )
     Compress(app)

@@ -6,8 +6,8 @@ from typing import Final
 
 from flask import Flask, Response, request
 
-# Their names have a version, so their content never changes.
-_VERSIONED_FOLDERS: Final = ("vendor/", "fonts/")
+# The names in this folder have a version, so their content never changes.
+_VERSIONED: Final = "vendor/"
 _VERSION: Final = "v"
 _FOR_GOOD: Final = "public, max-age=31536000, immutable"
 
@@ -22,7 +22,7 @@ def init_static_files(app: Flask) -> None:
     }
     app.jinja_env.globals["static"] = {
         name: f"/static/{name}"
-        if name.startswith(_VERSIONED_FOLDERS)
+        if name.startswith(_VERSIONED)
         else f"/static/{name}?{_VERSION}={digest}"
         for name, digest in digests.items()
     }
@@ -30,9 +30,11 @@ def init_static_files(app: Flask) -> None:
     @app.after_request
     def _keep(response: Response) -> Response:
         if request.endpoint == "static" and response.status_code in (200, 304):
+            response.direct_passthrough = False
+            response.make_sequence()  # small files, which are compressed as a whole
             name = (request.view_args or {})["filename"]
             version = request.args.get(_VERSION)
             is_named = version is not None and version == digests.get(name)
-            if is_named or name.startswith(_VERSIONED_FOLDERS):
+            if is_named or name.startswith(_VERSIONED):
                 response.headers["Cache-Control"] = _FOR_GOOD
         return response

@@ -14,7 +14,7 @@ from service.models.calls.spend import Period, Spend, UsdByDay, sum_days, sum_da
 from service.models.watching.budgets import find_amount
 from service.operations.watching.marks import UNUSUAL, list_marks
 from service.web.auth.callers import current_caller
-from service.web.http.current import current_session_factory, get_session
+from service.web.http.current import get_session
 from service.web.pages.spend.query import Query
 
 UNNAMED: Final = {"route": "No tag or endpoint", "environment": "No environment"}
@@ -59,12 +59,12 @@ def name_series(spend: Spend) -> list[str]:
 
 def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
     """Return the colors of series, and store those of series that were never shown before."""
-    account_id = current_caller().account_id
-    known = find_slots(get_session(), account_id, kind, names)
+    session, account_id = get_session(), current_caller().account_id
+    known = find_slots(session, account_id, kind, names)
     if len(known) < len(names):
-        with current_session_factory().begin() as session:
-            add_slots(session, account_id, kind, names)
-        known = find_slots(get_session(), account_id, kind, names)
+        add_slots(session, account_id, kind, names)
+        session.commit()
+        known = find_slots(session, account_id, kind, names)
     return tell_apart(names, known)
 
 

@@ -1,4 +1,7 @@
-"""With ADMIN_ACCOUNTS, a browser needs an administrator's passkey for /admin; programs don't."""
+"""Who may open /admin in a browser: administrators who have signed in lately, with a passkey.
+
+With ADMIN_ACCOUNTS, the token alone is not enough in a browser; programs need nothing else.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -57,9 +60,59 @@ def test_whatever_a_browser_accepts_it_is_a_browser(app: Flask, header: str) -> 
     assert app.test_client().get("/admin", headers=headers).status_code == 403
 
 
-def test_without_the_token_nothing_of_it_shows(app: Flask, sessions: Sessions) -> None:
+def test_administrators_need_no_token_for_some_minutes(app: Flask, sessions: Sessions) -> None:
     client = signed_in_with_passkey(app, sessions, ADA)
-    assert client.get("/admin", headers={"Accept": "text/html"}).status_code == 404
+    assert client.get("/admin").status_code == 200
+    assert ">Admin</a>" in client.get("/dashboard").get_data(as_text=True)
+    with sessions() as session:
+        session.execute(update(WebSession).values(created_at=utc_now() - timedelta(minutes=16)))
+        session.commit()
+    assert client.get("/admin").status_code == 404
+
+
+def test_for_everybody_else_admin_does_not_exist(app: Flask, sessions: Sessions) -> None:
+    """Also for an administrator's account that was opened without its passkey."""
+    nothing = app.test_client().get("/nothing", headers={"Accept": "application/json"}).get_json()
+    clients = {
+        "nobody": app.test_client(),
+        "somebody": signed_in_with_passkey(app, sessions, EVE),
+        "without a passkey": Browser(app, sessions, ADA).client,
+    }
+    for name, client in clients.items():
+        answer = client.get("/admin", headers={"Accept": "application/json"})
+        assert answer.status_code == 404, name
+        assert answer.get_json()["error"]["message"] == nothing["error"]["message"]
+        assert client.post("/admin/payments/mark-paid", json={}).status_code == 404, name
+        if name != "without a passkey":
+            assert ">Admin</a>" not in client.get("/sample").get_data(as_text=True)
+
+
+def test_the_owner_needs_a_passkey_only_if_the_account_has_one(
+    share_app: Callable[..., Flask], sessions: Sessions
+) -> None:
+    app = share_app(owner_email=ADA)
+    owner = Browser(app, sessions, ADA)
+    assert owner.client.get("/admin").status_code == 200
+    assert Browser(app, sessions, EVE).client.get("/admin").status_code == 404
+    answer = owner.act("/admin", f"/admin/accounts/{owner.account_id}/sign-out")
+    assert answer.status_code == 200
+    owner = Browser(app, sessions, ADA)
+    assert add_passkey(owner, Authenticator()).status_code == 200
+    assert owner.client.get("/admin").status_code == 404
+    with sessions() as session:
+        [action] = session.scalars(
+            select(AdminAction).where(AdminAction.target == owner.account_id)
+        )
+        assert action.details["by"] == ADA
+
+
+def test_another_site_cannot_act_for_an_administrator(
+    share_app: Callable[..., Flask], sessions: Sessions
+) -> None:
+    owner = Browser(share_app(owner_email=ADA), sessions, ADA)
+    path, foreign = f"/admin/accounts/{owner.account_id}/sign-out", {"Sec-Fetch-Site": "cross-site"}
+    assert owner.client.post(path, headers=foreign, json={}).status_code == 403
+    assert owner.client.post(path, data={"csrf_token": "wrong"}).status_code == 403
 
 
 def test_an_administrator_with_a_passkey_is_let_in(app: Flask, sessions: Sessions) -> None:

@@ -23,7 +23,7 @@ from tests.service.support.live import LiveService
 from tests.worker.support.promises import Note, at_a_twentieth, sampled, scaled
 
 # More than the kernel buffers, and cheap to make.
-PAGE = b"GET /static/vendor/pico-2.1.1.min.css HTTP/1.1\r\nHost: x\r\n\r\n"
+PAGE = b"GET /static/vendor/htmx-4.0.1.min.js HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def connect(live: LiveService) -> socket.socket:

@@ -28,8 +28,10 @@ def account_id(ada: Browser) -> str:
 
 def _rows(page: str) -> list[list[str]]:
     """The cells of the table's rows, as text."""
-    table = page[page.index("most expensive first</caption>") :]
+    table = page[page.index('id="by-group"') :]
     body = table[table.index("<tbody>") : table.index("</tbody>")]
+    body = re.sub('<span class="rank">[0-9]+</span>', "", body)
+    body = re.sub('<svg class="incell".*?aria-label="(.*?)".*?</svg>', r"\1", body)
     return [
         [unescape(re.sub("<[^>]+>", "", cell)) for cell in re.findall("<td.*?>(.*?)</td>", row)]
         for row in re.findall("<tr>(.*?)</tr>", body, re.DOTALL)
@@ -37,7 +39,7 @@ def _rows(page: str) -> list[list[str]]:
 
 
 def _chart(page: str) -> str:
-    return page[page.index('<figure class="columns">') : page.index("</figure>")]
+    return page[page.index('<figure class="columns"') : page.index("</figure>")]
 
 
 def test_a_new_account_sees_how_to_send_calls(ada: Browser) -> None:
@@ -64,6 +66,127 @@ def test_the_table_has_spend_share_change_calls_and_tokens_by_group(
     ]
     assert "+33.3% from $45.00" in page
     assert "Change compares with Jan 29, 2026 to Feb 28, 2026." in page
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [
+        ("", ["chat", "search", "agent"]),
+        ("sort=-spend", ["agent", "search", "chat"]),
+        ("sort=name", ["agent", "chat", "search"]),
+        ("sort=-name", ["search", "chat", "agent"]),
+        ("sort=calls", ["agent", "search", "chat"]),
+        ("sort=before", ["chat", "agent", "search"]),
+        ("sort=share", ["chat", "search", "agent"]),
+        ("q=RCH", ["search"]),
+        ("q=%25", []),
+        ("q=a&sort=name&hide=calls,name", ["agent", "chat", "search"]),
+    ],
+)
+def test_the_table_is_sorted_and_searched_by_its_url(
+    ada: Browser, account_id: str, db_session: Session, state: str, names: list[str]
+) -> None:
+    lines = [
+        spend_line(cost="50", route="chat", calls=1),
+        spend_line(cost="10", route="search", calls=2),
+        spend_line(cost="1", route="agent", calls=3),
+        spend_line(date(2026, 2, 28), "40", route="search"),
+    ]
+    add_spend(db_session, account_id, *lines)
+    page = ada.get(f"/spend?{MARCH}&{state}")
+    rows = _rows(page)
+    assert [row[0] for row in rows if len(row) > 1] == names
+    assert names or rows == [["No route has this in its name."]]
+    assert "$61.00 in 31 days" in page
+    hidden = "hide=calls" in state
+    assert ('data-label="Calls"' in page) == (bool(names) and not hidden)
+
+
+def test_a_tables_links_turn_its_order_around_and_keep_the_rest(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line())
+    page = ada.get(f"/spend?{MARCH}&sort=calls&q=chat&hide=input")
+    kept = f"{MARCH.replace('&', '&amp;')}&amp;q=chat&amp;hide=input"
+    assert f'href="/spend?{MARCH.replace("&", "&amp;")}&amp;q=chat&amp;hide=input&amp;' in page
+    assert f'<a href="/spend?{kept}&amp;sort=-calls"' in page
+    assert f'<a href="/spend?{kept}" data-hx-get' in page  # by spend, the default
+    assert '<th scope="col" class="num" aria-sort="descending">' in page
+    chosen = ada.get(f"/spend?{MARCH}&choose=1&column=calls&column=share")
+    heads = re.findall('<th scope="col".*?</th>', chosen[chosen.index('id="by-group"') :])
+    assert [re.sub("<[^>]+>", "", each).split()[0] for each in heads[:4]] == [
+        *("Route", "Spend", "Share", "Calls"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("period=month", "Month to date"),
+        ("period=last-month", "Last month"),
+        ("days=1", "Today"),
+        ("days=7", "7 days"),
+        ("period=nonsense", "30 days"),
+    ],
+)
+def test_ranges_are_chosen_by_days_and_by_the_calendar(
+    ada: Browser, account_id: str, db_session: Session, query: str, words: str
+) -> None:
+    add_month(db_session, account_id, TODAY, days=70)
+    page = ada.get(f"/spend?{query}")
+    assert f'aria-current="true">{words}</a>' in page
+    days = {
+        "Month to date": TODAY.day,
+        "Last month": (TODAY.replace(day=1) - timedelta(days=1)).day,
+        "Today": 1,
+        "7 days": 7,
+        "30 days": 30,
+    }[words]
+    assert f" in {days} day{'s' if days > 1 else ''}; peak" in page
+
+
+def test_a_view_is_saved_shown_replaced_and_removed(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    add_spend(db_session, account_id, spend_line())
+    page = f"/spend?{MARCH}"
+    for query in ("days=7", f"{MARCH}&sort=calls"):
+        answer = ada.act(page, "/views", page="/spend", name="Monthly <b>", query=query)
+        assert answer.headers["Location"] == f"/spend?{query}"
+    shown = ada.get(page)
+    href = f"/spend?{MARCH}&sort=calls".replace("&", "&amp;")
+    assert f'<a href="{href}"><bdi>Monthly &lt;b&gt;</bdi></a>' in shown
+    [view_id] = re.findall('action="/views/([0-9a-f]+)/remove"', shown)
+    assert eve.act("/spend", f"/views/{view_id}/remove").status_code == 404
+    assert ada.act(page, f"/views/{view_id}/remove").status_code == 303
+    assert "Monthly" not in ada.get(page)
+    for wrong in ({"page": "//evil.example"}, {"name": " "}, {"name": "x" * 61}):
+        fields = {"page": "/spend", "name": "x", "query": "", **wrong}
+        assert ada.act(page, "/views", **fields).status_code == 422
+
+
+def test_a_series_keeps_its_color_on_other_ranges_and_beside_others(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    """As the cheapest of three, and later alone."""
+    lines = [spend_line(FIRST, str(9 - at), route=f"route-{at}") for at in range(3)]
+    add_spend(db_session, account_id, *lines, spend_line(TODAY, route="route-2"))
+
+    def color(page: str) -> str:
+        legend = _chart(page)[_chart(page).index('class="legend"') :]
+        found = re.search(r'<path class="(s[0-7])"[^>]*></svg> <a [^>]*><bdi>route-2<', legend)
+        assert found is not None, legend
+        return found[1]
+
+    assert color(ada.get(f"/spend?{MARCH}")) == color(ada.get("/spend?days=7")) == "s2"
+
+
+def test_the_chart_compares_with_the_period_before_where_it_is_covered(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY, days=20)
+    assert 'class="before"' in _chart(ada.get("/spend?days=7"))
+    assert 'class="before"' not in _chart(ada.get("/spend?days=30"))
 
 
 @pytest.mark.parametrize(
@@ -99,9 +222,10 @@ def test_a_row_is_a_filter_and_its_page_groups_by_the_next_key(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
     add_month(db_session, account_id, TODAY)
-    link = "/spend?days=7&amp;group=model&amp;route=chat"
-    assert f'<a href="{link}">' in ada.get("/spend?days=7")
-    page = ada.get(unescape(link))
+    assert '<a href="/route?route=chat&amp;days=7">' in ada.get("/spend?days=7")
+    link = "/spend?days=7&amp;provider=openai"
+    assert f'<a href="{link}">' in ada.get("/spend?days=7&group=provider")
+    page = ada.get("/spend?days=7&group=model&route=chat")
     assert [row[0] for row in _rows(page)] == ["gpt-5.5", "gpt-5.5-mini"]
     assert '<a href="/spend?days=7" aria-label="Remove the filter for this route">' in page
     assert '<input type="hidden" name="route" value="chat">' in page
@@ -120,14 +244,14 @@ def test_calls_without_a_route_can_be_filtered(
 def test_the_chart_has_a_column_per_day_with_its_values_and_one_series_for_the_others(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    lines = [spend_line(FIRST, str(9 - at), route=f"route-{at}") for at in range(7)]
+    lines = [spend_line(FIRST, str(12 - at), route=f"route-{at}") for at in range(10)]
     add_spend(db_session, account_id, *lines, spend_line(FIRST + timedelta(days=2), "1.5"))
     page = ada.get("/spend?from=2026-03-01&to=2026-03-07")
     chart = _chart(page)
-    assert len(re.findall('<li tabindex="0">', chart)) == 7
-    assert '<b>Mar 1, 2026</b> <span class="sum">$42.00</span>' in chart
+    assert len(re.findall("<li data-from=", chart)) == 7
+    assert '<b>Mar 1, 2026</b> <span class="sum">$75.00</span>' in chart
     assert "<bdi>3 other routes</bdi>" in chart
-    assert "$43.50 in 7 days; peak: $42.00 on Mar 1, 2026 (UTC)." in chart
+    assert "$76.50 in 7 days; peak: $75.00 on Mar 1, 2026 (UTC)." in chart
     assert re.findall("<li>(Mar [0-9]+)</li>", chart) == ["Mar 1", "Mar 3", "Mar 5", "Mar 7"]
     assert '<th scope="col">Day (UTC)</th>' in chart
     weekly = _chart(ada.get("/spend?from=2026-01-01&to=2026-03-31"))
