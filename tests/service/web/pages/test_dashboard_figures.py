@@ -13,6 +13,7 @@ from flask import Flask
 from sqlalchemy import event, insert
 from sqlalchemy.orm import Session, sessionmaker
 
+from detectors.wording.figures import short_day
 from service.models import Audit, FindingSaving
 from service.models.base import utc_now
 from service.models.watching.budgets import save_budget
@@ -183,7 +184,8 @@ def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
     most = add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
     add_account_finding(db_session, account_id, monthly_usd=Decimal(40), confidence="CONDITIONAL")
     page = ada.get("/dashboard?days=90&route=chat")
-    assert "Cache the repeated start of chat prompts chat gpt-5.5 $90 /month, estimated" in _first(page)
+    first = "Cache the repeated start of chat prompts chat gpt-5.5 $90 /month, estimated"
+    assert first in _first(page)
     assert "up to $40 /month" in words_of(page)
     fields = {"finding": most.id, "dashboard": "days=90&route=chat", "reason": "Done"}
     answer = ada.act("/dashboard", "/findings", action="fix", **fields)
