@@ -66,7 +66,8 @@ class SpanImports:
         for account_id in account_ids:
             try:
                 with connection.begin():
-                    audit_ids += close_import(connection, self._blobs, account_id)
+                    closed = close_import(connection, self._blobs, account_id)
+                audit_ids += closed
                 self._outages = 0
             except Exception as error:
                 if connection.invalidated:
@@ -111,8 +112,8 @@ def close_import(connection: Connection, blobs: BlobStore, account_id: str) -> l
         every = zlib.decompress(row.lines).splitlines()
         if places := [n for n in range(row.calls) if at + n in held]:
             kept = _NEWLINE.join([*(every[n] for n in places), b""])
-            keys_of_them = _join_keys(row.keys, places)
-            hold_calls(connection, row, zlib.compress(kept, _LEVEL), keys_of_them)
+            kept_keys = _join_keys(row.keys, places)
+            hold_calls(connection, row, zlib.compress(kept, _LEVEL), kept_keys)
         if own := [line for number, line in enumerate(every, at) if number in counted]:
             lines[row.client, row.environment] += own
         at += len(every)

@@ -3,15 +3,14 @@
 import json
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from uuid import uuid4
 
 import pytest
-from click import Group
-from click.testing import CliRunner, Result
+from click.testing import Result
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
-from service.cli import register
 from service.core import tokens
 from service.core.db import make_session_factory
 from service.models import (
@@ -25,7 +24,6 @@ from service.models import (
 )
 from service.models.audits.report_links import issue_link
 from service.models.imports.span_batches import find_waiting
-from tests.databases import make_database
 from tests.service.support.oauth_flow import add_application, add_token
 from tests.service.support.scenes import sign_in
 from tests.service.support.spend import FIRST, add_spend, spend_line
@@ -34,27 +32,10 @@ from tests.service.web.pages.scenes import add_run
 Run = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def database_url(database_url: str) -> str:
-    """A database of its own, since what commands commit stays."""
-    return make_database(database_url)
-
-
 @pytest.fixture
-def run(database_url: str, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(invoke: Run) -> Run:
     """Runs `tallystick account …`."""
-    monkeypatch.setenv("DATABASE_URL", database_url)
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    monkeypatch.setenv("STORAGE_URL", "file:///nowhere")
-    monkeypatch.setenv("SECRET_KEY", "a secret key for tests, 32 or longer")
-    monkeypatch.setenv("BASE_URL", "https://usage.example.com/")
-    group = Group()
-    register(group)
-
-    def run_account(*arguments: str) -> Result:
-        return CliRunner().invoke(group, ["account", *arguments])
-
-    return run_account
+    return partial(invoke, "account")
 
 
 @pytest.fixture
@@ -62,25 +43,25 @@ def email() -> str:
     return f"{uuid4().hex}@example.com"
 
 
-def load_account(database_url: str, email: str) -> Account:
-    engine = create_engine(database_url)
+def load_account(own_url: str, email: str) -> Account:
+    engine = create_engine(own_url)
     with Session(engine, expire_on_commit=False) as session:
         account = session.scalars(select(Account).where(Account.email == email)).one()
     engine.dispose()
     return account
 
 
-def test_an_account_gets_its_plan(run: Run, email: str, database_url: str) -> None:
+def test_an_account_gets_its_plan(run: Run, email: str, own_url: str) -> None:
     result = run("create", email.upper(), "--plan", "team", "--json")
     assert result.exit_code == 0
-    account = load_account(database_url, email)
+    account = load_account(own_url, email)
     assert json.loads(result.stdout) == {"account_id": account.id, "email": email, "plan": "team"}
     assert account.plan == "team"
 
 
-def test_an_account_is_free_by_default(run: Run, email: str, database_url: str) -> None:
+def test_an_account_is_free_by_default(run: Run, email: str, own_url: str) -> None:
     assert run("create", email).exit_code == 0
-    account = load_account(database_url, email)
+    account = load_account(own_url, email)
     assert (account.plan, account.subscriptions) == ("free", [])
 
 
@@ -99,13 +80,13 @@ def test_an_address_that_is_none_is_rejected(run: Run, email: str) -> None:
     assert (result.exit_code, result.stderr) == (2, "Error: invalid email address\n")
 
 
-def test_an_ingest_key_comes_with_its_dsn(run: Run, email: str, database_url: str) -> None:
+def test_an_ingest_key_comes_with_its_dsn(run: Run, email: str, own_url: str) -> None:
     run("create", email, "--plan", "pro")
     minted = json.loads(run("mint", email, "ingest-key", "--json").stdout)
     assert set(minted) == {"ingest_key", "dsn"}
     assert minted["dsn"] == f"https://{minted['ingest_key']}@usage.example.com"
     secret_hash = tokens.find_hash(tokens.Kind.INGEST_KEY, minted["ingest_key"])
-    engine = create_engine(database_url)
+    engine = create_engine(own_url)
     with Session(engine) as session:
         key = session.scalars(select(IngestKey).where(IngestKey.secret_hash == secret_hash)).one()
         assert key.account.email == email
@@ -121,13 +102,13 @@ def test_an_ingest_key_comes_with_its_dsn(run: Run, email: str, database_url: st
     ],
 )
 def test_a_read_token_has_the_scopes_asked_for(
-    run: Run, email: str, database_url: str, options: tuple[str, ...], scopes: list[str]
+    run: Run, email: str, own_url: str, options: tuple[str, ...], scopes: list[str]
 ) -> None:
     run("create", email)
     minted = json.loads(run("mint", email, "read-token", *options, "--json").stdout)
     assert set(minted) == {"read_token"}
     secret_hash = tokens.find_hash(tokens.Kind.READ_TOKEN, minted["read_token"])
-    engine = create_engine(database_url)
+    engine = create_engine(own_url)
     with Session(engine) as session:
         token = session.scalars(select(ReadToken).where(ReadToken.secret_hash == secret_hash)).one()
         assert sorted(token.scopes) == scopes
@@ -185,14 +166,12 @@ def test_a_missing_setting_is_reported_in_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_a_read_token_takes_scopes_a_label_and_an_end(
-    run: Run, email: str, database_url: str
-) -> None:
+def test_a_read_token_takes_scopes_a_label_and_an_end(run: Run, email: str, own_url: str) -> None:
     run("create", email)
     options = ("--scope", "read:audits", "--label", " Grafana\tboard ", "--expires-in-days", "30")
     assert run("mint", email, "read-token", *options).exit_code == 0
-    account = load_account(database_url, email)
-    engine = create_engine(database_url)
+    account = load_account(own_url, email)
+    engine = create_engine(own_url)
     with Session(engine) as session:
         [row] = session.scalars(select(ReadToken).where(ReadToken.account_id == account.id))
     engine.dispose()
@@ -206,10 +185,10 @@ def test_an_end_is_a_number_of_days(run: Run, email: str, days: str) -> None:
     assert run("mint", email, "read-token", "--expires-in-days", days).exit_code == 2
 
 
-def _expiry(database_url: str, email: str) -> float | None:
+def _expiry(own_url: str, email: str) -> float | None:
     """The days until the account's only read token expires."""
-    engine = create_engine(database_url)
-    account_id = load_account(database_url, email).id
+    engine = create_engine(own_url)
+    account_id = load_account(own_url, email).id
     with Session(engine) as session:
         [row] = session.scalars(select(ReadToken).where(ReadToken.account_id == account_id))
     engine.dispose()
@@ -220,17 +199,17 @@ def _expiry(database_url: str, email: str) -> float | None:
 
 @pytest.mark.parametrize(("options", "days"), [((), 90), (("--never-expires",), None)])
 def test_a_read_token_ends_after_ninety_days_unless_never_is_chosen(
-    run: Run, email: str, database_url: str, options: tuple[str, ...], days: int | None
+    run: Run, email: str, own_url: str, options: tuple[str, ...], days: int | None
 ) -> None:
     run("create", email)
     assert run("mint", email, "read-token", *options).exit_code == 0
-    assert _expiry(database_url, email) == days
+    assert _expiry(own_url, email) == days
     both = run("mint", email, "read-token", "--never-expires", "--expires-in-days", "3")
     assert both.exit_code == 2
 
 
-def _add_one_of_each(database_url: str, email: str) -> None:
-    engine, account_id = create_engine(database_url), load_account(database_url, email).id
+def _add_one_of_each(own_url: str, email: str) -> None:
+    engine, account_id = create_engine(own_url), load_account(own_url, email).id
     sessions = make_session_factory(engine)
     sign_in(sessions, email)
     add_token(sessions, add_application(sessions, account_id), account_id)
@@ -241,12 +220,12 @@ def _add_one_of_each(database_url: str, email: str) -> None:
 
 
 def test_everything_that_reaches_an_account_is_listed_and_can_be_ended(
-    run: Run, email: str, database_url: str
+    run: Run, email: str, own_url: str
 ) -> None:
     run("create", email, "--plan", "pro")
     for kind in ("ingest-key", "read-token"):
         assert run("mint", email, kind).exit_code == 0
-    _add_one_of_each(database_url, email)
+    _add_one_of_each(own_url, email)
     listed = json.loads(run("access", email, "--json").output)
     kinds = [row["kind"] for row in listed]
     own = ["ingest-key", "read-token", "session", "application", "authorization", "report-link"]
@@ -260,7 +239,7 @@ def test_everything_that_reaches_an_account_is_listed_and_can_be_ended(
     assert json.loads(run("access", email, "--json").output) == []
 
 
-def test_only_what_belongs_to_the_account_is_ended(run: Run, email: str, database_url: str) -> None:
+def test_only_what_belongs_to_the_account_is_ended(run: Run, email: str, own_url: str) -> None:
     other = f"other-{email}"
     for address in (email, other):
         run("create", address, "--plan", "pro")
@@ -272,10 +251,10 @@ def test_only_what_belongs_to_the_account_is_ended(run: Run, email: str, databas
     assert json.loads(run("access", other, "--json").output) == [theirs]
 
 
-def test_two_periods_of_an_account_are_compared(run: Run, email: str, database_url: str) -> None:
+def test_two_periods_of_an_account_are_compared(run: Run, email: str, own_url: str) -> None:
     run("create", email)
-    account_id = load_account(database_url, email).id
-    engine = create_engine(database_url)
+    account_id = load_account(own_url, email).id
+    engine = create_engine(own_url)
     with Session(engine) as session:
         february = date(2026, 2, 1)
         lines = [
@@ -297,10 +276,10 @@ def test_two_periods_of_an_account_are_compared(run: Run, email: str, database_u
     assert "The first day must not be after the last." in wrong.stderr
 
 
-def test_calls_after_today_are_listed_and_deleted(run: Run, email: str, database_url: str) -> None:
+def test_calls_after_today_are_listed_and_deleted(run: Run, email: str, own_url: str) -> None:
     run("create", email)
-    account_id = load_account(database_url, email).id
-    engine, days = create_engine(database_url), [date(2034, 1, 2), date(2035, 1, 2)]
+    account_id = load_account(own_url, email).id
+    engine, days = create_engine(own_url), [date(2034, 1, 2), date(2035, 1, 2)]
     with Session(engine) as session:
         brought = {"first_day": days[0], "last_day": days[1], "calls": 20, "content_hash": b""}
         session.add(CallImport(audit_id=email, account_id=account_id, import_id="a-1", **brought))
@@ -328,10 +307,10 @@ def test_calls_after_today_are_listed_and_deleted(run: Run, email: str, database
     engine.dispose()
 
 
-def test_spans_that_wait_are_imported_on_request(run: Run, email: str, database_url: str) -> None:
+def test_spans_that_wait_are_imported_on_request(run: Run, email: str, own_url: str) -> None:
     run("create", email)
     assert json.loads(run("flush", email, "--json").output) == {"calls": 0}
-    engine, account_id = create_engine(database_url), load_account(database_url, email).id
+    engine, account_id = create_engine(own_url), load_account(own_url, email).id
     row = {"account_id": account_id, "calls": 3, "size": 1}
     with Session(engine) as session:
         session.add(SpanBatch(lines=b"x", keys=b"", links=b"", **row))

@@ -5,16 +5,15 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from click import Group
-from click.testing import CliRunner, Result
+from click.testing import Result
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
-from service.cli import register
 from service.models import (
     Account,
     AdminAction,
@@ -29,32 +28,15 @@ from service.models import (
 )
 from service.models.base import utc_now
 from service.models.identity.passkeys import replace_recovery_codes
-from tests.databases import make_database
 from tests.service.support.documents import make_report
 
 Run = Callable[..., Result]
 
 
-@pytest.fixture(scope="module")
-def own_url(database_url: str) -> str:
-    """A database of its own, since what commands commit stays."""
-    return make_database(database_url)
-
-
 @pytest.fixture
-def run(own_url: str, redis_url: str, blobs: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(invoke: Run) -> Run:
     """Runs `tallystick admin …`."""
-    monkeypatch.setenv("DATABASE_URL", own_url)
-    monkeypatch.setenv("REDIS_URL", redis_url)
-    monkeypatch.setenv("STORAGE_URL", blobs.as_uri())
-    monkeypatch.setenv("SECRET_KEY", "a secret key for tests, 32 or longer")
-    group = Group()
-    register(group)
-
-    def run_admin(*arguments: str) -> Result:
-        return CliRunner().invoke(group, ["admin", *arguments])
-
-    return run_admin
+    return partial(invoke, "admin")
 
 
 @pytest.fixture
