@@ -17,7 +17,7 @@ from tests.detectors.reference.traffic import draw_log
 
 TERMS = Terms(detectors.PriceBook(), None, detectors.Thresholds())
 DAYS = 4_000
-CUT = 25  # begins within a day of calls
+CUT = 25  # has four days with calls
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +80,24 @@ def test_counts_change_no_result(
 
 
 @pytest.mark.parametrize(
-    ("days", "counted"),
-    [pytest.param(DAYS, [], id="whole files"), pytest.param(CUT, [1], id="cut")],
+    ("days", "of_days", "counted"),
+    [
+        pytest.param(DAYS, 1, [], id="whole files"),
+        pytest.param(CUT, 1, [], id="fewer files of a day"),
+        pytest.param(CUT, 100, [4], id="a file of many days is cut"),
+    ],
 )
 def test_only_files_that_are_cut_are_counted_again(
     calls: pl.DataFrame,
-    files: list[Path],
     days: int,
+    of_days: int,
     counted: list[int],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    by_day = _by_day(calls)
+    parts = [pl.concat(by_day[at : at + of_days]) for at in range(0, len(by_day), of_days)]
+    files = _store(parts, tmp_path, few=0)
     of, found = FileCounts.of, list[pl.DataFrame]()
 
     def count(frame: pl.DataFrame) -> FileCounts:

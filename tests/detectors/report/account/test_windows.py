@@ -142,11 +142,16 @@ def test_labels_of_some_files_repeat_and_of_others_do_not(
     assert (str(kinds["tag"]), str(kinds["model"])) == ("String", "Categorical")
 
 
-def test_only_the_window_is_read(tmp_path: Path) -> None:
+def test_only_the_window_is_read_and_its_days_are_whole(tmp_path: Path) -> None:
+    """What was spent in it is the sum of what was spent on each of its days."""
     calls = _calls()
     window = windows.read_window(_write(calls, tmp_path), replace(ALL, days=10, duplicates=5)).calls
     newest: datetime = calls["ts"].to_list()[-1]
-    expected = calls.filter(pl.col("ts") > newest - timedelta(days=10)).height
+    first = newest.date() - timedelta(days=9)
+    expected = calls.filter(pl.col("ts").dt.date() >= first).height
+    window_of_month = CallWindow(days=30, now=newest)
+    after = window_of_month.after(datetime(2026, 11, 27, 21, 56, tzinfo=UTC))
+    assert after + timedelta(microseconds=1) == datetime(2026, 10, 29, tzinfo=UTC)
     assert 0 < expected < calls.height
     assert window.rows == expected + 5
 

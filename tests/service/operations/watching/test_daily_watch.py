@@ -153,7 +153,7 @@ def _unusual_days(watched: Watched) -> list[date]:
 
 
 def test_every_day_of_an_import_is_judged_and_old_ones_are_no_news(watched: Watched) -> None:
-    """A log of ten months that ended 30 days ago, with a peak in the middle and one near its end."""
+    """A log of ten months that ended 30 days ago, with a peak in its middle and one at its end."""
     last = TODAY - timedelta(days=30)
     watched.spend_daily("10", days=300, last=last)
     peaks = [last - timedelta(days=150), last - timedelta(days=2)]
