@@ -81,7 +81,7 @@ def _read(client: FlaskClient, tenant: Tenant, query: str = "") -> Any:
     return answer.get_json()["reconciliations"]
 
 
-def test_a_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> None:
+def test_each_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> None:
     [found] = _read(client, tenant)
     assert (found["provider"], found["month"]) == ("openai", "2026-02")
     assert found["billed_usd"] == pytest.approx(28 * (62.5 + 25 + 4), abs=0.1)
@@ -123,7 +123,7 @@ def test_another_account_sees_nothing(
     assert _read(client, add_tenant(sessions)) == []
 
 
-def test_the_page_of_a_month_explains_it(ada: Browser, db_session: Session) -> None:
+def test_the_page_explains_the_month(ada: Browser, db_session: Session) -> None:
     plant(db_session, ada.account_id)
     home = words_of(ada.get("/bill"))
     assert "Feb 2026 OpenAI $2,561.92 $1,749.92" in home, home
@@ -158,7 +158,7 @@ def test_a_bill_without_a_discount_offers_none(ada: Browser, db_session: Session
 
 
 @pytest.mark.parametrize("path", ["openai/2026-01", "openai/xx", "anthropic/2026-02"])
-def test_a_month_without_reports_does_not_exist(
+def test_the_page_of_other_months_does_not_exist(
     ada: Browser, db_session: Session, path: str
 ) -> None:
     plant(db_session, ada.account_id)
