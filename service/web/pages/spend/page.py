@@ -9,6 +9,7 @@ from service.models.calls.daily_spend import PlanRow
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
 from service.models.calls.spend import BY_COST, DAY, Selection, find_last_day, sum_spend
+from service.models.connections.unsent import sum_unsent
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
@@ -29,17 +30,20 @@ def show() -> str:
     today = utc_now().date()
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
     days = query.first, query.last
-    last_day = None if ranking.totals.calls else find_last_day(session, account_id, today)
+    # A report of tokens may have no number of calls.
+    has_spend = bool(ranking.totals.calls or ranking.totals.cost_usd)
+    last_day = None if has_spend else find_last_day(session, account_id, today)
     return render_template(
         "pages/spend/spend.html",
         query=query,
         link=query.narrowed_url,
         ranking=ranking,
-        chart=chart_spend(query, ranking) if ranking.totals.calls else None,
+        chart=chart_spend(query, ranking) if has_spend else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
+        unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
         unnamed=UNNAMED,
         periods=PERIODS,
         today=today,

@@ -1,14 +1,18 @@
 """/bill and GET /api/v1/reconciliation: months, their difference, and the discount they show."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
+from detectors.contract import DailySpend
 from service.models import (
     AuditSettings,
 )
+from service.models.base import utc_now
+from service.models.connections.unsent import SOURCE, drop_unsent, replace_unsent
 from tests.service.support.bills import EVIL, plant
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
@@ -115,3 +119,21 @@ def test_the_page_of_other_months_does_not_exist(
 
 def test_without_connections_the_page_offers_one(ada: Browser) -> None:
     assert "Connect a provider" in words_of(ada.get("/bill"))
+
+
+def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> None:
+    today = utc_now().date()
+    line = DailySpend(
+        **{"day": today, "route": "not sent: search", "provider": "anthropic", "calls": 0},
+        **{"model": "claude-haiku-4-5", "environment": SOURCE, "unpriced_calls": 0},
+        **{"prompt_tokens": 1_000, "completion_tokens": 10, "cached_tokens": 0},
+        **{"cache_write_tokens": 0, "cost_usd": Decimal("12.5"), "list_usd": Decimal("12.5")},
+    )
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [line])
+    db_session.commit()
+    page = words_of(ada.get("/spend"))
+    assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
+    assert "not sent: search" in page
+    drop_unsent(db_session, ada.account_id, "anthropic")
+    db_session.commit()
+    assert "No calls yet" in words_of(ada.get("/spend"))
