@@ -13,6 +13,8 @@ from service.models import (
 )
 from service.models.base import utc_now
 from service.models.connections.unsent import SOURCE, drop_unsent, replace_unsent
+from service.models.watching.budgets import save_budget
+from service.operations.watching.budgets import list_states
 from tests.service.support.bills import EVIL, plant
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
@@ -134,6 +136,10 @@ def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> No
     page = words_of(ada.get("/spend"))
     assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
     assert "not sent: search" in page
+    assert "not sent: search" in ada.get("/spend.focus.csv?days=7")
+    save_budget(db_session, ada.account_id, None, Decimal(20))
+    [budget] = list_states(db_session.connection(), ada.account_id, today)
+    assert budget.spend_usd == Decimal("12.5")
     drop_unsent(db_session, ada.account_id, "anthropic")
     db_session.commit()
     assert "No calls yet" in words_of(ada.get("/spend"))
