@@ -62,6 +62,8 @@ _SLOW_PATHS: Final = (
     "tests/service/cli/test_up.py",
     "tests/service/cli/test_up_as_root.py",
     "tests/service/cli/test_up_restarts.py",
+    "tests/service/connections/test_pulls.py",
+    "tests/service/connections/test_reconciliation.py",
     "tests/service/core/test_db.py",
     "tests/service/core/test_mistyped_secrets.py",
     "tests/service/mail/test_delivery.py",

@@ -119,6 +119,6 @@ def reconcile(email: str, month: str | None, as_json: bool, data_dir: Path | Non
 
 def _read_month(text: str) -> object:
     try:
-        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007 - a month of UTC days
+        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007 - the month's days are UTC
     except ValueError as error:
         raise CommandError("write the month as 2026-03") from error

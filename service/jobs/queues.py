@@ -41,7 +41,7 @@ AUDIT_TIMEOUT_SECONDS: Final = 900
 ACCOUNT_TIMEOUT_SECONDS: Final = 4 * 3600
 # Shorter than the lease of a mail or a notice, so that no two workers send the same.
 SENDING_TIMEOUT_SECONDS: Final = 40
-# A pull stops by itself after half a minute and goes on in another job; one page may take a minute.
+# A pull stops after half a minute and goes on in another job; one page may take a minute.
 PULL_TIMEOUT_SECONDS: Final = 150
 # What a wake-up runs, and for how long, by its source.
 MAIL, NOTICE = "mail", "notice"

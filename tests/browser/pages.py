@@ -78,6 +78,7 @@ _NAMES: Final = (
     "link_token",
     "open_finding",
     "fixed_finding",
+    "connection",
 )
 
 
@@ -167,6 +168,16 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings/delete": _seen_by("delete-account", "/settings/delete", RICH),
     "/settings/activity": _seen_by("activity", "/settings/activity", RICH, NEW),
     "/settings/report-links": _seen_by("report-links", "/settings/report-links", RICH, NEW),
+    "/settings/connections": _seen_by("connections", "/settings/connections", RICH, NEW),
+    "/settings/connections/add": _seen_by(
+        "connection-add", "/settings/connections/add?provider=openai", RICH
+    ),
+    "/settings/connections/<connection_id>": _seen_by(
+        "connection", "/settings/connections/{connection}", RICH
+    ),
+    "/bill": _seen_by("bill", "/bill", RICH, NEW),
+    "/bill/savings": _seen_by("bill-savings", "/bill/savings", RICH, NEW),
+    "/bill/<provider>/<month>": _seen_by("bill-month", "/bill/openai/2026-02", RICH),
     "/settings/budgets": _seen_by("budgets", "/settings/budgets", RICH, NEW),
     "/settings/notices": _seen_by("notices", "/settings/notices", RICH, NEW)
     + _seen_by("notices-sent", "/settings/notices?sent=", RICH),

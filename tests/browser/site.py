@@ -23,6 +23,7 @@ from service.core.tokens import Kind, derive, sign_report
 from service.models import (
     Account,
     Audit,
+    ConnectionPull,
     Credit,
     FindingChange,
     FindingRecord,
@@ -31,6 +32,7 @@ from service.models import (
     NoticeDelivery,
     Passkey,
     Payment,
+    ProviderConnection,
     ReadToken,
     ReportLink,
     ReportRow,
@@ -58,6 +60,7 @@ from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
+from tests.service.support.bills import plant
 from tests.service.support.oauth_flow import Application, add_application
 from tests.service.support.scenes import ADMIN_TOKEN, sign_in, signed_cookie
 from tests.service.support.spend import add_spend, spend_line
@@ -108,6 +111,7 @@ class Site:
     link_token: str
     open_finding: str
     fixed_finding: str
+    connection: str
     cookies: dict[str, tuple[float, dict[str, str]]] = field(default_factory=dict)
     responses: dict[str, requests.Response] = field(default_factory=dict)
 
@@ -150,6 +154,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     _add_passkeys(sessions, account_id)
     _add_targets(sessions, account_id)
     _add_budgets(sessions, account_id)
+    connection = _add_connections(sessions, account_id)
     broken = add_run(sessions, account_id, source="ingest")
     with sessions() as session:
         session.add(ReportRow(audit_id=broken, document=b"{"))
@@ -175,6 +180,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
         link_token=add_link(sessions, secret_key, "grace@example.org"),
         open_finding=finding_ids[OPEN],
         fixed_finding=finding_ids[FIXED],
+        connection=connection,
     )
 
 
@@ -308,6 +314,29 @@ def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:
             session.add(passkey)
         replace_recovery_codes(session, account_id)
         session.commit()
+
+
+def _add_connections(sessions: "sessionmaker[Session]", account_id: str) -> str:
+    """One that works, with one month of reports, and one whose key was revoked; its ID."""
+    now = utc_now()
+    with sessions() as session:
+        connection_id = plant(session, account_id, rate="0.88", sends=False)
+        works = session.get_one(ProviderConnection, connection_id)
+        works.next_pull_at, works.pulled_at = None, now
+        failing = ProviderConnection(account_id=account_id, provider="anthropic")
+        failing.organization, failing.label = "Acme", _LONG_LABEL[:60]
+        failing.sight = {"organization": "Acme", "projects": 3, "first_cost": "2025-08-01"}
+        failing.error, failing.failing_since, failing.next_pull_at = "revoked", now, None
+        session.add(failing)
+        session.flush()
+        owner = {"account_id": account_id, "connection_id": failing.id, "report": "messages"}
+        for number, outcome in enumerate(("done", "empty", "revoked")):
+            first = now - timedelta(days=31 * (3 - number))
+            pull = ConnectionPull(**owner, first_at=first, rows=1_234, requests=1, outcome=outcome)
+            pull.began_at, pull.last_at = now, now if number else None
+            session.add(pull)
+        session.commit()
+        return failing.id
 
 
 def _add_budgets(sessions: "sessionmaker[Session]", account_id: str) -> None:

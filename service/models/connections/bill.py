@@ -1,4 +1,4 @@
-"""What a reconciliation reads: billed, reported and counted sums of a month, and locked months."""
+"""What a reconciliation reads: billed, reported and counted sums by day, and locked months."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -20,7 +20,7 @@ Days = tuple[date, date]
 
 
 class BillMonth(Base):
-    """A month as it was when it was locked, by day: what later corrections are measured from."""
+    """One month as it was when it was locked, by day: what later corrections are measured from."""
 
     __tablename__ = "bill_months"
 
@@ -82,7 +82,7 @@ def find_lock(session: Executor, account_id: str, provider: str, month: date) ->
 
 
 def lock_month(connection: Connection, values: Mapping[str, Any]) -> None:
-    """Lock a month, unless it is locked."""
+    """Lock the month, unless it is locked."""
     connection.execute(insert(BillMonth).values(**values).on_conflict_do_nothing())
 
 

@@ -117,13 +117,8 @@ def remove_connection(session: Session, account_id: str, connection_id: str, *, 
     if not keep:
         removed = delete(ProviderConnection).where(_is(account_id, connection_id))
         return session.scalar(removed.returning(ProviderConnection.id)) is not None
-    values: dict[str, Any] = {
-        "key": "",
-        "removed_at": func.now(),
-        "next_pull_at": None,
-        "error": None,
-    }
-    values |= {"failing_since": None, "failures": 0, **_NO_LEASE}
+    values: dict[str, Any] = {"key": "", "removed_at": func.now(), "next_pull_at": None}
+    values |= {"error": None, "failing_since": None, "failures": 0, **_NO_LEASE}
     changed = update(ProviderConnection).where(_is(account_id, connection_id)).values(values)
     return session.scalar(changed.returning(ProviderConnection.id)) is not None
 

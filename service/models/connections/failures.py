@@ -28,7 +28,7 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "redirected": (
         "The provider redirected us to another address, which we don't follow.",
-        "Ask whoever runs this installation to check CONNECTION_URLS and the proxy.",
+        "Ask the operator of this installation to check CONNECTION_URLS and the proxy.",
     ),
     "unreadable": (
         "The provider's response isn't in the documented form.",

@@ -6,14 +6,26 @@ never merged, repriced or audited. So everything that sums spend has them, and e
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from detectors.contract import DailySpend
 from service.models.base import Executor
 from service.models.calls.call_files import DAY, CallFile
-from service.models.calls.daily_spend import SpendRow, add_spend
+from service.models.calls.daily_spend import SpendDay, SpendRow, add_spend
 from service.models.connections.connections import ProviderConnection
 
 SOURCE: Final = "provider reports"  # their environment
@@ -60,6 +72,13 @@ def drop_unsent(connection: Executor, account_id: str, provider: str) -> None:
     file_id = _file_id(account_id, provider)
     connection.execute(delete(SpendRow).where(SpendRow.file_id == file_id))
     connection.execute(delete(CallFile).where(CallFile.id == file_id))
+
+
+def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> Decimal:
+    """Return the dollars of these days that providers report and no call covers."""
+    mine = (SpendDay.account_id == account_id, SpendDay.file_id.like(f"{_PREFIX}%"))
+    query = select(func.coalesce(func.sum(SpendDay.cost_usd), 0))
+    return Decimal(session.execute(query.where(*mine, SpendDay.day.between(*days))).scalar_one())
 
 
 def mark_filled(connection: Connection, account_id: str, provider: str) -> None:

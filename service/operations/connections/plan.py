@@ -1,7 +1,7 @@
 """Which windows of which reports to pull now: pure functions of what was pulled before.
 
 The newest days come first, then older ones, as far as a report goes back. The last days are pulled
-again each time, and a month again 3, 6 and 10 days after its end: no provider says that its
+again each time, and each month again 3, 6 and 10 days after its end: no provider says that its
 figures are final.
 """
 
@@ -13,7 +13,7 @@ from service.connections.provider import DAY, HOUR, Report, Window
 
 # What is pulled again each time.
 _AGAIN: Final = timedelta(days=5)
-# When a month is pulled again, in days after its end: then it is locked, and later corrections
+# When each month is pulled again, in days after its end: then it is locked, and later corrections
 # show as such. Without the last of these, we would never see one.
 RECHECKS: Final = (3, 6, 10, 30)
 LOCKED_AFTER: Final = timedelta(days=10)
@@ -97,7 +97,7 @@ def advance(progress: Progress, window: Window, now: datetime, since: datetime) 
         months = dict(state.get("months", {}))
         for month, number in _list_rechecks(state, now, since):
             first = max(month_start(month), _oldest(report, now))
-            # The oldest part of a month is pulled last.
+            # The oldest part of the month is pulled last.
             if window.last <= month_end(month) and window.first <= first < window.last:
                 months[month.isoformat()] = number
         state["months"] = {month: months[month] for month in sorted(months)[-3:]}

@@ -1,4 +1,4 @@
-"""Take the difference between a month's bill and our calls apart, until it closes.
+"""Take the difference between one month's bill and our calls apart, until it closes.
 
 Three figures are compared and never added: what the provider billed, what it reported as used (at
 our list prices), and what our calls counted (at list prices, too). For each month and provider
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass
 class Line:
-    """One day, model or project of a month."""
+    """One day, model or project of the month."""
 
     key: str
     name: str = ""
@@ -88,7 +88,7 @@ class Line:
 
 @dataclass
 class Reconciliation:
-    """A month of a provider."""
+    """One month of a provider."""
 
     provider: str
     month: date
@@ -295,7 +295,7 @@ def find_canonical(book: Any, provider: str, model: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What a month is reconciled from."""
+    """What the month is reconciled from."""
 
     provider: str
     month: date
@@ -309,7 +309,7 @@ class Inputs:
 
 
 def compare(given: Inputs) -> Reconciliation:
-    """Return the reconciliation of a month."""
+    """Return the reconciliation of the month."""
     cells = _make_cells(given)
     dollars = [row for row in given.costs if row.currency == USD]
     last_billed = max((row.day for row in dollars if row.amount), default=None)

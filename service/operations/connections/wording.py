@@ -122,7 +122,7 @@ def describe_finding(found: TotalsFinding) -> tuple[str, str]:
 
 
 def summarize(found: Reconciliation) -> str:
-    """Return a month's line: what was billed, what calls explain, and what the rest is."""
+    """Return the month's line: what was billed, what calls explain, and what the rest is."""
     said = [f"{name_provider(found.provider)} billed {usd(found.billed_usd)}."]
     if found.explained_share is not None:
         share = percent(float(found.explained_share * 100))

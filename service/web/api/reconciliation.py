@@ -48,7 +48,7 @@ def show(query: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
-    """Return a month as the API, and the command with `--json`, have it."""
+    """Return one month as the API, and the command with `--json`, have it."""
     answer: dict[str, Any] = {
         **{name: getattr(found, name) for name in ("provider", "billed_usd", "reported_usd")},
         **{name: getattr(found, name) for name in ("counted_usd", "explained_usd", "coverage")},

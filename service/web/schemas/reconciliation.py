@@ -15,13 +15,13 @@ _MONTH: Final = re.compile(r"(20\d\d)-(0[1-9]|1[0-2])")
 
 
 class Month(fields.String):
-    """A month as `2026-03`; its first day."""
+    """One month as `2026-03`; its first day."""
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:
         text = super()._deserialize(value, attr, data, **kwargs)
         found = _MONTH.fullmatch(text)
         if found is None:
-            raise ValidationError("must be a month such as 2026-03")
+            raise ValidationError("must be year and month, such as 2026-03")
         return date(int(found[1]), int(found[2]), 1)
 
 

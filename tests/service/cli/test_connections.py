@@ -14,7 +14,7 @@ from service.config import Config
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
 from service.models import Account, ProviderConnection
-from tests.service.web.pages.test_bill import plant
+from tests.service.support.bills import plant
 
 KEY = "sk-admin-canary-2989"
 EMAIL = "ada@example.org"

@@ -42,7 +42,7 @@ def test_the_last_five_days_are_pulled_again_each_time() -> None:
     assert find_next(COSTS, _pull(COSTS, {}, NOW)[0], NOW) == NOW + timedelta(days=1)
 
 
-def test_a_month_is_pulled_again_3_6_10_and_30_days_after_its_end() -> None:
+def test_each_month_is_pulled_again_3_6_10_and_30_days_after_its_end() -> None:
     progress, _windows = _pull(DAILY, {}, NOW)
     again = []
     for day in range(1, 40):

@@ -48,7 +48,7 @@ def test_the_last_90_days_are_stored_newest_first(
         assert firsts == sorted(firsts, reverse=True)
     oldest = utc_now() - timedelta(days=8)
     hours = select(func.min(ReportedUsage.bucket_at)).where(ReportedUsage.is_hourly)
-    assert connected.session.scalar(hours) >= oldest
+    assert connected.session.execute(hours).scalar_one() >= oldest
 
 
 @pytest.mark.parametrize("name", NAMES)

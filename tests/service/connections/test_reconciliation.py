@@ -40,7 +40,7 @@ TOLERANCE = Decimal("0.001")
 
 
 class Plant:
-    """A month of five projects of which one sends nothing, and what is right to be found in it."""
+    """One month of five projects, one of which sends nothing, and what is right to be found."""
 
     def __init__(self, connection: Connection, seed: int = 5) -> None:
         self.random = Random(seed)

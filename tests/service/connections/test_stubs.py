@@ -15,7 +15,7 @@ from service.connections.stub import running
 from tests.service.connections.worlds import Provider, make_provider
 
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
-OTHERS = {
+OTHERS: dict[str, dict[str, Any]] = {
     "embeddings": {"input_tokens": 5, "num_model_requests": 1, "model": "text-embedding-3-small"},
     "moderations": {"input_tokens": 5, "num_model_requests": 1, "model": "omni-moderation-latest"},
     "images": {"images": 2, "num_model_requests": 1, "model": "dall-e-3"},
@@ -93,7 +93,7 @@ def test_the_library_itself_reads_openais_stub(openai_stub: Provider) -> None:
     page = library.admin.organization.usage.completions(
         start_time=int((DAY - timedelta(days=1)).timestamp()), group_by=["model"]
     )
-    assert any(row.model for bucket in page.data for row in bucket.results)  # type: ignore[union-attr]
+    assert any(row.model for bucket in page.data for row in bucket.results)
 
 
 def test_anthropics_names_are_of_the_librarys_types(anthropic_stub: Provider) -> None:

@@ -70,7 +70,7 @@ def savings() -> str:
 @blueprint.get("/<provider>/<month>")
 @require_visitor
 def show(provider: str, month: str) -> str:
-    """Show a month's difference taken apart, and its days, models and projects."""
+    """Show one month's difference taken apart, and its days, models and projects."""
     found = _find(provider, month)
     rank = {kind: number for number, kind in enumerate(ORDER)}
     return render_template(
@@ -119,7 +119,7 @@ def _find_terms() -> str:
 
 def _find(provider: str, month: str) -> Reconciliation:
     try:
-        first = datetime.strptime(month, "%Y-%m").date()  # noqa: DTZ007 - a month of UTC days
+        first = datetime.strptime(month, "%Y-%m").date()  # noqa: DTZ007 - the month's days are UTC
     except ValueError as error:
         raise NotFoundError("There is no such month.") from error
     known: Any = list_months(get_session(), current_caller().account_id)

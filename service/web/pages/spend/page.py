@@ -18,6 +18,7 @@ from service.models.calls.spend import (
     find_last_day,
     sum_spend,
 )
+from service.models.connections.unsent import sum_unsent
 from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
@@ -50,22 +51,25 @@ def show() -> str:
     table, listed = read_groups(query, ranking)
     query = replace(query, table=table.state)
     days = query.first, query.last
-    last_day = None if ranking.totals.calls else find_last_day(session, account_id, today)
+    # A report of tokens may have no number of calls.
+    has_spend = bool(ranking.totals.calls or ranking.totals.cost_usd)
+    last_day = None if has_spend else find_last_day(session, account_id, today)
     return render_template(
         "pages/spend/spend.html",
         query=query,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
-        gap=find_gap(session, account_id, query.periods) if ranking.totals.calls else "",
+        gap=find_gap(session, account_id, query.periods) if has_spend else "",
         table=table,
         listed=listed,
         views=list_views(session, account_id, query.path),
-        chart=chart_spend(query, ranking) if ranking.totals.calls else None,
+        chart=chart_spend(query, ranking) if has_spend else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
+        unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
         unnamed=UNNAMED,
         today=today,
         base_url=current_config().base_url,

@@ -1,71 +1,25 @@
 """/bill and GET /api/v1/reconciliation: months, their difference, and the discount they show."""
 
-from collections.abc import Callable
-from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import insert
 from sqlalchemy.orm import Session, sessionmaker
 
+from detectors.contract import DailySpend
 from service.models import (
     AuditSettings,
-    ProviderConnection,
-    ReportedCost,
-    ReportedName,
-    ReportedUsage,
 )
-from service.models.base import new_id
-from service.operations.connections.plan import month_start
+from service.models.base import utc_now
+from service.models.connections.unsent import SOURCE, drop_unsent, replace_unsent
+from service.models.watching.budgets import save_budget
+from service.operations.watching.budgets import list_states
+from tests.service.support.bills import EVIL, plant
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
-from tests.service.support.spend import add_spend, spend_line
 
-MONTH = date(2026, 2, 1)
-MODEL = "gpt-4o-2024-08-06"  # $2.50 and $10 a million tokens
 API = "/api/v1/reconciliation"
-EVIL = "<script>alert(1)</script>"
-
-
-def plant(session: Session, account_id: str, rate: str = "1") -> None:
-    """Two projects, of which one sends its calls, and a fee: $62.50, $25 and $4 a day."""
-    connection = new_id()
-    owner = {"account_id": account_id, "connection_id": connection}
-    session.add(ProviderConnection(id=connection, account_id=account_id, provider="openai"))
-    session.flush()
-    for project, name in (("proj_1", "chat"), ("proj_2", EVIL)):
-        kinds = {"kind": "project", "name_id": project, "name": name, "parent_id": ""}
-        session.add(ReportedName(**owner, **kinds))
-    usage, costs, calls = [], [], []
-    for number in range(28):
-        day = MONTH + timedelta(days=number)
-        shared = {**owner, "bucket_at": month_start(day), "day": day, "key_id": ""}
-        weekday, sent = number % 7 - 3, 25_000_000 + (number % 5 - 2) * 10_000
-        for project, prompt in (("proj_1", sent), ("proj_2", 10_000_000 + weekday * 1_000_000)):
-            usd = Decimal(prompt) * Decimal("2.5") / 10**6
-            usage.append(
-                {
-                    **shared,
-                    **{"report": "completions", "is_hourly": False, "project_id": project},
-                    **{"model": MODEL, "tier": "", "context": "", "region": "", "units": {}},
-                    **{"requests": 10, "prompt_tokens": prompt, "completion_tokens": 0},
-                    **{"cached_tokens": 0, "cache_write_tokens": 0, "cache_write_1h_tokens": 0},
-                    **{"list_usd": usd, "cost_usd": usd},
-                }
-            )
-            cost = {**shared, "report": "costs", "project_id": project, "currency": "USD"}
-            paid = {"amount": usd * Decimal(rate), "line_item": f"{MODEL}, input"}
-            costs.append({**cost, **paid, "kind": "tokens", "model": MODEL})
-        fee = {"line_item": "file search", "kind": "file_search", "model": "", "amount": 4}
-        costs.append({**cost, **fee})
-        usd_sent = str(Decimal(sent) * Decimal("2.5") / 10**6)
-        counts = {"prompt_tokens": sent, "completion_tokens": 0, "cached_tokens": 0}
-        calls.append(spend_line(day, usd_sent, model=MODEL, **counts, cache_write_tokens=0))
-    session.execute(insert(ReportedUsage), usage)
-    session.execute(insert(ReportedCost), costs)
-    add_spend(session, account_id, *calls)
 
 
 @pytest.fixture
@@ -81,7 +35,7 @@ def _read(client: FlaskClient, tenant: Tenant, query: str = "") -> Any:
     return answer.get_json()["reconciliations"]
 
 
-def test_a_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> None:
+def test_each_month_closes_to_the_cent(client: FlaskClient, tenant: Tenant) -> None:
     [found] = _read(client, tenant)
     assert (found["provider"], found["month"]) == ("openai", "2026-02")
     assert found["billed_usd"] == pytest.approx(28 * (62.5 + 25 + 4), abs=0.1)
@@ -123,7 +77,7 @@ def test_another_account_sees_nothing(
     assert _read(client, add_tenant(sessions)) == []
 
 
-def test_the_page_of_a_month_explains_it(ada: Browser, db_session: Session) -> None:
+def test_the_page_explains_the_month(ada: Browser, db_session: Session) -> None:
     plant(db_session, ada.account_id)
     home = words_of(ada.get("/bill"))
     assert "Feb 2026 OpenAI $2,561.92 $1,749.92" in home, home
@@ -158,7 +112,7 @@ def test_a_bill_without_a_discount_offers_none(ada: Browser, db_session: Session
 
 
 @pytest.mark.parametrize("path", ["openai/2026-01", "openai/xx", "anthropic/2026-02"])
-def test_a_month_without_reports_does_not_exist(
+def test_the_page_of_other_months_does_not_exist(
     ada: Browser, db_session: Session, path: str
 ) -> None:
     plant(db_session, ada.account_id)
@@ -169,4 +123,23 @@ def test_without_connections_the_page_offers_one(ada: Browser) -> None:
     assert "Connect a provider" in words_of(ada.get("/bill"))
 
 
-Make = Callable[..., Any]
+def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> None:
+    today = utc_now().date()
+    line = DailySpend(
+        **{"day": today, "route": "not sent: search", "provider": "anthropic", "calls": 0},
+        **{"model": "claude-haiku-4-5", "environment": SOURCE, "unpriced_calls": 0},
+        **{"prompt_tokens": 1_000, "completion_tokens": 10, "cached_tokens": 0},
+        **{"cache_write_tokens": 0, "cost_usd": Decimal("12.5"), "list_usd": Decimal("12.5")},
+    )
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [line])
+    db_session.commit()
+    page = words_of(ada.get("/spend"))
+    assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
+    assert "not sent: search" in page
+    assert "not sent: search" in ada.get("/spend.focus.csv?days=7")
+    save_budget(db_session, ada.account_id, None, Decimal(20))
+    [budget] = list_states(db_session.connection(), ada.account_id, today)
+    assert budget.spend_usd == Decimal("12.5")
+    drop_unsent(db_session, ada.account_id, "anthropic")
+    db_session.commit()
+    assert "No calls yet" in words_of(ada.get("/spend"))
