@@ -67,9 +67,14 @@ ON CONFLICT DO UPDATE SET id = excluded.id, at = excluded.at, agent = excluded.a
     completion = excluded.completion, cached = excluded.cached, written = excluded.written,
     written_1h = excluded.written_1h, reasoning = excluded.reasoning,
     searches = excluded.searches, reported = excluded.reported, usd = NULL,
-    changed = excluded.changed, body = excluded.body, sent = NULL
+    changed = excluded.changed, body = excluded.body,
+    sent = CASE WHEN (excluded.id, excluded.at, excluded.model, excluded.tier, excluded.prompt,
+            excluded.completion, excluded.cached, excluded.written, excluded.written_1h)
+        = (id, at, model, tier, prompt, completion, cached, written, written_1h) THEN sent END
 WHERE excluded.body <> body
 """
+# A call that was sent is sent again if what it costs has changed, as while a message grows: the
+# larger counts stay. Which session had it first may change often until all files are read.
 _LIMIT: Final = """
 INSERT INTO limits VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     used = CASE WHEN excluded.at >= at THEN excluded.used ELSE used END,

@@ -68,7 +68,7 @@ def install(
         settings.parent.mkdir(parents=True, exist_ok=True)
         _write_private(settings, f"{DSN}={dsn}\n".encode())
     quoted = " ".join(_quoted(part) for part in command)
-    path.write_text(_UNIT.format(command=quoted, environment=_quoted(str(settings))))
+    path.write_text(_UNIT.format(command=quoted, environment=str(settings).replace("%", "%%")))
     _call(["systemctl", "--user", "daemon-reload"])
     _call(["systemctl", "--user", "enable", f"{NAME}.service"])
     _call(["systemctl", "--user", "restart", f"{NAME}.service"])

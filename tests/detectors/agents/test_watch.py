@@ -3,9 +3,12 @@
 import gzip
 import json
 import os
+import plistlib
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,16 +17,23 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
 from benchmarks.agent_sessions import Billed, write_sessions
+from detectors.agents import units
 from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
-from detectors.agents.sending import Destination
-from detectors.agents.watching import Watcher
+from detectors.agents.sending import Destination, parse_dsn
+from detectors.agents.watching import Watcher, read_status
+from detectors.cli import library
+from detectors.contract import UsageRecordV2
 from tests.worker.support.promises import at_a_fortieth, scaled
 
 KILLS: Final = 1_000
+LABELS: Final = ("session_id", "tag")  # which of equal sessions had a call first
+LONGEST_LIFE: Final = 3.0  # seconds, of a process that waits
 LINES: Final = 6_000  # bytes that a file grows by
 
 
@@ -152,31 +162,43 @@ class Disk:
             self.write(path, len(content))
 
 
+def warm_up(home: Path) -> None:
+    """Import what a pass needs, so that a child works at once instead of importing."""
+    other, ledger = Service(), Ledger(":memory:")
+    sources = find_sources({}, home)
+    Watcher(ledger, other.destination, sources=sources, settled=0.0).go_round()
+    ledger.close()
+    other.shutdown()
+    other.server_close()
+
+
 def kill_often(disk: Disk, ledger: Path, service: Service, kills: int) -> None:
     for number in range(kills):
-        ready, is_ready = os.pipe()
         child = os.fork()
         if not child:
-            seed = disk.random.getrandbits(32)
-            _watch_forever(disk.home, ledger, service.destination, seed, is_ready)
-        os.read(ready, 1)
-        os.close(ready)
-        os.close(is_ready)
-        until = time.monotonic() + disk.random.uniform(0.001, 0.05)
-        while time.monotonic() < until:
+            _watch_forever(disk.home, ledger, service.destination, disk.random.getrandbits(32))
+        until = time.monotonic() + LONGEST_LIFE
+        while os.waitpid(child, os.WNOHANG)[0] == 0:
             disk.step(number / kills)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+            time.sleep(0.001)
+            if time.monotonic() > until:
+                os.kill(child, signal.SIGKILL)
 
 
-def _watch_forever(
-    home: Path, ledger: Path, destination: Destination, seed: int, is_ready: int
-) -> None:
-    """Watch in a process whose clock is days off, until it is killed."""
+def _watch_forever(home: Path, ledger: Path, destination: Destination, seed: int) -> None:
+    """Watch in a process whose clock is days off, until it is killed.
+
+    The system kills it after some processor time, which on a busy machine is as much work as on any
+    other; nothing of the process runs at that signal.
+    """
     try:
-        real, off = time.time_ns, random.Random(seed).randrange(-3, 4) * 86_400_000_000_000
+        own = random.Random(seed)
+        real, off = time.time_ns, own.randrange(-3, 4) * 86_400_000_000_000
         time.time_ns = lambda: real() + off
-        watcher = Watcher(Ledger(ledger), destination, sources=find_sources({}, home), settled=0.0)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, own.choice((0.03, 0.1, 0.4)) * own.random() + 0.001)
+        sources = find_sources({}, home)
+        watcher = Watcher(Ledger(ledger), destination, sources=sources, settled=0.0)
         watcher.run(0.0, lambda _: True)
     finally:
         os._exit(1)
@@ -189,15 +211,16 @@ def test_kills_truncations_rotations_and_clocks_lose_and_repeat_no_call(share: f
 
 def with_folder(kills: int) -> None:
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"watch-{os.getpid()}"
-    service = Service(trouble=0.3)
+    service = Service(trouble=0.6)
     try:
         calls = write_sessions(folder / "corpus", 10, 300_000, seed=7)
         home, path = folder / "home", folder / "ledger.db"
         disk = Disk(folder / "corpus", home, seed=3)
+        warm_up(folder / "corpus")
         Ledger(path).close()
         kill_often(disk, path, service, kills)
         disk.finish()
-        assert service.requests > kills / 4
+        assert service.requests > kills / 10
         service.trouble = 0.0
         ledger = Ledger(path)
         Watcher(ledger, service.destination, sources=find_sources({}, home), settled=0.0).go_round()
@@ -206,7 +229,8 @@ def with_folder(kills: int) -> None:
         assert arrived(service.records) == counts_of(calls)
         identical: dict[str, int] = defaultdict(int)
         for record in service.records:
-            identical[json.dumps(record, sort_keys=True)] += 1
+            costs = {name: value for name, value in record.items() if name not in LABELS}
+            identical[json.dumps(costs, sort_keys=True)] += 1
         assert max(identical.values()) == 1
         assert ledger.database.execute("SELECT count(*) FROM batches").fetchone() == (0,)
         ledger.close()
@@ -214,3 +238,194 @@ def with_folder(kills: int) -> None:
         service.shutdown()
         service.server_close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def ledger(corpus: tuple[Path, list[Billed]]) -> Iterator[Ledger]:
+    ledger = Ledger(":memory:")
+    yield ledger
+    ledger.close()
+
+
+def watcher_of(home: Path, ledger: Ledger, service: Service, **options: Any) -> Watcher:
+    sources = find_sources({}, home)
+    return Watcher(ledger, service.destination, sources=sources, **({"settled": 0.0} | options))
+
+
+def test_calls_arrive_once_with_their_counts_and_label(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    watcher = watcher_of(corpus[0], ledger, service, label="laptop")
+    for _ in range(3):
+        watcher.go_round()
+    assert arrived(service.records) == counts_of(corpus[1])
+    assert len(service.records) == len(corpus[1])
+    assert {record["environment"] for record in service.records} == {"laptop"}
+    records = msgspec.json.decode(msgspec.json.encode(service.records), type=list[UsageRecordV2])
+    assert sum(record.cache_write_1h_tokens or 0 for record in records) == sum(
+        call.written_1h for call in corpus[1]
+    )
+
+
+def test_a_call_that_may_still_grow_waits(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    watcher_of(corpus[0], ledger, service, settled=60.0).go_round()
+    assert service.records == []
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert len(service.records) == len(corpus[1])
+
+
+@pytest.mark.parametrize(("answer", "said"), [(401, "401 some_code"), (503, "503 some_code")])
+def test_what_the_service_refuses_stays_and_is_said(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service, answer: int, said: str
+) -> None:
+    service.answer = answer
+    watcher = watcher_of(corpus[0], ledger, service)
+    watcher.go_round()
+    watcher.go_round()  # waits, and asks nothing
+    assert service.requests == 1
+    assert read_status(ledger)["error"] == f"the service answered {said}"
+    service.answer = 201
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert len(service.records) == len(corpus[1])
+    assert read_status(ledger)["error"] == ""
+
+
+def test_a_service_that_is_away_is_tried_again(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    nobody = Destination("http://127.0.0.1:9/api/v2/ingest", "ik_1")
+    sources = find_sources({}, corpus[0])
+    Watcher(ledger, nobody, sources=sources, settled=0.0).go_round()
+    assert "can't be reached" in read_status(ledger)["error"]
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert len(service.records) == len(corpus[1])
+
+
+@pytest.mark.parametrize(
+    ("dsn", "url"),
+    [
+        ("https://ik_1@example.com", "https://example.com/api/v2/ingest"),
+        ("https://ik_1@example.com:8443/usage/", "https://example.com:8443/usage/api/v2/ingest"),
+        ("http://ik_1@127.0.0.1:8000", "http://127.0.0.1:8000/api/v2/ingest"),
+        ("http://ik_1@example.com", None),
+        ("https://example.com", None),
+        ("ftp://ik_1@example.com", None),
+        ("https://ik_1@example.com:port", None),
+        ("nothing", None),
+    ],
+)
+def test_a_dsn_is_a_key_and_an_address(dsn: str, url: str | None) -> None:
+    found = parse_dsn(dsn)
+    assert (found and found.url) == url
+    assert "ik_1" not in repr(found)
+
+
+def test_once_fills_the_ledger_and_status_shows_it(
+    corpus: tuple[Path, list[Billed]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "TALLYSTICK_DSN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(corpus[0]))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    path = str(tmp_path / "ledger.db")
+    run = CliRunner().invoke(library, ["watch", "--once", "--ledger", path])
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert run.exit_code == 0, run.output
+    said = CliRunner().invoke(library, ["watch", "status", "--ledger", path]).stdout
+    assert "Unit: not installed\nWatch: running" in said
+    assert f"Ledger: {len(corpus[1]):,} calls, since 2026-06-2" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(["--dsn", "nothing"], "the DSN must be"), (["--label", "\x07"], "--label has at most")],
+)
+def test_wrong_options_are_named(options: list[str], said: str) -> None:
+    result = CliRunner().invoke(library, ["watch", "--once", *options])
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+@pytest.fixture
+def managed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a `systemctl` and a `launchctl` that write down how they were called."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("systemctl", "launchctl"):
+        tool = tools / name
+        tool.write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/called\n')
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path
+
+
+def test_install_writes_a_unit_that_systemd_accepts_and_uninstall_removes_it(
+    managed: Path,
+) -> None:
+    key = "https://ik_secret@example.com"
+    options = ["--install", "--dsn", key, "--label", 'my "50%" $laptop']
+    result = CliRunner().invoke(library, ["watch", *options])
+    assert result.exit_code == 0, result.output
+    unit = managed / ".config" / "systemd" / "user" / "tallystick-watch.service"
+    settings = managed / ".config" / "tallystick" / "watch.env"
+    assert "ik_secret" not in unit.read_text()
+    assert settings.read_text() == f"TALLYSTICK_DSN={key}\n"
+    assert settings.stat().st_mode & 0o077 == 0
+    called = (managed / "called").read_text()
+    assert "systemctl --user enable tallystick-watch.service" in called
+    if verify := shutil.which("systemd-analyze"):
+        env = {**os.environ, "XDG_RUNTIME_DIR": str(managed)}
+        done = subprocess.run(
+            [verify, "--user", "verify", str(unit)], capture_output=True, text=True, env=env,
+            check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, "")
+    result = CliRunner().invoke(library, ["watch", "--uninstall", "--forget"])
+    assert "Removed the unit." in result.stdout
+    assert not unit.exists()
+    assert not settings.exists()
+    assert CliRunner().invoke(library, ["watch", "--uninstall"]).stdout == "There was no unit.\n"
+
+
+def test_macos_gets_a_launch_agent(managed: Path) -> None:
+    path = units.install(["--every=10"], "https://ik_1@example.com", {}, managed, "darwin")
+    agent = plistlib.loads(path.read_bytes())
+    assert agent["ProgramArguments"][1:] == ["-m", "detectors", "watch", "--every=10"]
+    assert agent["EnvironmentVariables"] == {"TALLYSTICK_DSN": "https://ik_1@example.com"}
+    assert path.stat().st_mode & 0o077 == 0
+    assert "launchctl load -w" in (managed / "called").read_text()
+    assert units.uninstall({}, managed, "darwin")
+    assert not path.exists()
+
+
+def test_a_manager_that_fails_is_named(managed: Path) -> None:
+    (managed / "bin" / "systemctl").write_text("#!/bin/sh\necho 'Failed to connect' >&2\nexit 1\n")
+    result = CliRunner().invoke(library, ["watch", "--install"])
+    assert result.exit_code == 2
+    assert "systemctl --user daemon-reload: Failed to connect" in result.stderr
+
+
+def test_a_watcher_imports_no_dataframe_library_and_no_prices(
+    corpus: tuple[Path, list[Billed]], tmp_path: Path
+) -> None:
+    code = (
+        "import re, sys\nfrom detectors.cli import library\n"
+        "try:\n    library(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "names = [name for name in ('polars', 'genai_prices', 'rich') if name in sys.modules]\n"
+        "status = open('/proc/self/status').read()\n"
+        "print(names, int(re.search('VmHWM:\\\\s+(\\\\d+)', status)[1]) // 1024)"
+    )
+    env = {**os.environ, "HOME": str(corpus[0]), "XDG_DATA_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "watch", "--once"],
+        capture_output=True, text=True, env=env, check=True,
+    )  # fmt: skip
+    names, megabytes = done.stdout.rsplit(" ", 1)
+    assert names == "[]"
+    assert int(megabytes) <= 60
