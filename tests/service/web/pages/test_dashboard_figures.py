@@ -49,7 +49,7 @@ def _tile(page: str, name: str) -> str:
 
 def _first(page: str) -> str:
     """The words about what to fix first."""
-    found = re.search(r'<div class="first">(.*?)<form', page, re.DOTALL)
+    found = re.search(r'<div class="start-here">(.*?)<form', page, re.DOTALL)
     assert found is not None, page
     return words_of(found[1])
 
