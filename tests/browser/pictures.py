@@ -35,7 +35,7 @@ b {{ color: #62cfb9; font-weight: 400 }}</style><pre><b>$ {command}</b>
 def _seeded() -> Iterator[str]:
     """Run the service with its example account; yield a sign-in link."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "w+") as log:
-        command = [_TALLYSTICK, "up", "--seed", "--port", "8699", "--data", f"{folder}/data"]
+        command = [str(_TALLYSTICK), "up", "--seed", "--port", "8699", "--data", f"{folder}/data"]
         service = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         try:
             yield _wait_for_link(Path(log.name))

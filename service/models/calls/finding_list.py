@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Row, case, func, or_, select, tuple_
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.models.audits.audits import ACCOUNT, DONE, Audit
 from service.models.calls.account_audits import DEFAULT_WINDOW
@@ -43,7 +43,7 @@ _BATCH: Final = 500
 
 
 # What a list without a cursor can be sorted by.
-ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
+ORDERS: Final[Mapping[str, InstrumentedAttribute[Any]]] = {
     "detector": AccountFinding.detector,
     "route": AccountFinding.route,
     "state": AccountFinding.state,

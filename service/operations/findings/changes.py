@@ -71,14 +71,14 @@ def change_findings(
     dismissed for another time.
     """
     state, now, changed = ACTIONS[action], utc_now(), 0
-    values: dict[str, datetime | None] = {
+    values: dict[str, Any] = {
         "fixed_at": now if state == FIXED else None,
         "silent_until": now + _SILENT if action == "dismiss_90" else None,
     }
     for row in lock_findings(connection, account_id).values():
         is_same = row.state == state and (row.silent_until is None) == (action != "dismiss_90")
         if row.id in finding_ids and not is_same:
-            said = {"changed_by": changed_by, "reason": reason, "batch": batch}
+            said: dict[str, Any] = {"changed_by": changed_by, "reason": reason, "batch": batch}
             change_state(connection, row, state, **said, **values)
             changed += 1
     return changed

@@ -1,6 +1,7 @@
 """/findings/<finding_id>: one finding of an account over time."""
 
-from datetime import timedelta
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
@@ -88,7 +89,9 @@ def _chart_days(finding: AccountFinding) -> Columns | None:
     by_day = list_days(get_session(), finding, first)
     if not by_day:
         return None
-    amounts = {day: {finding.id: saving} for day, saving in by_day.items()}
+    amounts: dict[date, dict[str | None, Decimal]] = {
+        day: {finding.id: saving} for day, saving in by_day.items()
+    }
     names: dict[str | None, str] = {finding.id: "Potential savings"}
     return stacked_columns(amounts, names, (first, last), measure="Potential savings")
 

@@ -116,5 +116,6 @@ def _changes(days: tuple[date, date]) -> Mapping[date, Sequence[str]]:
     found: dict[date, list[str]] = defaultdict(list)
     until = days[1] + timedelta(days=1)
     for fix in list_fixes(get_session(), current_caller().account_id, (days[0], until)):
-        found[fix.fixed_at.date()].append(f"Fixed: {shortened(fix.route, _NAME_LENGTH)}")
+        if fix.fixed_at is not None:
+            found[fix.fixed_at.date()].append(f"Fixed: {shortened(fix.route, _NAME_LENGTH)}")
     return found

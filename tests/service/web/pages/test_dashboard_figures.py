@@ -256,7 +256,9 @@ def test_parts_without_savings_are_not_shown(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
     add_month(db_session, account_id, TODAY)
-    nothing = dict.fromkeys(("verified_savings_usd", "conditional_savings_high_usd"), Decimal(0))
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("verified_savings_usd", "conditional_savings_high_usd"), Decimal(0)
+    )
     _add_audit(db_session, account_id, **nothing)
     page = words_of(ada.get("/dashboard"))
     assert "You could save $1,000 a month" in page
