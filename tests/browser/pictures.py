@@ -26,7 +26,7 @@ _COLORS: Final = 192  # a quarter of the bytes, and nobody sees it
 _LINK: Final = re.compile(r"as seed@\S+: (http\S+)")
 _TERMINAL: Final = """<!doctype html><meta charset="utf-8"><style>
 body {{ margin: 0; background: #10161c }}
-pre {{ margin: 0; padding: 24px 28px; color: #d7dee6; font: 15px/1.5 "DejaVu Sans Mono", monospace }}
+pre {{ margin: 0; padding: 24px 28px; color: #d7dee6; font: 15px/1.5 "DejaVu Sans Mono" }}
 b {{ color: #62cfb9; font-weight: 400 }}</style><pre><b>$ {command}</b>
 {output}</pre>"""
 
@@ -35,7 +35,7 @@ b {{ color: #62cfb9; font-weight: 400 }}</style><pre><b>$ {command}</b>
 def _seeded() -> Iterator[str]:
     """Run the service with its example account; yield a sign-in link."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "w+") as log:
-        command = [_TALLYSTICK, "up", "--seed", "--port", "8699", "--data", f"{folder}/data"]
+        command = [str(_TALLYSTICK), "up", "--seed", "--port", "8699", "--data", f"{folder}/data"]
         service = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
         try:
             yield _wait_for_link(Path(log.name))

@@ -71,7 +71,7 @@ def change_findings(
     dismissed for another time.
     """
     state, now, changed = ACTIONS[action], utc_now(), 0
-    values: dict[str, datetime | None] = {
+    values: dict[str, Any] = {
         "fixed_at": now if state == FIXED else None,
         "silent_until": now + _SILENT if action == "dismiss_90" else None,
     }

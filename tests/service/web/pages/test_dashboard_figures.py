@@ -50,7 +50,7 @@ def _tile(page: str, name: str) -> str:
 
 def _first(page: str) -> str:
     """The words about what to fix first."""
-    found = re.search(r'<div class="first">(.*?)<form', page, re.DOTALL)
+    found = re.search(r'<div class="start-here">(.*?)<form', page, re.DOTALL)
     assert found is not None, page
     return words_of(found[1])
 
@@ -259,7 +259,9 @@ def test_parts_without_savings_are_not_shown(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
     add_month(db_session, account_id, TODAY)
-    nothing = dict.fromkeys(("verified_savings_usd", "conditional_savings_high_usd"), Decimal(0))
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("verified_savings_usd", "conditional_savings_high_usd"), Decimal(0)
+    )
     _add_audit(db_session, account_id, **nothing)
     page = words_of(ada.get("/dashboard"))
     assert "You could save $1,000 a month" in page
