@@ -131,7 +131,6 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     + _page("route-unknown", "/route?route=suport-bot", status=404, visitor=RICH),
     "/compare": _seen_by("compare", "/compare", RICH, NEW)
     + _page("compare-problem", "/compare?from=2026-03-02&to=2026-03-01", status=422, visitor=RICH),
-    "/bill": _seen_by("bill", "/bill", RICH),
     "/model": _seen_by("model", "/model?model=gpt-5.5&provider=openai", RICH),
     "/audits/<audit_id>": _seen_by("audit-done", "/audits/{done}", RICH)
     + _seen_by("audit-finding", "/audits/{done}?finding=d1-001", RICH)
