@@ -88,7 +88,7 @@ def test_reconcile_explains_each_month(
     with own_sessions() as session:
         plant(session, account_id)
     result = run("reconcile", EMAIL)
-    assert "Feb 2026: OpenAI billed $2,561.92." in " ".join(result.output.split())
+    assert "Feb 2026: OpenAI billed $2,561.93." in " ".join(result.output.split())
     one = run("reconcile", EMAIL, "--month", "2026-02")
     assert "File search" in one.output
     [found] = json.loads(run("reconcile", EMAIL, "--json").output)["reconciliations"]

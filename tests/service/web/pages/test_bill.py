@@ -80,10 +80,10 @@ def test_another_account_sees_nothing(
 def test_the_page_explains_the_month(ada: Browser, db_session: Session) -> None:
     plant(db_session, ada.account_id)
     home = words_of(ada.get("/bill"))
-    assert "Feb 2026 OpenAI $2,561.92 $1,749.92" in home, home
+    assert "Feb 2026 OpenAI $2,561.93 $1,749.93" in home, home
     page = ada.get("/bill/openai/2026-02")
     words = words_of(page)
-    assert "OpenAI billed $2,561.92." in words
+    assert "OpenAI billed $2,561.93." in words
     assert "which sends nothing here" in words
     assert "$112.00 is file search." in words
     assert "Nothing is unexplained." in words
@@ -145,7 +145,8 @@ def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> No
     page = words_of(ada.get("/spend"))
     assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
     assert "not sent: search" in page
-    assert "not sent: search" in ada.get("/spend.focus.csv?days=7")
+    with ada.client.get("/spend.focus.csv?days=7") as answer:
+        assert "not sent: search" in answer.get_data(as_text=True)
     save_budget(db_session, ada.account_id, None, Decimal(20))
     [budget] = list_states(db_session.connection(), ada.account_id, today)
     assert budget.spend_usd == Decimal("12.5")
