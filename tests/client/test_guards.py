@@ -190,7 +190,7 @@ def test_failing_import_hooks_do_not_break_imports(
     hooks.when_imported({"watched_too": fail})
     assert importlib.import_module("watched_too").x == 1
     del sys.modules["watched_too"]
-    monkeypatch.setattr(_finder(), "_find", fail)
+    monkeypatch.setattr(_finder(), "actions", SimpleNamespace(get=fail))
     assert importlib.import_module("watched_too").x == 1
     loader = hooks._NotifyingLoader(SimpleNamespace(exec_module=lambda module: None), fail)
     loader.exec_module(SimpleNamespace(__spec__=7))  # type: ignore[arg-type]
