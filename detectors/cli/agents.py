@@ -324,7 +324,7 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
 @with_options(*_output[:1], ledger_option, _offline)
 @rare_collections()
 def sources(ledger_path: Path | None, as_json: bool, offline: bool) -> None:
-    """Show the folders that were looked at, and what was read and skipped."""
+    """Show the folders that were looked at and what was read."""
     with open_ledger(ledger_path) as ledger:
         problems = refresh(ledger)
         found = [_source(ledger, source) for source in find_sources(os.environ, Path.home())]

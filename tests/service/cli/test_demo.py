@@ -27,7 +27,7 @@ def test_it_prints_five_findings_and_saves_its_report(
 ) -> None:
     demo.show(up.service(), tmp_path, read_sample(), is_serving=True)
     printed = capsys.readouterr().out
-    assert "20 more findings" in printed
+    assert "8 more findings" in printed
     assert max(map(len, printed.partition("Report: ")[0].splitlines())) <= 100
     [saved] = re.findall(r"^Report: (.+)$", printed, re.MULTILINE)
     assert Path(saved).read_text().startswith("<!doctype html>")
@@ -48,5 +48,5 @@ def test_the_report_outlives_the_command(servers_folder: Path) -> None:
     assert Path(saved).is_relative_to(folder)
     assert Path(saved).read_text().startswith("<!doctype html>")
     assert "http://" not in run.stdout.partition("Report: ")[2]
-    assert "20 more findings" in run.stdout
+    assert "8 more findings" in run.stdout
     assert max(map(len, run.stdout.splitlines())) <= 100

@@ -203,7 +203,7 @@ def test_a_seeded_account_is_full_and_seeding_again_adds_nothing(up: Up) -> None
         pages = [get_page(up, name, cookie) for name in ("dashboard", "developer", "billing")]
         seen.append([page.count("<tr>") for page in pages])
     assert seen[0] == seen[1]
-    assert "What to fix first" in pages[0]
+    assert "Start here" in pages[0]
     assert "checkout-service" in pages[1]
     listed = list[dict[str, Any]]()
     for page in ("1", "2"):
@@ -222,7 +222,7 @@ def test_an_account_is_seeded_in_full_by_the_option(servers_folder: Path) -> Non
     found = re.fullmatch(r"Sign in as seed@tallystick\.example: (\S+)\n", up.seed_line)
     assert found is not None
     cookie = session_of(press_button(found[1]))
-    assert "What to fix first" in get_page(up, "dashboard", cookie)
+    assert "Start here" in get_page(up, "dashboard", cookie)
     up.stop_in_order(signal.SIGINT)
 
 

@@ -20,6 +20,7 @@ from service.core.telemetry import counters
 from service.jobs.queues import AuditQueues
 from service.models import Account, Audit, Credit
 from service.models.base import utc_now
+from service.models.connections.connections import ProviderConnection
 from service.models.imports.span_batches import SpanBatch
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
@@ -178,7 +179,7 @@ def _shape_of(metric: Metric) -> Shape:
 
 
 def _add_waiting_items(sessions: "sessionmaker[Session]") -> None:
-    """Add two accounts with three audits, a mail, a notice and spans, all a minute old."""
+    """Add two accounts with three audits, a mail, a notice, spans and a connection."""
     minute = utc_now() - timedelta(minutes=1)
     with sessions.begin() as session:
         first, second = (Account(email=f"{name}@example.org") for name in "ab")
@@ -194,7 +195,7 @@ def _add_waiting_items(sessions: "sessionmaker[Session]") -> None:
             secret="whsec_x",
             events=["report.ready"],
         )
-        session.add(target)
+        session.add_all([target, ProviderConnection(account_id=first.id, provider="openai")])
         session.flush()
         notice = NoticeDelivery(
             target_id=target.id, event_id="e", event_type="report.ready", payload={}
