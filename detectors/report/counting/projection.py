@@ -80,6 +80,9 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         calls = sum(day.calls for day in kept if day.last_us >= from_us)
         is_short = _observed_days(kept) < least_days
         kind = "none" if is_short else _kind(span, calls, thresholds)
+        # Calls of so many days are those of a month, though the span lacks the hours around them.
+        is_month = _observed_days(kept) >= thresholds.days_per_month
+        is_observed = kind == "none" or is_month
         return cls(
             days=kept,
             calls=calls,
@@ -90,7 +93,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
             from_us=from_us,
             to_us=last,
             window_start_us=(last - month if is_long else first) if kept else None,
-            factor=_AS_OBSERVED if kind == "none" else _divide(month, min(span, Fraction(month))),
+            factor=_AS_OBSERVED if is_observed else _divide(month, min(span, Fraction(month))),
             kind=kind,
         )
 
