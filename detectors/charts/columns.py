@@ -60,6 +60,7 @@ class Columns:
     dates: tuple[str, ...]  # below each column; most are empty
     columns: tuple[Column, ...]
     series: tuple[Series, ...]
+    is_projected: bool = False  # not spent, so that cents mean nothing
 
 
 def stacked_columns(
@@ -178,4 +179,5 @@ def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
         dates=name_some([short_day(each.audited_at.date()) for each in points]),
         columns=columns,
         series=(series,),
+        is_projected=True,
     )
