@@ -80,7 +80,7 @@ class Projection(msgspec.Struct, frozen=True, kw_only=True):
         calls = sum(day.calls for day in kept if day.last_us >= from_us)
         is_short = _observed_days(kept) < least_days
         kind = "none" if is_short else _kind(span, calls, thresholds)
-        # Calls of so many days are those of a month, though the span lacks the hours around them.
+        # So many days are the month, though the span lacks the hours around their calls.
         is_month = _observed_days(kept) >= thresholds.days_per_month
         is_observed = kind == "none" or is_month
         return cls(

@@ -77,7 +77,7 @@ def test_the_window_is_the_last_thirty_days() -> None:
     assert projection.factor == 1
 
 
-def test_thirty_calendar_days_are_a_month_as_they_are() -> None:
+def test_the_dollars_of_thirty_calendar_days_are_monthly_as_they_are() -> None:
     """From 22:00 on the first day until 22:00 on the last are 29 days, and calls of 30."""
     month = [day(at, 2, hours=1) for at in range(11, 40)]
     assert project(day(10 + 22 / 24, 2, hours=1), *month).factor == 1
