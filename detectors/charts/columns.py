@@ -67,6 +67,7 @@ class Columns:
     before: str = ""  # the outline of a line over the period before
     budget: str = ""
     open_bars: str = ""  # the outline of columns whose last day isn't over
+    is_projected: bool = False  # not spent, so that cents mean nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,4 +235,5 @@ def savings_by_audit(points: Sequence[AuditedSavings]) -> Columns:
         dates=name_some([short_day(each.audited_at.date()) for each in points]),
         columns=columns,
         series=(series,),
+        is_projected=True,
     )

@@ -75,6 +75,6 @@ def observed(report: Report) -> str:
     month = report.thresholds.days_per_month
     if not is_monthly(audit):
         return f"{calls}: {spent}, not projected."
-    if audit.span_days > month:
+    if audit.span_days > month or audit.monthly_factor == 1:
         return f"{calls}: {spent}. Monthly figures are those of the last {month} days."
     return f"{calls}: {spent}, projected to {month} days."

@@ -141,4 +141,7 @@ def test_the_basis_says_what_was_projected() -> None:
     assert observed(report_of(span_days=90.0)).endswith(
         "Monthly figures are those of the last 30 days."
     )
+    assert observed(report_of(monthly_factor=1.0)).endswith(
+        "$4,666.67 in 14 days. Monthly figures are those of the last 30 days."
+    )
     assert observed(report_of(first_call=None)) == ""

@@ -6,9 +6,11 @@ The smaller proof reads the figures of accounts that a running service has audit
 
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from flask import Flask
+from flask.testing import FlaskClient
 from msgspec.structs import replace
 from sqlalchemy.orm import Session
 
@@ -90,14 +92,15 @@ def test_every_figure_of_ten_million_calls_agrees(
     track_findings(db_session.connection(), audited)
     save_budget(db_session, ada.account_id, None, Decimal("123456.78"))
     db_session.commit()
-    client = app.test_client()
+    bearer = {"Authorization": f"Bearer {token}"}
 
-    def api(path: str) -> str:
-        answer = client.get(path, headers={"Authorization": f"Bearer {token}"})
-        assert answer.status_code == 200, (path, answer.get_data(as_text=True))
-        return answer.get_data(as_text=True)
+    def get(client: FlaskClient, headers: dict[str, str], path: str) -> str:
+        with client.get(path, headers=headers) as answer:
+            assert answer.status_code == 200, (path, answer.get_data(as_text=True))
+            return answer.get_data(as_text=True)
 
-    found = figures.collect(figures.Account(ada.get, api), today)
+    page, api = partial(get, ada.client, {}), partial(get, app.test_client(), bearer)
+    found = figures.collect(figures.Account(page, api), today)
     assert found.disagreements == {}
     assert {"spent", "forecast", "budget", "monthly_spend", "potential_savings"} <= found.names()
     assert len(found.shared) >= 30
