@@ -123,7 +123,7 @@ def test_the_page_shows_what_runs_and_no_secret(
     [waiting] = [one for one in shown["queue"] if one["kind"] == "upload"]
     assert waiting["number"] >= 1
     assert waiting["oldest_age_seconds"] >= 3_600
-    queues = {"ingest", "uploads", "accounts", "call-store", "mail", "notices"}
+    queues = {"ingest", "uploads", "accounts", "call-store", "connections", "mail", "notices"}
     assert set(shown["wake_ups"]) == queues
 
 

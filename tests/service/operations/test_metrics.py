@@ -18,7 +18,7 @@ from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.core.telemetry import counters
 from service.jobs.queues import AuditQueues
-from service.models import Account, Audit, Credit
+from service.models import Account, Audit, Credit, ProviderConnection
 from service.models.base import utc_now
 from service.models.imports.span_batches import SpanBatch
 from service.models.mail.outbox import Mail
@@ -195,6 +195,7 @@ def _add_waiting_items(sessions: "sessionmaker[Session]") -> None:
             events=["report.ready"],
         )
         session.add(target)
+        session.add(ProviderConnection(account_id=first.id, provider="openai"))
         session.flush()
         notice = NoticeDelivery(
             target_id=target.id, event_id="e", event_type="report.ready", payload={}

@@ -136,7 +136,8 @@ def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> No
     page = words_of(ada.get("/spend"))
     assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
     assert "not sent: search" in page
-    assert "not sent: search" in ada.get("/spend.focus.csv?days=7")
+    with ada.client.get("/spend.focus.csv?days=7") as response:
+        assert b"not sent: search" in response.data
     save_budget(db_session, ada.account_id, None, Decimal(20))
     [budget] = list_states(db_session.connection(), ada.account_id, today)
     assert budget.spend_usd == Decimal("12.5")
