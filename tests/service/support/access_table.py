@@ -138,8 +138,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/settings/connections/<connection_id>/remove"): _form(303, 404),
     ("GET", "/bill"): _page(),
     ("GET", "/bill/savings"): _page(),
-    ("GET", "/bill/<provider>/<month>"): _page(404),
-    ("POST", "/bill/<provider>/<month>/discount"): _form(422, 404),  # without a discount
+    ("GET", "/bill/<provider>/<month>"): _page(),  # each of their own
+    ("POST", "/bill/<provider>/<month>/discount"): _form(422),  # without a discount
     ("GET", "/spend"): _page(),
     ("GET", "/route"): _page(),
     ("GET", "/compare"): _page(),
