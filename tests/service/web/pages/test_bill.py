@@ -126,10 +126,19 @@ def test_without_connections_the_page_offers_one(ada: Browser) -> None:
 def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> None:
     today = utc_now().date()
     line = DailySpend(
-        **{"day": today, "route": "not sent: search", "provider": "anthropic", "calls": 0},
-        **{"model": "claude-haiku-4-5", "environment": SOURCE, "unpriced_calls": 0},
-        **{"prompt_tokens": 1_000, "completion_tokens": 10, "cached_tokens": 0},
-        **{"cache_write_tokens": 0, "cost_usd": Decimal("12.5"), "list_usd": Decimal("12.5")},
+        day=today,
+        route="not sent: search",
+        provider="anthropic",
+        model="claude-haiku-4-5",
+        environment=SOURCE,
+        calls=0,
+        unpriced_calls=0,
+        prompt_tokens=1_000,
+        completion_tokens=10,
+        cached_tokens=0,
+        cache_write_tokens=0,
+        cost_usd=Decimal("12.5"),
+        list_usd=Decimal("12.5"),
     )
     replace_unsent(db_session.connection(), ada.account_id, "anthropic", [line])
     db_session.commit()
