@@ -90,6 +90,8 @@ class BrowsedSystem(System):
     @property
     def environment(self) -> dict[str, str]:
         more = {"BASE_URL": self.base_url, "ADMIN_TOKEN": ADMIN_TOKEN}
+        # Nobody listens there: no test asks a provider.
+        more["CONNECTION_URLS"] = "openai=http://127.0.0.1:9, anthropic=http://127.0.0.1:9"
         return {**super().environment, **more, "NOTICES_PRIVATE_TARGETS": "on"}
 
 

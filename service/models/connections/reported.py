@@ -7,15 +7,23 @@ that a row that vanishes at the provider vanishes here, too. Labels are other pe
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import (
+    JSON,
     BigInteger,
     Connection,
     ForeignKey,
     Identity,
     Index,
+    Insert,
     Numeric,
+    Text,
+    bindparam,
+    cast,
+    column,
     delete,
     func,
     insert,
@@ -141,7 +149,21 @@ def replace_rows(
         old.append(table.bucket_at < last)
     connection.execute(delete(table).where(*old))
     for start in range(0, len(rows), _ROWS_AT_ONCE):
-        connection.execute(insert(table), list(rows[start : start + _ROWS_AT_ONCE]))
+        some = rows[start : start + _ROWS_AT_ONCE]
+        connection.execute(_insert_rows(table), {"rows": msgspec.json.encode(some).decode()})
+
+
+@cache
+def _insert_rows(table: Table) -> Insert:
+    """Return the statement that inserts rows, which are one parameter.
+
+    As with spend, PostgreSQL reads JSON faster than a parameter for each value.
+    """
+    names = [each.name for each in table.__table__.columns if each.name != "id"]
+    columns = [column(name, table.__table__.c[name].type) for name in names]
+    array = func.json_to_recordset(cast(bindparam("rows", type_=Text), JSON))
+    rows = array.table_valued(*columns).render_derived(with_types=True)
+    return insert(table).from_select(names, select(*(rows.c[name] for name in names)))
 
 
 def delete_hours(connection: Connection, connection_id: str, before: datetime) -> None:

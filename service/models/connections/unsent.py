@@ -102,6 +102,7 @@ def wake_outdated(connection: Connection) -> int:
         ProviderConnection.next_pull_at.is_(None), ProviderConnection.next_pull_at > func.now()
     )
     is_old = ProviderConnection.filled_at < func.now() - _AT_MOST_EVERY
+    # A provider that fails is not asked sooner; its connection compares at its next try.
     due = and_(is_old, is_waiting, ProviderConnection.failing_since.is_(None), newer)
     changed = update(ProviderConnection).where(due).values(next_pull_at=func.now())
     return connection.execute(changed).rowcount

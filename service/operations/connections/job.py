@@ -142,23 +142,14 @@ class _Pull:
         return price_with(book, self._provider.name), price_with(own, self._provider.name)
 
     def run(self, ends_at: float) -> None:
-        now = utc_now()
-        if not self._held.is_active:  # what it pulled is still compared with calls
+        """Pull what is due, and compare the account's spend, also where the provider fails."""
+        now, next_at = utc_now(), None
+        try:
+            if self._held.is_active:
+                next_at = self._pull_due(ends_at, now)
+        except ConnectionFailedError:
             self._fill(now)
-            transact(self._engine, partial(release, held=self._held, next_pull_at=None))
-            return
-        while True:
-            reports = self._provider.reports
-            due = list_windows(reports, self._progress, now, self._held.created_at)
-            if not due:
-                break
-            if time.monotonic() >= ends_at or is_stop_requested():
-                self._fill(now)
-                transact(self._engine, partial(release, held=self._held, next_pull_at=now))
-                return
-            self._pull_window(due[0], now)
-        if self._held.keeps_names and needs_names(self._progress, now):
-            self._pull_names(now)
+            raise
         self._fill(now)
         lock = partial(
             lock_months,
@@ -167,8 +158,18 @@ class _Pull:
             now=now,
         )
         transact(self._engine, lock)
-        next_at = find_next(self._provider.reports, self._progress, now)
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
+
+    def _pull_due(self, ends_at: float, now: datetime) -> datetime:
+        """Return when the next pull is due: at once, if the time was over before this one ended."""
+        reports = self._provider.reports
+        while due := list_windows(reports, self._progress, now, self._held.created_at):
+            if time.monotonic() >= ends_at or is_stop_requested():
+                return now
+            self._pull_window(due[0], now)
+        if self._held.keeps_names and needs_names(self._progress, now):
+            self._pull_names(now)
+        return find_next(reports, self._progress, now)
 
     def _fill(self, now: datetime) -> None:
         """Add what calls don't cover to the account's spend."""

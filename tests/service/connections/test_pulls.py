@@ -338,14 +338,14 @@ def test_the_first_picture_of_a_large_organization_is_there_within_a_minute(
                 item = {"line_item": f"{model}, input", "amount": Decimal("1.25")}
                 provider.world.costs.append({"time": day, "project_id": f"proj_{project}", **item})
     connected = connect(provider)
-    began = time.monotonic()
+    began, busy = time.monotonic(), time.process_time()
     connected.pull(seconds=30)
-    seconds = time.monotonic() - began
+    seconds, busy = time.monotonic() - began, time.process_time() - busy
     assert connected.row.error is None
     with connected.engine.connect() as connection:
         daily = text("SELECT count(*) FROM reported_usage WHERE NOT is_hourly")
         assert connection.scalar(daily) == 90 * 40 * 12
         found = reconcile(connection, connected.account_id, "openai", today.date().replace(day=1))
     assert found.reported_usd > 0
-    print(f"first picture after {seconds:.1f} s")  # noqa: T201 - the figure of a benchmark
+    print(f"{seconds:.1f} s, {busy:.1f} CPU-seconds here")  # noqa: T201 - a benchmark's figure
     assert seconds < 60

@@ -18,9 +18,8 @@ from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.core.telemetry import counters
 from service.jobs.queues import AuditQueues
-from service.models import Account, Audit, Credit
+from service.models import Account, Audit, Credit, ProviderConnection
 from service.models.base import utc_now
-from service.models.connections.connections import ProviderConnection
 from service.models.imports.span_batches import SpanBatch
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
@@ -195,7 +194,8 @@ def _add_waiting_items(sessions: "sessionmaker[Session]") -> None:
             secret="whsec_x",
             events=["report.ready"],
         )
-        session.add_all([target, ProviderConnection(account_id=first.id, provider="openai")])
+        session.add(target)
+        session.add(ProviderConnection(account_id=first.id, provider="openai"))
         session.flush()
         notice = NoticeDelivery(
             target_id=target.id, event_id="e", event_type="report.ready", payload={}

@@ -138,14 +138,14 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/settings/connections/add"): _page(),
     ("POST", "/settings/connections/add"): _form(422),
     ("GET", "/settings/connections/<connection_id>"): _page(404),
-    ("POST", "/settings/connections/<connection_id>/key"): _form(404),
-    ("POST", "/settings/connections/<connection_id>/names"): _form(404),
-    ("POST", "/settings/connections/<connection_id>/pull"): _form(404),
-    ("POST", "/settings/connections/<connection_id>/remove"): _form(404),
+    ("POST", "/settings/connections/<connection_id>/key"): _form(422, 404),  # without one
+    ("POST", "/settings/connections/<connection_id>/names"): _form(303, 404),
+    ("POST", "/settings/connections/<connection_id>/pull"): _form(303, 404),
+    ("POST", "/settings/connections/<connection_id>/remove"): _form(303, 404),
     ("GET", "/bill"): _page(),
     ("GET", "/bill/savings"): _page(),
-    ("GET", "/bill/<provider>/<month>"): _page(404),
-    ("POST", "/bill/<provider>/<month>/discount"): _form(404),
+    ("GET", "/bill/<provider>/<month>"): _page(),  # each of their own
+    ("POST", "/bill/<provider>/<month>/discount"): _form(422),  # without a discount
     ("GET", "/spend"): _page(),
     ("GET", "/route"): _page(),
     ("GET", "/compare"): _page(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 from flask.testing import FlaskClient
@@ -17,7 +18,9 @@ from service.models import (
     NoticeDelivery,
     NoticeTarget,
     Passkey,
+    ProviderConnection,
     ReadToken,
+    ReportedCost,
     ReportRow,
     SavedView,
     WebSession,
@@ -98,8 +101,11 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
         budget, finding = Budget(amount_usd=5, **owned), _make_finding(tenant.account_id)
         view = SavedView(page="/spend", name="x", query="", **owned)
-        session.add_all([audit, other_browser, passkey, target, budget, finding, view])
+        connection = ProviderConnection(provider="openai", **owned)
+        session.add_all([audit, other_browser, passkey, target, budget, finding])
+        session.add_all([view, connection])
         session.flush()
+        session.add(_make_cost(tenant.account_id, connection.id))
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
         delivery = NoticeDelivery(target_id=target.id, event_id="x", event_type="test", payload={})
         session.add(delivery)
@@ -117,11 +123,21 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "view_id": view.id,
             "finding_id": finding.id,
             "delivery_id": delivery.id,
+            "connection_id": connection.id,
+            "provider": "openai",
+            "month": "2026-02",
             "key_id": key.id,
             "token_id": token.id,
             "token": sign_report(SECRET_KEY, audit.id),
             "path:filename": "tallystick.css",
         }
+
+
+def _make_cost(account_id: str, connection_id: str) -> ReportedCost:
+    labels = {name: "" for name in ("project_id", "key_id", "model", "line_item")}
+    day = {"bucket_at": datetime(2026, 2, 1, tzinfo=UTC), "day": date(2026, 2, 1)}
+    own = {"account_id": account_id, "connection_id": connection_id, "report": "costs"}
+    return ReportedCost(**own, **labels, **day, kind="seats", amount=1, currency="USD")
 
 
 def _make_finding(account_id: str) -> AccountFinding:

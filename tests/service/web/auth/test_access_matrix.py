@@ -31,6 +31,7 @@ IDS: Final = (
     "target_id",
     "delivery_id",
     "finding_id",
+    "connection_id",
 )
 MISSING: Final = "0" * 32
 

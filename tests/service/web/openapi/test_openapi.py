@@ -245,7 +245,7 @@ OPERATIONS = {
     "get /api/v1/audits/{audit_id}/status": f"200 304 401 404 422 {LIMITED}",
     "get /api/v1/spend": READ,
     "get /api/v1/compare": f"404 {READ}",
-    "get /api/v1/reconciliation": f"200 304 401 403 422 {LIMITED}",
+    "get /api/v1/reconciliation": READ,
     "get /api/v1/future-calls": f"200 304 401 403 422 {LIMITED}",
     "delete /api/v1/future-calls": f"202 401 403 414 422 {LIMITED}",
     "get /api/v1/report-links": READ,

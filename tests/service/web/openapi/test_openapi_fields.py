@@ -57,6 +57,16 @@ FIELDS: Final = {
     "DeletedFutureCalls": "calls",
     "SpendTotals": SUMS,
     "Comparison": "kind before after is_per_day total routes models findings? notes",
+    "ReconciliationList": "reconciliations",
+    "Reconciliation": (
+        "provider month billed_usd reported_usd counted_usd explained_usd coverage? rate"
+        " unexplained_usd parts not_sent other_currencies summary locked_at? locked_billed_usd?"
+        " lines?"
+    ),
+    "Part": "kind usd",
+    "Unsent": "project_id project usd",
+    "Currency": "currency amount",
+    "BillLine": "key name billed_usd reported_usd counted_usd coverage?",
     "Span": "audit_id? from? to? days calls spend_usd",
     "TotalChange": CHANGE,
     "RouteChange": f"route {CHANGE}",
