@@ -29,7 +29,7 @@ from detectors.agents.sending import Destination, parse_dsn
 from detectors.agents.watching import Watcher, read_status
 from detectors.cli import library
 from detectors.contract import UsageRecordV2
-from tests.worker.support.promises import at_a_fortieth, scaled
+from tests.worker.support.promises import at_a_fiftieth, scaled
 
 KILLS: Final = 1_000
 LABELS: Final = ("session_id", "tag")  # which of equal sessions had a call first
@@ -204,7 +204,7 @@ def _watch_forever(home: Path, ledger: Path, destination: Destination, seed: int
         os._exit(1)
 
 
-@at_a_fortieth
+@at_a_fiftieth
 def test_kills_truncations_rotations_and_clocks_lose_and_repeat_no_call(share: float) -> None:
     with_folder(scaled(KILLS, share))
 
