@@ -88,6 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Retry-After", "0")
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
         self.end_headers()
         self.wfile.write(body)
 
