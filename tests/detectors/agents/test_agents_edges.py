@@ -4,6 +4,7 @@ import json
 import os
 import sqlite3
 import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -229,7 +230,7 @@ def test_live_repeats_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -
         if len(shown) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(command.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     command._repeat(lambda: shown.append(1))
     assert len(shown) == 2
 

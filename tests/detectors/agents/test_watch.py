@@ -34,7 +34,6 @@ from tests.worker.support.promises import at_a_fiftieth, scaled
 KILLS: Final = 1_000
 LABELS: Final = ("session_id", "tag")  # which of equal sessions had a call first
 LONGEST_LIFE: Final = 3.0  # seconds, of a process that waits
-LINES: Final = 6_000  # bytes that a file grows by
 
 
 class Service(ThreadingHTTPServer):
@@ -88,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Retry-After", "0")
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
         self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
         self.end_headers()
         self.wfile.write(body)
@@ -148,8 +148,7 @@ class Disk:
         size, luck = len(self.contents[path]), self.random.random()
         target = self.home / path
         if luck < 0.8 or not target.exists():
-            goal = int(size * min(1.0, share * self.random.uniform(0.5, 1.5)))
-            self.write(path, min(size, max(goal, self.ends[path] + self.random.randrange(LINES))))
+            self.write(path, min(size, int(size * share * self.random.uniform(0.7, 1.3))))
         elif luck < 0.87:
             os.truncate(target, self.random.randrange(self.ends[path] + 1))
         elif luck < 0.94:  # rotated; what follows goes to a new file with all of it
@@ -197,7 +196,7 @@ def _watch_forever(home: Path, ledger: Path, destination: Destination, seed: int
         real, off = time.time_ns, own.randrange(-3, 4) * 86_400_000_000_000
         time.time_ns = lambda: real() + off
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_PROF, own.choice((0.03, 0.1, 0.4)) * own.random() + 0.001)
+        signal.setitimer(signal.ITIMER_PROF, own.choice((0.02, 0.08, 0.3)) * own.random() + 0.001)
         sources = find_sources({}, home)
         watcher = Watcher(Ledger(ledger), destination, sources=sources, settled=0.0)
         watcher.run(0.0, lambda _: True)
@@ -277,7 +276,9 @@ def test_a_call_that_may_still_grow_waits(
     assert len(service.records) == len(corpus[1])
 
 
-@pytest.mark.parametrize(("answer", "said"), [(401, "401 some_code"), (503, "503 some_code")])
+@pytest.mark.parametrize(
+    ("answer", "said"), [(401, "401 some_code"), (503, "503 some_code"), (302, "302 some_code")]
+)
 def test_what_the_service_refuses_stays_and_is_said(
     corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service, answer: int, said: str
 ) -> None:
