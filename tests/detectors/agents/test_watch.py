@@ -431,3 +431,51 @@ def test_a_watcher_imports_no_dataframe_library_and_no_prices(
     names, megabytes = done.stdout.rsplit(" ", 1)
     assert names == "[]"
     assert int(megabytes) <= 60
+
+
+def test_status_says_what_waits_and_why(
+    corpus: tuple[Path, list[Billed]], tmp_path: Path, service: Service
+) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = Ledger(path)
+
+    def status() -> str:
+        return CliRunner().invoke(library, ["watch", "status", "--ledger", str(path)]).stdout
+
+    assert "Watch: has not run with this ledger\nLedger: 0 calls\n" in status()
+    service.answer = 503
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert "Sending failed: the service answered 503 some_code" in status()
+    assert f"Waiting: {len(corpus[1])} calls" in status()
+    service.answer = 201
+    watcher_of(corpus[0], ledger, service).go_round()
+    said = status()
+    assert "Sent last: " in said
+    assert "Waiting: 0 calls" in said
+    assert "failed" not in said
+    ledger.close()
+
+
+def test_a_unit_that_cannot_be_written_is_named(managed: Path) -> None:
+    (managed / ".config").write_text("a file, and no folder")
+    result = CliRunner().invoke(library, ["watch", "--install"])
+    assert result.exit_code == 2
+    assert "cannot write" in result.stderr
+
+
+def test_watch_ends_when_it_is_asked_to(corpus: tuple[Path, list[Billed]], tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(corpus[0]), "XDG_DATA_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "detectors", "watch", "--every", "0.1"]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 60
+        path = tmp_path / "tallystick" / "ledger.db"
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            if path.exists():
+                ledger = Ledger(path)
+                found = read_status(ledger)
+                ledger.close()
+                if found:
+                    break
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
