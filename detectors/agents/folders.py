@@ -85,7 +85,7 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
 
 def find_files(source: Source, problems: list[str]) -> Iterator[File]:
     """Yield the files of a source at any depth; links to folders are followed once."""
-    is_deep = source.endings is not _OPENCODE
+    is_deep = source.endings != _OPENCODE
     waiting, seen = [str(source.folder)], set[tuple[int, int]]()
     while waiting:
         folder = waiting.pop()

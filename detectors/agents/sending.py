@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import msgspec
 
@@ -140,7 +140,7 @@ def _post(destination: Destination, key: str, body: bytes) -> None:
         },
     )
     try:
-        with build_opener().open(request, timeout=_TIMEOUT_SECONDS) as answer:
+        with build_opener(_Stay).open(request, timeout=_TIMEOUT_SECONDS) as answer:
             answer.read(1 << 16)
     except HTTPError as error:
         code = _code_of(error)
@@ -151,6 +151,13 @@ def _post(destination: Destination, key: str, body: bytes) -> None:
         raise Delayed(f"the service answered {error.code} {code}".rstrip(), seconds) from None
     except (URLError, OSError, ValueError) as error:
         raise Delayed(f"the service can't be reached: {type(error).__name__}") from None
+
+
+class _Stay(HTTPRedirectHandler):
+    """Follows no redirect, which would take the key to another address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 def _code_of(error: HTTPError) -> str:

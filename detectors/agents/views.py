@@ -3,7 +3,6 @@
 Billed dollars and the value of what a plan includes are never added up.
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -279,7 +278,3 @@ FROM limits WINDOW of_kind AS (PARTITION BY agent, minutes) ORDER BY agent, minu
 def find_windows(ledger: Ledger) -> list[Window]:
     """Return the latest window of each kind that an agent reported."""
     return [Window(*row[:8]) for row in ledger.database.execute(_WINDOWS) if row[8] == 1]
-
-
-def now_seconds() -> float:
-    return time.time()

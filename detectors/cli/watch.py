@@ -150,6 +150,7 @@ def status(ledger_path: Path | None) -> None:
     sent_at = found.get("sent_at")
     if sent_at:
         click.echo(f"Sent last: {datetime.fromtimestamp(sent_at, UTC):%Y-%m-%d %H:%M:%S} UTC")
+    if sent_at or waiting:
         click.echo(f"Waiting: {(unsent or 0) + (waiting or 0):,} calls")
     if found.get("error"):
         click.echo(f"Sending failed: {found['error']}")

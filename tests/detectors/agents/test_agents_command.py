@@ -217,7 +217,7 @@ def test_a_session_is_explained_call_by_call(run: Run, corpus: tuple[Path, list[
     assert "No session begins with nothing." in result.stderr
 
 
-def test_a_machine_without_agents_is_told_where_we_looked(
+def test_a_machine_without_agents_has_a_list_of_where_we_looked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -29,12 +29,11 @@ from detectors.agents.sending import Destination, parse_dsn
 from detectors.agents.watching import Watcher, read_status
 from detectors.cli import library
 from detectors.contract import UsageRecordV2
-from tests.worker.support.promises import at_a_fortieth, scaled
+from tests.worker.support.promises import at_a_fiftieth, scaled
 
 KILLS: Final = 1_000
 LABELS: Final = ("session_id", "tag")  # which of equal sessions had a call first
 LONGEST_LIFE: Final = 3.0  # seconds, of a process that waits
-LINES: Final = 6_000  # bytes that a file grows by
 
 
 class Service(ThreadingHTTPServer):
@@ -88,6 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Retry-After", "0")
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
         self.end_headers()
         self.wfile.write(body)
 
@@ -147,8 +148,7 @@ class Disk:
         size, luck = len(self.contents[path]), self.random.random()
         target = self.home / path
         if luck < 0.8 or not target.exists():
-            goal = int(size * min(1.0, share * self.random.uniform(0.5, 1.5)))
-            self.write(path, min(size, max(goal, self.ends[path] + self.random.randrange(LINES))))
+            self.write(path, min(size, int(size * share * self.random.uniform(0.7, 1.3))))
         elif luck < 0.87:
             os.truncate(target, self.random.randrange(self.ends[path] + 1))
         elif luck < 0.94:  # rotated; what follows goes to a new file with all of it
@@ -196,7 +196,7 @@ def _watch_forever(home: Path, ledger: Path, destination: Destination, seed: int
         real, off = time.time_ns, own.randrange(-3, 4) * 86_400_000_000_000
         time.time_ns = lambda: real() + off
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_PROF, own.choice((0.03, 0.1, 0.4)) * own.random() + 0.001)
+        signal.setitimer(signal.ITIMER_PROF, own.choice((0.02, 0.08, 0.3)) * own.random() + 0.001)
         sources = find_sources({}, home)
         watcher = Watcher(Ledger(ledger), destination, sources=sources, settled=0.0)
         watcher.run(0.0, lambda _: True)
@@ -204,7 +204,7 @@ def _watch_forever(home: Path, ledger: Path, destination: Destination, seed: int
         os._exit(1)
 
 
-@at_a_fortieth
+@at_a_fiftieth
 def test_kills_truncations_rotations_and_clocks_lose_and_repeat_no_call(share: float) -> None:
     with_folder(scaled(KILLS, share))
 
@@ -276,7 +276,9 @@ def test_a_call_that_may_still_grow_waits(
     assert len(service.records) == len(corpus[1])
 
 
-@pytest.mark.parametrize(("answer", "said"), [(401, "401 some_code"), (503, "503 some_code")])
+@pytest.mark.parametrize(
+    ("answer", "said"), [(401, "401 some_code"), (503, "503 some_code"), (302, "302 some_code")]
+)
 def test_what_the_service_refuses_stays_and_is_said(
     corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service, answer: int, said: str
 ) -> None:
@@ -429,3 +431,51 @@ def test_a_watcher_imports_no_dataframe_library_and_no_prices(
     names, megabytes = done.stdout.rsplit(" ", 1)
     assert names == "[]"
     assert int(megabytes) <= 60
+
+
+def test_status_says_what_waits_and_why(
+    corpus: tuple[Path, list[Billed]], tmp_path: Path, service: Service
+) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = Ledger(path)
+
+    def status() -> str:
+        return CliRunner().invoke(library, ["watch", "status", "--ledger", str(path)]).stdout
+
+    assert "Watch: has not run with this ledger\nLedger: 0 calls\n" in status()
+    service.answer = 503
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert "Sending failed: the service answered 503 some_code" in status()
+    assert f"Waiting: {len(corpus[1])} calls" in status()
+    service.answer = 201
+    watcher_of(corpus[0], ledger, service).go_round()
+    said = status()
+    assert "Sent last: " in said
+    assert "Waiting: 0 calls" in said
+    assert "failed" not in said
+    ledger.close()
+
+
+def test_a_unit_that_cannot_be_written_is_named(managed: Path) -> None:
+    (managed / ".config").write_text("a file, and no folder")
+    result = CliRunner().invoke(library, ["watch", "--install"])
+    assert result.exit_code == 2
+    assert "cannot write" in result.stderr
+
+
+def test_watch_ends_when_it_is_asked_to(corpus: tuple[Path, list[Billed]], tmp_path: Path) -> None:
+    env = {**os.environ, "HOME": str(corpus[0]), "XDG_DATA_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "detectors", "watch", "--every", "0.1"]
+    with subprocess.Popen(command, env=env, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 60
+        path = tmp_path / "tallystick" / "ledger.db"
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            if path.exists():
+                ledger = Ledger(path)
+                found = read_status(ledger)
+                ledger.close()
+                if found:
+                    break
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0

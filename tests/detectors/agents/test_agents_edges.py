@@ -1,0 +1,250 @@
+"""Rare cases of the agents' ledger: other systems, odd files, other prices, other releases."""
+
+import json
+import os
+import sqlite3
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.agent_sessions import write_sessions
+from detectors.agents import pricing, reading, views
+from detectors.agents.files import MAX_LINE_BYTES, Mark, read_file
+from detectors.agents.folders import File, Source, find_files, find_sources
+from detectors.agents.ledger import Ledger
+from detectors.agents.watching import Watcher
+from detectors.cli import agents as command
+from detectors.cli.agents import agents
+
+JANUARY: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+def message(at: datetime, name: str = "msg_1", **more: Any) -> dict[str, Any]:
+    usage = {"input_tokens": 100, "output_tokens": 10}
+    return {
+        "sessionId": "s", "timestamp": at.isoformat(), "type": "assistant", "requestId": f"r{name}",
+        "message": {"id": name, "role": "assistant", "model": "claude-opus-4-6", "usage": usage},
+    } | more  # fmt: skip
+
+
+def write(home: Path, *lines: Any, name: str = "s.jsonl") -> Path:
+    path = home / ".claude" / "projects" / "p" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger(":memory:")
+
+
+def read(ledger: Ledger, home: Path) -> list[str]:
+    return reading.update(ledger, find_sources({}, home), processes=1)
+
+
+@pytest.mark.parametrize(
+    ("platform", "folder"),
+    [("darwin", "Library/Application Support"), ("win32", "AppData/Roaming"), ("linux", ".config")],
+)
+def test_editors_keep_their_agents_where_the_system_says(
+    platform: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    cline = [each for each in find_sources({}, Path("/home/me")) if each.agent == "Cline"]
+    assert all(str(each.folder).startswith(f"/home/me/{folder}/") for each in cline)
+
+
+def test_variables_name_other_folders() -> None:
+    env = {"CLAUDE_CONFIG_DIR": "/a,/b/projects", "CODEX_HOME": "/c", "OPENCODE_DATA_DIR": "/d"}
+    folders = {
+        str(each.folder) for each in find_sources(env | {"GEMINI_CLI_HOME": "/e"}, Path("/"))
+    }
+    assert {"/a/projects", "/b/projects", "/c/sessions", "/d", "/e/.gemini/tmp"} <= folders
+
+
+def test_links_in_a_circle_are_followed_once(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path, message(JANUARY))
+    (path.parent / "loop").symlink_to(path.parent)
+    (path.parent / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    [problem] = read(ledger, tmp_path)
+    assert problem == f"{path.parent / 'gone.jsonl'}: No such file or directory"
+    assert ledger.database.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+
+
+def test_a_folder_that_may_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    problems: list[str] = []
+    assert list(find_files(Source("codex", tmp_path, "codex"), problems)) == []
+    assert problems == [f"{tmp_path}: Permission denied"]
+
+
+def test_a_database_changes_with_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "opencode.db"
+    path.write_bytes(b"12")
+    (tmp_path / "opencode.db-wal").write_bytes(b"345")
+    source = Source("opencode", tmp_path, "opencode", ("opencode.db",))
+    [file] = find_files(source, [])
+    assert file.size == 5
+
+
+def test_a_line_of_any_length_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
+) -> None:
+    monkeypatch.setattr("detectors.agents.files.MAX_LINE_BYTES", 1_000)
+    path = write(tmp_path, message(JANUARY, text="x" * 3_000_000))
+    [problem] = read(ledger, tmp_path)
+    assert problem.startswith(f"{path}: a line is longer than")
+    assert MAX_LINE_BYTES > 1_000
+
+
+def test_a_message_without_an_id_counts_once(tmp_path: Path, ledger: Ledger) -> None:
+    line = message(JANUARY)
+    del line["message"]["id"]
+    del line["requestId"]
+    write(tmp_path, line, line)
+    write(tmp_path, line, name="copy.jsonl")
+    assert read(ledger, tmp_path) == []
+    assert ledger.database.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+
+
+def test_a_file_that_vanishes_is_said(tmp_path: Path) -> None:
+    source = Source("codex", tmp_path, "codex")
+    found = read_file(File(str(tmp_path / "gone.jsonl"), source, 1, 1, 1), Mark())
+    assert found.problem == "No such file or directory"
+
+
+def test_gemini_projects_are_named_by_their_folder(tmp_path: Path, ledger: Ledger) -> None:
+    for project in ("boats", "ab12" * 16):
+        path = tmp_path / ".gemini" / "tmp" / project / "chats" / "session-1.json"
+        path.parent.mkdir(parents=True)
+        tokens = {"input": 5, "output": 6, "cached": 0, "thoughts": 0, "tool": 0, "total": 11}
+        one = {
+            "id": project[:5], "timestamp": JANUARY.isoformat(), "type": "gemini",
+            "tokens": tokens, "model": "gemini-2.5-pro",
+        }  # fmt: skip
+        path.write_text(json.dumps({"sessionId": "s", "projectHash": "h", "messages": [one]}))
+    assert read(ledger, tmp_path) == []
+    found = ledger.database.execute("SELECT project FROM calls ORDER BY project").fetchall()
+    assert found == [("ab12ab12",), ("boats",)]
+
+
+def test_days_change_with_summer_time(tmp_path: Path, ledger: Ledger) -> None:
+    late = [datetime(2026, month, 10, 22, 30, tzinfo=UTC) for month in (1, 7, 12)]
+    write(tmp_path, *(message(at, f"msg_{at.month}") for at in late))
+    read(ledger, tmp_path)
+    groups = views.sum_calls(ledger, "daily", views.Choice(zone=ZoneInfo("Europe/Berlin")))
+    assert [group.key for group in groups] == ["2026-12-10", "2026-07-11", "2026-01-10"]
+
+
+def test_other_prices_price_all_calls_again(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, message(JANUARY))
+    read(ledger, tmp_path)
+    assert reading.price(ledger, may_load=False) == 1
+    assert reading.price(ledger) == 0
+    ledger.database.execute("UPDATE calls SET usd = 5")
+    assert reading.price(ledger) == 0
+    assert ledger.database.execute("SELECT usd FROM calls").fetchone() == (5,)
+    monkeypatch.setattr(reading, "prices_version", lambda: "other")
+    assert reading.price(ledger) == 0
+    assert ledger.database.execute("SELECT round(usd, 6) FROM calls").fetchone() == (0.00075,)
+
+
+def test_an_update_of_the_prices_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    (tmp_path / "tallystick").mkdir()
+    (tmp_path / "tallystick" / "prices.json").write_text("damaged")
+    assert pricing._load_book().find_listing("openai", "gpt-5.4")
+
+
+def test_a_model_without_a_price_has_no_dollars(tmp_path: Path, ledger: Ledger) -> None:
+    line = message(JANUARY)
+    line["message"]["model"] = "a-model-of-nobody"
+    write(tmp_path, line)
+    read(ledger, tmp_path)
+    reading.price(ledger)
+    [group] = views.sum_calls(ledger, "model", views.Choice())
+    assert (group.sums.unpriced_calls, group.sums.usd) == (1, 0.0)
+
+
+def test_prices_stay_within_a_model_with_dates_and_lengths() -> None:
+    from detectors.prices.book import PriceBook
+
+    book = PriceBook()
+    for provider, model in (("anthropic", "claude-sonnet-4-5"), ("google", "gemini-2.5-pro")):
+        listing = book.find_listing(provider, model)
+        assert listing
+        cells = pricing.find_cells(book, provider, model, "", "")
+        for at in (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)):
+            for prompt in (1_000, 250_000):
+                rates = listing.find_rates(at, prompt)
+                cell = cells.find(int(at.timestamp()) * 1_000_000, prompt, 0)
+                assert rates
+                assert cell
+                assert (cell.input, cell.output) == (rates.input_usd, rates.output_usd)
+
+
+def test_a_ledger_of_a_later_release_is_left_alone(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "ledger.db")
+    database.execute("PRAGMA user_version = 99")
+    database.close()
+    result = CliRunner().invoke(agents, ["--ledger", str(tmp_path / "ledger.db")])
+    assert result.exit_code == 2
+    assert "of a later version" in result.stderr
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(agents, ["--ledger", str(tmp_path / "file" / "ledger.db")])
+    assert result.exit_code == 2
+    assert "cannot open" in result.stderr or "cannot use" in result.stderr
+
+
+def test_a_watcher_goes_round_until_it_is_stopped(tmp_path: Path, ledger: Ledger) -> None:
+    rounds: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        rounds.append(seconds)
+        write(tmp_path, *(message(JANUARY, f"msg_{number}") for number in range(len(rounds))))
+        return len(rounds) < 3
+
+    Watcher(ledger, sources=find_sources({}, tmp_path)).run(0.5, wait)
+    assert rounds == [0.5] * 3
+    assert ledger.database.execute("SELECT count(*) FROM calls").fetchone() == (2,)
+
+
+def test_live_repeats_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+
+    def sleep(_: float) -> None:
+        if len(shown) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    command._repeat(lambda: shown.append(1))
+    assert len(shown) == 2
+
+
+def test_many_files_that_cannot_be_read_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sessions(tmp_path, 0, 0)
+    folder = tmp_path / ".codex" / "sessions"
+    folder.mkdir(parents=True)
+    for number in range(7):
+        (folder / f"{number}.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfdnothing")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    result = CliRunner().invoke(agents, ["daily"])
+    assert result.stderr.count("Not read: ") == 5
+    assert "and 2 more; `tallystick agents sources` lists them" in result.stderr
