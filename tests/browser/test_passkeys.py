@@ -59,7 +59,7 @@ class Owner:
     def add_passkey(self) -> list[str]:
         """Add one and return the recovery codes."""
         self.page.goto("/settings")
-        self.page.get_by_role("link", name="Add or remove passkeys").click()
+        self.page.get_by_role("link", name="Passkeys").click()
         self.page.get_by_role("button", name="Add a passkey").click()
         self.page.get_by_label("Name").fill("Laptop")
         self.look("add")

@@ -90,7 +90,10 @@ class Walk:
 
     def find_payment_links(self) -> str:
         """Returns the account that the buttons name to the shop."""
-        self.send(log_file())
+        self.choose(log_file())
+        expect(self.page.get_by_role("button", name="Upload and audit")).to_be_disabled()
+        expect(self.page.get_by_text("Get a credit first.")).to_be_visible()
+        self.shoot("chosen")
         expect(self.page.get_by_role("alert")).to_contain_text("credit")
         shops = self.page.get_by_role("button", name=re.compile("^Buy with"))
         expect(shops).to_have_count(2)
