@@ -34,7 +34,8 @@ _MARK: Final = """() => {
   const kinds = `a[href], button, summary, [tabindex='0'], ${fields}`;
   const groups = new Set();
   const wanted = [...document.querySelectorAll(kinds)].filter((one) => {
-    if (one.disabled || one.tabIndex < 0 || !one.checkVisibility({ visibilityProperty: true })) return false;
+    if (one.disabled || one.tabIndex < 0) return false;
+    if (!one.checkVisibility({ visibilityProperty: true })) return false;
     if (one.type !== "radio") return true;
     const group = [...document.getElementsByName(one.name)].some((other) => other.checked);
     if (group ? !one.checked : groups.has(one.name)) return false;
