@@ -198,9 +198,8 @@ class Walk:
         return self.page.locator(".copyable code").last.inner_text()
 
     def see_the_run(self, audit_id: str) -> None:
-        self.page.goto("/dashboard")
-        run = self.page.locator(f'tr:has(a[href="/audits/{audit_id}"])')
-        expect(run).to_contain_text("API batch")
+        self.page.goto(f"/audits/{audit_id}")
+        expect(self.page.locator("main")).to_contain_text("API batch")
         self.shoot("run")
 
     def revoke(self) -> None:
