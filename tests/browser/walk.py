@@ -139,7 +139,7 @@ class Walk:
         expect(self.page.locator("#sending")).to_be_visible()
         expect(self.page.locator("#sent-words")).to_contain_text("% of")
         self.shoot("sending")
-        self.page.wait_for_url("**/audits/*", timeout=30_000)
+        self.page.wait_for_url("**/audits/*")
         self.slow_down(-1)
         assert len({one for one in seen if one.endswith("MB")}) >= 3, seen
         expect(self.page.get_by_role("heading", level=1)).to_have_text("Your audit is in progress")
@@ -206,5 +206,5 @@ class Walk:
         self.page.goto("/developer")
         self.shoot("keys")
         self.page.get_by_role("button", name="Revoke the key billing service").click()
-        expect(self.page.get_by_text("0 of the 5 keys")).to_be_visible()
+        expect(self.page.get_by_text("0 of 5 keys")).to_be_visible()
         self.shoot("revoked")
