@@ -77,7 +77,7 @@ def test_the_plan_limits_the_keys_and_the_page_says_what_is_left(
 ) -> None:
     browser = make_browser()
     for used in range(5):
-        assert f"{used} of the 5 keys in your Pro plan" in words_of(browser.get(HOME))
+        assert f"{used} of 5 keys in your Pro plan" in words_of(browser.get(HOME))
         assert browser.post(HOME, KEYS, label=f"key {used}").status_code == 200
     full = browser.get(HOME)
     assert f'action="{KEYS}"' not in full
