@@ -83,7 +83,7 @@ def main() -> None:
         page.get_by_role("link", name="Open the report").click()
         page.wait_for_load_state("networkidle")
         _shoot(page, "report")
-        _shoot_terminal(page)
+        _shoot_terminal(browser.new_page(viewport=_SIZE))  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

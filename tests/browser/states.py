@@ -12,6 +12,14 @@ def _press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).first.click()
 
 
+def open_workspace(page: Page) -> None:
+    """Open the menu with billing and sign-out; on a phone, it is within another one."""
+    opener = page.get_by_role("button", name="Menu", exact=True)
+    if opener.is_visible():
+        opener.click()
+    page.locator(".workspace summary").click()
+
+
 def ask_for_link(page: Page) -> None:
     page.get_by_label("Email address").fill("somebody@example.org")
     _press(page, "Email me a sign-in link")
@@ -103,6 +111,7 @@ def send_old_form(page: Page) -> None:
 
 
 def sign_out(page: Page) -> None:
+    open_workspace(page)
     _press(page, "Sign out")
 
 

@@ -27,13 +27,15 @@ MAIN: Final = (
     "settings",
     "delete-account",
 )
-# What takes the focus, as far as it is shown. Of radio buttons one stands for all.
+# What takes the focus, as far as it is shown. Of radio buttons one stands for all, and so does one
+# day of a chart: the arrow keys go to the others.
 _MARK: Final = """() => {
   const fields = "input:not([type=hidden]), select, textarea";
   const kinds = `a[href], button, summary, [tabindex='0'], ${fields}`;
   const groups = new Set();
   const wanted = [...document.querySelectorAll(kinds)].filter((one) => {
-    if (one.disabled || !one.checkVisibility({ visibilityProperty: true })) return false;
+    if (one.disabled || one.tabIndex < 0) return false;
+    if (!one.checkVisibility({ visibilityProperty: true })) return false;
     if (one.type !== "radio") return true;
     const group = [...document.getElementsByName(one.name)].some((other) => other.checked);
     if (group ? !one.checked : groups.has(one.name)) return false;
@@ -127,3 +129,28 @@ def test_a_file_is_sent_by_keys_alone(windows: Windows) -> None:
     page.get_by_role("button", name="Upload and audit").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("no credit was used")
+
+
+def test_arrow_keys_move_between_the_days_of_a_chart_and_choose_a_range(windows: Windows) -> None:
+    page = windows.show(named("dashboard")).page
+    days = page.locator("figure[data-range] .days > li")
+    last = days.last.locator("a")
+    last.focus()
+    expect(days.last.locator(".values")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Shift+ArrowLeft")
+    page.keyboard.press("Shift+ArrowLeft")
+    expect(page.locator(".days > li.picked")).to_have_count(3)
+    chosen = [days.nth(at).get_attribute("data-from") for at in (-4, -2)]
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/dashboard?from={chosen[0]}&to={chosen[1]}")
+
+
+def test_the_palette_opens_by_its_keys_and_goes_where_it_says(windows: Windows) -> None:
+    page = windows.show(named("dashboard")).page
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox").fill("support-b")
+    option = page.get_by_role("option", name="support-bot Route")
+    expect(option).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/route?route=support-bot")

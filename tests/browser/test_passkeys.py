@@ -6,6 +6,7 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import WIDTHS, Window, opened
 from tests.browser.measures import axe_violations, overflow
 from tests.browser.site import Site, add_link
+from tests.browser.states import open_workspace
 from tests.worker.support.promises import sampled
 
 AUTHENTICATOR = {
@@ -49,6 +50,7 @@ class Owner:
     def open_link(self) -> None:
         """Sign out and open a sign-in link, as far as it leads without a passkey."""
         self.page.goto("/settings")
+        open_workspace(self.page)
         self.press("Sign out")
         expect(self.page.get_by_role("heading", name="You're signed out")).to_be_visible()
         token = add_link(self.site.sessions, self.site.secret_key, self.email)
@@ -59,7 +61,7 @@ class Owner:
     def add_passkey(self) -> list[str]:
         """Add one and return the recovery codes."""
         self.page.goto("/settings")
-        self.page.get_by_role("link", name="Add or remove passkeys").click()
+        self.page.get_by_role("link", name="Passkeys").click()
         self.page.get_by_role("button", name="Add a passkey").click()
         self.page.get_by_label("Name").fill("Laptop")
         self.look("add")

