@@ -154,7 +154,7 @@ class Ledger:
         import msgspec
 
         with self.changing():
-            number = self.database.execute("SELECT max(number) FROM seen").fetchone()[0] or 0
+            number = int(self.get("number") or 0)
             touched: set[str] = set()
             for read in reads:
                 agent = read.file.source.agent
@@ -196,6 +196,7 @@ class Ledger:
                         msgspec.json.encode(read.unread).decode(), read.problem,
                     ),
                 )  # fmt: skip
+            self.put("number", str(number))
             return self._resolve(touched)
 
     def put_limits(self, limits: Iterable[Sequence[Any]]) -> None:
