@@ -43,16 +43,15 @@ def projection(records: Sequence[UsageRecord], limits: Limits) -> Projection:
     is_long = span > month
     begin = last - round(month * _DAY) + 1 if is_long else first
     kind = _kind(span, sum(instant >= begin for instant in kept), limits)
-    days = (_date(last) - _date(first)).days + 1
     return Projection(
         kind=kind,
         span_days=span,
         first=first,
         last=last,
         window_start=begin,
-        factor=1.0 if kind == "none" or days >= month else month / min(span, month),
+        factor=1.0 if kind == "none" else month / min(span, month),
         strays=tuple(times[:early] + times[len(times) - late :]),
-        observed_days=days,
+        observed_days=(_date(last) - _date(first)).days + 1,
     )
 
 

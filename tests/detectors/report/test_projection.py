@@ -77,14 +77,6 @@ def test_the_window_is_the_last_thirty_days() -> None:
     assert projection.factor == 1
 
 
-def test_the_dollars_of_thirty_calendar_days_are_monthly_as_they_are() -> None:
-    """From 22:00 on the first day until 22:00 on the last are 29 days, and calls of 30."""
-    month = [day(at, 2, hours=1) for at in range(11, 40)]
-    assert project(day(10 + 22 / 24, 2, hours=1), *month).factor == 1
-    shorter = project(day(11 + 22 / 24, 2, hours=1), *month[1:])
-    assert (shorter.observed_days, shorter.factor > 1) == (29, True)
-
-
 def test_the_window_of_a_shorter_log_is_all_of_it() -> None:
     projection = project(*(day(number, 10) for number in range(100, 114)))
     assert (projection.from_us, projection.to_us) == (100 * DAY_US, 113 * DAY_US)
