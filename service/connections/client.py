@@ -8,12 +8,14 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self
 
 import httpx2
 
-from service.connections.provider import Provider
+from service.connections.provider import Line, Provider, Window
 from service.core.logs import get_logger
 from service.models.base import utc_now
 
@@ -190,3 +192,47 @@ def find_url(urls: str, provider: str) -> str:
     """Return the address that CONNECTION_URLS has for a provider, or "" for the provider's own."""
     entries = (entry.strip().partition("=") for entry in urls.split(","))
     return next((url for name, _sign, url in entries if name == provider), "")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """All lines of a window. `is_empty` means that the provider has no such buckets at all."""
+
+    lines: Sequence[Line]
+    requests: int
+    is_empty: bool = False
+
+
+def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
+    """Fetch all pages of a window; raise if any is missing.
+
+    A bucket that comes twice counts once, as the provider said it last: pages are cut between
+    buckets. A page token that was used before would lead around in circles.
+    """
+    buckets: dict[datetime, Sequence[Line]] = {}
+    page, used, requests = None, set[str](), 0
+    while True:
+        query = provider.parameters(window, page)
+        try:
+            body = client.get(window.report.path, query, window.report.headers)
+        except EmptyWindowError:
+            return Fetched((), requests + 1, is_empty=True)
+        requests += 1
+        try:
+            found = provider.read_page(window.report, body)
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise UnreadableResponseError from error
+        buckets.update(found.buckets)
+        page = found.next_page
+        if page is None:
+            break
+        if page in used:
+            raise UnreadableResponseError
+        used.add(page)
+    within = (
+        line
+        for bucket, lines in buckets.items()
+        if bucket >= window.first and (window.last is None or bucket < window.last)
+        for line in lines
+    )
+    return Fetched(tuple(within), requests)

@@ -4,14 +4,11 @@ Counts are normalized here: `prompt_tokens` includes cached tokens and cache wri
 records, whatever the provider calls input.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, Protocol
-
-if TYPE_CHECKING:
-    from service.connections.client import Client
+from typing import Any, Final, Protocol
 
 MAX_LABEL: Final = 200
 HOUR: Final = timedelta(hours=1)
@@ -105,6 +102,17 @@ class Sight:
     missing: Sequence[str] = ()  # reports that this key may not read
 
 
+class Asking(Protocol):
+    """What a provider's folder needs of `service.connections.client.Client`."""
+
+    def get(
+        self,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> Any: ...
+
+
 class Provider(Protocol):
     """A provider's folder hands one of these out as `PROVIDER`."""
 
@@ -128,10 +136,10 @@ class Provider(Protocol):
 
     def read_page(self, report: Report, body: Any) -> "Page": ...
 
-    def look(self, client: "Client", now: datetime) -> Sight:
+    def look(self, client: Asking, now: datetime) -> Sight:
         """Try a key with read-only calls; raise `ConnectionFailedError` if it doesn't work."""
 
-    def list_names(self, client: "Client") -> Iterator[Name]: ...
+    def list_names(self, client: Asking) -> Iterator[Name]: ...
 
 
 @dataclass(frozen=True)
@@ -146,52 +154,3 @@ def clean(text: Any) -> str:
     """Return a provider's label as we store it: no control characters, at most 200 long."""
     shown = "".join(char if char.isprintable() else " " for char in str(text or ""))
     return " ".join(shown.split())[:MAX_LABEL]
-
-
-def fetch_window(client: "Client", provider: Provider, window: Window) -> "Fetched":
-    """Fetch all pages of a window; raise if any is missing.
-
-    A bucket that comes twice counts once, as the provider said it last: pages are cut between
-    buckets. A page token that was used before would lead around in circles.
-    """
-    from service.connections.client import EmptyWindowError, UnreadableResponseError
-
-    buckets: dict[datetime, Sequence[Line]] = {}
-    page, used, requests = None, set[str](), 0
-    while True:
-        query = provider.parameters(window, page)
-        try:
-            body = client.get(window.report.path, query, window.report.headers)
-        except EmptyWindowError:
-            return Fetched((), requests + 1, is_empty=True)
-        requests += 1
-        try:
-            found = provider.read_page(window.report, body)
-        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            raise UnreadableResponseError from error
-        buckets.update(found.buckets)
-        page = found.next_page
-        if page is None:
-            break
-        if page in used:
-            raise UnreadableResponseError
-        used.add(page)
-    within = (
-        line
-        for bucket, lines in buckets.items()
-        if bucket >= window.first and (window.last is None or bucket < window.last)
-        for line in lines
-    )
-    return Fetched(tuple(within), requests)
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """All lines of a window. `is_empty` means that the provider has no such buckets at all."""
-
-    lines: Sequence[Line]
-    requests: int
-    is_empty: bool = False
-
-
-Clock = Callable[[], datetime]

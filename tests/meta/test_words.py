@@ -99,10 +99,6 @@ ALLOWED: Final[dict[str, tuple[frozenset[str], str]]] = {
         "the folder of vendored style sheets and scripts",
     ),
     "service/web/http/static_files.py": (frozenset({"vendor"}), "the same folder"),
-    "templates/macros/hero.html": (
-        frozenset({"a month"}),
-        "the first sentence of the dashboard, which is said and not tabulated",
-    ),
     "tests/service/web/pages/test_dashboard_figures.py": (
         frozenset({"a month"}),
         "the first sentence of the dashboard",

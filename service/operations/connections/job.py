@@ -18,9 +18,11 @@ from service.connections import list_providers
 from service.connections.client import (
     Client,
     ConnectionFailedError,
+    Fetched,
     MissingRightError,
     RevokedKeyError,
     ThrottledError,
+    fetch_window,
     find_url,
 )
 from service.connections.provider import (
@@ -28,11 +30,9 @@ from service.connections.provider import (
     DAY,
     HOUR,
     CostLine,
-    Fetched,
     Line,
     Provider,
     Window,
-    fetch_window,
 )
 from service.core.db import make_engine
 from service.core.logs import get_logger

@@ -311,7 +311,7 @@ def test_a_report_and_its_findings_show_as_one_line() -> None:
         "<Report on 4,210 calls: $10,000.00/month, 31.4% avoidable; findings: 1>"
     )
     assert repr(report.findings[0]) == (
-        "<Finding d1-001 Oversized model on 'a\\nb', 'gpt-5.4': $1,234.50/month>"
+        "<Finding d1-001 Oversized model on 'a\\nb', 'gpt-5.4': $1,235/month>"
     )
 
 

@@ -42,14 +42,14 @@ def test_a_source_that_says_more_is_a_warning_with_the_models() -> None:
     report = detectors.audit(calls(**COSTS | {"google/gemini-2.5-flash": 0.5}))
     [text] = said(report)
     assert text == (
-        "OpenRouter says $0.76 where counts and prices give $0.30 (−61.1%): "
+        "OpenRouter says $0.77 where counts and prices give $0.30 (−61.1%): "
         "google/gemini-2.5-flash lacks 93.5%."
     )
     output = StringIO()
     print_report(report, Console(file=output, width=300), top=3)
     assert text in " ".join(output.getvalue().split())
     assert text in page.print_page(report)
-    assert ("Cost that the source reports", "$0.76") in measures(report)
+    assert ("Cost that the source reports", "$0.77") in measures(report)
     document = json.loads(report.to_json())["data_quality"]["reported_costs"]
     assert (document["calls"], document["reported_usd"]) == (2, 0.765)
     assert document["models"][0]["model"] == "google/gemini-2.5-flash"
@@ -75,7 +75,7 @@ def test_models_that_differ_both_ways_are_a_warning() -> None:
 def test_a_free_model_that_costs_something_is_named() -> None:
     [text] = said(detectors.audit(calls(**{"openai/gpt-5.4": 0})))
     assert text == (
-        "OpenRouter says $0.00 where counts and prices give $0.26: openai/gpt-5.4 has $0.26 more."
+        "OpenRouter says $0.00 where counts and prices give $0.27: openai/gpt-5.4 has $0.27 more."
     )
 
 

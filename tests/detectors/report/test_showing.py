@@ -12,8 +12,8 @@ from msgspec.structs import replace
 import detectors
 from detectors import Report
 from detectors.contract import InvalidRows, KnownModel, UnpricedModel
-from detectors.wording.figures import usd
-from detectors.wording.names import detector_name
+from detectors.wording.actions import title
+from detectors.wording.figures import usd, whole_usd
 from tests.detectors.reports import make_finding, make_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
@@ -85,13 +85,13 @@ def test_a_report_shows_its_headline_its_bars_and_its_table(report: Report) -> N
     for finding in report.findings[:20]:
         assert finding.id in page.text
         if finding.monthly_cost_impact_usd:
-            assert usd(finding.monthly_cost_impact_usd) in page.text
+            assert whole_usd(finding.monthly_cost_impact_usd) in page.text
 
 
 def test_a_finding_shows_all_its_fields(report: Report) -> None:
     finding = report.findings[0]
     text = _Reader(finding._repr_html_()).text
-    for words in (detector_name(finding.detector), finding.route, finding.fix, finding.formula):
+    for words in (str(title(finding)), finding.route, finding.fix, finding.formula):
         assert words in text
     assert f"the 20 most expensive of {finding.calls:,} calls" in text
 

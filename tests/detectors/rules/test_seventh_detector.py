@@ -25,7 +25,7 @@ from tests.detectors.rules.seventh.library import (
 
 DETECTOR = long_answers.DETECTOR
 INTRODUCTION = read_introduction(str(long_answers.__doc__))
-SAVINGS = "$98.10"  # a quarter of $5.45 in 10 hours, 72 times
+SAVINGS = "$98"  # a quarter of $5.45 in 10 hours, 72 times
 FIX = 'Request shorter answers on "essays": 40 calls to gpt-5.4 returned 9,000 tokens (median).'
 FORMULA = (
     "25% × $5.45, the cost of 40 calls = $1.36 in 10 hours; × 72 to project to 30 days = "
