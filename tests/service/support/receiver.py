@@ -1,14 +1,21 @@
 """A server on this machine that keeps what is sent to it, as Sentry or an OTLP receiver would."""
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
+import brotli
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+_UNPACK: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "": bytes,
+    "gzip": gzip.decompress,
+    "br": brotli.decompress,
+}
 
 
 @dataclass
@@ -26,10 +33,10 @@ def running_receiver() -> Iterator[Received]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            packed = self.headers.get("Content-Encoding") == "gzip"
+            unpack = _UNPACK[self.headers.get("Content-Encoding", "")]
             received.headers.append(dict(self.headers))
             received.paths.append(self.path)
-            received.bodies.append(gzip.decompress(body) if packed else body)
+            received.bodies.append(unpack(body))
             self.send_response(200)
             self.end_headers()
 

@@ -168,7 +168,7 @@ def _check_pages_tables_and_answers(owners: Sequence[Owner]) -> None:
         pages = [owner.browser.get(path) for owner in owners]
         assert money(pages[0]), path
         assert money(pages[1]) == money(pages[0]), path
-        assert f"from {len(METERED)} calls" in pages[1] or not path.startswith("/dashboard")
+        assert f"From {len(METERED)} calls" in pages[1] or not path.startswith("/dashboard")
         is_shown = path.startswith(("/dashboard", "/spend", "/route", "/model"))
         assert ('id="plan-usage"' in pages[1]) is is_shown, path
         assert 'id="plan-usage"' not in pages[0]

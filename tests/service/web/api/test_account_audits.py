@@ -146,9 +146,9 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
     page = client.get("/dashboard", headers=called.headers)
     text = words(page)
     for expected in (
-        "from 3 calls of the last 30 days, audited",
-        "Spent this month so far $12.34",
-        "You could save $5.00/month $2.00 verified, $3.00 estimated",
+        "From 3 calls of the last 30 days, audited",
+        f"Spent in {utc_now():%b %Y} $12.34",
+        "You could save $5.00 a month $2.00 verified",
         "Spend by day $12.34 in 30 days",
     ):
         assert expected in text
