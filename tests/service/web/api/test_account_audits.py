@@ -148,7 +148,8 @@ def test_the_dashboard_shows_the_latest_audit_of_the_account(
     for expected in (
         "From 3 calls of the last 30 days, audited",
         f"Spent in {utc_now():%b %Y} $12.34",
-        "You could save $5.00 a month $2.00 verified",
+        "You could save $5.00",
+        "$2.00 verified",
         "Spend by day $12.34 in 30 days",
     ):
         assert expected in text
