@@ -16,11 +16,11 @@ from sqlalchemy import (
     delete,
     exists,
     func,
-    insert,
     or_,
     select,
     update,
 )
+from sqlalchemy.dialects.postgresql import insert
 
 from detectors.contract import DailySpend
 from service.models.base import Executor
@@ -44,28 +44,37 @@ def is_counted() -> ColumnElement[bool]:
 
 
 def replace_unsent(
-    connection: Connection, account_id: str, provider: str, spend: Sequence[DailySpend]
+    connection: Connection,
+    account_id: str,
+    provider: str,
+    spend: Sequence[DailySpend],
+    since: date = date.min,
 ) -> None:
-    """Replace what a provider reports beyond the calls of an account."""
-    drop_unsent(connection, account_id, provider)
-    if not spend:
-        return
-    days: list[date] = [line.day for line in spend]
+    """Replace what a provider reports beyond the calls of an account; days before `since` stay."""
     file_id = _file_id(account_id, provider)
+    own = SpendRow.file_id == file_id
+    connection.execute(delete(SpendRow).where(own, SpendRow.day >= since))
     values = {
         "id": file_id,
         "account_id": account_id,
         "blob_key": "",
         "level": DAY,
-        "first_day": min(days),
-        "last_day": max(days),
-        "calls": sum(line.calls for line in spend),
+        "first_day": since,
+        "last_day": since,
+        "calls": 0,
         "bytes": 0,
         "replaced_at": func.now(),
         "purged_at": func.now(),
     }
-    connection.execute(insert(CallFile).values(values))
+    connection.execute(insert(CallFile).values(values).on_conflict_do_nothing())
     add_spend(connection, [(file_id, account_id, spend)])
+    sums = select(func.min(SpendRow.day), func.max(SpendRow.day), func.sum(SpendRow.calls))
+    first, last, calls = connection.execute(sums.where(own)).one()
+    if first is None:
+        drop_unsent(connection, account_id, provider)
+        return
+    kept = update(CallFile).where(CallFile.id == file_id)
+    connection.execute(kept.values(first_day=first, last_day=last, calls=calls))
 
 
 def drop_unsent(connection: Executor, account_id: str, provider: str) -> None:

@@ -74,7 +74,7 @@ from service.operations.price_terms import find_account_terms
 # Then another job goes on, so that the worker gets to its notices.
 _JOB_SECONDS: Final = 30.0
 _HOURS_KEPT: Final = 7 * DAY
-# As far back as any provider's reports are pulled; older reports stay and aren't compared again.
+# As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
 
 _log = get_logger(__name__)
@@ -177,11 +177,12 @@ class _Pull:
 
         def fill(connection: Connection) -> None:
             hold(connection, self._held)
+            provider = self._provider.name
             # Another connection of this provider may be compared at the same time.
             take_lock(connection, Lock.REPORTED_SPEND, self._held.account_id)
-            found = find_unsent(connection, self._held.account_id, self._provider.name, days)
-            replace_unsent(connection, self._held.account_id, self._provider.name, found)
-            mark_filled(connection, self._held.account_id, self._provider.name)
+            found = find_unsent(connection, self._held.account_id, provider, days)
+            replace_unsent(connection, self._held.account_id, provider, found, since=days[0])
+            mark_filled(connection, self._held.account_id, provider)
 
         transact(self._engine, fill)
 

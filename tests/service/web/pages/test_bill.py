@@ -1,5 +1,6 @@
 """/bill and GET /api/v1/reconciliation: months, their difference, and the discount they show."""
 
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from service.models import (
     AuditSettings,
 )
 from service.models.base import utc_now
-from service.models.connections.unsent import SOURCE, drop_unsent, replace_unsent
+from service.models.connections.unsent import SOURCE, drop_unsent, replace_unsent, sum_unsent
 from service.models.watching.budgets import save_budget
 from service.operations.watching.budgets import list_states
 from tests.service.support.bills import EVIL, plant
@@ -123,10 +124,9 @@ def test_without_connections_the_page_offers_one(ada: Browser) -> None:
     assert "Connect a provider" in words_of(ada.get("/bill"))
 
 
-def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> None:
-    today = utc_now().date()
-    line = DailySpend(
-        day=today,
+def _unsent_on(day: date) -> DailySpend:
+    return DailySpend(
+        day=day,
         route="not sent: search",
         provider="anthropic",
         model="claude-haiku-4-5",
@@ -140,7 +140,27 @@ def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> No
         cost_usd=Decimal("12.5"),
         list_usd=Decimal("12.5"),
     )
-    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [line])
+
+
+def test_days_that_are_not_compared_again_keep_what_no_call_covers(
+    ada: Browser, db_session: Session
+) -> None:
+    """Each comparison reaches back as far as reports are pulled, and spend is kept longer."""
+    today = utc_now().date()
+    days = [today - timedelta(days=450), today - timedelta(days=1), today]
+    connection, account_id = db_session.connection(), ada.account_id
+    replace_unsent(connection, account_id, "anthropic", [_unsent_on(day) for day in days])
+    since = today - timedelta(days=400)
+    replace_unsent(connection, account_id, "anthropic", [_unsent_on(today)], since)
+    assert sum_unsent(connection, account_id, (days[0], today)) == 2 * Decimal("12.5")
+    assert sum_unsent(connection, account_id, (since, today)) == Decimal("12.5")
+    replace_unsent(connection, account_id, "anthropic", [], since)
+    assert sum_unsent(connection, account_id, (days[0], today)) == Decimal("12.5")
+
+
+def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> None:
+    today = utc_now().date()
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [_unsent_on(today)])
     db_session.commit()
     page = words_of(ada.get("/spend"))
     assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
