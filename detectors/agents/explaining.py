@@ -34,7 +34,7 @@ def explain_session(ledger: Ledger, session: str) -> list[dict[str, Any]]:
         tuple(row[:4]): _decode_cells(row[4])
         for row in ledger.database.execute("SELECT * FROM rates")
     }
-    calls, before = list[dict[str, Any]](), 0
+    calls, before = list[dict[str, Any]](), dict[tuple[str, bool], int]()
     for at, agent, is_subagent, *names, usd, reported, body, own, is_metered in rows:
         call = _decode(body)
         cells = rates.get(tuple(names))
@@ -51,14 +51,14 @@ def explain_session(ledger: Ledger, session: str) -> list[dict[str, Any]]:
                 "billing": "metered" if is_metered else "included",
                 "prompt_tokens": prompt,
                 "completion_tokens": call.usage.completion_tokens,
-                "prompt_growth": prompt - before,
+                "prompt_growth": prompt - before.get((own, is_subagent), 0),
                 "usd": None if usd is None or usd < 0 else round(usd, 9),
                 "reported_usd": reported,
                 "parts": [_part(*part) for part in parts or ()],
                 "raw": raw.get(_raw_key(agent, call), ""),
             }
         )
-        before = prompt
+        before[own, is_subagent] = prompt
     return calls
 
 

@@ -6,7 +6,7 @@ Only lines that can have counts are decoded, by the adapters that read uploads a
 import hashlib
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from importlib import import_module
@@ -26,9 +26,10 @@ from detectors.formats.adapters.calls import (
     Origin,
     Sighting,
     calls_of,
+    find_moment,
 )
 from detectors.formats.adapters.duplicates import Once
-from detectors.formats.adapters.labels import id_of, route_of
+from detectors.formats.adapters.labels import find_model, find_tag, id_of, route_of
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.text.blocks import read_blocks
 from detectors.formats.text.splitting import join_document
@@ -44,7 +45,7 @@ _MARKS: Final = {
     "opencode": (b"{",),
 }
 SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"
-CUT_OFF: Final = "lines that are no JSON"
+CUT_OFF: Final = "lines that aren't valid JSON"
 _QUIET: Final = (NO_USAGE, REPEATED)
 _QUERIES: Final = {
     "message": "SELECT id, session_id, time_created, data FROM message",
@@ -70,6 +71,7 @@ class Mark(msgspec.Struct, frozen=True):
     head: bytes = b""
     tail: bytes = b""
     state: bytes = b""
+    unread: dict[str, int] = {}  # up to there
 
 
 class FileRead(msgspec.Struct):
@@ -82,6 +84,7 @@ class FileRead(msgspec.Struct):
     unread: dict[str, int]
     bytes_read: int
     problem: str = ""
+    is_tried_again: bool = False  # because what the system refused may change without the file
 
 
 class _Copies(Once):
@@ -123,7 +126,9 @@ def read_file(file: File, mark: Mark) -> FileRead:
             mark = reader.read_lines(mark)
     except (OSError, DetectorError, sqlite3.Error) as error:
         said = error.strerror if isinstance(error, OSError) else str(error)
-        return reader.result(mark, said or type(error).__name__)
+        read = reader.result(mark, said or type(error).__name__)
+        read.is_tried_again = isinstance(error, OSError)
+        return read
     return reader.result(mark)
 
 
@@ -154,6 +159,7 @@ class _Reader:
         with open(self._file.path, "rb") as file:
             if not _is_same(file, mark):
                 mark = Mark()
+            self._unread.update(mark.unread)
             self._state = _load(mark.state)
             offset = mark.offset
             file.seek(offset)
@@ -166,10 +172,10 @@ class _Reader:
                 offset += sum(map(len, lines)) + len(lines)
                 if len(rest) > MAX_LINE_BYTES:
                     raise DetectorError(f"a line is longer than {MAX_LINE_BYTES >> 20} MiB")
-            state = _dump(self._state)
+            state, unread = _dump(self._state), dict(self._unread)
             if rest:  # complete perhaps, but without its end; read again when there is more
                 self._read_line(rest, is_last=True)
-            return _mark(file, offset, state)
+            return _mark(file, offset, state, unread)
 
     def read_packed(self) -> None:
         with open(self._file.path, "rb") as file:
@@ -255,11 +261,13 @@ class _Reader:
             resets = window.get("resets_at")
             if resets is None and isinstance(within := window.get("resets_in_seconds"), int):
                 resets = at + within
-            if not isinstance(used, int | float) or not isinstance(minutes, int):
+            if not isinstance(used, int | float) or not isinstance(minutes, int) or not resets:
                 continue
             plan = limits.get("plan_type")
             plan = plan if isinstance(plan, str) and plan.isidentifier() else ""
-            limit = Limit("codex", minutes, _seconds(resets), float(used), plan, at)
+            # To the minute, because a time that is left has whole seconds only.
+            ends = round(_seconds(resets) / 60) * 60
+            limit = Limit("codex", minutes, ends, float(used), plan, at)
             self._limits[minutes, limit.resets_at] = limit
 
     def result(self, mark: Mark, problem: str = "") -> FileRead:
@@ -291,8 +299,6 @@ def _safe_origin(origin: Origin) -> Origin:
 def _seconds(value: Any) -> int:
     if isinstance(value, int | float):
         return int(value)
-    from detectors.formats.adapters.calls import find_moment
-
     moment = find_moment(value)
     return int(moment.timestamp()) if moment else 0
 
@@ -308,18 +314,26 @@ def _is_same(file: Any, mark: Mark) -> bool:
     return hashlib.sha256(tail).digest() == mark.tail
 
 
-def _mark(file: Any, offset: int, state: bytes) -> Mark:
+def _mark(file: Any, offset: int, state: bytes, unread: dict[str, int]) -> Mark:
     file.seek(0)
     head = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
     file.seek(max(0, offset - _MARK_BYTES))
     tail = hashlib.sha256(file.read(min(_MARK_BYTES, offset))).digest()
-    return Mark(offset, head, tail, state)
+    return Mark(offset, head, tail, state, unread)
+
+
+# What these are has a form of its own; all other texts are IDs.
+_CHECKS: Final[Mapping[str, Callable[[Any], str | None]]] = {"model": find_model, "route": find_tag}
 
 
 def _dump(state: State) -> bytes:
-    return msgspec.msgpack.encode(
-        {name: id_of(value) if isinstance(value, str) else value for name, value in state.items()}
-    )
+    return msgspec.msgpack.encode({name: _kept(name, value) for name, value in state.items()})
+
+
+def _kept(name: str, value: Any) -> Any:
+    if name == "parents":
+        return tuple(map(_safe, value))
+    return _CHECKS.get(name, id_of)(value) if isinstance(value, str) else value
 
 
 def _load(state: bytes) -> State:

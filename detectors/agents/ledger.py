@@ -69,8 +69,10 @@ ON CONFLICT DO UPDATE SET id = excluded.id, at = excluded.at, agent = excluded.a
     searches = excluded.searches, reported = excluded.reported, usd = NULL,
     changed = excluded.changed, body = excluded.body,
     sent = CASE WHEN (excluded.id, excluded.at, excluded.model, excluded.tier, excluded.prompt,
-            excluded.completion, excluded.cached, excluded.written, excluded.written_1h)
-        = (id, at, model, tier, prompt, completion, cached, written, written_1h) THEN sent END
+            excluded.completion, excluded.cached, excluded.written, excluded.written_1h,
+            excluded.searches, excluded.region, excluded.is_metered)
+        = (id, at, model, tier, prompt, completion, cached, written, written_1h, searches, region,
+            is_metered) THEN sent END
 WHERE excluded.body <> body
 """
 # A call that was sent is sent again if what it costs has changed, as while a message grows: the
@@ -112,7 +114,7 @@ class Ledger:
         with self.changing():
             version = self.database.execute("PRAGMA user_version").fetchone()[0]
             if version > VERSION:
-                raise sqlite3.DatabaseError("the ledger is of a later version of Tallystick")
+                raise sqlite3.DatabaseError("a newer version of Tallystick wrote this ledger")
             if not version:
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     self.database.execute(statement)
@@ -155,11 +157,14 @@ class Ledger:
 
         with self.changing():
             number = int(self.get("number") or 0)
+            kept_since = int(self.get("kept_since") or 0)
             touched: set[str] = set()
             for read in reads:
                 agent = read.file.source.agent
                 rows = []
                 for row in read.copies:
+                    if row[3] < kept_since:
+                        continue  # it was forgotten, and is still in its file
                     number += 1
                     rows.append((*row[:7], number, *row[8:], agent))
                     touched.add(row[0])
@@ -192,7 +197,8 @@ class Ledger:
                     "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     (
                         read.file.path, agent, str(read.file.source.folder), read.file.size,
-                        read.file.mtime_ns, read.file.inode, msgspec.msgpack.encode(read.mark),
+                        0 if read.is_tried_again else read.file.mtime_ns, read.file.inode,
+                        msgspec.msgpack.encode(read.mark),
                         msgspec.json.encode(read.unread).decode(), read.problem,
                     ),
                 )  # fmt: skip
@@ -235,6 +241,7 @@ class Ledger:
             for table in ("seen", "calls"):
                 self.database.execute(f"DELETE FROM {table} WHERE at < ?", (before_us,))  # noqa: S608
             self.database.execute("DELETE FROM limits WHERE at < ?", (before_us // 1_000_000,))
+            self.put("kept_since", str(before_us))
 
     def forget_old(self, days: int = KEPT_DAYS) -> None:
         """Delete old calls, at most once a day."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from detectors.prices.rates import Rates
 
 _DAY_SECONDS: Final = 86_400
-_NEW: Final = "SELECT number, at, provider, model, tier, region, body FROM calls WHERE usd IS NULL"
+_NEW: Final = (
+    "SELECT number, changed, at, provider, model, tier, region, body FROM calls WHERE usd IS NULL"
+)
 # Parts that a call counts beside its tokens: of the prompt, of the answer, and what is no token.
 _OF_PROMPT: Final = {"audio_tokens": "input_audio_tokens", "image_tokens": "input_image_tokens"}
 _OF_ANSWER: Final = {
@@ -79,17 +81,19 @@ def price_new(ledger: Ledger, current: str, *, may_load: bool = True) -> int:
             database.execute("UPDATE calls SET usd = NULL")
             ledger.put("prices", current)
     rates = _Rates(ledger, may_load=may_load)
-    waiting, priced = 0, list[tuple[float, int]]()
-    for number, at, *names, body in database.execute(_NEW).fetchall():
+    waiting, priced = 0, list[tuple[float, int, int]]()
+    for number, changed, at, *names, body in database.execute(_NEW).fetchall():
         cells = rates.of(*names)
         if cells is None:
             waiting += 1
         else:
             usd = sum_parts(parts_of(_decode(body), cells, at))
-            priced.append((_UNPRICED if usd is None else usd, number))
+            priced.append((_UNPRICED if usd is None else usd, number, changed))
     if priced or rates.added:
         with ledger.changing():
-            database.executemany("UPDATE calls SET usd = ? WHERE number = ?", priced)
+            # One that has changed meanwhile waits for the next time.
+            query = "UPDATE calls SET usd = ? WHERE number = ? AND changed = ?"
+            database.executemany(query, priced)
             rates.save()
     return waiting
 

@@ -11,8 +11,9 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from http.client import HTTPException
 from typing import Any, Final, NamedTuple
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -149,7 +150,7 @@ def _post(destination: Destination, key: str, body: bytes) -> None:
         asked = error.headers.get("Retry-After", "")
         seconds = float(asked) if asked.isdecimal() else 0.0
         raise Delayed(f"the service answered {error.code} {code}".rstrip(), seconds) from None
-    except (URLError, OSError, ValueError) as error:
+    except (HTTPException, OSError, ValueError) as error:
         raise Delayed(f"the service can't be reached: {type(error).__name__}") from None
 
 

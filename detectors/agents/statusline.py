@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from detectors.agents import reading, views
 from detectors.agents.ledger import Ledger
-from detectors.wording.figures import usd
 
 _WINDOWS: Final = {"five_hour": ("5h", 300), "seven_day": ("week", 10_080)}
-_SESSION: Final = "SELECT sum(CASE WHEN usd > 0 THEN usd ELSE 0 END) FROM calls WHERE session = ?"
+_SESSION: Final = """
+SELECT sum(usd) FILTER (WHERE NOT is_metered), sum(usd) FILTER (WHERE is_metered)
+FROM calls WHERE session = ? AND usd > 0
+"""
 
 
 def status_line(ledger: Ledger, given: dict[str, Any]) -> str:
@@ -22,13 +24,13 @@ def status_line(ledger: Ledger, given: dict[str, Any]) -> str:
         parts.append(model[:40])
     session = given.get("session_id")
     if isinstance(session, str):
-        (spent,) = ledger.database.execute(_SESSION, (session,)).fetchone()
-        parts.append(f"session {usd(spent or 0.0)}")
+        amounts = ledger.database.execute(_SESSION, (session,)).fetchone()
+        parts.append(f"session {views.apart(*(amount or 0.0 for amount in amounts))}")
     now = time.time()
     today = views.Choice(since=datetime.fromtimestamp(now).astimezone().date())
     total = views.total_of(views.sum_calls(ledger, "daily", today)).sums
-    later = " and what `tallystick agents` prices" if total.unpriced_calls else ""
-    parts.append(f"today {usd(total.usd)}{later}")
+    later = " (some calls not priced yet: run `tallystick agents`)" if total.unpriced_calls else ""
+    parts.append(f"today {views.apart(total.value_usd, total.billed_usd)}{later}")
     parts += _limits(ledger, _inner(given, "rate_limits"), int(now))
     return " · ".join(parts)
 

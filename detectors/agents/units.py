@@ -12,6 +12,11 @@ from typing import Final
 NAME: Final = "tallystick-watch"
 _LABEL: Final = "com.tallystick.watch"
 DSN: Final = "TALLYSTICK_DSN"
+# Where the agents' folders and the ledger are, which the service manager doesn't know.
+_FOLDERS: Final = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_DATA_DIR"),
+    *("XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+)
 
 _UNIT: Final = """[Unit]
 Description=Tallystick: usage of coding agents
@@ -52,21 +57,23 @@ def install(
     """Write the unit, with the key in a file that only this user can read, and start it."""
     path = unit_path(env, home, platform)
     path.parent.mkdir(parents=True, exist_ok=True)
+    variables = {name: env[name] for name in _FOLDERS if env.get(name)}
+    variables |= {DSN: dsn} if dsn else {}
     command = [sys.executable, "-m", "detectors", "watch", *arguments]
     if platform == "darwin":
         agent = {
             "Label": _LABEL, "ProgramArguments": command, "RunAtLoad": True,
             "KeepAlive": {"SuccessfulExit": False}, "ProcessType": "Background",
-            "EnvironmentVariables": {DSN: dsn} if dsn else {},
+            "EnvironmentVariables": variables,
         }  # fmt: skip
         _write_private(path, plistlib.dumps(agent))
         _call(["launchctl", "unload", str(path)], must=False)
         _call(["launchctl", "load", "-w", str(path)])
         return path
     settings = environment_path(env, home)
-    if dsn:
-        settings.parent.mkdir(parents=True, exist_ok=True)
-        _write_private(settings, f"{DSN}={dsn}\n".encode())
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    lines = (f"{name}={_quoted_value(value)}\n" for name, value in variables.items())
+    _write_private(settings, "".join(lines).encode())
     quoted = " ".join(_quoted(part) for part in command)
     path.write_text(_UNIT.format(command=quoted, environment=str(settings).replace("%", "%%")))
     _call(["systemctl", "--user", "daemon-reload"])
@@ -96,6 +103,12 @@ def _quoted(part: str) -> str:
     return escaped if escaped.replace("/", "").replace("-", "").isalnum() else f'"{escaped}"'
 
 
+def _quoted_value(value: str) -> str:
+    """Quote a value as systemd reads it in a file of variables."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _write_private(path: Path, content: bytes) -> None:
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -104,7 +117,7 @@ def _write_private(path: Path, content: bytes) -> None:
 
 def _call(command: Sequence[str], *, must: bool = True) -> None:
     program = shutil.which(command[0])
-    said = f"{command[0]} isn't here"
+    said = f"{command[0]} not found"
     if program is not None:
         done = subprocess.run(  # noqa: S603
             [program, *command[1:]], capture_output=True, text=True, check=False

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from detectors.agents.ledger import Ledger
+from detectors.wording.figures import usd
 
 BLOCK_SECONDS: Final = 5 * 3600
 _MICRO: Final = 1_000_000
@@ -63,6 +64,10 @@ class Sums:
         self.unpriced_calls += unpriced
         self.first_us = min(self.first_us or first, first)
         self.last_us = max(self.last_us, last)
+
+    @property
+    def subagent_share(self) -> float:
+        return self.subagent_usd / self.usd if self.usd else 0.0
 
     @property
     def usd(self) -> float:
@@ -198,6 +203,12 @@ def _offset(at: int, zone: tzinfo | None) -> int:
     return int((local.utcoffset() or timedelta()).total_seconds())
 
 
+def apart(value_usd: float, billed_usd: float) -> str:
+    """Write what a plan's calls are worth and what is billed, which are never added."""
+    amounts = ((value_usd, "value"), (billed_usd, "billed"))
+    return " + ".join(f"{usd(amount)} {name}" for amount, name in amounts if amount) or usd(0)
+
+
 @dataclass
 class Block:
     """A window of five hours from its first call's full hour, as plans count them."""
@@ -213,16 +224,21 @@ class Block:
     def is_active(self, now: float) -> bool:
         return self.sums.last_us / _MICRO > now - BLOCK_SECONDS and now < self.end
 
-    def rate(self, now: float) -> tuple[float, float]:
-        """Return tokens and dollars per minute since the first call."""
-        minutes = max(1.0, (min(now, self.end) - self.sums.first_us / _MICRO) / 60)
-        return self.sums.total_tokens / minutes, self.sums.usd / minutes
+    @property
+    def amounts(self) -> tuple[float, float, float]:
+        """Return tokens, dollars of value and dollars billed."""
+        return self.sums.total_tokens, self.sums.value_usd, self.sums.billed_usd
 
-    def projected(self, now: float) -> tuple[int, float]:
-        """Return tokens and dollars at the window's end, if it goes on like this."""
-        tokens, usd = self.rate(now)
+    def rates(self, now: float) -> list[float]:
+        """Return the amounts per minute since the first call."""
+        minutes = max(1.0, (min(now, self.end) - self.sums.first_us / _MICRO) / 60)
+        return [amount / minutes for amount in self.amounts]
+
+    def projected(self, now: float) -> list[float]:
+        """Return the amounts at the window's end, if it goes on like this."""
         left = max(0.0, self.end - now) / 60
-        return self.sums.total_tokens + int(tokens * left), self.sums.usd + usd * left
+        both = zip(self.amounts, self.rates(now), strict=True)
+        return [amount + rate * left for amount, rate in both]
 
 
 _OF_BLOCKS: Final = """
@@ -265,7 +281,7 @@ class Window:
 
     @property
     def name(self) -> str:
-        return {300: "5 hours", 10_080: "week"}.get(self.minutes, f"{self.minutes} minutes")
+        return {300: "5-hour", 10_080: "weekly"}.get(self.minutes, f"{self.minutes}-minute")
 
 
 _WINDOWS: Final = """

@@ -38,6 +38,7 @@ class Watcher:
         self._days = days
         self._settled = settled
         self._failures = 0
+        self._error = ""  # of the last try to send
         self._send_at = 0.0  # of the monotonic clock, which no change of the time moves
 
     def run(self, every: float, wait: Callable[[float], bool]) -> None:
@@ -50,26 +51,27 @@ class Watcher:
         """Read what is new and send it; what fails is said in the status and tried again."""
         ledger = self._ledger
         problems = reading.update(ledger, self._sources, processes=1, files_at_once=_FILES_AT_ONCE)
-        error, sent = "", 0
+        sent = 0
         if self._destination is not None and time.monotonic() >= self._send_at:
             try:
                 sent = send_new(ledger, self._destination, self._label, self._settled)
-                self._failures = 0
+                self._failures, self._error = 0, ""
             except (Delayed, Refused) as failure:
-                error = str(failure)
+                self._error = str(failure)
                 self._failures += 1
                 asked = failure.seconds if isinstance(failure, Delayed) else _LONGEST_WAIT
                 backoff = min(_LONGEST_WAIT, EVERY_SECONDS * 2**self._failures)
                 self._send_at = time.monotonic() + max(asked, backoff)
         ledger.forget_old(self._days)
         before = read_status(ledger)
-        if error or sent or problems or time.time() - before.get("at", 0) > 60:
+        is_news = self._error != before.get("error", "") or sent or problems
+        if is_news or time.time() - before.get("at", 0) > 60:
             last = time.time() if sent else before.get("sent_at")
-            self._write_status(error, problems, last)
+            self._write_status(problems, last)
 
-    def _write_status(self, error: str, problems: list[str], sent_at: float | None) -> None:
+    def _write_status(self, problems: list[str], sent_at: float | None) -> None:
         status = {
-            "at": time.time(), "pid": os.getpid(), "error": error, "problems": problems[:20],
+            "at": time.time(), "pid": os.getpid(), "error": self._error, "problems": problems[:20],
             "sent_at": sent_at,
         }  # fmt: skip
         with self._ledger.changing():

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from io import TextIOWrapper
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from detectors.agents.folders import NAMES
-from detectors.agents.views import Block, Group, Sums, Window, total_of
+from detectors.agents.views import Block, Group, Sums, Window, apart, total_of
 from detectors.wording.figures import counted, percent, short_number, usd
 from detectors.wording.labels import inert
 
@@ -133,7 +134,7 @@ def _cells(
         "cache read": short_number(sums.cache_read_tokens),
         "cache": percent(sums.cache_share * 100),
         "reasoning": short_number(sums.reasoning_tokens),
-        "sub-agents": percent(sums.subagent_usd / sums.usd * 100) if sums.usd else "0%",
+        "sub-agents": percent(sums.subagent_share * 100),
         "value": usd(sums.value_usd),
         "billed": usd(sums.billed_usd),
     }
@@ -156,14 +157,17 @@ def _notes(total: Sums, windows: Sequence[Window]) -> Iterator[str]:
     if total.value_usd:
         yield _VALUE_NOTE
     if total.unpriced_calls:
-        yield f"{counted(total.unpriced_calls, 'call')} without a known price: no dollars."
+        calls, has = counted(total.unpriced_calls, "call"), total.unpriced_calls == 1
+        yield f"{calls} {'has' if has else 'have'} no known price and are excluded from dollars."
     for window in windows:
         plan = f" ({window.plan})" if window.plan else ""
         resets = datetime.fromtimestamp(window.resets_at, UTC).astimezone()
-        several = f", at most {window.peak:.0f}% in {window.windows} windows"
+        ends = "resets" if window.resets_at > time.time() else "reset"
+        peak = f"; peak {window.peak:.0f}% over {window.windows} windows"
         yield (
             f"{NAMES.get(window.agent, window.agent)}{plan}: {window.used:.0f}% of the "
-            f"{window.name} until {resets:%b %d, %H:%M}{several if window.windows > 1 else ''}."
+            f"{window.name} limit used, {ends} {resets:%b %d, %H:%M}"
+            f"{peak if window.windows > 1 else ''}."
         )
 
 
@@ -185,11 +189,11 @@ def print_blocks(blocks: Sequence[Block], now: float, zone: tzinfo | None) -> No
     print_table(("Window", "State", "Tokens", "Value", "Billed"), lines, 2)
     current = blocks[-1]
     if current.is_active(now):
-        tokens, dollars = current.rate(now)
-        ends, value = current.projected(now)
+        tokens, *amounts = current.rates(now)
+        last_tokens, *last_amounts = current.projected(now)
         click.echo(
-            f"Now: {short_number(tokens)} tokens and {usd(dollars)} per minute. At this rate "
-            f"the window ends with {short_number(ends)} tokens and {usd(value)}."
+            f"Now: {short_number(tokens)} tokens and {apart(*amounts)} per minute. At this rate "
+            f"the window ends with {short_number(last_tokens)} tokens and {apart(*last_amounts)}."
         )
 
 
@@ -234,4 +238,8 @@ def print_calls(calls: Sequence[dict[str, Any]]) -> None:
             click.echo(click.style(f"   as logged: {inert(call['raw'])}", dim=True))
         if call["reported_usd"] is not None:
             click.echo(f"   the agent's own figure: {usd(call['reported_usd'])}")
-    click.echo(click.style(f"Sum: {usd(sum(call['usd'] or 0 for call in calls))}", bold=True))
+    sums = [
+        sum(call["usd"] or 0.0 for call in calls if call["billing"] == billing)
+        for billing in ("included", "metered")
+    ]
+    click.echo(click.style(f"Sum: {apart(*sums)}", bold=True))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from detectors.agents import reading, views
 from detectors.agents.folders import NAMES, data_folder, find_sources
@@ -54,10 +55,10 @@ ledger_option: Final = click.option(
     "ledger_path",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Another ledger than the one in your data folder.",
+    help="Use this ledger file instead of the one in your data folder.",
 )
 _offline: Final = click.option(
-    "--offline", "-O", is_flag=True, help="Accepted for habit: this command never uses a network."
+    "--offline", "-O", is_flag=True, help="No effect: this command never uses the network."
 )
 _output: Final = (
     click.option("--json", "-j", "as_json", is_flag=True, help="Print JSON."),
@@ -108,6 +109,13 @@ def refresh(ledger: Ledger) -> list[str]:
     return problems
 
 
+def refuse_options_before_command(context: click.Context) -> None:
+    """Refuse what the group would take and its command would never see."""
+    given = (context.get_parameter_source(name) for name in context.params)
+    if context.invoked_subcommand and ParameterSource.COMMANDLINE in given:
+        raise click.UsageError(f"Put the options after {context.invoked_subcommand!r}.", context)
+
+
 @click.group(invoke_without_command=True)
 @_each
 @click.pass_context
@@ -119,6 +127,7 @@ def agents(context: click.Context, /, **options: Any) -> None:
     the agents' own clean-up. Calls that a plan includes have a value at API prices; others are
     billed.
     """
+    refuse_options_before_command(context)
     if context.invoked_subcommand is None:
         if not any(options[name] for name in ("since", "until", "last")):
             today = datetime.now(options["zone"]).date()
@@ -177,7 +186,7 @@ def _print_rows(ledger: Ledger, by: str, **options: Any) -> None:
     )
     if options["last"]:
         kept = list(dict.fromkeys(group.key for group in groups))[: options["last"]]
-        groups = [group for group in groups if group.key in set(kept)]
+        groups = [group for group in groups if group.key in kept]
     if options["order"] == "asc":
         groups.reverse()
     with standard_output():
@@ -203,7 +212,7 @@ def _warn(problems: list[str]) -> None:
 _FIGURES: Final = (
     *("calls", "input_tokens", "cache_write_tokens", "cache_read_tokens", "output_tokens"),
     *("reasoning_tokens", "total_tokens", "web_searches", "cache_share"),
-    *("value_usd", "billed_usd", "subagent_usd", "unpriced_calls"),
+    *("value_usd", "billed_usd", "subagent_share", "unpriced_calls"),
 )
 
 
@@ -313,10 +322,12 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
         "models": sorted(block.models),
     }
     if row["active"]:
-        tokens, usd = block.rate(now)
-        left, value = block.projected(now)
-        row["tokens_per_minute"], row["usd_per_minute"] = round(tokens), round(usd, 6)
-        row["projected_tokens"], row["projected_usd"] = left, round(value, 6)
+        tokens, value, billed = block.rates(now)
+        row |= {"tokens_per_minute": round(tokens), "value_usd_per_minute": round(value, 6)}
+        row |= {"billed_usd_per_minute": round(billed, 6)}
+        tokens, value, billed = block.projected(now)
+        row |= {"projected_tokens": round(tokens), "projected_value_usd": round(value, 6)}
+        row |= {"projected_billed_usd": round(billed, 6)}
     return row
 
 
@@ -349,7 +360,7 @@ def _source(ledger: Ledger, source: Any) -> dict[str, Any]:
             skipped[reason] = skipped.get(reason, 0) + count
     state = "found" if source.folder.exists() else "missing"
     if source.adapter is None and state == "found":
-        state = "not read: we don't know the counts of its files"
+        state = "not supported yet"
     return {
         "agent": NAMES.get(source.agent, source.agent),
         "folder": str(source.folder),
@@ -377,6 +388,9 @@ def explain(session: str, ledger_path: Path | None, as_json: bool, offline: bool
         calls = explain_session(ledger, session)
     if not calls:
         raise BadInputError(f"No session begins with {session}.")
+    if len(found := sorted({call["session"] for call in calls})) > 1:
+        named = ", ".join(found[:5])
+        raise BadInputError(f"{len(found)} sessions begin with {session}: {named}")
     with standard_output():
         if as_json:
             click.echo(json.dumps({"calls": calls}, indent=2))
@@ -402,6 +416,6 @@ def statusline(ledger_path: Path | None, offline: bool) -> None:
     try:
         given = json.loads(sys.stdin.buffer.read(1 << 20) or b"{}")
     except ValueError as error:
-        raise BadInputError("standard input has no JSON of Claude Code's status line") from error
+        raise BadInputError("standard input isn't Claude Code's status line JSON") from error
     with open_ledger(ledger_path) as ledger:
         click.echo(status_line(ledger, given if isinstance(given, dict) else {}))

@@ -97,7 +97,7 @@ def audit_files(
 def describe_scrubbed(summary: "Summary") -> str:
     """Say what was read, that text stayed in memory, and what was skipped, each with an example."""
     files, calls = counted(summary.files, "file"), counted(summary.calls, "call")
-    said = f"Scrubbed {files} in memory, of which no text was kept: {calls}."
+    said = f"Scrubbed {files} in memory and found {calls}. No text was kept."
     lines = [f"{count:>12,} {reason}" for reason, count in summary.reasons()]
     lines += [
         f"{count:>12,} skipped, {reason}: {shown(summary.examples[reason])}"

@@ -13,7 +13,12 @@ import click
 from detectors.agents.folders import data_folder
 from detectors.agents.ledger import KEPT_DAYS
 from detectors.agents.units import DSN, UnitError, install, uninstall, unit_path
-from detectors.cli.agents import LEDGER, ledger_option, open_ledger
+from detectors.cli.agents import (
+    LEDGER,
+    ledger_option,
+    open_ledger,
+    refuse_options_before_command,
+)
 from detectors.cli.console import BadInputError, shown
 
 if TYPE_CHECKING:
@@ -30,16 +35,16 @@ _EVERY_SECONDS: Final = 10.0
     type=click.FloatRange(min=0.1),
     default=_EVERY_SECONDS,
     show_default=True,
-    help="Seconds between two looks.",
+    help="Seconds between checks.",
 )
 @click.option(
     "--days",
     type=click.IntRange(min=1),
     default=KEPT_DAYS,
     show_default=True,
-    help="How long the ledger keeps calls.",
+    help="Days to keep calls in the ledger.",
 )
-@click.option("--once", is_flag=True, help="Look once, and end.")
+@click.option("--once", is_flag=True, help="Check once and exit.")
 @click.option("--install", "is_installed", is_flag=True, help="Start at sign-in, and now.")
 @click.option("--uninstall", "is_removed", is_flag=True, help="Stop, and remove the unit.")
 @click.option("--forget", is_flag=True, help="With --uninstall, delete the ledger too.")
@@ -64,6 +69,7 @@ def watch(
     clean-up. With a DSN, from the option or TALLYSTICK_DSN, counts are sent to your account, each
     call once; without one, nothing leaves this machine. Text never does.
     """
+    refuse_options_before_command(context)
     if context.invoked_subcommand is not None:
         return
     if is_removed:

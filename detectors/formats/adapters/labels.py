@@ -69,15 +69,14 @@ def id_of(value: Any) -> str | None:
     return f"id-{sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def route_of(folder: Any, *, is_subagent: bool = False) -> str | None:
-    """Return the route of an agent's project: its folder's name, with a mark for sub-agents."""
+def route_of(folder: Any) -> str | None:
+    """Return the route of an agent's project: its folder's name."""
     if not isinstance(folder, str):
         return None
-    name = _find_folder(_SEPARATOR.split(folder.rstrip("/\\"))[-1])
-    return f"{name}{SUBAGENT if is_subagent else ''}" if name else None
+    return _find_folder(_SEPARATOR.split(folder.rstrip("/\\"))[-1])
 
 
-SUBAGENT: Final = "#subagent"
+SUBAGENT: Final = "#subagent"  # after the route, for calls of a sub-agent
 _SEPARATOR: Final = re.compile(r"[/\\]")
 _find_folder: Final = _finder(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 

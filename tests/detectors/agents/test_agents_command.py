@@ -162,8 +162,8 @@ def test_a_current_window_has_its_rate_and_end(
 
 def test_plan_windows_are_shown(run: Run) -> None:
     said = " ".join(run("daily").stdout.split())
-    assert "Codex (plus): 12% of the week until" in said
-    assert "of the 5 hours until" in said
+    assert "Codex (plus): 12% of the weekly limit used, reset" in said
+    assert "of the 5-hour limit used" in said
 
 
 def test_the_status_line_keeps_claude_codes_limits(run: Run) -> None:
@@ -179,14 +179,14 @@ def test_the_status_line_keeps_claude_codes_limits(run: Run) -> None:
     given["rate_limits"]["five_hour"]["used_percentage"] = 7  # type: ignore[index]
     run("statusline", given=json.dumps(given))
     said = " ".join(run("daily").stdout.split())
-    assert "Claude Code: 7% of the 5 hours until" in said
+    assert "Claude Code: 7% of the 5-hour limit used" in said
     assert run("statusline", given="{}").stdout.startswith("today $")
 
 
 def test_the_status_line_refuses_what_is_no_json() -> None:
     result = CliRunner().invoke(agents, ["statusline"], input="text")
     assert result.exit_code == 2
-    assert "no JSON" in result.stderr
+    assert "isn't Claude Code's status line JSON" in result.stderr
 
 
 def test_sources_lists_every_folder(run: Run, corpus: tuple[Path, list[Billed]]) -> None:

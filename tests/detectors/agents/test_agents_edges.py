@@ -20,6 +20,7 @@ from detectors.agents.folders import File, Source, find_files, find_sources
 from detectors.agents.ledger import Ledger
 from detectors.agents.watching import Watcher
 from detectors.cli import agents as command
+from detectors.cli import library
 from detectors.cli.agents import agents
 
 JANUARY: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -125,6 +126,93 @@ def test_a_file_that_vanishes_is_said(tmp_path: Path) -> None:
     assert found.problem == "No such file or directory"
 
 
+def test_a_file_that_the_system_refused_is_tried_again_unchanged(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, message(JANUARY))
+
+    def refuse(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("builtins.open", refuse)
+        assert read(ledger, tmp_path) == [f"{path}: Permission denied"]
+    assert read(ledger, tmp_path) == []
+    assert ledger.database.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+
+
+def test_a_codex_session_that_grows_keeps_its_route_its_model_and_no_text(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    """What a reading leaves for the next is checked: a route and a model, or an ID or its hash."""
+    path = tmp_path / ".codex" / "sessions" / "2026" / "01" / "05" / "rollout-1.jsonl"
+    path.parent.mkdir(parents=True)
+    meta = {"id": "s-1", "cwd": "/home/dev/boats", "thread_source": "subagent"}
+    meta["forked_from_id"] = "CANARY said the customer"
+    usage = {"input_tokens": 100, "cached_input_tokens": 0, "output_tokens": 5}
+
+    def line(kind: str, **payload: Any) -> str:
+        return json.dumps({"timestamp": JANUARY.isoformat(), "type": kind, "payload": payload})
+
+    path.write_text(
+        f"{line('session_meta', **meta)}\n{line('turn_context', model='openai/gpt-5.4')}\n"
+    )
+    read(ledger, tmp_path)
+    assert b"CANARY" not in ledger.database.execute("SELECT mark FROM files").fetchone()[0]
+    for number in (1, 2):
+        total = {name: number * count for name, count in usage.items()}
+        info = {"total_token_usage": total, "last_token_usage": usage}
+        with path.open("a") as file:
+            file.write(line("event_msg", type="token_count", info=info) + "\n")
+        read(ledger, tmp_path)
+    rows = ledger.database.execute("SELECT project, is_subagent, model FROM calls").fetchall()
+    assert rows == [("boats", 1, "openai/gpt-5.4")] * 2
+
+
+def test_what_was_skipped_is_counted_over_all_readings(tmp_path: Path, ledger: Ledger) -> None:
+    path = write(tmp_path, message(JANUARY))
+    for number in (2, 3):
+        with path.open("a") as file:
+            file.write('{damaged "usage"\n' + json.dumps(message(JANUARY, f"m{number}")) + "\n")
+        read(ledger, tmp_path)
+    (unread,) = ledger.database.execute("SELECT unread FROM files").fetchone()
+    assert json.loads(unread) == {"lines that aren't valid JSON": 2}
+
+
+def test_forgotten_calls_stay_forgotten_when_their_file_is_read_again(
+    tmp_path: Path, ledger: Ledger
+) -> None:
+    write(tmp_path, message(JANUARY))
+    read(ledger, tmp_path)
+    ledger.forget(int(datetime.now(UTC).timestamp() * 1e6))
+    write(tmp_path, message(JANUARY), message(datetime.now(UTC), "new"), name="s.jsonl")
+    read(ledger, tmp_path)
+    assert [row[0] for row in ledger.database.execute("SELECT id FROM calls")] == ["new"]
+
+
+@pytest.mark.parametrize("name", ["agents", "watch"])
+def test_options_before_a_command_are_refused_instead_of_ignored(name: str, tmp_path: Path) -> None:
+    inner = {"agents": "session", "watch": "status"}[name]
+    result = CliRunner().invoke(library, [name, "--ledger", str(tmp_path / "l.db"), inner])
+    assert result.exit_code == 2
+    assert f"Put the options after '{inner}'." in result.stderr
+
+
+def test_the_price_of_a_call_that_changed_meanwhile_is_not_kept(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, message(JANUARY))
+    read(ledger, tmp_path)
+
+    def change(*_: Any) -> float:
+        ledger.database.execute("UPDATE calls SET changed = changed + 1")
+        return 1.0
+
+    monkeypatch.setattr(pricing, "sum_parts", change)
+    reading.price(ledger)
+    assert ledger.database.execute("SELECT usd FROM calls").fetchone() == (None,)
+
+
 def test_gemini_projects_are_named_by_their_folder(tmp_path: Path, ledger: Ledger) -> None:
     for project in ("boats", "ab12" * 16):
         path = tmp_path / ".gemini" / "tmp" / project / "chats" / "session-1.json"
@@ -203,7 +291,7 @@ def test_a_ledger_of_a_later_release_is_left_alone(tmp_path: Path) -> None:
     database.close()
     result = CliRunner().invoke(agents, ["--ledger", str(tmp_path / "ledger.db")])
     assert result.exit_code == 2
-    assert "of a later version" in result.stderr
+    assert "a newer version of Tallystick wrote this ledger" in result.stderr
     (tmp_path / "file").write_text("")
     result = CliRunner().invoke(agents, ["--ledger", str(tmp_path / "file" / "ledger.db")])
     assert result.exit_code == 2

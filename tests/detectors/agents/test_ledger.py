@@ -184,7 +184,7 @@ def test_lines_longer_than_a_block_and_without_an_end_are_read(tmp_path: Path) -
     path.write_bytes(path.read_bytes() + b'\n{damaged "usage"\n')
     read_home(tmp_path, ledger)
     (unread,) = ledger.database.execute("SELECT unread FROM files").fetchone()
-    assert json.loads(unread) == {"lines that are no JSON": 1}
+    assert json.loads(unread) == {"lines that aren't valid JSON": 1}
 
 
 @pytest.mark.parametrize("name", ["claude_code", "codex", "gemini_cli", "qwen_code"])

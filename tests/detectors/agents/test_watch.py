@@ -372,12 +372,14 @@ def test_install_writes_a_unit_that_systemd_accepts_and_uninstall_removes_it(
 ) -> None:
     key = "https://ik_secret@example.com"
     options = ["--install", "--dsn", key, "--label", 'my "50%" $laptop']
-    result = CliRunner().invoke(library, ["watch", *options])
+    result = CliRunner(env={"CODEX_HOME": "/other/codex"}).invoke(library, ["watch", *options])
     assert result.exit_code == 0, result.output
     unit = managed / ".config" / "systemd" / "user" / "tallystick-watch.service"
     settings = managed / ".config" / "tallystick" / "watch.env"
     assert "ik_secret" not in unit.read_text()
-    assert settings.read_text() == f"TALLYSTICK_DSN={key}\n"
+    lines = settings.read_text().splitlines()
+    assert f'TALLYSTICK_DSN="{key}"' in lines
+    assert 'CODEX_HOME="/other/codex"' in lines
     assert settings.stat().st_mode & 0o077 == 0
     called = (managed / "called").read_text()
     assert "systemctl --user enable tallystick-watch.service" in called

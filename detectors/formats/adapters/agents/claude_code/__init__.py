@@ -42,6 +42,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     # An agent may change its folder; the project is where its session began.
     folders = state.setdefault("folders", {})
     route = folders.setdefault(id_of(session), route_of(row.get("cwd")))
+    route = route or (str(session) if is_named else None)
     if route and row.get("isSidechain") is True:
         route += SUBAGENT
     yield Sighting(
@@ -50,11 +51,7 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         models=(message.get("model"),),
         providers=(_SUBSCRIPTION if session is not None else "anthropic",),
         ids=(name, asked),
-        tags=(
-            row.get("tag"),
-            route,
-            session if is_named else None,
-        ),
+        tags=(row.get("tag"), route),
         session=session,
         service_tier=message.get("service_tier"),
         billing="metered" if isinstance(name, str) and name.startswith(_METERED) else None,

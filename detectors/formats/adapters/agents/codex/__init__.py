@@ -14,7 +14,7 @@ from typing import Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting, find_moment
-from detectors.formats.adapters.labels import route_of
+from detectors.formats.adapters.labels import SUBAGENT, route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
@@ -58,7 +58,8 @@ def _begin(row: Row, payload: Row, state: State) -> None:
     is_subagent = payload.get("thread_source") == "subagent" or payload.inner("source").has(
         "subagent"
     )
-    state["route"] = route_of(payload.get("cwd"), is_subagent=is_subagent)
+    route = route_of(payload.get("cwd")) or (name if isinstance(name, str) else None)
+    state["route"] = f"{route}{SUBAGENT}" if route and is_subagent else route
     state["root"] = payload.first("forked_from_id", "id")
     state["begun"] = find_moment(payload.get("timestamp")) or find_moment(row.get("timestamp"))
 
