@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Programs of one thread, and `Report.from_json`, whose subclasses prepare themselves.
+# A program of one thread, and `Report.from_json`: both classes of reports are prepared below them.
 PREPARED = {
     "service/web/server/large_tables.py": "tuple[Config, SpendTable | FindingTable]",
     "detectors/contract/report.py": "cls",

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 import polars as pl
 
 from detectors import contract
@@ -238,3 +239,7 @@ def find_calls(report: Report) -> CallSource:
 def attach_calls(report: Report, source: CallSource) -> None:
     """Let the report return the calls behind its findings."""
     report.__dict__[_CALLS] = source
+
+
+# While one thread imports, as for the contract's own report.
+msgspec.json.Decoder(Report)
