@@ -68,9 +68,10 @@ def replace_unsent(
     }
     connection.execute(insert(CallFile).values(values).on_conflict_do_nothing())
     add_spend(connection, [(file_id, account_id, spend)])
-    sums = select(func.min(SpendRow.day), func.max(SpendRow.day), func.sum(SpendRow.calls))
-    first, last, calls = connection.execute(sums.where(own)).one()
-    if first is None:
+    days = func.min(SpendRow.day), func.max(SpendRow.day)
+    sums = select(func.count(), *days, func.sum(SpendRow.calls)).where(own)
+    lines, first, last, calls = connection.execute(sums).one()
+    if not lines:
         drop_unsent(connection, account_id, provider)
         return
     kept = update(CallFile).where(CallFile.id == file_id)
