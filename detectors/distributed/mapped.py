@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -26,7 +26,6 @@ from detectors.report.result.calls import Reopen
 from detectors.report.result.document import Report
 from detectors.rules import Thresholds
 
-T = TypeVar("T")
 # Calls a function with each task, anywhere, and returns the results in the tasks' order.
 Map = Callable[[Callable[[Task], Any], Iterable[Task]], Iterable[Any]]
 # Smaller than on one machine, so that each of its processors has some.

@@ -79,9 +79,6 @@ def show(
     _wait_for(service.port, token, audit_id)
     with session_of(config) as session:
         report = Report.from_json(session.get_one(ReportRow, audit_id).document)
-        # The account lists this link, and can revoke it.
-        link = issue_link(session, session.get_one(Audit, audit_id).account_id, audit_id)
-        session.commit()
     print_report(report, report_console(), SHOWN_FINDINGS)
     folder = data_dir / "reports"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -89,6 +86,10 @@ def show(
     file.write_text(print_page(report), encoding="utf-8")
     click.echo(f"\nReport: {file}")
     if is_serving:
+        with session_of(config) as session:
+            # The account lists this link, and can revoke it.
+            link = issue_link(session, session.get_one(Audit, audit_id).account_id, audit_id)
+            session.commit()
         signed = sign_report(config.secret_key, audit_id, link.generation, link.issued_at)
         click.echo(f"Online: {config.base_url.rstrip('/')}/r/{signed}")
 

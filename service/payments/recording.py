@@ -91,12 +91,13 @@ def _apply(session: Session, event: VerifiedEvent, change: Change) -> None:
                 subscription.customer_reference or change.payer.customer_reference
             )
             # Our reference names the account, here or in the subscription's payment.
-            buyer = find_referenced_account(session, change.payer)
-            first = find_payment(session, event.provider, change.reference)
-            if buyer is not None:
-                subscription.account_id = subscription.account_id or buyer.id
-            elif first is not None and first.kind == SUBSCRIPTION:
-                subscription.account_id = subscription.account_id or first.account_id
+            if subscription.account_id is None:
+                buyer = find_referenced_account(session, change.payer)
+                first = find_payment(session, event.provider, change.reference)
+                if buyer is not None:
+                    subscription.account_id = buyer.id
+                elif first is not None and first.kind == SUBSCRIPTION:
+                    subscription.account_id = first.account_id
 
 
 def _record_payment(session: Session, event: VerifiedEvent, change: PaymentUpdated) -> None:

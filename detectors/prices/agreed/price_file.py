@@ -43,7 +43,6 @@ from detectors.prices.agreed.terms import Discount, Override, Period
 from detectors.wording.labels import shortened
 
 _TABLES: Final = ("discounts", "overrides", "aliases")
-_ByModel = dict[tuple[str, str], Any]
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 

@@ -7,7 +7,7 @@ from service.jobs.claiming import Tools
 from service.models.audits.blob_keys import calls_key
 from service.models.audits.finding_calls import CallsSource, find_calls_source
 
-CSV, XLSX = CALLS_FORMATS = ("csv", "xlsx")
+CSV, XLSX = "csv", "xlsx"
 _SHEET: Final = "Calls"
 
 # Takes what is needed of a report while the calls behind its findings can be read.

@@ -9,10 +9,8 @@ from sqlalchemy import Connection, Row, insert, select, update
 from service.models.base import utc_now
 from service.models.calls.account_findings import (
     ACKNOWLEDGED,
-    ASSIGNEE,
     DISMISSED,
     FIXED,
-    NOTE,
     OPEN,
     AccountFinding,
     FindingChange,
@@ -27,7 +25,6 @@ ACTIONS: Final[Mapping[str, str]] = {
     "fix": FIXED,
     "reopen": OPEN,
 }
-EDITABLE: Final = (ASSIGNEE, NOTE)
 _SILENT: Final = timedelta(days=90)
 _TIMES: Final = ("fixed_at", "silent_until")
 UNDONE_WITHIN: Final = timedelta(minutes=1)

@@ -87,7 +87,12 @@ def _judge_changed(
     last = news[1]
     oldest = last - timedelta(days=MAX_DAYS - 1)
     known = list_spend_by_day(connection, account_id, (oldest, last))
-    changed = [day for day, spend in known.items() if judged.get(day.isoformat()) != spend]
+    changed = [
+        day
+        for day in {*known, *map(date.fromisoformat, judged)}
+        if day >= oldest and judged.get(day.isoformat()) != known.get(day)
+    ]
+    remove_unusual_days(connection, account_id, [day for day in changed if day not in known])
     due = sorted(
         day
         for day in known

@@ -183,9 +183,11 @@ def _delete_blob_unless_committed(audit: Audit) -> Iterator[None]:
     try:
         yield
     except DBAPIError:
+        is_absent = False
         with suppress(SQLAlchemyError), current_session_factory()() as session:
-            if session.get(Audit, audit.id) is None:
-                _delete_blob(audit.blob_key)
+            is_absent = session.get(Audit, audit.id) is None
+        if is_absent:
+            _delete_blob(audit.blob_key)
         raise
 
 

@@ -68,7 +68,8 @@ def _read_owner(descriptor: int) -> int | None:
     words = os.pread(descriptor, 100, 0).split()
     with contextlib.suppress(psutil.Error, ValueError, IndexError):
         process = psutil.Process(int(words[0]))
-        if process.status() != psutil.STATUS_ZOMBIE:
+        # A killed owner may have had the ID that we have now, as in a container.
+        if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
             return process.pid
     return None
 

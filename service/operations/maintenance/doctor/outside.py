@@ -147,7 +147,8 @@ def check_spark(config: Config) -> Iterator[Diagnosis]:
     if not (config.spark_remote or config.spark_master):
         return
     settings = {"SPARK_REMOTE": config.spark_remote, "SPARK_MASTER": config.spark_master}
-    env = {name: value for name, value in {**os.environ, **settings}.items() if value}
+    given = {**os.environ, **settings}
+    env = {name: value for name, value in given.items() if value or name not in settings}
     try:
         done = subprocess.run(
             (sys.executable, "-m", "detectors.distributed.spark"),

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from sqlalchemy import Engine, create_engine, func, select, text, update
+from sqlalchemy import Engine, create_engine, delete, func, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -25,6 +25,7 @@ from service.models import (
     UnusualDay,
 )
 from service.models.calls.account_audits import AccountCalls, note_imports
+from service.models.calls.daily_spend import SpendRow
 from service.models.notices.events import BUDGET_REACHED, EVENTS, UNUSUAL_SPEND
 from service.models.notices.targets import WEBHOOK, NewTarget, add_target
 from service.models.watching.budgets import save_budget
@@ -167,6 +168,28 @@ def test_every_day_of_an_import_is_judged_and_old_ones_are_no_news(watched: Watc
     assert watched.watch() == 0  # nothing came since
 
 
+def _import_again(watched: Watched) -> None:
+    with watched.engine.begin() as connection:
+        note_imports(connection, [watched.account_id])
+        earlier = func.now() - timedelta(hours=2)
+        connection.execute(update(AccountWatch).values(judged_at=earlier))
+        connection.execute(update(AccountCalls).values(last_import_at=earlier + timedelta(hours=1)))
+
+
+def test_a_day_whose_spend_is_gone_is_no_longer_unusual(watched: Watched) -> None:
+    """As when calls arrive for what only a provider's report had."""
+    day = YESTERDAY - timedelta(days=20)
+    watched.spend_daily("10")
+    watched.spend(spend_line(day, "90"))
+    watched.watch()
+    assert _unusual_days(watched) == [day]
+    with watched.engine.begin() as connection:
+        connection.execute(delete(SpendRow).where(SpendRow.day == day))
+    _import_again(watched)
+    assert watched.watch() == 1
+    assert _unusual_days(watched) == []
+
+
 def test_a_later_import_judges_the_days_that_it_changes(watched: Watched) -> None:
     day = YESTERDAY - timedelta(days=20)
     watched.spend_daily("10")
@@ -175,11 +198,7 @@ def test_a_later_import_judges_the_days_that_it_changes(watched: Watched) -> Non
     assert _unusual_days(watched) == [day]
     # What was missing from the other days comes late: the day is as usual as they are.
     watched.spend_daily("90", days=90)
-    with watched.engine.begin() as connection:
-        note_imports(connection, [watched.account_id])
-        earlier = func.now() - timedelta(hours=2)
-        connection.execute(update(AccountWatch).values(judged_at=earlier))
-        connection.execute(update(AccountCalls).values(last_import_at=earlier + timedelta(hours=1)))
+    _import_again(watched)
     assert watched.watch() == 1
     assert _unusual_days(watched) == []
 
