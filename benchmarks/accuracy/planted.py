@@ -35,16 +35,17 @@ RATES = {
 }
 ROUTES = 12  # of each kind
 CACHE_SECONDS = 300
+SESSION_SECONDS = 900
 MOST_OF_CLEAN_PCT = 1.0
 EVERY_FINDING = Thresholds(floor_usd=0, max_findings=10_000)
 # The least recall and precision in dollars, and share of truths inside the range of their finding.
-# What d3 claims depends on the other routes, and steady routes with one beginning look like loops.
+# What d3 claims depends on the other routes.
 LIMITS = {
     "d2": (0.80, 0.95, 0.90),
     "d3": (0.25, 0.80, 0.90),
     "d4": (0.85, 0.95, 0.90),
     "d5": (0.40, 0.95, 0.90),
-    "d6": (0.75, 0.70, 0.90),
+    "d6": (0.75, 0.95, 0.90),
 }
 Row = dict[str, Any]
 
@@ -59,13 +60,18 @@ class Sizes:
 
 
 class Planter:
-    """Draws the routes of one seed; `truths` are the dollars to save by detector and route."""
+    """Draws the routes of one seed; `truths` are the dollars to save by detector and route.
+
+    What the calls of a planted cache repeat could also be sent once for five of them: `batchable`
+    are the dollars of that by route. Not planted for d6, they count for what it claims there.
+    """
 
     def __init__(self, real: list[list[Sizes]], seed: int) -> None:
         self.rng = random.Random(seed)
         self._real = real
         self.rows: list[Row] = []
         self.truths: dict[tuple[str, str], float] = {}
+        self.batchable: dict[str, float] = {}
 
     def rates(self, least: float, most: float) -> Iterator[Sizes]:
         """Yield calls of a service, thinned to this many seconds between two, and shifted."""
@@ -120,8 +126,11 @@ def plant_caching(planter: Planter, route: str, model: Model) -> float:
     rng, price = planter.rng, RATES[model]
     shared, per_token = int(log_uniform(rng, 4_096, 200_000)), rng.uniform(3.5, 4.6)
     tokens, saved = int(shared / per_token), 0.0
-    second = before = -math.inf
+    second = before = last = -math.inf
+    number = followers = 0
     for each in planter.rates(4, 400):
+        number = number + 1 if each.at - last <= SESSION_SECONDS else 0
+        followers, last = followers + (number % 5 > 0), each.at
         now = math.floor(each.at)
         if now != second:
             before, second = second, now
@@ -136,6 +145,7 @@ def plant_caching(planter: Planter, route: str, model: Model) -> float:
         )
         is_warm = now - before <= CACHE_SECONDS
         saved += tokens * (price[0] - price[1] if is_warm else price[0] - price[2])
+    planter.batchable[route] = followers * tokens * price[0]
     return saved if tokens >= traces.SHORTEST_PREFIX else 0.0
 
 
@@ -250,10 +260,11 @@ class Tally:
     low: float = 0.0
     high: float = 0.0
     right: float = 0.0  # of what is claimed
+    found: float = 0.0  # of what was planted
     findings: int = 0
     planted_findings: int = 0  # of routes with planted waste
     inside: int = 0  # of these
-    clean_inside: int = 0  # of the others, whose truth is nothing
+    others_inside: int = 0  # of the others
     of_split_pct: float = 0.0  # claimed of services split over routes, without waste; a sum
     of_clean_pct: float = 0.0  # claimed of whole services without waste; a sum, and the most
     most_of_clean_pct: float = 0.0
@@ -281,16 +292,20 @@ def measure(real: list[list[Sizes]], seed: int, tallies: dict[str, Tally]) -> No
             continue
         factor = claimed / float(finding.monthly_cost_impact_usd)
         tally, truth = tallies[detector], planter.truths.get((detector, route), 0.0)
+        is_planted = truth > 0
+        if detector == "d6":
+            truth = truth or planter.batchable.get(route, 0.0)
         low, high = (float(end or 0) * factor for end in (finding.impact_low, finding.impact_high))
         tally.claimed += claimed
         tally.low += low
         tally.high += high
         tally.right += min(claimed, truth)
+        tally.found += min(claimed, truth) if is_planted else 0.0
         tally.findings += 1
         is_inside = low * 0.999 <= truth <= high * 1.001
-        tally.planted_findings += truth > 0
-        tally.inside += is_inside and truth > 0
-        tally.clean_inside += is_inside and not truth
+        tally.planted_findings += is_planted
+        tally.inside += is_inside and is_planted
+        tally.others_inside += is_inside and not is_planted
     split = _claimed(frame.filter(pl.col("tag").str.starts_with("clean")))
     whole = Planter(real, seed)
     whole.plant_services()
@@ -348,7 +363,7 @@ def main() -> None:
     table = Table(*headings, "of clean spend", "split")
     kept = True
     for detector, tally in tallies.items():
-        precision, recall = tally.right / tally.claimed, tally.right / tally.planted
+        precision, recall = tally.right / tally.claimed, tally.found / tally.planted
         inside = tally.inside / tally.planted_findings
         others = tally.findings - tally.planted_findings
         values = (recall, precision, inside)
@@ -363,7 +378,7 @@ def main() -> None:
             f"{precision:.2f}",
             f"{recall:.2f}",
             f"{inside:.0%} of {tally.planted_findings}",
-            f"{tally.clean_inside} of {others}",
+            f"{tally.others_inside} of {others}",
             f"{clean:.2f}% (most: {tally.most_of_clean_pct:.2f}%)",
             f"{tally.of_split_pct / arguments.seeds:.2f}%",
         )

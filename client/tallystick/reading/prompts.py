@@ -51,16 +51,20 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
     text = parts[0] if len(parts) == 1 else "\n".join(parts)
     if not parts or len(text) < least:
         return None, None
-    # Of ASCII, a character is a byte: nothing is copied for a level.
-    known = memoryview(text.encode()) if text.isascii() else None
     digest: Any = sha256() if key is None else None
     if key is not None:
         import hmac  # few programs have a key
 
         digest = hmac.new(key, digestmod=sha256)
+    if len(text) < LEVELS[1]:  # most prompts reach one level
+        digest.update(_bytes_of(text[: LEVELS[0]]))
+        first = digest.hexdigest()
+        return first, (first[:LEVEL_DIGITS],)
+    # Of ASCII, a character is a byte: nothing is copied for a level.
+    known = memoryview(text.encode()) if text.isascii() else None
     hashes: list[str] = []
     hashed = 0
-    for size in LEVELS[: bisect_right(LEVELS, len(text)) or 1]:
+    for size in LEVELS[: bisect_right(LEVELS, len(text))]:
         digest.update(_bytes_of(text[hashed:size]) if known is None else known[hashed:size])
         hashes.append(digest.hexdigest())
         hashed = size
