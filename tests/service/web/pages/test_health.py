@@ -150,7 +150,7 @@ def test_a_component_that_hangs_holds_nobody(
     app: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each probe goes on in its thread, once; others are asked meanwhile."""
-    monkeypatch.setattr("service.web.pages.public.health._PROBE_SECONDS", 0.1)
+    monkeypatch.setattr("service.web.pages.public.health._PROBE_SECONDS", 0.7)
     health, answers, asked = app.extensions["health"], Event(), list[str]()
 
     def hang() -> bool:
