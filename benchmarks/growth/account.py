@@ -1,9 +1,10 @@
 """How the audit of an account grows: 1,000 to 100,000,000 stored calls, in memory and in parts.
 
-    python -m benchmarks.growth.account [CALLS …]
+    python -m benchmarks.growth.account [--equal-routes N] [CALLS …]
 
-The files are as compaction stores them: 400 routes, the largest with 5% of the calls, over up to 30
-days. Every audit is a process of its own; its time begins when it has imported what it needs.
+The files are as compaction stores them: 400 routes, the largest with 5% of the calls, or some of
+equal size, over up to 30 days. Every audit is a process of its own; its time begins when it has
+imported what it needs.
 100,000,000 calls take 1.4 GB of disk, and ten minutes to write.
 """
 
@@ -56,19 +57,20 @@ print(audited.report.audit.records, seconds, used.ru_utime + used.ru_stime, used
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("calls", type=int, nargs="*", help="sizes of the account")
-    sizes = parser.parse_args().calls or SIZES
+    parser.add_argument("--equal-routes", type=int, metavar="N", help="routes of equal size")
+    arguments = parser.parse_args()
     print_machine()
     table = Table("calls", "seconds", "microseconds per call", "processor seconds", "peak MB")
-    for row in measure(sizes):
+    for row in measure(arguments.calls or SIZES, arguments.equal_routes):
         table.add_row(*row)
         print(*row, flush=True)
     Console(width=120).print(table)
 
 
-def measure(sizes: Iterable[int]) -> Iterator[tuple[str, ...]]:
+def measure(sizes: Iterable[int], equal_routes: int | None) -> Iterator[tuple[str, ...]]:
     for calls in sizes:
         with tempfile.TemporaryDirectory(prefix="tallystick-growth-") as folder:
-            write_files(Path(folder), calls)
+            write_files(Path(folder), calls, equal_routes)
             output = child(("-c", _AUDIT), Path(folder)).output
         records, seconds, processor, peak_kb = map(float, output.split())
         yield (
@@ -80,15 +82,15 @@ def measure(sizes: Iterable[int]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def write_files(folder: Path, calls: int) -> None:
+def write_files(folder: Path, calls: int, equal_routes: int | None) -> None:
     """Write a file for each day, or for each thousand calls of few."""
     files = max(min(DAYS, calls // 1_000), 1)
     for day in range(files):
         with (folder / f"{day:02}.parquet").open("wb") as file:
-            write_calls(calls_of_day(day, calls // files), file)
+            write_calls(calls_of_day(day, calls // files, equal_routes), file)
 
 
-def calls_of_day(day: int, calls: int) -> pl.DataFrame:
+def calls_of_day(day: int, calls: int, equal_routes: int | None) -> pl.DataFrame:
     """Return calls in order of time; equal arguments give equal calls."""
     number = pl.int_range(calls, dtype=pl.UInt64)
 
@@ -96,7 +98,7 @@ def calls_of_day(day: int, calls: int) -> pl.DataFrame:
         return (number.hash(DAYS * salt + day) % 10_000_000).cast(pl.Float64) / 1e7
 
     routes = pl.DataFrame(
-        [(f"route-{n}", *MODELS[n % len(MODELS)]) for n in range(ROUTES)],
+        [(f"route-{n}", *MODELS[n % len(MODELS)]) for n in range(equal_routes or ROUTES)],
         ["tag", "provider", "model"],
         orient="row",
     )
@@ -105,7 +107,9 @@ def calls_of_day(day: int, calls: int) -> pl.DataFrame:
     kind = (drawn(4) * 1_000).cast(pl.Int64)
     frame = pl.select(
         (began + number.cast(pl.Int64) * (86_400_000_000 // calls)).alias("ts"),
-        (drawn(1) ** 2 * ROUTES).cast(pl.UInt32).alias("route"),
+        (drawn(1) * equal_routes if equal_routes else drawn(1) ** 2 * ROUTES)
+        .cast(pl.UInt32)
+        .alias("route"),
         pl.format("req-{}-{}", pl.lit(day), number).alias("request_id"),
         (200 + drawn(2) ** 3 * 12_000).cast(pl.Int64).alias("prompt_tokens"),
         (5 + drawn(3) ** 4 * 1_500).cast(pl.Int64).alias("completion_tokens"),
