@@ -219,7 +219,11 @@ class Program:
         command = [sys.executable, "-c", PROGRAM, json.dumps(told | {"is_lost": is_lost})]
         with self._log.open("wb") as file:
             self.process = subprocess.Popen(
-                command, env=environment(**environ or {}), stdout=file, stderr=subprocess.STDOUT
+                command,
+                cwd=folder,  # where Spark puts its tables
+                env=environment(**environ or {}),
+                stdout=file,
+                stderr=subprocess.STDOUT,
             )
 
     def finish(self, seconds: float = 600) -> list[str]:
