@@ -7,14 +7,13 @@ from flask import Request
 from flask_smorest import Blueprint as SmorestBlueprint
 from webargs.flaskparser import FlaskParser
 
-from detectors.formats import V1, V2
 from service.errors import (
     UnsupportedMediaTypeError,
     envelope,
     message_for,
     oauth_code_for,
 )
-from service.web.http.bodies import FORM_TYPES, decode_body
+from service.web.http.bodies import FORM_TYPES
 from service.web.http.json_fields import decode_fields
 from service.web.openapi.examples import find_example
 from service.web.openapi.otlp_documents import status_content
@@ -51,13 +50,7 @@ _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {429: RETRY_AFTER, 503:
 
 
 class BodyParser(FlaskParser):
-    """Parse JSON strictly, and add the locations of batches, parsed by the bulk decoder."""
-
-    def load_batch(self, _request: Request, _schema: Any) -> Any:
-        return {"records": decode_body(V1)}
-
-    def load_batch_v2(self, _request: Request, _schema: Any) -> Any:
-        return {"records": decode_body(V2)}
+    """Parse JSON strictly."""
 
     def load_json(self, request: Request, schema: Any) -> Any:
         if request.mimetype != "application/json":
@@ -69,12 +62,6 @@ class BodyParser(FlaskParser):
             return self.load_form(request, schema)
         return self.load_json(request, schema)
 
-    __location_map__ = {
-        **FlaskParser.__location_map__,
-        "batch": "load_batch",
-        "batch_v2": "load_batch_v2",
-    }
-
 
 class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
     """The decorators of our views."""
@@ -82,8 +69,6 @@ class Blueprint(SmorestBlueprint):  # type: ignore[misc]  # it has no types
     ARGUMENTS_PARSER = BodyParser()
     DEFAULT_LOCATION_CONTENT_TYPE_MAPPING = {
         **SmorestBlueprint.DEFAULT_LOCATION_CONTENT_TYPE_MAPPING,
-        "batch": "application/json",
-        "batch_v2": "application/json",
         "json_or_form": "application/json",
     }
 
