@@ -13,10 +13,9 @@ from detectors.formats.csv_logs.names import (
     TARGETS,
     TEXT_COLUMNS,
     ProposedColumn,
-    lacks_provider,
     plain,
     propose,
 )
 from detectors.formats.detection import DIALECTS, JSON_STYLES
-from detectors.formats.reader import MAX_UPLOAD_BYTES, read_chunks
+from detectors.formats.reader import read_chunks
 from detectors.formats.records.batches import V1, V2, Version, decode_batch

@@ -19,8 +19,6 @@ from detectors.formats.text.blocks import BLOCK_BYTES, Advance, read_blocks
 from detectors.formats.text.splitting import MAX_ROW_BYTES, lines_of, split_array, split_lines
 
 CHUNK_BYTES: Final = 1 << 17  # small enough for a core's own cache, which halves the time
-# The limit for uploads, packed or unpacked; the library itself reads any size.
-MAX_UPLOAD_BYTES: Final = 200 << 20
 _NO_TIMES: Final = (
     "We can't audit a log without a time in any row, and Anthropic's messages don't include one: "
     "add ts to each row, such as 2026-11-01T12:00:00Z, or run `tallystick scrub` with --at."

@@ -151,10 +151,6 @@ def propose(cells: Sequence[str]) -> list[ProposedColumn]:
     ]
 
 
-def lacks_provider(columns: Sequence[ProposedColumn]) -> bool:
-    return all(column.field != "provider" for column in columns)
-
-
 def find_foreign_header(line: str) -> list[str]:
     """Return the header of a CSV whose names suggest fields; empty for any other text."""
     for delimiter in DELIMITERS:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, Protocol, Self
 from service.core.blobs import BlobNotFoundError, BlobStore
 from service.errors import ConfigError, ServiceError
 
-MANIFESTS, DATABASES, BLOBS = FOLDERS = ("manifests", "databases", "blobs")
+MANIFESTS, DATABASES, BLOBS = ("manifests", "databases", "blobs")
 # An `age-keygen` file has comments around the key.
 _KEY: Final = re.compile(r"\bAGE-SECRET-KEY-1[A-Z0-9]{58}\b")
 # The variables of the backups' bucket that may differ from those of the service's own.
