@@ -58,8 +58,9 @@ ledger_option: Final = click.option(
     help="Use this ledger file instead of the one in your data folder.",
 )
 _offline: Final = click.option(
-    "--offline", "-O", is_flag=True, help="No effect: this command never uses the network."
-)
+    "--offline", "-O", is_flag=True, expose_value=False,
+    help="No effect: this command never uses the network.",
+)  # fmt: skip
 _output: Final = (
     click.option("--json", "-j", "as_json", is_flag=True, help="Print JSON."),
     click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
@@ -334,7 +335,7 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
 @agents.command()
 @with_options(*_output[:1], ledger_option, _offline)
 @rare_collections()
-def sources(ledger_path: Path | None, as_json: bool, offline: bool) -> None:
+def sources(ledger_path: Path | None, as_json: bool) -> None:
     """Show the folders that were looked at and what was read."""
     with open_ledger(ledger_path) as ledger:
         problems = refresh(ledger)
@@ -376,7 +377,7 @@ def _source(ledger: Ledger, source: Any) -> dict[str, Any]:
 @click.argument("session")
 @with_options(*_output[:1], ledger_option, _offline)
 @rare_collections()
-def explain(session: str, ledger_path: Path | None, as_json: bool, offline: bool) -> None:
+def explain(session: str, ledger_path: Path | None, as_json: bool) -> None:
     """Show each call of a session: counts, rates and cost by part.
 
     SESSION is a session's ID or its beginning, as `tallystick agents session` shows it.
@@ -403,7 +404,7 @@ def explain(session: str, ledger_path: Path | None, as_json: bool, offline: bool
 @agents.command()
 @ledger_option
 @_offline
-def statusline(ledger_path: Path | None, offline: bool) -> None:
+def statusline(ledger_path: Path | None) -> None:
     """Print a status line for Claude Code, and keep its plan's limits.
 
     Claude Code runs it with the session as JSON on standard input, if its settings have:
