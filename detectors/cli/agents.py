@@ -333,6 +333,37 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
 
 
 @agents.command()
+@with_options(*_choice, *_output[:1], ledger_option, _offline)
+@rare_collections()
+def findings(ledger_path: Path | None, as_json: bool, **options: Any) -> None:
+    """Show pauses after which a whole context was written again."""
+    from detectors.agents.findings import find_cold_restarts
+
+    with open_ledger(ledger_path) as ledger:
+        problems = refresh(ledger)
+        choice = _choice_of(options)
+        found = find_cold_restarts(ledger, choice)
+        total = views.total_of(views.sum_calls(ledger, "monthly", choice)).sums
+    with standard_output():
+        if as_json:
+            rows = [
+                {**vars(each), "at": _iso(each.at * 1_000_000), "usd": _rounded(each.usd)}
+                for each in found
+            ]
+            document = {"cold_restarts": rows, "total": _figures(total), "not_read": problems}
+            click.echo(json.dumps(document, indent=2))
+        else:
+            from detectors.cli.agent_tables import print_restarts
+
+            print_restarts(found, total, options["zone"])
+    _warn(problems)
+
+
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 6)
+
+
+@agents.command()
 @with_options(*_output[:1], ledger_option, _offline)
 @rare_collections()
 def sources(ledger_path: Path | None, as_json: bool) -> None:
