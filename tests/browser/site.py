@@ -372,7 +372,7 @@ def _add_targets(sessions: "sessionmaker[Session]", account_id: str) -> None:
 
 
 def _add_plan_usage(sessions: "sessionmaker[Session]", account_id: str) -> None:
-    """A month of two people's coding agents, in the past, and two plans."""
+    """November of two people's coding agents, in the past, and two plans."""
     lines = [
         spend_line(
             date(2025, 11, day), f"{day * 1.37:.2f}", hour=hour, provider=tool, route=route,
