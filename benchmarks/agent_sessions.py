@@ -73,6 +73,18 @@ class Billed:
         }
 
 
+@dataclass(frozen=True)
+class Restart:
+    """A pause after which a session's context was written again, and how long caches lived."""
+
+    session: str
+    at: datetime
+    model: str
+    tokens: int
+    is_hour: bool
+    is_fast: bool
+
+
 @dataclass
 class Folder:
     """Writes sessions below a home folder; `calls` is their bill."""
@@ -81,6 +93,7 @@ class Folder:
     random: random.Random
     bytes_per_line: int = 3_000
     calls: list[Billed] = field(default_factory=list)
+    restarts: list[Restart] = field(default_factory=list)
     written: int = 0
 
     def text(self, size: int) -> str:
@@ -118,12 +131,13 @@ class Folder:
         lines: list[dict[str, Any]] = [
             {"type": "summary", "summary": self.text(60), "leafUuid": self.uuid()}
         ]
-        cached = 0
+        cached = cold = 0
         for _turn in range(turns):
             at += timedelta(seconds=random.randrange(8, 90))
             if random.random() < 0.03:
                 at += timedelta(minutes=random.randrange(6, 50))
-                cached = 0
+                if cached:
+                    cold, cached = cached, 0
             lines.append(
                 {"parentUuid": None, "isSidechain": False, **common, "sessionId": session, "type": "user",
                  "message": {"role": "user", "content": [{"type": "tool_result", "content": self.text(self.bytes_per_line), "tool_use_id": "toolu_1"}]},
@@ -152,6 +166,10 @@ class Folder:
             lines += self._snapshots(common, session, model, at, usage, output)
             own = Billed("claude-code", model, at, **billed, project=project, session=session)
             self.calls += [own, *extra]
+            if cold:
+                restart = Restart(session, at, model, cold, is_hour, speed == "fast")
+                self.restarts.append(restart)
+                cold = 0
             context += new
             cached = context
         if random.random() < 0.1:
@@ -397,6 +415,11 @@ def _iso(at: datetime) -> str:
 
 def write_sessions(home: Path, sessions: int, size: int, seed: int = 41) -> list[Billed]:
     """Write about so many sessions and bytes below a home folder; return what was billed."""
+    return write_folder(home, sessions, size, seed).calls
+
+
+def write_folder(home: Path, sessions: int, size: int, seed: int = 41) -> Folder:
+    """Do the same, and return what else is known of the sessions."""
     turns = 40
     per_line = max(200, size // max(1, sessions) // turns // 4)
     folder = Folder(home, random.Random(seed), per_line)
@@ -408,7 +431,7 @@ def write_sessions(home: Path, sessions: int, size: int, seed: int = 41) -> list
             folder.add_codex(at, own)
         else:
             folder.add_claude(at, own)
-    return folder.calls
+    return folder
 
 
 def main() -> None:

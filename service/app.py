@@ -23,6 +23,7 @@ from service.web.api import (
     ingest,
     oauth,
     otlp,
+    plan_usage,
     reconciliation,
     report_links,
     spend,
@@ -87,6 +88,7 @@ from service.web.pages.public import landing as public
 from service.web.pages.spend import compare
 from service.web.pages.spend import details as spend_details
 from service.web.pages.spend import page as spend_page
+from service.web.pages.spend import plans as plan_pages
 
 _API: Final = (
     uploads,
@@ -95,6 +97,7 @@ _API: Final = (
     account_findings,
     spend,
     comparison,
+    plan_usage,
     reconciliation,
     future_calls,
     report_links,
@@ -117,6 +120,7 @@ _PAGES: Final = (
     connections,
     bill,
     budgets,
+    plan_pages,
     activity,
     confirmation,
     passkeys,

@@ -5,8 +5,9 @@ Only lines that can have counts are decoded, by the adapters that read uploads a
 
 import hashlib
 import sqlite3
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from importlib import import_module
@@ -51,6 +52,8 @@ _QUERIES: Final = {
     "message": "SELECT id, session_id, time_created, data FROM message",
     "session_message": "SELECT id, session_id, time_created, type, data FROM session_message",
 }
+_SINCE: Final = " WHERE max(time_created, coalesce(time_updated, 0)) > ?"
+_DAY_MS: Final = 86_400_000
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -65,7 +68,10 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Where a reading ended, and what shows that the file is still the same up to there."""
+    """Where a reading ended, and what shows that the file is still the same up to there.
+
+    A database was read at a time instead, in milliseconds since 1970.
+    """
 
     offset: int = 0
     head: bytes = b""
@@ -117,8 +123,7 @@ def read_file(file: File, mark: Mark) -> FileRead:
     reader = _Reader(file)
     try:
         if file.path.endswith(".db"):
-            mark = Mark()
-            reader.read_rows(_database_rows(file.path))
+            mark = reader.read_database(mark)
         elif file.path.endswith((".json", ".gz", ".zst")):
             mark = Mark()
             reader.read_packed()
@@ -190,12 +195,21 @@ class _Reader:
                     self._read_line(line)
             self._read_line(rest, is_last=True)
 
-    def read_rows(self, rows: Iterable[bytes]) -> None:
-        for row in rows:
+    def read_database(self, mark: Mark) -> Mark:
+        """Read what opencode has written since a day before the last reading."""
+        inode, now = self._file.inode.to_bytes(16, "big"), time.time_ns() // 1_000_000
+        if mark.head != inode or mark.offset > now:  # another file, or another time
+            mark = Mark()
+        for row in _database_rows(self._file.path, mark.offset - _DAY_MS):
             self._read_line(row)
+        self._unread |= Counter(mark.unread)  # of rows that were read twice, one
+        return Mark(now, inode, unread=dict(self._unread))
 
     def _read_line(self, line: bytes, *, is_last: bool = False) -> None:
-        if not any(mark in line for mark in self._marks):
+        for mark in self._marks:
+            if mark in line:
+                break
+        else:
             return
         try:
             row = Row.decode(line)
@@ -345,14 +359,14 @@ def _load(state: bytes) -> State:
     return found
 
 
-def _database_rows(path: str) -> Iterator[bytes]:
-    """Yield the messages of opencode's database, which is only read."""
+def _database_rows(path: str, since: int) -> Iterator[bytes]:
+    """Yield the messages of opencode's database since a time; it is only read."""
     name = f"file:{quote(str(Path(path).resolve()))}?mode=ro"
     with closing(sqlite3.connect(name, uri=True, timeout=5)) as database:
         tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
         for table, query in _QUERIES.items():
             if table in tables:
-                rows = database.execute(query)
+                rows = database.execute(query + _SINCE, (since,))
                 names = [column[0] for column in rows.description]
                 for cells in rows:
                     if isinstance(cells[-1], str) and '"tokens"' in cells[-1]:

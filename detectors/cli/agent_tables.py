@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from io import TextIOWrapper
 from textwrap import wrap
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -22,6 +22,9 @@ from detectors.agents.views import Block, Group, Sums, Window, apart, total_of
 from detectors.wording.figures import counted, percent, short_number, usd
 from detectors.wording.labels import inert
 
+if TYPE_CHECKING:
+    from detectors.agents.findings import ColdRestart
+
 PLAIN_WIDTH: Final = 100  # for a file or a pipe, which has no width
 _WIDEST: Final = 145
 _WIDE: Final = 120
@@ -29,6 +32,7 @@ _NARROW: Final = 95
 _HEADINGS: Final = {"daily": "Day", "weekly": "Week from", "monthly": "Month"}
 _TEXTS: Final = ("name", "project", "models")
 _MODELS: Final = 2
+_MOST_RESTARTS: Final = 20
 _DATE: Final = re.compile(r"-20\d{6}$")
 _USUAL: Final = 80
 _LONGEST, _SHORTEST = 40, 16  # names, in usual and in narrow terminals
@@ -195,6 +199,33 @@ def print_blocks(blocks: Sequence[Block], now: float, zone: tzinfo | None) -> No
             f"Now: {short_number(tokens)} tokens and {apart(*amounts)} per minute. At this rate "
             f"the window ends with {short_number(last_tokens)} tokens and {apart(*last_amounts)}."
         )
+
+
+def print_restarts(found: "Sequence[ColdRestart]", total: Sums, zone: tzinfo | None) -> None:
+    if not found:
+        click.echo("No pause has ended a cache that was written again.")
+        return
+    lines = []
+    for each in found[:_MOST_RESTARTS]:
+        at = datetime.fromtimestamp(each.at, UTC).astimezone(zone)
+        kind = "billed" if each.is_metered else "value"
+        amount = "–" if each.usd is None else f"{usd(each.usd)} {kind}"
+        minutes = f"{each.pause_seconds // 60:,} min"
+        when, session = f"{at:%Y-%m-%d %H:%M}", each.session[:8]
+        cells = [when, inert(each.project), session, minutes, short_number(each.tokens), amount]
+        lines.append(Line(cells))
+    print_table(
+        ("When", "Project", "Session", "Pause", "Written again", "More than read"), lines, 3
+    )
+    if len(found) > len(lines):
+        click.echo(f"and {len(found) - len(lines):,} more; --json has all")
+    value = sum(each.usd or 0.0 for each in found if not each.is_metered)
+    billed = sum(each.usd or 0.0 for each in found if each.is_metered)
+    said = [f"{counted(len(found), 'cold restart')}: {apart(value, billed)}"]
+    if value and total.value_usd:
+        said.append(f"{percent(value / total.value_usd * 100)} of the value of your plan's calls")
+    tokens = sum(each.tokens for each in found)
+    click.echo(f"{', '.join(said)}. {short_number(tokens)} tokens were written again.")
 
 
 def print_sources(

@@ -58,8 +58,9 @@ ledger_option: Final = click.option(
     help="Use this ledger file instead of the one in your data folder.",
 )
 _offline: Final = click.option(
-    "--offline", "-O", is_flag=True, help="No effect: this command never uses the network."
-)
+    "--offline", "-O", is_flag=True, expose_value=False,
+    help="No effect: this command never uses the network.",
+)  # fmt: skip
 _output: Final = (
     click.option("--json", "-j", "as_json", is_flag=True, help="Print JSON."),
     click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
@@ -332,9 +333,40 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
 
 
 @agents.command()
+@with_options(*_choice, *_output[:1], ledger_option, _offline)
+@rare_collections()
+def findings(ledger_path: Path | None, as_json: bool, **options: Any) -> None:
+    """Show pauses after which a whole context was written again."""
+    from detectors.agents.findings import find_cold_restarts
+
+    with open_ledger(ledger_path) as ledger:
+        problems = refresh(ledger)
+        choice = _choice_of(options)
+        found = find_cold_restarts(ledger, choice)
+        total = views.total_of(views.sum_calls(ledger, "monthly", choice)).sums
+    with standard_output():
+        if as_json:
+            rows = [
+                {**vars(each), "at": _iso(each.at * 1_000_000), "usd": _rounded(each.usd)}
+                for each in found
+            ]
+            document = {"cold_restarts": rows, "total": _figures(total), "not_read": problems}
+            click.echo(json.dumps(document, indent=2))
+        else:
+            from detectors.cli.agent_tables import print_restarts
+
+            print_restarts(found, total, options["zone"])
+    _warn(problems)
+
+
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 6)
+
+
+@agents.command()
 @with_options(*_output[:1], ledger_option, _offline)
 @rare_collections()
-def sources(ledger_path: Path | None, as_json: bool, offline: bool) -> None:
+def sources(ledger_path: Path | None, as_json: bool) -> None:
     """Show the folders that were looked at and what was read."""
     with open_ledger(ledger_path) as ledger:
         problems = refresh(ledger)
@@ -376,7 +408,7 @@ def _source(ledger: Ledger, source: Any) -> dict[str, Any]:
 @click.argument("session")
 @with_options(*_output[:1], ledger_option, _offline)
 @rare_collections()
-def explain(session: str, ledger_path: Path | None, as_json: bool, offline: bool) -> None:
+def explain(session: str, ledger_path: Path | None, as_json: bool) -> None:
     """Show each call of a session: counts, rates and cost by part.
 
     SESSION is a session's ID or its beginning, as `tallystick agents session` shows it.
@@ -403,7 +435,7 @@ def explain(session: str, ledger_path: Path | None, as_json: bool, offline: bool
 @agents.command()
 @ledger_option
 @_offline
-def statusline(ledger_path: Path | None, offline: bool) -> None:
+def statusline(ledger_path: Path | None) -> None:
     """Print a status line for Claude Code, and keep its plan's limits.
 
     Claude Code runs it with the session as JSON on standard input, if its settings have:

@@ -135,7 +135,9 @@ class DailySpend(Struct, frozen=True, kw_only=True):
 
 
 class DailyPlanUsage(DailySpend, frozen=True, kw_only=True):
-    """The same of calls that a plan includes: its dollars are value, and part of no spend."""
+    """The same of calls that a plan includes, in one hour: its dollars are value, and no spend."""
+
+    hour: int  # of the day in UTC, because plans count in windows of hours
 
 
 class MergedCalls(Struct, frozen=True, kw_only=True):

@@ -174,6 +174,7 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/settings/connections/<connection_id>": _seen_by(
         "connection", "/settings/connections/{connection}", RICH
     ),
+    "/plan-usage": _seen_by("plan-usage", "/plan-usage?from=2025-11-01&to=2025-11-30", RICH, NEW),
     "/bill": _seen_by("bill", "/bill", RICH, NEW),
     "/bill/savings": _seen_by("bill-savings", "/bill/savings", RICH, NEW),
     "/bill/<provider>/<month>": _seen_by("bill-month", "/bill/openai/2026-02", RICH),

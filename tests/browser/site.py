@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,7 @@ from service.models import (
     NoticeDelivery,
     Passkey,
     Payment,
+    Plan,
     ProviderConnection,
     ReadToken,
     ReportLink,
@@ -63,7 +64,7 @@ from tests.service.payments.providers import SETTINGS
 from tests.service.support.bills import plant
 from tests.service.support.oauth_flow import Application, add_application
 from tests.service.support.scenes import ADMIN_TOKEN, sign_in, signed_cookie
-from tests.service.support.spend import add_spend, spend_line
+from tests.service.support.spend import add_plan_usage, add_spend, spend_line
 from tests.service.web.pages.scenes import add_finding, add_run
 from tests.smtp_sink import Sink
 from tests.worker.support.system import System
@@ -151,6 +152,7 @@ def fill(system: BrowsedSystem, sink: Sink) -> Site:
     _add_activity(sessions, account_id)
     _add_imports(sessions, account_id)
     _add_spend(sessions, account_id)
+    _add_plan_usage(sessions, account_id)
     audit_id = _add_audit_of_findings(system, account_id, report)
     finding_ids = _add_findings(sessions, account_id, audit_id)
     _add_passkeys(sessions, account_id)
@@ -366,6 +368,30 @@ def _add_targets(sessions: "sessionmaker[Session]", account_id: str) -> None:
                 delivery.delivered_at = now if status == "delivered" else None
                 session.add(delivery)
         target.disabled_at, target.disabled_reason = now, "failing"
+        session.commit()
+
+
+def _add_plan_usage(sessions: "sessionmaker[Session]", account_id: str) -> None:
+    """November of two people's coding agents, in the past, and two plans."""
+    lines = [
+        spend_line(
+            date(2025, 11, day), f"{day * 1.37:.2f}", hour=hour, provider=tool, route=route,
+            model=model, environment=person, prompt_tokens=80_000 * day, cached_tokens=70_000 * day,
+        )
+        for day in range(3, 29)
+        for hour, tool, route, model, person in (
+            (9, "claude-code", "boats", "claude-opus-4-6", "ada"),
+            (15, "claude-code", _LONG_LABEL, "claude-sonnet-4-6", "ada"),
+            (11, "codex", "tides", "gpt-5.4", "bob"),
+            (20, "claude-code", "", "claude-sonnet-4-6", ""),
+        )
+    ]  # fmt: skip
+    with sessions() as session:
+        add_plan_usage(session, account_id, *lines)
+        for name, tool, price, seats in (("Max", "claude-code", 100, 2), ("Pro", "codex", 20, 1)):
+            own = Plan(name=name, provider=tool, price_usd=price, seats=seats)
+            own.account_id, own.first_day = account_id, date(2025, 1, 1)
+            session.add(own)
         session.commit()
 
 

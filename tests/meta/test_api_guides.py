@@ -34,7 +34,7 @@ with socket.socket() as _listener:
 REDIRECT_URI = f"http://127.0.0.1:{PORT}/back"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # What a guide may show and is not run: answers, not requests.
-SHOWN_ONLY = {"json", "yaml"}
+SHOWN_ONLY = {"json", "toml", "yaml"}
 BROWSER = """
 def open_in_browser(address):
     from tests.service.support.oauth_flow import consent_live

@@ -219,7 +219,8 @@ def calls_of(seen: Sighting, least: int = SHORTEST_HASHED) -> list[Call] | str:
     provider = _first(find_provider, seen.providers) or provider_of(model)
     prefix_hash = find_hash(seen.prefix_hash)
     levels = find_levels(seen.prefix_hashes, prefix_hash)
-    if not prefix_hash and not levels and (hashes := hash_texts(*seen.prompts, least=least)):
+    is_hashed = bool(prefix_hash or levels or not seen.prompts)
+    if not is_hashed and (hashes := hash_texts(*seen.prompts, least=least)):
         prefix_hash, levels = hashes[0], [each[:LEVEL_DIGITS] for each in hashes]
     reading, tier = seen.readings[0], seen.service_tier
     own = None

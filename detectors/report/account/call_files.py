@@ -19,7 +19,7 @@ import polars as pl
 
 from detectors.contract import SPARSE_CALLS
 from detectors.engine import compose_labels
-from detectors.formats.adapters.labels import RESPONSE_ID, RESPONSE_IDS
+from detectors.formats.adapters.labels import EVENT_ID, RESPONSE_ID, RESPONSE_IDS
 from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
 from detectors.frames.parts import ROW_GROUP, sort_by_bucket
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
@@ -44,6 +44,8 @@ _APART: Final = (IMPORT, _FILE)
 _BESIDE: Final = pl.DataFrame(schema={IMPORT: pl.String, _FILE: pl.Int32})
 _SAME_RESPONSE: Final = ("request_id", "prompt_tokens", "completion_tokens")
 _NEAR: Final = timedelta(minutes=1)
+# What an agent's event has in common with the call in its session file.
+_SAME_EVENT: Final = ("session_id", "prompt_tokens", "completion_tokens")
 _ROW_GROUP: Final = 250_000
 # Counting fewer calls again takes no longer than reading what was counted.
 FEW_CALLS: Final = 20_000
@@ -175,17 +177,29 @@ def find_repeated(new: Sequence[pl.DataFrame], others: Iterable[Path | BinaryIO]
     if named.is_empty():
         return []
     calls = _join(new)
+    has_events = named.str.starts_with(EVENT_ID).any()
+    sessions = pl.Series([], dtype=pl.String)
+    if "session_id" in calls.columns:
+        sessions = calls["session_id"].drop_nulls().unique()
+        sessions = sessions.filter(sessions != "")
     found = []
     for other in others:
         ids = pl.read_parquet(other, columns=["request_id"])["request_id"]
-        if not ids.is_in(named.implode()).any():
+        is_of_agents = has_events or ids.str.starts_with(EVENT_ID).any()
+        if not is_of_agents and not ids.is_in(named.implode()).any():
             found.append(False)
             continue
         if not isinstance(other, Path):
             other.seek(0)
         is_suspect = pl.col("request_id").is_in(named.implode())
-        suspects = read_calls(other).filter(is_suspect).with_columns(pl.lit(0).alias(_FILE))
-        same = calls.filter(pl.col("request_id").is_in(suspects["request_id"].implode()))
+        stored = read_calls(other)
+        if is_of_agents and "session_id" in stored.columns:
+            is_suspect |= pl.col("session_id").is_in(sessions.implode())
+        suspects = stored.filter(is_suspect).with_columns(pl.lit(0).alias(_FILE))
+        is_same = pl.col("request_id").is_in(suspects["request_id"].implode())
+        if is_of_agents and "session_id" in suspects.columns and "session_id" in calls.columns:
+            is_same |= pl.col("session_id").is_in(suspects["session_id"].implode())
+        same = calls.filter(is_same)
         once, both = (_drop_duplicates(each)[0] for each in (same, _join([same, suspects])))
         found.append(both.height < once.height + suspects.height)
     return found
@@ -203,10 +217,11 @@ def _join(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     """Keep one of the calls that are the same, in order of time, and count the copies of each."""
+    calls = _drop_events(calls)
     # Hashes first, since most days have no duplicates and comparing texts takes longer.
     hashes, named = calls["request_id"].hash(), calls["request_id"] != ""
     if hashes.filter(named).n_unique() == named.sum():
-        return calls, pl.repeat(0, calls.height, dtype=pl.UInt32, eager=True)
+        return calls.drop("copies"), calls["copies"] - 1
     is_suspect = named & hashes.is_duplicated()
     suspects = calls.filter(is_suspect)
     # Of copies of a response, one may lack the cached tokens, which cost less.
@@ -221,14 +236,41 @@ def _drop_duplicates(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     ordered = suspects.sort(cached == 0, labels, *sorted(suspects.columns))
     counts = pl.struct("prompt_tokens", "completion_tokens")
     same = ordered.with_columns(
-        pl.len().over(SAME_CALL).cast(pl.UInt32).alias("copies"),
+        pl.col("copies").sum().over(SAME_CALL),
         *(counts.n_unique().over("request_id", each).alias(f"in_{each}") for each in _APART),
     )
     once = _join_responses(same.unique(subset=SAME_CALL, keep="first", maintain_order=True))
-    others = calls.filter(~is_suspect).with_columns(pl.lit(1, pl.UInt32).alias("copies"))
-    once = once.select(others.columns)
-    kept = pl.concat([others, once]).sort("ts", maintain_order=True)
+    kept = pl.concat([calls.filter(~is_suspect), once.select(calls.columns)]).sort(
+        "ts", maintain_order=True
+    )
     return kept.drop("copies"), kept["copies"] - 1
+
+
+def _drop_events(calls: pl.DataFrame) -> pl.DataFrame:
+    """Drop agents' events of calls that another source has, too; count the `copies` of each call.
+
+    An event has no ID of its session file. A call of its session with the same counts, within a
+    minute of the answer, is the same; it has more to say than the event.
+    """
+    calls = calls.with_columns(pl.lit(1, pl.UInt32).alias("copies"))
+    is_event = calls["request_id"].str.starts_with(EVENT_ID)
+    if "session_id" not in calls.columns or not is_event.any():
+        return calls
+    rows = calls.select("ts", "latency_ms", *_SAME_EVENT).with_row_index("row")
+    end = pl.col("ts") + pl.duration(milliseconds=pl.col("latency_ms").fill_null(0))
+    others = rows.filter(~is_event & (rows["session_id"] != "")).select(
+        pl.col("row").alias("of"), pl.col("ts").alias("at"), *_SAME_EVENT
+    )
+    pairs = rows.filter(is_event).with_columns(end.alias("end")).join(others, on=_SAME_EVENT)
+    pairs = pairs.filter(pl.col("at").is_between(pl.col("ts") - _NEAR, pl.col("end") + _NEAR))
+    # Each call is of one event, the nearest.
+    pairs = pairs.sort((pl.col("at") - pl.col("end")).abs(), "row", "of")
+    for name in ("row", "of"):
+        pairs = pairs.unique(name, keep="first", maintain_order=True)
+    place = pl.int_range(pl.len())
+    more = place.is_in(pairs["of"].implode()).cast(pl.UInt32)
+    counted = calls.with_columns(pl.col("copies") + more)
+    return counted.filter(~place.is_in(pairs["row"].implode()))
 
 
 def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:

@@ -23,7 +23,8 @@ from detectors.report.money import rounded, sum_usd, usd
 _TOKENS: Final = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
 _LOG: Final = ("log",)
 _INCLUDED: Final = "are_included"
-_KEY: Final = ("log", "day", *LABELS, "environment", _INCLUDED)
+_KEY: Final = ("log", "day", *LABELS, "environment", _INCLUDED, "hour")
+_HOUR_US: Final = 3_600_000_000
 _COST: Final = "cost_usd"
 _UNPRICED: Final = (0, Decimal(0))
 
@@ -60,28 +61,31 @@ def sum_spend(
     for row in sorted(counted, key=_key_of):
         key = _key_of(row)
         calls_priced, cost = own.get(key, _UNPRICED)
-        kind = DailyPlanUsage if row[_INCLUDED] else DailySpend
+        line: dict[str, Any] = {
+            "day": (EPOCH + timedelta(days=row["day"])).date(),
+            "route": row["route_label"],
+            **{name: row[name] for name in ("provider", "model", "environment", "calls")},
+            "unpriced_calls": row["calls"] - calls_priced,
+            "cost_usd": rounded(cost),
+            "list_usd": rounded(listed.get(key, _UNPRICED)[1]),
+            **{name: int(row[name]) for name in _TOKENS},
+        }
+        is_plan = row[_INCLUDED]
         found[row["log"]].append(
-            kind(
-                day=(EPOCH + timedelta(days=row["day"])).date(),
-                route=row["route_label"],
-                provider=row["provider"],
-                model=row["model"],
-                environment=row["environment"],
-                calls=row["calls"],
-                unpriced_calls=row["calls"] - calls_priced,
-                cost_usd=rounded(cost),
-                list_usd=rounded(listed.get(key, _UNPRICED)[1]),
-                **{name: int(row[name]) for name in _TOKENS},
-            )
+            DailyPlanUsage(**line, hour=row["hour"]) if is_plan else DailySpend(**line)
         )
     return found
 
 
 def _by_day(calls: Calls) -> Calls:
-    """Add the day, whether a plan includes the call, and an environment where no call has one."""
+    """Add the day, whether a plan includes the call, and an environment where no call has one.
+
+    The hour is that of calls that a plan includes; of others, which are summed by day, it is 0.
+    """
     day = (pl.col("at_us") // DAY_US).alias("day")
     calls = calls.with_columns(day, is_included(calls).alias(_INCLUDED))
+    hour = pl.when(_INCLUDED).then(pl.col("at_us") % DAY_US // _HOUR_US).otherwise(0)
+    calls = calls.with_columns(hour.alias("hour"))
     if "environment" in calls.collect_schema().names():
         return calls
     return calls.with_columns(pl.lit("").alias("environment"))

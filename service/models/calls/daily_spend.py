@@ -21,6 +21,7 @@ from sqlalchemy import (
     Index,
     Insert,
     Numeric,
+    SmallInteger,
     TableValuedAlias,
     Text,
     bindparam,
@@ -147,6 +148,7 @@ class PlanRow(_Line, Base):
     __tablename__ = "plan_usage"
     __table_args__ = (Index("ix_plan_usage_account", "account_id", "day"),)
 
+    hour: Mapped[int | None] = mapped_column(SmallInteger)  # in UTC; none of the previous release
     value_usd: Mapped[Decimal] = mapped_column(_USD)
 
 
@@ -191,10 +193,13 @@ def _add_lines(row: type[SpendRow] | type[PlanRow]) -> Insert:
     """
     table = SpendRow.__table__
     of_file = (column("file_id", Text), column("account_id", Text))
+    kind = DailyPlanUsage if row is PlanRow else DailySpend
     of_line = [column(name, table.c[name].type) for name in DailySpend.__struct_fields__]
+    if row is PlanRow:
+        of_line.append(column("hour", SmallInteger))
     files = _rows(cast(bindparam("files", type_=Text), JSON), *of_file, column("lines", JSON))
     lines = _rows(files.c.lines, *of_line)
-    names = {name: name for name in DailySpend.__struct_fields__}
+    names = {name: name for name in kind.__struct_fields__}
     if row is PlanRow:
         names = {**names, "cost_usd": "value_usd"}
         del names["list_usd"]

@@ -16,6 +16,7 @@ from service.models.base import Base, OwnerKey, utc_now
 
 NOTICE_DAYS: Final = 7
 _READ: Final = ""  # the kind of the spans that were read
+OF_LOGS: Final = "log: "  # begins the kind of what is said of log records
 
 
 class SpanNotice(Base):
@@ -47,7 +48,7 @@ _ADD: Final = _NEW.on_conflict_do_update(
 
 
 class NoticedSpans(NamedTuple):
-    """Spans that don't count: what they are, and what became of them."""
+    """Spans or log records that don't count: what they are, and what became of them."""
 
     kind: str
     spans: int
@@ -55,8 +56,9 @@ class NoticedSpans(NamedTuple):
     verdict: str
 
     def __str__(self) -> str:
-        were = "span{} was" if self.spans == 1 else "spans{} were"
-        return f"{self.spans:,} {were.replace('{}', self.subject)} {self.verdict}"
+        noun = "log record" if self.kind.startswith(OF_LOGS) else "span"
+        were = "was" if self.spans == 1 else "were"
+        return f"{self.spans:,} {noun}{'s'[: self.spans != 1]}{self.subject} {were} {self.verdict}"
 
 
 class RecentNotice(NamedTuple):

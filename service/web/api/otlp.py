@@ -32,7 +32,14 @@ from service.web.openapi.otlp_documents import (
     response,
 )
 from service.web.otlp.answers import describe, list_notices
-from service.web.otlp.requests import READERS, Calls, is_label_attribute, read_request
+from service.web.otlp.requests import (
+    LOG_READERS,
+    READERS,
+    Calls,
+    is_label_attribute,
+    read_log_request,
+    read_request,
+)
 
 TAG_HEADER: Final = TAG_ATTRIBUTE["name"]
 _STORED: Final = (
@@ -40,7 +47,14 @@ _STORED: Final = (
     " don't count. Spans that are no calls are not used."
 )
 _MAX_BYTES: Final = 16 * 1024 * 1024
-_UNUSED: Final = "Tallystick counts language-model calls in traces. {} are not used."
+_STORED_LOGS: Final = (
+    "Stored: the answers that Claude Code, Codex and Gemini CLI log. Log records with text are"
+    " rejected; the message says how to turn it off. Others are not used."
+)
+_UNUSED: Final = (
+    "Tallystick counts language-model calls in traces and in the logs of coding agents. Metrics are"
+    " totals of these, and not used."
+)
 _UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
 
 blueprint = Blueprint("otlp", __name__, description="Send OpenTelemetry traces.")
@@ -50,7 +64,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _documented(kind: str, rejected: str, when: str, errors: Mapping[int, str]) -> Callable[[F], F]:
     """Return the decorators that route and document a kind of request."""
     name = "traces" if kind == "Trace" else kind.lower()
-    parameters = [CONTENT_ENCODING, TAG_ATTRIBUTE] if kind == "Trace" else [CONTENT_ENCODING]
+    parameters = [CONTENT_ENCODING] if kind == "Metrics" else [CONTENT_ENCODING, TAG_ATTRIBUTE]
     success = {200: response(rejected, when, REQUEST_ID)}
     decorators = (
         blueprint.route(f"/{name}", methods=["POST"]),
@@ -102,22 +116,33 @@ def traces() -> Response:
         raise UnsupportedMediaTypeError(_UNSUPPORTED)
     calls = read_request(bytes(plain_body()), reader, _tag_attribute())
     _store(calls)
-    with_text = sum(count for count, _ in calls.texts.values())
-    return accepted_response(with_text + calls.rejected, " ".join(describe(calls)))
+    return _accepted(calls)
 
 
-@_documented("Logs", "rejectedLogRecords", "Not used.", UNREAD_ERRORS)
+@_documented("Logs", "rejectedLogRecords", _STORED_LOGS, ERRORS)
 @_limited
+@capped
 def logs() -> Response:
-    """Accept logs without using them."""
-    return accepted_response(message=_UNUSED.format("Logs"))
+    """Store the calls that coding agents log."""
+    reader = LOG_READERS.get(request.mimetype)
+    if reader is None:
+        raise UnsupportedMediaTypeError(_UNSUPPORTED)
+    calls = read_log_request(bytes(plain_body()), reader, _tag_attribute())
+    _store(calls)
+    return _accepted(calls)
 
 
 @_documented("Metrics", "rejectedDataPoints", "Not used.", UNREAD_ERRORS)
 @_limited
 def metrics() -> Response:
     """Accept metrics without using them."""
-    return accepted_response(message=_UNUSED.format("Metrics"))
+    return accepted_response(message=_UNUSED)
+
+
+def _accepted(calls: Calls) -> Response:
+    with_text = sum(count for count, _ in calls.texts.values())
+    rejected = with_text + calls.rejected + calls.large
+    return accepted_response(rejected, " ".join(describe(calls)))
 
 
 def _tag_attribute() -> str | None:

@@ -197,6 +197,40 @@ _UPLOADED: Final = {
     "replayed": False,
     "status_url": f"{_ISSUER}/api/v1/audits/{_AUDIT_ID}/status",
 }
+_INCLUDED: Final = {
+    "calls": 1204,
+    "unpriced_calls": 0,
+    "prompt_tokens": 161204118,
+    "completion_tokens": 1950233,
+    "cached_tokens": 152480000,
+    "cache_write_tokens": 8200000,
+    "value_usd": 181.35,
+}
+_PLANS: Final = {
+    "from": "2026-03-01",
+    "to": "2026-03-31",
+    "totals": _INCLUDED,
+    "plans": [
+        {"provider": "claude-code", "price_usd": 100.0, "value_usd": 181.35, "ratio": 1.8135}
+    ],
+    "tools": [{"name": "claude-code", **_INCLUDED}],
+    "projects": [{"name": "boats", **_INCLUDED}],
+    "environments": [{"name": "laptop", **_INCLUDED}],
+    "models": [{"name": "claude-sonnet-4-6", **_INCLUDED}],
+    "weeks": [{"monday": "2026-03-02", **_INCLUDED}],
+    "windows": [
+        {
+            "provider": "claude-code",
+            "environment": "laptop",
+            "start": "2026-03-02T09:00:00Z",
+            "end": "2026-03-02T14:00:00Z",
+            "calls": 1204,
+            "tokens": 163154351,
+            "value_usd": 181.35,
+        }
+    ],
+    "window_count": 1,
+}
 _RECONCILED: Final = {
     "provider": "openai",
     "month": "2026-02",
@@ -232,6 +266,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "Spend": _SPEND,
     "Comparison": _COMPARISON,
     "ReconciliationList": {"reconciliations": [_RECONCILED]},
+    "PlanReport": _PLANS,
     "FutureCalls": _FUTURE,
     "DeletedFutureCalls": {"calls": 3},
     "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},

@@ -6,11 +6,15 @@ Its texts are ours: of a caller's, only names of attributes that look like names
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from service.models.imports.span_notices import NoticedSpans
+from service.models.imports.span_notices import OF_LOGS, NoticedSpans
 from service.web.otlp.content import COLLECTOR, DROP
 from service.web.otlp.requests import Calls
 
 _SHOWN: Final = 5
+_UNUSED: Final = (
+    "Tallystick counts the answers that Claude Code, Codex and Gemini CLI log. {} no answer of"
+    " these, and {} not used."
+)
 _ASSUMED: Final = (
     "We don't know whether the input tokens of some spans include the cached ones. We assume that"
     " they do, unless a span has more cached than input tokens."
@@ -20,6 +24,10 @@ _ASSUMED: Final = (
 def describe(calls: Calls) -> Iterator[str]:
     """Yield a sentence for each thing that the sender should know."""
     yield from map(str, list_notices(calls))
+    if calls.of_logs and calls.unused and not calls.calls:
+        is_one = calls.unused == 1
+        is_of = "log record is" if is_one else "log records are"
+        yield _UNUSED.format(f"{calls.unused:,} {is_of}", "is" if is_one else "are")
     if calls.repeated:
         yield (
             f"The usage of {_spans(calls.repeated)} doesn't count: other spans of the same calls"
@@ -41,6 +49,7 @@ def describe(calls: Calls) -> Iterator[str]:
 
 def list_notices(calls: Calls) -> Iterator[NoticedSpans]:
     """Yield what the account should know, too: the spans whose usage counts nowhere."""
+    kind = OF_LOGS if calls.of_logs else ""
     for switch, (count, names) in calls.texts.items():
         of = f" of {switch.scope.rstrip('.*/')}" if switch else ""
         despite = sorted(names & set(switch.despite)) if switch else []
@@ -51,12 +60,16 @@ def list_notices(calls: Calls) -> Iterator[NoticedSpans]:
         shown = ", ".join(sorted(names)[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         verdict = f"rejected because of text in {shown}{more}: {way}."
-        yield NoticedSpans(f"text{of}", count, of, verdict)
-    if calls.rejected:
-        subject = (
-            " without a model, trace ID or span ID, or with values beyond the limits of a record,"
+        yield NoticedSpans(f"{kind}text{of}", count, of, verdict)
+    if calls.large:
+        subject = " larger than 64 KiB"
+        yield NoticedSpans(
+            f"{kind}large", calls.large, subject, "rejected: no count takes so much."
         )
-        yield NoticedSpans("beyond limits", calls.rejected, subject, "rejected.")
+    if calls.rejected:
+        named = "" if calls.of_logs else ", trace ID or span ID"
+        subject = f" without a model{named}, or with values beyond the limits of a record,"
+        yield NoticedSpans(f"{kind}beyond limits", calls.rejected, subject, "rejected.")
     if calls.unnamed:
         subject = " with the usage of calls, but without a model,"
         yield NoticedSpans("without model", calls.unnamed, subject, "not counted.")

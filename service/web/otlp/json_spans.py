@@ -1,4 +1,4 @@
-"""Read the spans of a JSON request: OTLP's JSON encoding, with hexadecimal IDs."""
+"""Read the spans or log records of a JSON request: OTLP's encoding, with hexadecimal IDs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
+from service.web.otlp.agent_logs import Answer, LogReading
 from service.web.otlp.spans import (
     ERROR,
     SPAN_COST,
@@ -30,6 +31,7 @@ _NO_SPANS: Final = (
     "The body has no resourceSpans: send spans to this address. Logs, metrics and usage records"
     " are not read here; send records to /api/v2/ingest, and files to /api/v1/audits."
 )
+_NO_LOGS: Final = "The body has no resourceLogs: send log records to this address."
 _T = TypeVar("_T")
 
 
@@ -99,7 +101,31 @@ class _Request(Struct, gc=False):
     resource_spans: list[msgspec.Raw] | None = field(default=None, name="resourceSpans")
 
 
+class _Log(Struct, rename="camel", gc=False):
+    time_unix_nano: int | str = 0
+    observed_time_unix_nano: int | str = 0
+    attributes: list[_Attribute] | None = None
+
+
+class _ScopeLogs(Struct, rename="camel", gc=False):
+    scope: _Scope | None = None
+    log_records: list[msgspec.Raw] | None = None
+
+
+class _ResourceLogs(Struct, rename="camel", gc=False):
+    resource: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
+    scope_logs: list[msgspec.Raw] | None = None
+
+
+class _LogRequest(Struct, gc=False):
+    resource_logs: list[msgspec.Raw] | None = field(default=None, name="resourceLogs")
+
+
 _REQUEST: Final = msgspec.json.Decoder(_Request)
+_LOG_REQUEST: Final = msgspec.json.Decoder(_LogRequest)
+_RESOURCE_LOGS: Final = msgspec.json.Decoder(_ResourceLogs)
+_SCOPE_LOGS: Final = msgspec.json.Decoder(_ScopeLogs)
+_LOG: Final = msgspec.json.Decoder(_Log)
 _RESOURCE_SPANS: Final = msgspec.json.Decoder(_ResourceSpans)
 _RESOURCE: Final = msgspec.json.Decoder(_Resource | None)
 _SCOPE_SPANS: Final = msgspec.json.Decoder(_ScopeSpans)
@@ -121,6 +147,40 @@ def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
         for resource_spans in request.resource_spans or ():
             reading.spend(SPAN_COST)
             yield from _read_resource(resource_spans, reading)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadRequestError(_NOT_JSON) from None
+
+
+def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
+    """Yield the answers that agents have logged; errors are those of `read_spans`."""
+    if body.count(b",") > _MOST_ELEMENTS:
+        raise too_many_spans()
+    try:
+        request = _LOG_REQUEST.decode(body)
+        if request.resource_logs is None and b'"' in body:
+            raise BadRequestError(_NO_LOGS)
+        for each in request.resource_logs or ():
+            reading.spend(SPAN_COST)
+            resource_logs = _RESOURCE_LOGS.decode(each)
+            resource = _decode(_RESOURCE, resource_logs.resource)
+            values: dict[str, Value] = {}
+            if resource is not None:
+                _ATTRIBUTES.read(resource.attributes or (), values, {}, reading)
+            for part in resource_logs.scope_logs or ():
+                reading.spend(SPAN_COST)
+                scope_logs = _SCOPE_LOGS.decode(part)
+                scope = scope_logs.scope or _Scope()
+                origin = make_origin(scope.name, scope.version, values)
+                for text in scope_logs.log_records or ():
+                    reading.spend(SPAN_COST)
+                    if len(memoryview(text)) > wire.LARGE:
+                        reading.large += 1
+                        continue
+                    log = _LOG.decode(text)
+                    time = _read_time(log.time_unix_nano) or _read_time(log.observed_time_unix_nano)
+                    answer = reading.read(origin, time, log.attributes or (), _ATTRIBUTES)
+                    if answer is not None:
+                        yield answer
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadRequestError(_NOT_JSON) from None
 

@@ -1,14 +1,16 @@
-"""Read the spans of a protobuf request with the official `opentelemetry-proto`, one at a time."""
+"""Read a protobuf request with the official `opentelemetry-proto`: one span or record at a time."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 
 from service.web.otlp import wire
+from service.web.otlp.agent_logs import Answer, LogReading
 from service.web.otlp.attributes import NAMESPACES
 from service.web.otlp.content import published_event_name
 from service.web.otlp.spans import (
@@ -44,6 +46,47 @@ def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
                 yield from _read_resource(resource_spans, reading)
     except (DecodeError, UnicodeDecodeError):
         raise wire.malformed() from None
+
+
+def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
+    """Yield the answers that agents have logged; errors are those of `read_spans`."""
+    try:
+        for number, resource_logs, _ in wire.cut(memoryview(body), reading, SPAN_COST):
+            if number != wire.RESOURCE_SPANS:
+                continue
+            parts = list(wire.cut(resource_logs, reading, SPAN_COST))
+            values: dict[str, Value] = {}
+            for kind, part, _ in parts:
+                if kind == wire.RESOURCE and len(part) <= wire.LARGE:
+                    resource = Resource.FromString(bytes(part))
+                    _ATTRIBUTES.read(resource.attributes, values, {}, reading)
+            for kind, part, _ in parts:
+                if kind == wire.SCOPE_SPANS:
+                    yield from _read_scope_logs(part, values, reading)
+    except (DecodeError, UnicodeDecodeError):
+        raise wire.malformed() from None
+
+
+def _read_scope_logs(
+    message: memoryview, resource: dict[str, Value], reading: LogReading
+) -> Iterator[Answer]:
+    parts = list(wire.cut(message, reading, SPAN_COST))
+    scope = InstrumentationScope()
+    for number, part, _ in parts:
+        if number == wire.SCOPE and len(part) <= wire.LARGE:
+            scope.MergeFromString(bytes(part))
+    origin = make_origin(scope.name, scope.version, resource)
+    for number, part, _ in parts:
+        if number != wire.SPANS:
+            continue
+        if len(part) > wire.LARGE:
+            reading.large += 1
+            continue
+        log = LogRecord.FromString(bytes(part))
+        time = log.time_unix_nano or log.observed_time_unix_nano
+        answer = reading.read(origin, time, log.attributes, _ATTRIBUTES)
+        if answer is not None:
+            yield answer
 
 
 def _read_resource(message: memoryview, reading: SpanReading) -> Iterator[OtlpSpan]:

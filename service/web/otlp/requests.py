@@ -1,9 +1,11 @@
-"""A trace request as rows to store: the records of its calls, and the keys of their spans."""
+"""A request of spans or logs as rows to store: the records of its calls, and their keys."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
 
 from detectors.contract import StoredRecord
 from detectors.formats import encode_records
@@ -19,6 +21,7 @@ from service.models.imports.span_keys import (
     read_keys,
 )
 from service.web.otlp import json_spans
+from service.web.otlp.agent_logs import Answer, LogReading
 from service.web.otlp.attributes import KINDS, RESPONSE_ID, SERVICE
 from service.web.otlp.calls import is_around_calls, read_call, read_provider, read_usage
 from service.web.otlp.content import Switch, published_event_name
@@ -30,6 +33,7 @@ MAX_ATTRIBUTE_NAME: Final = 100
 _ONLY_AGENTS: Final = frozenset(("openinference.instrumentation.claude_agent_sdk",))
 
 Reader = Callable[[bytes, SpanReading], Iterator[OtlpSpan]]
+LogReader = Callable[[bytes, LogReading], Iterator[Answer]]
 
 
 def _read_protobuf(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
@@ -39,9 +43,19 @@ def _read_protobuf(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     return read_spans(body, reading)
 
 
+def _read_protobuf_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
+    from service.web.otlp.protobuf import read_logs
+
+    return read_logs(body, reading)
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "application/x-protobuf": _read_protobuf,
     "application/json": json_spans.read_spans,
+}
+LOG_READERS: Final[Mapping[str, LogReader]] = {
+    "application/x-protobuf": _read_protobuf_logs,
+    "application/json": json_spans.read_logs,
 }
 
 
@@ -69,6 +83,9 @@ class Calls:
     unnamed: int  # spans around calls that name no model
     unread: int  # spans with no tokens that we read, but others
     unread_names: set[str]
+    unused: int = 0  # log records that are no calls
+    large: int = 0  # log records that were not decoded
+    of_logs: bool = False
 
 
 def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) -> Calls:
@@ -104,6 +121,22 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
             if other is not None:
                 found.append((_place(span, place), other))
     return _pack(found, links, reading, rejected, unnamed)
+
+
+def read_log_request(body: bytes, read: LogReader, tag_attribute: str | None = None) -> Calls:
+    """Return the calls of a request of log records; errors are those of `read_request`."""
+    reading = LogReading()
+    found, rejected = [], 0
+    for answer in read(body, reading):
+        span, usage = answer.as_span(), answer.read_usage()
+        provider = read_provider(span)
+        record = read_call(span, provider, usage[0], 0, tag_attribute) if usage else None
+        if record is None:
+            rejected += 1
+            continue
+        found.append((span, msgspec.structs.replace(record, billing=answer.billing)))
+    calls = _pack(found, (), reading, rejected, 0)
+    return replace(calls, unused=reading.unused, large=reading.large, of_logs=True)
 
 
 def is_label_attribute(name: str) -> bool:

@@ -46,7 +46,7 @@ class AttributeReader:
                 has_number = is_copy and self._has_number(value, reading)
                 values[name] = NO_COPY if has_number else value.string_value or ""
             elif kind == CONTENT:
-                if self._holds_text(value, reading):
+                if self.holds_text(value, reading):
                     reading.note_text(published_name(name) or name)
             else:
                 reading.note_tokens(name, self._used(value, reading))
@@ -56,7 +56,7 @@ class AttributeReader:
         reading.spend(EVENT_COST + len(attributes))
         for attribute in attributes:
             name = published_event_name(event, attribute.key)
-            if name is not None and self._holds_text(attribute.value, reading):
+            if name is not None and self.holds_text(attribute.value, reading):
                 reading.note_text(name)
 
     def _used(self, value: Any, reading: SpanReading) -> float:
@@ -81,7 +81,8 @@ class AttributeReader:
             for each in inner
         )
 
-    def _holds_text(self, value: Any, reading: SpanReading) -> bool:
+    def holds_text(self, value: Any, reading: SpanReading) -> bool:
+        """Check for text in a value, or in a list or a map, however deep."""
         if value is None:
             return False
         if value.string_value:
@@ -90,7 +91,7 @@ class AttributeReader:
         if inner is None:
             return bool(value.bytes_value)
         reading.spend(1 + len(inner))
-        return any(self._holds_text(each, reading) for each in inner)
+        return any(self.holds_text(each, reading) for each in inner)
 
 
 def _amount(value: float | str | None) -> float:

@@ -8,12 +8,12 @@ from service.web.otlp.spans import SpanReading
 
 # A larger part is read piece by piece: decoded, it takes up to a hundred times its bytes.
 LARGE: Final = 64 * 1024
-_NOT_PROTOBUF: Final = "The body isn't a valid ExportTraceServiceRequest."
+_NOT_PROTOBUF: Final = "The body isn't a valid request of OTLP in protobuf."
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 _FIXED: Final = {_FIXED64: 8, _FIXED32: 4}
 _MORE: Final = 0x80
 
-# The protobuf field numbers of opentelemetry-proto, which never change.
+# The protobuf field numbers of opentelemetry-proto, which never change. Those of logs are the same.
 RESOURCE_SPANS: Final = 1  # of ExportTraceServiceRequest
 RESOURCE, SCOPE_SPANS = 1, 2  # of ResourceSpans
 SCOPE, SPANS = 1, 2  # of ScopeSpans

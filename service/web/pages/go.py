@@ -16,6 +16,7 @@ from service.web.http.current import get_session
 _PAGES: Final = {
     "Overview": "/dashboard",
     "Spend": "/spend",
+    "Plan usage": "/plan-usage",
     "Findings": "/findings",
     "Bill": "/bill",
     "Imports": "/imports",

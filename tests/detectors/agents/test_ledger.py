@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from decimal import Decimal
@@ -219,26 +220,60 @@ def test_a_sample_of_each_agent_gives_its_records(name: str, tmp_path: Path) -> 
     assert sorted(map(key, found)) == sorted(map(key, plain))
 
 
+def opencode(path: Path, *messages: tuple[int, int, int]) -> None:
+    """Write messages into opencode's database: when, when changed, and how many output tokens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    database = sqlite3.connect(path)
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS message (id PRIMARY KEY, session_id, time_created,"
+        " time_updated, data)"
+    )
+    for created, updated, tokens in messages:
+        data = {
+            "role": "assistant", "modelID": "gpt-5.4", "providerID": "openai", "cost": 0.02,
+            "time": {"created": created, "completed": created + 4_200},
+            "path": {"cwd": "/home/dev/boats", "root": "/home/dev/boats"},
+            "tokens": {
+                "input": 20, "output": tokens, "reasoning": 0, "cache": {"read": 500, "write": 0}
+            },
+        }  # fmt: skip
+        row = (f"msg_{created}", "ses_1", created, updated, json.dumps(data))
+        database.execute("INSERT OR REPLACE INTO message VALUES (?, ?, ?, ?, ?)", row)
+    database.commit()
+    database.close()
+
+
 def test_opencode_is_read_from_its_database(tmp_path: Path) -> None:
     path = tmp_path / ".local" / "share" / "opencode" / "opencode.db"
-    path.parent.mkdir(parents=True)
-    database = sqlite3.connect(path)
-    database.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
-    data = {
-        "role": "assistant", "modelID": "gpt-5.4", "providerID": "openai", "cost": 0.02,
-        "time": {"created": 1_790_000_000_250, "completed": 1_790_000_004_450},
-        "path": {"cwd": "/home/dev/boats", "root": "/home/dev/boats"},
-        "tokens": {"input": 20, "output": 9, "reasoning": 0, "cache": {"read": 500, "write": 0}},
-    }  # fmt: skip
-    row = ("msg_1", "ses_1", 1_790_000_000_250, 0, json.dumps(data))
-    database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
-    database.commit()
+    opencode(path, (1_790_000_000_250, 0, 9))
     ledger = read_home(tmp_path, Ledger(":memory:"))
     query = "SELECT agent, project, session, prompt, cached, is_metered, reported FROM calls"
     assert ledger.database.execute(query).fetchall() == [
         ("opencode", "boats", "ses_1", 520, 500, 1, 0.02)
     ]
-    database.close()
+
+
+def test_only_what_is_new_in_opencodes_database_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / ".local" / "share" / "opencode" / "opencode.db"
+    now, day = time.time_ns() // 1_000_000, 86_400_000
+    ledger = Ledger(":memory:")
+
+    def answers() -> list[int]:
+        read_home(tmp_path, ledger)
+        query = "SELECT completion FROM calls ORDER BY at"
+        return [row[0] for row in ledger.database.execute(query)]
+
+    opencode(path, (now - 3 * day, now - 3 * day, 20))
+    assert answers() == [20]
+    # A row that nobody has changed for a day is not read again; here it has other counts.
+    opencode(path, (now - 3 * day, now - 3 * day, 30), (now, now, 40))
+    assert answers() == [20, 40]
+    # One that has changed is, and so is everything in another file.
+    opencode(path, (now - 3 * day, now + 1, 50))
+    assert answers() == [50, 40]
+    path.rename(path.with_suffix(".old"))
+    opencode(path, (now - 9 * day, now - 9 * day, 60))
+    assert answers() == [60, 50, 40]
 
 
 def with_canaries(value: Any, canary: str) -> Iterator[Any]:

@@ -94,6 +94,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/api/v1/audits/<audit_id>/status"): Row(401, {SESSION: Cell(200, 404)}),
     ("GET", "/api/v1/spend"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/compare"): _reading(LIST_READERS, 200, 200),
+    ("GET", "/api/v1/plan-usage"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/reconciliation"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/future-calls"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/future-calls"): Row(401, {SESSION: Cell(202, 202)}),
@@ -142,6 +143,9 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/settings/connections/<connection_id>/names"): _form(303, 404),
     ("POST", "/settings/connections/<connection_id>/pull"): _form(303, 404),
     ("POST", "/settings/connections/<connection_id>/remove"): _form(303, 404),
+    ("GET", "/plan-usage"): _page(),
+    ("POST", "/plan-usage/plans"): _form(422),  # without a name
+    ("POST", "/plan-usage/plans/<plan_id>/remove"): _form(303, 404),
     ("GET", "/bill"): _page(),
     ("GET", "/bill/savings"): _page(),
     ("GET", "/bill/<provider>/<month>"): _page(),  # each of their own

@@ -18,6 +18,7 @@ from service.models import (
     NoticeDelivery,
     NoticeTarget,
     Passkey,
+    Plan,
     ProviderConnection,
     ReadToken,
     ReportedCost,
@@ -101,8 +102,10 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
         budget, finding = Budget(amount_usd=5, **owned), _make_finding(tenant.account_id)
         view = SavedView(page="/spend", name="x", query="", **owned)
+        plan = Plan(name="x", provider="codex", price_usd=5, seats=1, **owned)
+        plan.first_day = date(2026, 1, 1)
         connection = ProviderConnection(provider="openai", **owned)
-        session.add_all([audit, other_browser, passkey, target, budget, finding])
+        session.add_all([audit, other_browser, passkey, target, budget, finding, plan])
         session.add_all([view, connection])
         session.flush()
         session.add(_make_cost(tenant.account_id, connection.id))
@@ -120,6 +123,7 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "passkey_id": passkey.id,
             "target_id": target.id,
             "budget_id": budget.id,
+            "plan_id": plan.id,
             "view_id": view.id,
             "finding_id": finding.id,
             "delivery_id": delivery.id,

@@ -28,6 +28,7 @@ PAGES = frozenset(
             "/bill/<provider>/<month>",
             "/bill/<provider>/<month>/discount",
         ),
+        *("/plan-usage", "/plan-usage/plans", "/plan-usage/plans/<plan_id>/remove"),
         *("/settings/connections", "/settings/connections/add"),
         "/settings/connections/<connection_id>",
         "/settings/connections/<connection_id>/key",

@@ -285,6 +285,47 @@ def test_of_the_same_response_that_with_cached_tokens_is_kept() -> None:
         assert file.frame["cached_tokens"].to_list() == [40]
 
 
+def stored(calls: pl.DataFrame) -> BytesIO:
+    file = BytesIO()
+    write_calls(calls, file)
+    file.seek(0)
+    return file
+
+
+SESSION: dict[str, Any] = {"session_id": "s1", "provider": "codex"}
+
+
+@pytest.mark.parametrize(
+    ("event", "kept"),
+    [
+        ({}, 1),
+        (at(seconds=50), 1),
+        (at(minutes=-4) | {"latency_ms": 240_000}, 1),  # its answer ended at noon
+        (at(seconds=70), 2),
+        ({"session_id": "s2"}, 2),
+        ({"completion_tokens": 11}, 2),
+        ({"session_id": None}, 2),
+    ],
+)
+def test_an_event_of_a_call_in_a_session_is_dropped(event: dict[str, Any], kept: int) -> None:
+    logged = frame(SESSION | {"request_id": "event-1"} | event, import_id="b")
+    session = frame(SESSION | {"request_id": "s1:100", "tag": "boats"})
+    for frames in ((logged, session), (session, logged)):
+        [file] = merge(*frames)
+        assert file.frame.height == kept
+        assert file.duplicates == 2 - kept
+        assert "boats" in file.frame["tag"].to_list()
+    assert find_repeated([session], [stored(logged)]) == [kept == 1]
+    assert find_repeated([logged], [stored(session)]) == [kept == 1]
+
+
+def test_each_call_of_a_session_takes_one_event() -> None:
+    events = [SESSION | {"request_id": f"event-{n}"} | at(seconds=n) for n in range(3)]
+    calls = [SESSION | {"request_id": f"s1:{n}"} | at(seconds=n) for n in range(2)]
+    [file] = merge(frame(*events), frame(*calls, import_id="b"))
+    assert sorted(file.frame["request_id"].to_list()) == ["event-2", "s1:0", "s1:1"]
+
+
 def test_an_import_can_be_excluded() -> None:
     files = merge(frame({}, at(days=1)), frame(at(hours=1), import_id="b"), without={"a"})
     assert [file.imports for file in files] == [["b"]]

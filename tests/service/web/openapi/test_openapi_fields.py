@@ -57,6 +57,14 @@ FIELDS: Final = {
     "DeletedFutureCalls": "calls",
     "SpendTotals": SUMS,
     "Comparison": "kind before after is_per_day total routes models findings? notes",
+    "PlanReport": "from to totals plans tools projects environments models weeks windows"
+    " window_count",
+    "PlanWorth": "provider price_usd value_usd ratio",
+    "PlanGroup": "name calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
+    " cache_write_tokens value_usd",
+    "PlanWeek": "monday calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
+    " cache_write_tokens value_usd",
+    "PlanWindow": "provider environment start end calls tokens value_usd",
     "ReconciliationList": "reconciliations",
     "Reconciliation": (
         "provider month billed_usd reported_usd counted_usd explained_usd coverage? rate"
@@ -124,6 +132,7 @@ NAMES: Final = {
     "get /api/v1/audits/{audit_id}/status": "get_status",
     "get /api/v1/spend": "get_spend",
     "get /api/v1/compare": "compare",
+    "get /api/v1/plan-usage": "get_plan_usage",
     "get /api/v1/reconciliation": "reconcile",
     "get /api/v1/future-calls": "list_future_calls",
     "delete /api/v1/future-calls": "delete_future_calls",
@@ -163,7 +172,7 @@ PARAMETERS: Final = {
     "post /api/v1/ingest": "Idempotency-Key? Content-Encoding?",
     "post /api/v2/ingest": "Idempotency-Key? Content-Encoding?",
     "post /otlp/v1/traces": "Content-Encoding? X-Tag-Attribute?",
-    "post /otlp/v1/logs": "Content-Encoding?",
+    "post /otlp/v1/logs": "Content-Encoding? X-Tag-Attribute?",
     "post /otlp/v1/metrics": "Content-Encoding?",
     "post /api/v1/audits": "Idempotency-Key? x-user-email?",
     "post /api/v1/account-audits": "window_days? x-user-email?",
@@ -177,6 +186,7 @@ PARAMETERS: Final = {
     "get /api/v1/audits/{audit_id}/status": f"{READ_ONE} x-user-email?",
     "get /api/v1/compare": "before? after? from? to? before_from? before_to? limit? If-None-Match?",
     "get /api/v1/spend": "from? to? group_by? format? limit? cursor? If-None-Match?",
+    "get /api/v1/plan-usage": "from? to? If-None-Match?",
     "get /api/v1/reconciliation": "from? to? provider? lines? If-None-Match?",
     "get /api/v1/future-calls": "If-None-Match?",
     "delete /api/v1/future-calls": "from? to? x-user-email?",

@@ -1,0 +1,87 @@
+"""Findings of sessions against planted ones: precision and recall, in dollars.
+
+    python benchmarks/agent_findings.py [--sessions N]
+
+`agent_sessions` plants pauses of 6 to 49 minutes after which the context is written again. In
+sessions whose caches live five minutes that is a cold restart; in those whose caches live an hour
+something else has ended the cache, and nothing may be claimed.
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.agent_sessions import Restart, write_folder
+from detectors.agents import reading
+from detectors.agents.findings import ColdRestart, find_cold_restarts
+from detectors.agents.folders import find_sources
+from detectors.agents.ledger import Ledger
+from detectors.agents.views import Choice
+
+# What a write for five minutes costs more than a read, in dollars per million tokens: Anthropic's
+# price list, https://platform.claude.com/docs/en/about-claude/pricing. Fast mode of Opus 4.6, until
+# July 24, 2026, was six times as much.
+MORE_USD: Final = {"claude-opus-4-6": 6.25 - 0.5, "claude-sonnet-4-6": 3.75 - 0.3}
+FAST: Final = 6
+FAST_UNTIL: Final = "2026-07-24"
+LEAST: Final = 0.99
+
+
+class Score(NamedTuple):
+    """Dollars that are planted, claimed, and both."""
+
+    planted: float
+    claimed: float
+    right: float
+
+    @property
+    def precision(self) -> float:
+        return self.right / self.claimed if self.claimed else 1.0
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.planted if self.planted else 1.0
+
+
+def usd_of(restart: Restart) -> float:
+    times = FAST if restart.is_fast and f"{restart.at:%Y-%m-%d}" < FAST_UNTIL else 1
+    return restart.tokens * MORE_USD[restart.model] * times / 1e6
+
+
+def score(planted: Sequence[Restart], found: Sequence[ColdRestart]) -> Score:
+    """Compare by session and time; of a claim, what is planted there is right."""
+    known = {
+        (each.session, int(each.at.timestamp())): usd_of(each)
+        for each in planted
+        if not each.is_hour
+    }
+    claimed = {(each.session, each.at): each.usd or 0.0 for each in found}
+    right = sum(min(usd, known.get(key, 0.0)) for key, usd in claimed.items())
+    return Score(sum(known.values()), sum(claimed.values()), right)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=500)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = write_folder(Path(name), options.sessions, 0)
+        ledger = Ledger(":memory:")
+        reading.update(ledger, find_sources({}, Path(name)), processes=1)
+        reading.price(ledger)
+        found = find_cold_restarts(ledger, Choice())
+    hours = sum(each.is_hour for each in folder.restarts)
+    print(f"{len(folder.restarts)} planted, {hours} of them with caches that live an hour")
+    result = score(folder.restarts, found)
+    print(f"{len(found)} found: ${result.claimed:,.2f} of ${result.planted:,.2f} planted")
+    print(f"precision {result.precision:.3f}, recall {result.recall:.3f}, in dollars")
+    return 0 if min(result.precision, result.recall) >= LEAST else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What an account's plans are worth: the value of what they include beside their price.
+
+Value is what the API would charge, and no money: it is compared with a price and added to none.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from statistics import median
+from typing import Final
+
+from sqlalchemy.orm import Session
+
+from detectors.contract import PlanSums
+from service.models.calls.plan_usage import (
+    PlanGroup,
+    PlanWindow,
+    list_plan_groups,
+    list_plan_windows,
+    sum_plan_usage,
+)
+from service.models.calls.plans import Plan, cost_of, list_plans
+
+MOST_GROUPS: Final = 50
+MOST_WEEKS: Final = 60
+MOST_WINDOWS: Final = 20
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The plans of one tool on some days: what they cost, and the value of the tool's calls."""
+
+    provider: str
+    plans: Sequence[Plan]
+    price_usd: Decimal
+    value_usd: Decimal
+
+    @property
+    def ratio(self) -> Decimal | None:
+        """Return the value for each dollar of the price."""
+        return self.value_usd / self.price_usd if self.price_usd else None
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """The calls of some days that plans include, and the plans."""
+
+    days: tuple[date, date]
+    totals: PlanSums
+    worth: Sequence[Worth]
+    providers: Sequence[PlanGroup]
+    routes: Sequence[PlanGroup]
+    environments: Sequence[PlanGroup]
+    models: Sequence[PlanGroup]
+    weeks: Sequence[PlanGroup]
+    windows: Sequence[PlanWindow]  # the most valuable first
+    window_count: int
+    median_window_usd: Decimal
+
+    @property
+    def price_usd(self) -> Decimal:
+        return sum((each.price_usd for each in self.worth), Decimal(0))
+
+    @property
+    def covered_usd(self) -> Decimal:
+        """Return the value of the tools whose plans are known."""
+        return sum((each.value_usd for each in self.worth), Decimal(0))
+
+
+def report_plans(session: Session, account_id: str, days: tuple[date, date]) -> PlanReport:
+    groups = {
+        name: list_plan_groups(session, account_id, days, name, MOST_GROUPS)
+        for name in ("provider", "route", "environment", "model")
+    }
+    values = {each.name: each.sums.value_usd for each in groups["provider"]}
+    plans = list_plans(session, account_id)
+    worth = []
+    for provider in sorted({plan.provider for plan in plans}):
+        own = [plan for plan in plans if plan.provider == provider]
+        price = sum((cost_of(plan, days) for plan in own), Decimal(0))
+        worth.append(Worth(provider, own, price, values.get(provider, Decimal(0))))
+    windows = list_plan_windows(session, account_id, days)
+    by_value = sorted(windows, key=lambda each: (-each.value_usd, each.start))
+    return PlanReport(
+        days=days,
+        totals=sum_plan_usage(session, account_id, days),
+        worth=worth,
+        providers=groups["provider"],
+        routes=groups["route"],
+        environments=groups["environment"],
+        models=groups["model"],
+        weeks=list_plan_groups(session, account_id, days, "week", MOST_WEEKS),
+        windows=by_value[:MOST_WINDOWS],
+        window_count=len(windows),
+        median_window_usd=median([each.value_usd for each in windows] or [Decimal(0)]),
+    )

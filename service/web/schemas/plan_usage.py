@@ -1,0 +1,83 @@
+"""Schemas of plan usage: the days asked for, and what plans include of them."""
+
+from datetime import timedelta
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, post_load
+from marshmallow.validate import Range
+
+from service.models.base import utc_now
+from service.models.calls.spend import MAX_DAYS
+from service.web.schemas.audits import Moment
+from service.web.schemas.ingest import described, required
+from service.web.schemas.spend import DEFAULT_DAYS, PlanUsageSchema, day_field
+
+
+class PlanUsageQuerySchema(Schema):
+    first = day_field(
+        "from",
+        "The first day (UTC). By default, the last day and the 29 days before it.",
+        "2026-03-01",
+    )
+    last = day_field("to", "The last day (UTC), inclusive. By default, today.", "2026-03-30")
+
+    @post_load
+    def complete(self, query: dict[str, Any], **_: Any) -> dict[str, Any]:
+        last = query.get("last", utc_now().date())
+        first = query.get("first", last - timedelta(days=DEFAULT_DAYS - 1))
+        if first > last:
+            raise ValidationError("must not be after to", "from")
+        if (last - first).days >= MAX_DAYS:
+            raise ValidationError(f"must be less than {MAX_DAYS} days before to", "from")
+        return {"days": (first, last)}
+
+
+def _dollars(text: str) -> fields.Float:
+    return fields.Float(required=True, validate=Range(min=0), metadata=described(text))
+
+
+class PlanGroupSchema(PlanUsageSchema):
+    name = required(fields.String, "The tool, project, environment or model; may be empty.")
+
+
+class PlanWeekSchema(PlanUsageSchema):
+    monday = required(fields.Date, "The week's first day.")
+
+
+class PlanWindowSchema(Schema):
+    provider = required(fields.String, "The tool.")
+    environment = required(fields.String, "The environment: a person or a machine; may be empty.")
+    start = required(Moment, "The full hour of the window's first call (UTC).")
+    end = required(Moment, "Five hours later.")
+    calls = required(fields.Integer, "Number of calls.")
+    tokens = required(fields.Integer, "Input and output tokens.")
+    value_usd = _dollars("What the calls would have cost through the API, in US dollars.")
+
+
+class PlanWorthSchema(Schema):
+    provider = required(fields.String, "The tool.")
+    price_usd = _dollars("What the tool's plans cost on these days, in US dollars.")
+    value_usd = _dollars("The value of the tool's calls, in US dollars.")
+    ratio = fields.Float(
+        required=True,
+        allow_none=True,
+        metadata=described("Value ÷ price; null if the plans cost nothing."),
+    )
+
+
+class PlanReportSchema(Schema):
+    first = required(fields.Date, "The first day (UTC).", data_key="from")
+    last = required(fields.Date, "The last day (UTC).", data_key="to")
+    totals = required(fields.Nested, "All calls that plans include.", PlanUsageSchema)
+    plans = required(fields.List, "By tool that has plans.", fields.Nested(PlanWorthSchema))
+    tools = required(fields.List, "Most valuable first.", fields.Nested(PlanGroupSchema))
+    projects = required(fields.List, "Most valuable first.", fields.Nested(PlanGroupSchema))
+    environments = required(fields.List, "Most valuable first.", fields.Nested(PlanGroupSchema))
+    models = required(fields.List, "Most valuable first.", fields.Nested(PlanGroupSchema))
+    weeks = required(fields.List, "Newest first.", fields.Nested(PlanWeekSchema))
+    windows = required(
+        fields.List,
+        "The most valuable five-hour windows.",
+        fields.Nested(PlanWindowSchema),
+    )
+    window_count = required(fields.Integer, "Number of all windows.")
