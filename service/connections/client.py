@@ -215,7 +215,9 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
         query = provider.parameters(window, page)
         try:
             body = client.get(window.report.path, query, window.report.headers)
-        except EmptyWindowError:
+        except EmptyWindowError as error:
+            if page is not None:  # the window isn't empty: its first page was there
+                raise UnreadableResponseError from error
             return Fetched((), requests + 1, is_empty=True)
         requests += 1
         try:

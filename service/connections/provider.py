@@ -90,16 +90,22 @@ class Name:
     id: str
     name: str
     parent_id: str = ""
+    is_active: bool = True  # False for a key that no longer works
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What a key can see, as the page says after connecting."""
+    """What a key can see, as the page says after connecting.
+
+    `identity` has IDs that no other organization has, such as its own or those of its projects: two
+    connections that share one would count everything twice.
+    """
 
     organization: str
     projects: int
     first_cost: datetime | None
     missing: Sequence[str] = ()  # reports that this key may not read
+    identity: Sequence[str] = ()
 
 
 class Asking(Protocol):

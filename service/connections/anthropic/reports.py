@@ -32,6 +32,7 @@ _GROUPING: Final = (
     *("api_key_id", "workspace_id", "model"),
     *("service_tier", "context_window", "inference_geo"),
 )
+_WORKSPACES: Final = "/v1/organizations/workspaces"
 _CENTS: Final = Decimal(100)
 _NAMES_AT_ONCE: Final = 100
 _MOST_NAME_PAGES: Final = 50
@@ -99,7 +100,7 @@ class Anthropic:
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
     def look(self, client: Client, now: datetime) -> Sight:
-        organization = clean(client.get("/v1/organizations/me").get("name"))
+        organization = client.get("/v1/organizations/me")
         first = now.replace(hour=0, minute=0, second=0, microsecond=0) - _LOOK_BACK
         query = [("starting_at", _moment(first)), ("limit", "31")]
         try:
@@ -111,20 +112,23 @@ class Anthropic:
             ]
         except EmptyWindowError:
             days = []
-        workspaces, missing = 0, []
+        workspaces, missing = list[str](), []
         try:
-            workspaces = sum(1 for _each in _list(client, "/v1/organizations/workspaces"))
+            workspaces += (clean(each["id"]) for each in _list(client, _WORKSPACES))
         except MissingRightError:
             missing.append("projects")
-        return Sight(organization, workspaces, min(days, default=None), missing)
+        identity = [clean(organization.get("id")), *workspaces]
+        first_cost, name = min(days, default=None), clean(organization.get("name"))
+        return Sight(name, len(workspaces), first_cost, missing, identity)
 
     def list_names(self, client: Client) -> Iterator[Name]:
-        for workspace in _list(client, "/v1/organizations/workspaces"):
+        for workspace in _list(client, _WORKSPACES):
             yield Name("project", clean(workspace["id"]), clean(workspace.get("name")))
         for key in _list(client, "/v1/organizations/api_keys"):
             scope = key.get("scope") or key  # which older responses have instead
             parent = clean(scope.get("workspace_id"))
-            yield Name("key", clean(key["id"]), clean(key.get("name")), parent)
+            is_active = key.get("status", "active") == "active"
+            yield Name("key", clean(key["id"]), clean(key.get("name")), parent, is_active)
 
 
 def _list(client: Client, path: str) -> Iterator[Any]:

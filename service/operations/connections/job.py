@@ -7,12 +7,14 @@ next job goes on where it ended.
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import fields
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine
 
+from detectors.contract.spend import name_prices
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import (
@@ -32,6 +34,7 @@ from service.connections.provider import (
     CostLine,
     Line,
     Provider,
+    UsageLine,
     Window,
 )
 from service.core.db import make_engine
@@ -40,12 +43,15 @@ from service.core.telemetry.counters import PULLS
 from service.jobs.stopping import is_stop_requested
 from service.jobs.transactions import transact
 from service.models.base import Lock, take_lock, utc_now
+from service.models.connections.bill import find_first_day
 from service.models.connections.connections import (
     LostConnectionError,
     ProviderConnection,
     claim_connection,
     hold,
+    is_settled,
     release,
+    release_compared,
     release_failed,
 )
 from service.models.connections.reported import (
@@ -55,10 +61,13 @@ from service.models.connections.reported import (
     ReportedUsage,
     add_pull,
     delete_hours,
+    list_day,
     replace_rows,
+    retire_names,
     save_names,
+    set_prices,
 )
-from service.models.connections.unsent import mark_filled, replace_unsent
+from service.models.connections.unsent import PRICED, mark_filled, replace_unsent
 from service.operations.connections.plan import (
     advance,
     find_next,
@@ -69,6 +78,7 @@ from service.operations.connections.plan import (
 )
 from service.operations.connections.pricing import Price, price_with
 from service.operations.connections.reconciliation import find_unsent, lock_months
+from service.operations.price_book import find_version
 from service.operations.price_terms import find_account_terms
 
 # Then another job goes on, so that the worker gets to its notices.
@@ -76,6 +86,9 @@ _JOB_SECONDS: Final = 30.0
 _HOURS_KEPT: Final = 7 * DAY
 # As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
+
+# What the price of a line depends on.
+_COUNTED: Final = [each.name for each in fields(UsageLine) if each.name != "bucket"]
 
 _log = get_logger(__name__)
 
@@ -93,8 +106,6 @@ def pull(
     config: Config, engine: Engine, connection_id: str, *, seconds: float = _JOB_SECONDS
 ) -> None:
     """Pull what is due until the time is over, the worker stops or something fails."""
-    if config.connections != "on":
-        return
     held = transact(engine, partial(claim_connection, connection_id=connection_id))
     if held is None:
         _log.info("pull_not_claimed", connection_id=connection_id)
@@ -102,7 +113,9 @@ def pull(
     provider = list_providers()[held.provider]
     try:
         with Client(provider, held.key, find_url(config.connection_urls, provider.name)) as client:
-            _Pull(engine, held, provider, client).run(time.monotonic() + seconds)
+            job = _Pull(engine, held, provider, client, config.rollup_retention_days)
+            is_pulled = held.is_active and config.connections == "on"
+            (job.run if is_pulled else job.compare)(time.monotonic() + seconds)
     except LostConnectionError:
         _log.warning("pull_lost", connection_id=connection_id)
     except ConnectionFailedError as error:
@@ -127,38 +140,60 @@ class _Pull:
     """One job's part of a pull."""
 
     def __init__(
-        self, engine: Engine, held: ProviderConnection, provider: Provider, client: Client
+        self,
+        engine: Engine,
+        held: ProviderConnection,
+        provider: Provider,
+        client: Client,
+        kept_days: int,
     ) -> None:
         self._engine = engine
+        self._kept_days = kept_days
         self._held = held
         self._provider = provider
         self._client = client
         self._progress: dict[str, Any] = dict(held.progress)
-        self._prices = transact(engine, self._load_prices)
+        self._priced_with, self._prices = transact(engine, self._load_prices)
 
-    def _load_prices(self, connection: Connection) -> tuple[Price, Price]:
+    def _load_prices(self, connection: Connection) -> tuple[str, tuple[Price, Price]]:
+        version = find_version(connection)
         chosen, book = find_account_terms(connection, self._held.account_id)
         own = book.with_stored_toml(chosen.price_terms) if chosen.price_terms else book
-        return price_with(book, self._provider.name), price_with(own, self._provider.name)
+        prices = price_with(book, self._provider.name), price_with(own, self._provider.name)
+        return name_prices(version, chosen.price_terms), prices
 
     def run(self, ends_at: float) -> None:
         """Pull what is due, and compare the account's spend, also where the provider fails."""
-        now, next_at = utc_now(), None
+        now = utc_now()
         try:
-            if self._held.is_active:
-                next_at = self._pull_due(ends_at, now)
+            next_at = self._pull_due(ends_at, now)
         except ConnectionFailedError:
+            self._reprice(ends_at)
             self._fill(now)
             raise
+        if not self._reprice(ends_at):
+            next_at = now
         self._fill(now)
-        lock = partial(
-            lock_months,
-            account_id=self._held.account_id,
-            provider=self._provider.name,
-            now=now,
-        )
-        transact(self._engine, lock)
+        if next_at > now:
+            transact(self._engine, partial(self._lock_months, now=now))
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
+
+    def _lock_months(self, connection: Connection, now: datetime) -> None:
+        """Lock what has ended, once all of it was pulled."""
+        if is_settled(connection, self._held):
+            lock_months(connection, self._held.account_id, self._provider.name, now)
+
+    def compare(self, ends_at: float) -> None:
+        """Only compare the account's spend: a removed connection whose reports are kept has no key.
+
+        So does one of an installation whose operator has turned connections off; an hour later, it
+        may be on again.
+        """
+        now = utc_now()
+        is_priced = self._reprice(ends_at)
+        self._fill(now)
+        next_at = (now + HOUR if self._held.is_active else None) if is_priced else now
+        transact(self._engine, partial(release_compared, held=self._held, next_pull_at=next_at))
 
     def _pull_due(self, ends_at: float, now: datetime) -> datetime:
         """Return when the next pull is due: at once, if the time was over before this one ended."""
@@ -173,11 +208,16 @@ class _Pull:
 
     def _fill(self, now: datetime) -> None:
         """Add what calls don't cover to the account's spend."""
-        days = (now.date() - _FILLED, now.date())
 
         def fill(connection: Connection) -> None:
             hold(connection, self._held)
-            provider = self._provider.name
+            provider, back = self._provider.name, _FILLED
+            if self._held.filled_at is None:  # all of it, also what is usually left as it was found
+                first = find_first_day(connection, self._held.account_id, provider)
+                back = max(back, now.date() - (first or now.date()))
+            if self._kept_days:  # spend that is older has been deleted
+                back = min(back, self._kept_days * DAY)
+            days = (now.date() - back, now.date())
             # Another connection of this provider may be compared at the same time.
             take_lock(connection, Lock.REPORTED_SPEND, self._held.account_id)
             found = find_unsent(connection, self._held.account_id, provider, days)
@@ -185,6 +225,44 @@ class _Pull:
             mark_filled(connection, self._held.account_id, provider)
 
         transact(self._engine, fill)
+
+    def _reprice(self, ends_at: float) -> bool:
+        """Price stored usage again if the prices or the account's terms have changed, newest first.
+
+        Return False if the time was over before all of it was.
+        """
+        state = self._progress.get(PRICED, {})
+        if state.get("with") == self._priced_with and "before" not in state:
+            return True
+        before = date.max.isoformat()
+        if state.get("with") == self._priced_with:
+            before = state["before"]
+        while before:
+            if time.monotonic() >= ends_at or is_stop_requested():
+                return False
+            step = partial(self._reprice_day, before=date.fromisoformat(before))
+            before = transact(self._engine, step)
+        return True
+
+    def _reprice_day(self, connection: Connection, before: date) -> str:
+        """Price the newest day before this one again; return it, or "" if there is none."""
+        rows = list_day(connection, self._held.id, self._held.account_id, before)
+        prices = []
+        for row in rows:
+            line = UsageLine(
+                bucket=row.bucket_at, **{name: getattr(row, name) for name in _COUNTED}
+            )
+            listed, own = (price(line) for price in self._prices)
+            if (listed, own) != (row.list_usd, row.cost_usd):
+                prices.append((row.id, listed, own))
+        state = {"with": self._priced_with}
+        if rows:
+            state["before"] = rows[0].day.isoformat()
+        self._progress = {**self._progress, PRICED: state}
+        hold(connection, self._held, progress=self._progress)
+        if prices:
+            set_prices(connection, prices)
+        return state.get("before", "")
 
     def _pull_window(self, window: Window, now: datetime) -> None:
         began_at, before, outcome = utc_now(), self._client.requests, DONE
@@ -292,10 +370,13 @@ class _Pull:
         """Pull the names of projects and keys, without which the figures are right, too."""
         owner = {"connection_id": self._held.id, "account_id": self._held.account_id}
         rows: dict[tuple[str, str], dict[str, Any]] = {}
+        is_whole = False
         try:
             for name in self._provider.list_names(self._client):
-                fields = {"kind": name.kind, "name_id": name.id, "name": name.name}
-                rows[name.kind, name.id] = {**owner, **fields, "parent_id": name.parent_id}
+                known = vars(name) | {"name_id": name.id}
+                del known["id"]
+                rows[name.kind, name.id] = {**owner, **known}
+            is_whole = True
         except RevokedKeyError:
             raise
         except (ConnectionFailedError, KeyError, TypeError) as error:
@@ -304,6 +385,8 @@ class _Pull:
 
         def save(connection: Connection) -> None:
             hold(connection, self._held, progress=progress)
+            if is_whole:
+                retire_names(connection, self._held.id)
             save_names(connection, list(rows.values()))
 
         transact(self._engine, save)

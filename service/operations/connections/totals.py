@@ -206,7 +206,7 @@ def _find_batch(
     buckets: dict[tuple[str, str, str], int] = defaultdict(int)
     for row in hours:
         owner = (row.project_id, row.key_id, row.model)
-        by_key[owner][int(row.hour)] = int(row.requests)
+        by_key[owner][int(row.hour)] = int(row.tokens)
         buckets[owner] += row.buckets
     for owner, found in by_key.items():
         mean = sum(found.values()) / 24
