@@ -1,6 +1,9 @@
 """/bill and GET /api/v1/reconciliation: months, their difference, and the discount they show."""
 
-from datetime import date, timedelta
+import csv
+import io
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -15,12 +18,18 @@ from service.models.audits.audit_settings import save_price_terms
 from service.models.base import utc_now
 from service.models.connections.unsent import drop_unsent, replace_unsent, sum_unsent
 from service.models.watching.budgets import save_budget
-from service.operations.connections.reconciliation import Part, Reconciliation
+from service.operations.connections.reconciliation import (
+    Part,
+    Reconciliation,
+    find_unsent,
+    lock_months,
+    reconcile,
+)
 from service.operations.connections.wording import summarize
 from service.operations.price_book import load_prices
 from service.operations.price_terms import Named, add_price
 from service.operations.watching.budgets import list_states
-from tests.service.support.bills import EVIL, plant, unsent_on
+from tests.service.support.bills import EVIL, MONTH, plant, unsent_on
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
 
@@ -192,3 +201,41 @@ def test_a_fee_is_said_in_grammatical_words(kind: str, said: str) -> None:
     found.projects = projects
     assert said in summarize(found)
     assert "$6.00 is of one other project." in summarize(found)
+
+
+def _download(ada: Browser, query: str = "") -> Sequence[dict[str, str]]:
+    path = f"/spend.focus.csv?from=2026-02-01&to=2026-02-28{query}"
+    with ada.client.get(path) as answer:
+        assert answer.status_code == 200
+        return list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
+
+
+def _sum(rows: Sequence[dict[str, str]], column: str) -> Decimal:
+    return sum((Decimal(row[column]) for row in rows), Decimal(0))
+
+
+def test_a_download_for_finops_is_billed_to_the_cent(ada: Browser, db_session: Session) -> None:
+    plant(db_session, ada.account_id, rate="0.88")
+    connection = db_session.connection()
+    month = reconcile(connection, ada.account_id, "openai", MONTH)
+    unsent = find_unsent(connection, ada.account_id, "openai", (MONTH, date(2026, 2, 28)))
+    replace_unsent(connection, ada.account_id, "openai", unsent)
+    db_session.commit()
+    rows = _download(ada)
+    assert _sum(rows, "BilledCost") == month.billed_usd
+    assert _sum(rows, "ListCost") == pytest.approx(month.reported_usd, abs=Decimal("0.01"))
+    assert {row["x_BillStatus"] for row in rows} == {"provisional"}
+    fees = [row for row in rows if row["ChargeDescription"] == "File search"]
+    assert _sum(fees, "BilledCost") == 28 * 4
+    parts = [_download(ada, f"&model={model}") for model in {row["SkuId"][7:] for row in rows}]
+    assert sum(_sum(part, "BilledCost") for part in parts) + 28 * 4 == month.billed_usd
+    lock_months(connection, ada.account_id, "openai", datetime(2026, 3, 12, tzinfo=UTC))
+    db_session.commit()
+    assert {row["x_BillStatus"] for row in _download(ada)} == {"reconciled"}
+
+
+def test_a_download_says_where_there_is_no_bill(ada: Browser, db_session: Session) -> None:
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [unsent_on(MONTH)])
+    db_session.commit()
+    [row] = _download(ada)
+    assert (row["BilledCost"], row["x_BillStatus"]) == ("0", "no bill")
