@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from service.connections.provider import Line, Provider, Window
+from service.connections.provider import DAY, ActivityLine, Line, Provider, Window
 from service.core.logs import get_logger
 from service.models.base import utc_now
 
@@ -204,10 +204,27 @@ class Fetched:
 
 
 def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
-    """Fetch all pages of a window; raise if any is missing.
+    """Fetch all pages of a window; raise if any is missing."""
+    if not window.report.by_day:
+        return _fetch_pages(client, provider, window)
+    lines: list[Line] = []
+    day, requests = window.first, 0
+    while day < (window.last or utc_now()):
+        fetched = _fetch_pages(client, provider, Window(window.report, day, day + DAY))
+        if fetched.is_empty:  # which is no answer for a single day
+            raise UnreadableResponseError
+        lines += fetched.lines
+        requests += fetched.requests
+        day += DAY
+    return Fetched(tuple(lines), requests)
+
+
+def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
+    """Fetch the pages of one query.
 
     A bucket that comes twice counts once, as the provider said it last: pages are cut between
-    buckets. A page token that was used before would lead around in circles.
+    buckets, or within a single day, of which a line that comes twice counts once. A page token that
+    was used before would lead around in circles.
     """
     buckets: dict[datetime, Sequence[Line]] = {}
     page, used, requests = None, set[str](), 0
@@ -224,7 +241,8 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
             found = provider.read_page(window.report, body)
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise UnreadableResponseError from error
-        buckets.update(found.buckets)
+        for bucket, lines in found.buckets.items():
+            buckets[bucket] = _merge(buckets.get(bucket, ()), lines)
         page = found.next_page
         if page is None:
             break
@@ -238,3 +256,12 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
         for line in lines
     )
     return Fetched(tuple(within), requests)
+
+
+def _merge(before: Sequence[Line], lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines of a bucket after another page, which has all of them or some more."""
+    known = {line.key: line for line in before if isinstance(line, ActivityLine)}
+    if not known:
+        return lines
+    known |= {line.key: line for line in lines if isinstance(line, ActivityLine)}
+    return list(known.values())

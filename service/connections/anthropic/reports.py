@@ -3,6 +3,7 @@
 Costs are decimal strings in cents: "123.45" is $1.23.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,11 +11,13 @@ from typing import Any, Final
 
 from service.connections.client import Client, EmptyWindowError, MissingRightError
 from service.connections.provider import (
+    ACTIVITY,
     COSTS,
     DAY,
     HOUR,
     TOKENS,
     USAGE,
+    ActivityLine,
     CostLine,
     Line,
     Name,
@@ -58,7 +61,18 @@ REPORTS: Final = (
         days_back=7,
         is_optional=True,
     ),
+    Report(
+        name="claude_code",
+        kind=ACTIVITY,
+        path="/v1/organizations/usage_report/claude_code",
+        grouping=(),
+        most_buckets=30,
+        every=DAY,
+        by_day=True,
+        is_optional=True,
+    ),
 )
+_PEOPLE_AT_ONCE: Final = 1_000
 _KINDS: Final[Mapping[str, str]] = {"tokens": TOKENS, "session_usage": "code_execution"}
 
 
@@ -81,6 +95,9 @@ class Anthropic:
 
     def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
         report = window.report
+        if report.kind == ACTIVITY:
+            day = [("starting_at", f"{window.first:%Y-%m-%d}"), ("limit", str(_PEOPLE_AT_ONCE))]
+            return day if page is None else [*day, ("page", page)]
         query = [
             ("starting_at", _moment(window.first)),
             ("bucket_width", "1h" if report.width == HOUR else "1d"),
@@ -93,7 +110,12 @@ class Anthropic:
 
     def read_page(self, report: Report, body: Any) -> Page:
         read = _read_cost if report.kind == COSTS else _read_usage
-        buckets: dict[datetime, list[Line]] = {}
+        buckets: dict[datetime, list[Line]] = defaultdict(list)
+        if report.kind == ACTIVITY:
+            for row in body["data"]:
+                day = datetime.fromisoformat(row["date"]).astimezone(UTC)
+                buckets[day] += _read_activity(day, row)
+            return Page(buckets, body["next_page"] if body["has_more"] else None)
         for bucket in body["data"]:
             start = datetime.fromisoformat(bucket["starting_at"]).astimezone(UTC)
             buckets[start] = [read(start, row) for row in bucket["results"]]
@@ -179,6 +201,41 @@ def _read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
         amount=Decimal(row["amount"]) / _CENTS,
         currency=clean(row.get("currency")).upper() or "USD",
     )
+
+
+def _read_activity(day: datetime, row: Mapping[str, Any]) -> Iterator[ActivityLine]:
+    """Yield what a person did, and then its tokens by model."""
+    actor, core = row["actor"], row.get("core_metrics") or {}
+    lines, actions = core.get("lines_of_code") or {}, (row.get("tool_actions") or {}).values()
+    labels: dict[str, Any] = {
+        "bucket": day,
+        "person": clean(actor.get("email_address") or actor.get("api_key_name")),
+        "plan": clean(row.get("customer_type")),
+        "terminal": clean(row.get("terminal_type")),
+    }
+    yield ActivityLine(
+        **labels,
+        sessions=core.get("num_sessions") or 0,
+        lines_added=lines.get("added") or 0,
+        lines_removed=lines.get("removed") or 0,
+        commits=core.get("commits_by_claude_code") or 0,
+        pull_requests=core.get("pull_requests_by_claude_code") or 0,
+        accepted=sum(each.get("accepted") or 0 for each in actions),
+        rejected=sum(each.get("rejected") or 0 for each in actions),
+    )
+    for each in row.get("model_breakdown") or ():
+        tokens, cost = each["tokens"], each.get("estimated_cost") or {}
+        cached, written = tokens.get("cache_read") or 0, tokens.get("cache_creation") or 0
+        is_usd = clean(cost.get("currency")).upper() in ("USD", "")
+        yield ActivityLine(
+            **labels,
+            model=clean(each["model"]),
+            prompt_tokens=(tokens.get("input") or 0) + cached + written,
+            completion_tokens=tokens.get("output") or 0,
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            estimated_usd=Decimal(cost.get("amount") or 0) / _CENTS if is_usd else Decimal(0),
+        )
 
 
 def _region(geo: Any) -> str:

@@ -31,6 +31,7 @@ class World:
 
     usage: list[dict[str, Any]] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
+    claude_code: list[dict[str, Any]] = field(default_factory=list)  # rows as they are documented
     organization: str = "Acme"
     workspaces: dict[str, str] = field(default_factory=dict)
     keys: dict[str, tuple[str | None, str]] = field(default_factory=dict)
@@ -63,7 +64,22 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
         return _report(world, query, world.usage, _usage_result, _LIMITS[width])
     if path == "/v1/organizations/cost_report" and width == "1d":
         return _report(world, query, world.costs, _cost_result, _LIMITS["1d"])
+    if path == "/v1/organizations/usage_report/claude_code":
+        return _claude_code(world, query)
     return _error(404, "not_found_error")
+
+
+def _claude_code(world: World, query: Query) -> Answer:
+    """Return the rows of one day; a page has some of them."""
+    day, limit = query["starting_at"][0], int(query.get("limit", ["20"])[0])
+    if not 1 <= limit <= 1000 or len(day) != len("2026-01-01"):
+        return _error(400, "invalid_request_error")
+    found = [row for row in world.claude_code if row["date"].startswith(day)]
+    try:
+        shown, token = cut(found, query, limit, world.paging)
+    except StalePageError:
+        return _error(400, "invalid_request_error")
+    return Answer({"data": shown, "has_more": token is not None, "next_page": token})
 
 
 Result = Callable[[Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]

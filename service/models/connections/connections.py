@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     delete,
     exists,
+    false,
     func,
     or_,
     select,
@@ -48,6 +49,7 @@ class ProviderConnection(Owned, Base):
     organization: Mapped[str] = mapped_column(default="", server_default="")
     sight: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
     keeps_names: Mapped[bool] = mapped_column(default=True)
+    shows_people: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     key_changed_at: Mapped[datetime] = mapped_column(default=utc_now)
     removed_at: Mapped[datetime | None]

@@ -38,6 +38,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.models.base import Base, Executor, IndexedOwner, Owner, utc_now
 
 SHOWN_PULLS: Final = 50
+PERSON: Final = "person"  # a kind of name
 DONE, EMPTY = "done", "empty"  # how a pull ended, beside the codes of errors
 _ROWS_AT_ONCE: Final = 5_000
 _USD: Final = Numeric(30, 12)
@@ -99,6 +100,44 @@ class ReportedCost(_Reported, Base):
     currency: Mapped[str]
 
 
+class ReportedActivity(Base):
+    """What one person did with a coding agent on one day, in all or, with a model, in tokens.
+
+    The person is a keyed hash. The name is in `reported_names` where the account wants it.
+    """
+
+    __tablename__ = "reported_activity"
+    __table_args__ = (
+        Index("ix_reported_activity_connection", "connection_id", "report", "bucket_at"),
+        Index("ix_reported_activity_account", "account_id", "day"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=False), primary_key=True)
+    account_id: Mapped[Owner]
+    connection_id: Mapped[str] = mapped_column(
+        ForeignKey("provider_connections.id", ondelete="CASCADE")
+    )
+    report: Mapped[str]
+    bucket_at: Mapped[datetime]
+    day: Mapped[date]
+    person_id: Mapped[str]
+    plan: Mapped[str]
+    terminal: Mapped[str]
+    model: Mapped[str]
+    sessions: Mapped[int] = mapped_column(BigInteger)
+    lines_added: Mapped[int] = mapped_column(BigInteger)
+    lines_removed: Mapped[int] = mapped_column(BigInteger)
+    commits: Mapped[int] = mapped_column(BigInteger)
+    pull_requests: Mapped[int] = mapped_column(BigInteger)
+    accepted: Mapped[int] = mapped_column(BigInteger)
+    rejected: Mapped[int] = mapped_column(BigInteger)
+    prompt_tokens: Mapped[int] = mapped_column(BigInteger)
+    completion_tokens: Mapped[int] = mapped_column(BigInteger)
+    cached_tokens: Mapped[int] = mapped_column(BigInteger)
+    cache_write_tokens: Mapped[int] = mapped_column(BigInteger)
+    estimated_usd: Mapped[Decimal] = mapped_column(_USD)
+
+
 class ReportedName(Base):
     __tablename__ = "reported_names"
 
@@ -134,7 +173,7 @@ class ConnectionPull(Base):
     ended_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
-Table = type[ReportedUsage] | type[ReportedCost]
+Table = type[ReportedUsage] | type[ReportedCost] | type[ReportedActivity]
 
 
 def replace_rows(
@@ -225,6 +264,11 @@ def forget_names(connection: Executor, connection_id: str) -> None:
     connection.execute(delete(ReportedName).where(ReportedName.connection_id == connection_id))
     texts = (ReportedCost.connection_id == connection_id, ReportedCost.line_item != "")
     connection.execute(update(ReportedCost).where(*texts).values(line_item=""))
+
+
+def forget_people(connection: Executor, connection_id: str) -> None:
+    people = (ReportedName.connection_id == connection_id, ReportedName.kind == PERSON)
+    connection.execute(delete(ReportedName).where(*people))
 
 
 def list_names(session: Executor, account_id: str) -> Mapping[tuple[str, str], str]:

@@ -1,4 +1,4 @@
-"""Divide what providers billed among lines of spend, so that a month's rows add up to its bill.
+"""Divide what providers billed among lines of spend, so that the rows add up to the bill.
 
 What was billed for a day's model is divided among its lines by list price, or by tokens where
 there is none. What no line carries, such as fees, credits and taxes, are charges of their own.

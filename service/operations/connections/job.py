@@ -6,7 +6,7 @@ next job goes on where it ended.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import date, datetime
 from functools import partial
@@ -28,9 +28,12 @@ from service.connections.client import (
     find_url,
 )
 from service.connections.provider import (
+    ACTIVITY,
     COSTS,
     DAY,
     HOUR,
+    USAGE,
+    ActivityLine,
     CostLine,
     Line,
     Provider,
@@ -40,6 +43,7 @@ from service.connections.provider import (
 from service.core.db import make_engine
 from service.core.logs import get_logger
 from service.core.telemetry.counters import PULLS
+from service.core.tokens import hash_person
 from service.jobs.stopping import is_stop_requested
 from service.jobs.transactions import transact
 from service.models.base import Lock, take_lock, utc_now
@@ -57,8 +61,11 @@ from service.models.connections.connections import (
 from service.models.connections.reported import (
     DONE,
     EMPTY,
+    PERSON,
+    ReportedActivity,
     ReportedCost,
     ReportedUsage,
+    Table,
     add_pull,
     delete_hours,
     list_day,
@@ -87,6 +94,11 @@ _HOURS_KEPT: Final = 7 * DAY
 # As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
 
+_TABLES: Final[Mapping[str, Table]] = {
+    USAGE: ReportedUsage,
+    COSTS: ReportedCost,
+    ACTIVITY: ReportedActivity,
+}
 # What the price of a line depends on.
 _COUNTED: Final = [each.name for each in fields(UsageLine) if each.name != "bucket"]
 
@@ -113,7 +125,7 @@ def pull(
     provider = list_providers()[held.provider]
     try:
         with Client(provider, held.key, find_url(config.connection_urls, provider.name)) as client:
-            job = _Pull(engine, held, provider, client, config.rollup_retention_days)
+            job = _Pull(engine, held, provider, client, config)
             is_pulled = held.is_active and config.connections == "on"
             (job.run if is_pulled else job.compare)(time.monotonic() + seconds)
     except LostConnectionError:
@@ -145,10 +157,11 @@ class _Pull:
         held: ProviderConnection,
         provider: Provider,
         client: Client,
-        kept_days: int,
+        config: Config,
     ) -> None:
         self._engine = engine
-        self._kept_days = kept_days
+        self._kept_days = config.rollup_retention_days
+        self._secret_key = config.secret_key
         self._held = held
         self._provider = provider
         self._client = client
@@ -314,9 +327,10 @@ class _Pull:
         # First, because the row's lock keeps another worker from replacing the same buckets.
         hold(connection, self._held, progress=progress)
         if not fetched.is_empty:
-            table = ReportedCost if window.report.kind == COSTS else ReportedUsage
             within = (window.first, window.last)
+            table = _TABLES[window.report.kind]
             replace_rows(connection, table, self._held.id, window.report.name, within, rows)
+            save_names(connection, self._name_people(fetched.lines))
         if window.report.width == HOUR and window.last is None:
             delete_hours(connection, self._held.id, floor(utc_now(), HOUR) - _HOURS_KEPT)
         add_pull(connection, **pull)
@@ -338,8 +352,25 @@ class _Pull:
         row["bucket_at"] = row.pop("bucket")
         if isinstance(line, CostLine):
             return row if self._held.keeps_names else {**row, "line_item": ""}
+        if isinstance(line, ActivityLine):
+            return {**row, "person_id": self._hash(row.pop("person"))}
         listed, own = (price(line) for price in self._prices)
         return {**row, "is_hourly": is_hourly, "list_usd": listed, "cost_usd": own}
+
+    def _hash(self, person: str) -> str:
+        return hash_person(self._secret_key, self._held.account_id, person)
+
+    def _name_people(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
+        """Return the names of the people in lines, if the account wants to see them."""
+        if not self._held.shows_people:
+            return []
+        owner = {"connection_id": self._held.id, "account_id": self._held.account_id}
+        people = {line.person for line in lines if isinstance(line, ActivityLine)}
+        named = {"kind": PERSON, "parent_id": "", "is_active": True}
+        return [
+            {**owner, **named, "name_id": self._hash(person), "name": person}
+            for person in sorted(people)
+        ]
 
     def _pull_row(
         self, window: Window, began_at: datetime, before: int, outcome: str, rows: int

@@ -114,6 +114,12 @@ def find_next(reports: Sequence[Report], progress: Progress, now: datetime) -> d
     return min(due, default=now + HOUR)
 
 
+def without(progress: Progress, reports: Sequence[Report], kind: str) -> dict[str, Any]:
+    """Return the progress as if no report of this kind had been pulled."""
+    names = {report.name for report in reports if report.kind == kind}
+    return {name: state for name, state in progress.items() if name not in names}
+
+
 def needs_names(progress: Progress, now: datetime) -> bool:
     at = progress.get("names", {}).get("at")
     return at is None or now - datetime.fromisoformat(at) >= _NAMES_EVERY

@@ -208,7 +208,7 @@ def test_a_new_discount_reprices_what_was_pulled(connect: Callable[..., Connecte
     assert _wake(connected) == 0
 
 
-def test_a_month_is_locked_once_all_of_it_was_pulled(connect: Callable[..., Connected]) -> None:
+def test_months_are_locked_once_all_of_them_was_pulled(connect: Callable[..., Connected]) -> None:
     connected = connect(make_provider("anthropic", days=75, rows=1))
 
     def count() -> int:

@@ -1,13 +1,16 @@
 """/settings/connections: the providers whose reports we pull, and how the pulls went."""
 
+from datetime import timedelta
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.connections import list_providers
-from service.connections.provider import Provider
+from service.connections.provider import ACTIVITY, Provider
 from service.errors import NotFoundError
+from service.models.base import utc_now
+from service.models.connections.activity import sum_by_model, sum_by_person
 from service.models.connections.connections import (
     MAX_CONNECTIONS,
     ProviderConnection,
@@ -17,7 +20,7 @@ from service.models.connections.connections import (
     pull_soon,
 )
 from service.models.connections.failures import explain
-from service.models.connections.reported import forget_names, list_pulls
+from service.models.connections.reported import forget_names, forget_people, list_pulls
 from service.models.identity.security_events import EventKind
 from service.operations.connections.connecting import (
     KeyRefusedError,
@@ -28,6 +31,7 @@ from service.operations.connections.connecting import (
     try_key,
     use_key,
 )
+from service.operations.connections.plan import without
 from service.web.auth.callers import current_caller, limit_by_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
@@ -40,6 +44,8 @@ from service.web.schemas.labels import read_label
 _LIMIT: Final = per_minute("magic_link_limit_per_minute")
 _NOT_FOUND: Final = "Not found. It may already be removed."
 _OFF: Final = "Connections are turned off in this installation."
+_ACTIVE_DAYS: Final = 30
+_SHOWN: Final = 50
 OUTCOMES: Final = {"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"}
 
 blueprint = PrivatePages("connections", __name__, url_prefix="/settings/connections")
@@ -132,6 +138,14 @@ def choose_names(connection_id: str) -> Response:
         forget_names(session, connection.id)
         # The routes of what wasn't sent have them, too.
         compare_soon(session, connection.account_id, connection.provider)
+    was_shown, connection.shows_people = connection.shows_people, "people" in request.form
+    if not connection.shows_people:
+        forget_people(session, connection.id)
+    elif not was_shown and connection.is_active:
+        # Only hashes of the people are known.
+        reports = _provider(connection).reports
+        connection.progress = without(connection.progress, reports, ACTIVITY)
+        connection.next_pull_at = utc_now()
     session.commit()
     current_queues().enqueue_pull(connection.id)
     return redirect(url_for("connections.home", saved=""), 303)
@@ -192,6 +206,8 @@ def _show_form(chosen: str, problem: str = "") -> str:
 def _show(connection: ProviderConnection, problem: str = "") -> str:
     session, account_id = get_session(), current_caller().account_id
     pulls: Any = list_pulls(session, account_id, connection.id)
+    since = utc_now().date() - timedelta(days=_ACTIVE_DAYS - 1)
+    mine = (account_id, connection.id, since, _SHOWN)
     return render_template(
         "pages/connections/connection.html",
         connection=connection,
@@ -199,5 +215,9 @@ def _show(connection: ProviderConnection, problem: str = "") -> str:
         sight=describe_sight(connection.sight),
         failure=_explain(connection),
         pulls=[(each, OUTCOMES.get(each.outcome) or explain(each.outcome)[0]) for each in pulls],
+        has_activity=any(each.kind == ACTIVITY for each in _provider(connection).reports),
+        people=sum_by_person(session, *mine),
+        models=sum_by_model(session, *mine),
+        days=_ACTIVE_DAYS,
         problem=problem,
     )

@@ -155,7 +155,7 @@ def test_an_organization_cannot_be_connected_twice(
     assert "belongs to another OpenAI organization" in words_of(refused.get_data(as_text=True))
 
 
-def test_months_are_locked_anew_for_another_organization(
+def test_months_are_locked_again_for_another_organization(
     ada: Browser, db_session: Session, world: World
 ) -> None:
     _connect(ada)
@@ -234,7 +234,7 @@ def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
     assert not _row(db_session).keeps_names
     assert db_session.scalar(text("SELECT count(*) FROM reported_names")) == 0
     assert db_session.scalar(select(ReportedCost.line_item)) == ""
-    assert _row(db_session).filled_at is None  # so that routes are named anew
+    assert _row(db_session).filled_at is None  # so that routes get other names
 
 
 def test_another_accounts_connection_does_not_exist(
