@@ -34,6 +34,7 @@ from service.models.connections.connections import (
 )
 from service.models.connections.failures import explain
 from service.models.connections.unsent import drop_unsent
+from service.operations.findings.totals import drop_totals
 
 MAX_KEY: Final = 500
 # Of a large organization's projects, some are enough to know it again.
@@ -145,6 +146,7 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
     # Other organizations of the provider keep their spend, which is compared again without this.
     if not compare_soon(session, account_id, provider):
         drop_unsent(session, account_id, provider)
+        drop_totals(session, account_id, provider)
 
 
 def describe_sight(sight: dict[str, Any]) -> str:

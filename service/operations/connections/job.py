@@ -85,11 +85,13 @@ from service.operations.connections.plan import (
 )
 from service.operations.connections.pricing import Price, price_with
 from service.operations.connections.reconciliation import find_unsent, lock_months
+from service.operations.findings.totals import track_totals
 from service.operations.price_book import find_version
 from service.operations.price_terms import find_account_terms
 
 # Then another job goes on, so that the worker gets to its notices.
 _JOB_SECONDS: Final = 30.0
+_TOTALS, _TOTALS_EVERY = "totals", 6 * HOUR
 _HOURS_KEPT: Final = 7 * DAY
 # As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
@@ -189,7 +191,21 @@ class _Pull:
         self._fill(now)
         if next_at > now:
             transact(self._engine, partial(self._lock_months, now=now))
+            self._track_totals(now)
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
+
+    def _track_totals(self, now: datetime) -> None:
+        """Find what totals prove, a few times a day."""
+        at = self._progress.get(_TOTALS, {}).get("at")
+        if at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY:
+            return
+
+        def track(connection: Connection) -> None:
+            hold(connection, self._held, progress=self._progress)
+            track_totals(connection, self._held.account_id, self._provider.name, now.date())
+
+        self._progress = {**self._progress, _TOTALS: {"at": now.isoformat()}}
+        transact(self._engine, track)
 
     def _lock_months(self, connection: Connection, now: datetime) -> None:
         """Lock what has ended, once all of it was pulled."""
