@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from service.connections.provider import DAY, ActivityLine, Line, Provider, Window
+from service.connections.provider import Line, Provider, Window
 from service.core.logs import get_logger
 from service.models.base import utc_now
 
@@ -205,25 +205,27 @@ class Fetched:
 
 def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
     """Fetch all pages of a window; raise if any is missing."""
-    if not window.report.by_day:
+    span = window.report.span
+    if span is None:
         return _fetch_pages(client, provider, window)
-    lines: list[Line] = []
-    day, requests = window.first, 0
-    while day < (window.last or utc_now()):
-        fetched = _fetch_pages(client, provider, Window(window.report, day, day + DAY))
-        if fetched.is_empty:  # which is no answer for a single day
-            raise UnreadableResponseError
-        lines += fetched.lines
-        requests += fetched.requests
-        day += DAY
-    return Fetched(tuple(lines), requests)
+    end, parts = window.last or utc_now(), []
+    first = window.first
+    while first < end:
+        last = first + span if window.last is None else min(first + span, window.last)
+        parts.append(_fetch_pages(client, provider, Window(window.report, first, last)))
+        first = last
+    if len(parts) > 1 and any(part.is_empty for part in parts):  # which is no answer for a part
+        raise UnreadableResponseError
+    lines = tuple(line for part in parts for line in part.lines)
+    requests = sum(part.requests for part in parts)
+    return Fetched(lines, requests, is_empty=any(part.is_empty for part in parts))
 
 
 def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
     """Fetch the pages of one query.
 
     A bucket that comes twice counts once, as the provider said it last: pages are cut between
-    buckets, or within a single day, of which a line that comes twice counts once. A page token that
+    buckets. Where they are cut between rows, a row that comes twice counts once. A page token that
     was used before would lead around in circles.
     """
     buckets: dict[datetime, Sequence[Line]] = {}
@@ -242,7 +244,8 @@ def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise UnreadableResponseError from error
         for bucket, lines in found.buckets.items():
-            buckets[bucket] = _merge(buckets.get(bucket, ()), lines)
+            before = buckets.get(bucket, ()) if window.report.by_rows else ()
+            buckets[bucket] = _merge(before, lines)
         page = found.next_page
         if page is None:
             break
@@ -259,9 +262,11 @@ def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
 
 
 def _merge(before: Sequence[Line], lines: Sequence[Line]) -> Sequence[Line]:
-    """Return the lines of a bucket after another page, which has all of them or some more."""
-    known = {line.key: line for line in before if isinstance(line, ActivityLine)}
-    if not known:
+    """Return the rows of a bucket after another page: those with the same labels are the same."""
+    if not before:
         return lines
-    known |= {line.key: line for line in lines if isinstance(line, ActivityLine)}
-    return list(known.values())
+    return list({_labels(line): line for line in (*before, *lines)}.values())
+
+
+def _labels(line: Line) -> tuple[str, ...]:
+    return tuple(value for value in vars(line).values() if isinstance(value, str))

@@ -32,7 +32,9 @@ class Report:
     every: timedelta = HOUR
     days_back: int = 90
     is_optional: bool = False  # a key without the right for it is still a working key
-    by_day: bool = False  # a request has one day, and its pages are cut within it
+    span: timedelta | None = None  # of one request; a longer window is several
+    by_rows: bool = False  # pages are cut between rows, and not between buckets
+    instead_of: str = ""  # the report that is pulled if the key may not read this one
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -106,10 +108,6 @@ class ActivityLine:
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     estimated_usd: Decimal = Decimal(0)
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        return self.person, self.plan, self.terminal, self.model
 
 
 Line = UsageLine | CostLine | ActivityLine

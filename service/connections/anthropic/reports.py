@@ -42,6 +42,24 @@ _MOST_NAME_PAGES: Final = 50
 _LOOK_BACK: Final = timedelta(days=31)
 
 REPORTS: Final = (
+    # It has list prices, and the products that a cost is of.
+    Report(
+        name="analytics_costs",
+        kind=COSTS,
+        path="/v1/organizations/analytics/cost",
+        # At most five beside the type.
+        grouping=(
+            *("workspace_id", "model", "product", "service_tier", "context_window"),
+            "cost_type",
+        ),
+        most_buckets=31,
+        every=DAY,
+        span=31 * DAY,
+        by_rows=True,
+        instead_of="costs",
+        is_optional=True,
+        headers={"anthropic-beta": "analytics-usage-cost-2026-08-24"},
+    ),
     Report(
         name="costs",
         kind=COSTS,
@@ -68,11 +86,12 @@ REPORTS: Final = (
         grouping=(),
         most_buckets=30,
         every=DAY,
-        by_day=True,
+        span=DAY,
+        by_rows=True,
         is_optional=True,
     ),
 )
-_PEOPLE_AT_ONCE: Final = 1_000
+_ROWS_AT_ONCE: Final = 1_000
 _KINDS: Final[Mapping[str, str]] = {"tokens": TOKENS, "session_usage": "code_execution"}
 
 
@@ -96,8 +115,18 @@ class Anthropic:
     def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
         report = window.report
         if report.kind == ACTIVITY:
-            day = [("starting_at", f"{window.first:%Y-%m-%d}"), ("limit", str(_PEOPLE_AT_ONCE))]
+            day = [("starting_at", f"{window.first:%Y-%m-%d}"), ("limit", str(_ROWS_AT_ONCE))]
             return day if page is None else [*day, ("page", page)]
+        if report.span is not None and window.last is not None:
+            query = [
+                ("starting_at", _moment(window.first)),
+                ("ending_at", _moment(window.last)),
+                ("time_bucket_width", "1d"),
+                ("order_by", "time"),
+                ("limit", str(_ROWS_AT_ONCE)),
+                *(("group_by[]", name) for name in report.grouping),
+            ]
+            return query if page is None else [*query, ("page", page)]
         query = [
             ("starting_at", _moment(window.first)),
             ("bucket_width", "1h" if report.width == HOUR else "1d"),
@@ -115,6 +144,11 @@ class Anthropic:
             for row in body["data"]:
                 day = datetime.fromisoformat(row["date"]).astimezone(UTC)
                 buckets[day] += _read_activity(day, row)
+            return Page(buckets, body["next_page"] if body["has_more"] else None)
+        if report.by_rows:
+            for row in body["data"]:
+                day = datetime.fromisoformat(row["starting_at"]).astimezone(UTC)
+                buckets[day].append(_read_analytics(day, row))
             return Page(buckets, body["next_page"] if body["has_more"] else None)
         for bucket in body["data"]:
             start = datetime.fromisoformat(bucket["starting_at"]).astimezone(UTC)
@@ -200,6 +234,23 @@ def _read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
         model=clean(row.get("model")) if kind == TOKENS else "",
         amount=Decimal(row["amount"]) / _CENTS,
         currency=clean(row.get("currency")).upper() or "USD",
+    )
+
+
+def _read_analytics(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
+    group, cost = row["group"], row["cost"]
+    cost_type = clean(group.get("cost_type"))
+    kind = _KINDS.get(cost_type, cost_type or "other_fee")
+    labels = [clean(group.get(name)) for name in ("product", "service_tier", "context_window")]
+    return CostLine(
+        bucket=bucket,
+        project_id=clean(group.get("workspace_id")),
+        line_item=", ".join(filter(None, [*labels, cost_type])),
+        kind=kind,
+        model=clean(group.get("model")) if kind == TOKENS else "",
+        amount=Decimal(cost["amount"]) / _CENTS,
+        list_amount=Decimal(cost["list_amount"]) / _CENTS,
+        currency=clean(cost.get("currency")).upper() or "USD",
     )
 
 

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Numeric, delete, func, select
+from sqlalchemy import Connection, Numeric, case, delete, func, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -55,7 +55,14 @@ def sum_costs(session: Executor, account_id: str, provider: str, days: Days) -> 
     """Return what was billed by day, project, kind, model and currency."""
     table = ReportedCost
     labels = (table.day, table.project_id, table.kind, table.model, table.currency)
-    sums = (func.sum(table.amount).label("amount"), func.count().label("rows"))
+    sums = (
+        func.sum(table.amount).label("amount"),
+        func.count().label("rows"),
+        # Without a list price of each, there is none of their sum.
+        case((func.count(table.list_amount) == func.count(), func.sum(table.list_amount))).label(
+            "list_amount"
+        ),
+    )
     query = _of_provider(select(*labels, *sums), table, account_id, provider, days)
     return session.execute(query.group_by(*labels)).all()
 

@@ -37,6 +37,7 @@ from service.connections.provider import (
     CostLine,
     Line,
     Provider,
+    Report,
     UsageLine,
     Window,
 )
@@ -77,6 +78,7 @@ from service.models.connections.reported import (
 from service.models.connections.unsent import PRICED, mark_filled, replace_unsent
 from service.operations.connections.plan import (
     advance,
+    choose_reports,
     find_next,
     floor,
     list_windows,
@@ -226,14 +228,19 @@ class _Pull:
 
     def _pull_due(self, ends_at: float, now: datetime) -> datetime:
         """Return when the next pull is due: at once, if the time was over before this one ended."""
-        reports = self._provider.reports
-        while due := list_windows(reports, self._progress, now, self._held.created_at):
+        while due := self._list_due(now):
             if time.monotonic() >= ends_at or is_stop_requested():
                 return now
             self._pull_window(due[0], now)
         if self._held.keeps_names and needs_names(self._progress, now):
             self._pull_names(now)
-        return find_next(reports, self._progress, now)
+        return find_next(self._choose_reports(), self._progress, now)
+
+    def _choose_reports(self) -> Sequence[Report]:
+        return choose_reports(self._provider.reports, self._progress)
+
+    def _list_due(self, now: datetime) -> Sequence[Window]:
+        return list_windows(self._choose_reports(), self._progress, now, self._held.created_at)
 
     def _fill(self, now: datetime) -> None:
         """Add what calls don't cover to the account's spend."""
@@ -307,7 +314,9 @@ class _Pull:
             self._note(window, began_at, before, error.code)
             raise
         if fetched.is_empty and outcome == DONE:
-            outcome = EMPTY
+            # A better report whose first answer is an error is none: it may have been retired.
+            is_new = window.report.name not in self._progress
+            outcome = MissingRightError.code if window.report.instead_of and is_new else EMPTY
         progress = advance(self._progress, window, now, self._held.created_at)
         if outcome == MissingRightError.code:
             progress = self._without_history(progress, window, now)
@@ -345,6 +354,12 @@ class _Pull:
         if not fetched.is_empty:
             within = (window.first, window.last)
             table = _TABLES[window.report.kind]
+            # A day's rows are of one report, also after the key may read a better one.
+            for other in self._provider.reports:
+                if window.report.name in (other.instead_of, other.name):
+                    pair = {other.name, other.instead_of or window.report.name}
+                    for name in pair - {window.report.name}:
+                        replace_rows(connection, table, self._held.id, name, within, [])
             replace_rows(connection, table, self._held.id, window.report.name, within, rows)
             save_names(connection, self._name_people(fetched.lines))
         if window.report.width == HOUR and window.last is None:

@@ -24,6 +24,21 @@ _NAMES_EVERY: Final = DAY
 Progress = Mapping[str, Mapping[str, Any]]
 
 
+def choose_reports(reports: Sequence[Report], progress: Progress) -> Sequence[Report]:
+    """Leave out reports that a better one replaces, unless the key may not read that."""
+    better = {report.instead_of: report.name for report in reports if report.instead_of}
+    return [
+        report
+        for report in reports
+        if report.name not in better or is_denied(progress.get(better[report.name]))
+    ]
+
+
+def is_denied(state: Mapping[str, Any] | None) -> bool:
+    """Check whether a report was asked for and couldn't be read."""
+    return state is not None and "back" not in state
+
+
 def list_windows(
     reports: Sequence[Report], progress: Progress, now: datetime, since: datetime
 ) -> list[Window]:

@@ -368,7 +368,7 @@ def compare(given: Inputs) -> Reconciliation:
     matched = {key: cell.list_usd * shares[key] for key, cell in cells.items()}
     beyond = {key: _beyond(key, cell, surplus[key], given) for key, cell in cells.items()}
     is_billed = {key: last_billed is not None and key[0] <= last_billed for key in cells}
-    found.rate = _find_rate(cells, is_billed)
+    found.rate = _find_listed_rate(dollars) or _find_rate(cells, is_billed)
     billable = {key: cell.billable_usd if is_billed[key] else NO_USD for key, cell in cells.items()}
 
     parts: dict[str, Decimal] = defaultdict(Decimal)
@@ -504,6 +504,20 @@ def _value(given: Inputs, day: date, model: str, counts: Counts) -> Decimal:
     return given.price(line) or NO_USD
 
 
+def _find_listed_rate(dollars: Sequence[Any]) -> Decimal | None:
+    """Return billed ÷ list of tokens, if the provider says its list price of all of them."""
+    tokens = [row for row in dollars if row.kind == TOKENS]
+    if not tokens or any(row.list_amount is None for row in tokens):
+        return None
+    listed = sum((row.list_amount for row in tokens), NO_USD)
+    return _round_rate(sum((row.amount for row in tokens), NO_USD) / listed) if listed else None
+
+
+def _round_rate(ratio: Decimal) -> Decimal:
+    rounded = ratio.quantize(_RATIO_DIGITS)
+    return Decimal(1) if abs(1 - rounded) < _LEAST_DISCOUNT else rounded
+
+
 def _find_rate(cells: Cells, is_billed: Mapping[tuple[date, str], bool]) -> Decimal:
     """Return billed ÷ list of most dollars: the median of the days and models."""
     ratios = sorted(
@@ -515,8 +529,7 @@ def _find_rate(cells: Cells, is_billed: Mapping[tuple[date, str], bool]) -> Deci
     for ratio, usd in ratios:
         reached += usd
         if reached >= half:
-            rounded = ratio.quantize(_RATIO_DIGITS)
-            return Decimal(1) if abs(1 - rounded) < _LEAST_DISCOUNT else rounded
+            return _round_rate(ratio)
     return Decimal(1)
 
 

@@ -22,7 +22,7 @@ def _describe(line: Any) -> dict[str, Any]:
         if value != default:
             found[field.name] = value
     found["bucket"] = line.bucket.isoformat()
-    for name in {"amount", "estimated_usd"} & found.keys():
+    for name in {"amount", "list_amount", "estimated_usd"} & found.keys():
         found[name] = f"{found[name]:f}"
     return found
 

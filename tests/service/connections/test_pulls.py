@@ -15,7 +15,7 @@ from sqlalchemy import func, select, text, update
 from service.config import Config
 from service.connections.openai.reports import REPORTS
 from service.connections.stub import Answer
-from service.models import ConnectionPull, ProviderConnection, ReportedUsage
+from service.models import ConnectionPull, ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import utc_now
 from service.operations.connections.job import pull
 from service.operations.connections.reconciliation import reconcile
@@ -253,6 +253,48 @@ def test_random_reports_add_up_exactly(connect: Callable[..., Connected]) -> Non
         total = connection.scalar(text("SELECT sum(amount) FROM reported_costs"))
     assert len(provider.world.costs) > 1_000
     assert total == sum((row["cents"] for row in provider.world.costs), Decimal(0)) / 100
+
+
+def _reports_of_costs(connected: Connected) -> dict[str, Decimal]:
+    query = select(ReportedCost.report, func.sum(ReportedCost.amount))
+    with connected.engine.connect() as connection:
+        rows = connection.execute(query.group_by(ReportedCost.report)).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def test_costs_are_those_of_the_best_report_that_the_key_may_read(
+    connect: Callable[..., Connected],
+) -> None:
+    """Whichever that is from day to day, no day is counted twice."""
+    provider = make_provider("anthropic", days=45, rows=3)
+    world, paid = provider.world, Decimal(0)
+    for row in world.costs:
+        row["list_cents"] = row["cents"] * 2
+        paid += row["cents"] / 100
+    connected = connect(provider)
+    connected.pull()
+    assert _reports_of_costs(connected) == {"costs": paid}
+    world.has_analytics, world.paging.buckets_per_page = True, 7
+    world.paging.repeats_pages = True
+    connected.pull_again()
+    assert _reports_of_costs(connected) == {"analytics_costs": paid}
+    day = utc_now() - timedelta(days=20)
+    with connected.engine.connect() as connection:
+        found = reconcile(connection, connected.account_id, "anthropic", day.date().replace(day=1))
+    assert found.rate == Decimal("0.5")
+    world.has_analytics = False
+    connected.pull_again()
+    assert sum(_reports_of_costs(connected).values()) == paid
+
+
+def test_a_better_report_that_is_retired_is_no_loss(connect: Callable[..., Connected]) -> None:
+    provider = make_provider("anthropic", days=10, rows=2)
+    connected = connect(provider)
+    retired = Answer({"type": "error", "error": {"type": "invalid_request_error"}}, 400)
+    provider.stub.faults = [retired]  # the first request is for the better one
+    connected.pull()
+    assert "analytics" in provider.stub.requests[0][0]
+    connected.assert_equal()
 
 
 @pytest.mark.parametrize(
