@@ -106,8 +106,8 @@ def make_charge(account_id: str, charge: Charge) -> Sequence[Any]:
 
     So costs but the billed one add up to the spend, with these rows as without them.
     """
-    cells = dict.fromkeys(HEADER) | {"BillingAccountId": account_id, **_SAME}
-    cells |= _periods(charge.day) | _names(charge.provider, charge.name)
+    cells: dict[str, Any] = {**dict.fromkeys(HEADER), "BillingAccountId": account_id, **_SAME}
+    cells |= {**_periods(charge.day), **_names(charge.provider, charge.name)}
     cells |= dict.fromkeys(("ListCost", "ContractedCost", "EffectiveCost"), 0)
     cells |= {
         "BilledCost": charge.amount,

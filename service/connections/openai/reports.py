@@ -171,7 +171,8 @@ class OpenAI:
             missing = ["projects"]
         dated = [day for day, lines in page.buckets.items() if lines]
         # No report names the organization, and no two have the same project.
-        billed = {line.project_id for lines in page.buckets.values() for line in lines}
+        lines = (line for found in page.buckets.values() for line in found)
+        billed = {line.project_id for line in lines if isinstance(line, CostLine)}
         first_cost = min(dated, default=None)
         return Sight("", len(projects), first_cost, missing, sorted({*projects, *billed}))
 

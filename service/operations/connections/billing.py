@@ -5,7 +5,7 @@ there is none. What no line carries, such as fees, credits and taxes, are charge
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import cache, partial
@@ -83,7 +83,8 @@ class Billed:
         period = self._period
         wanted = Selection(period.first, period.last, keys=("day", "provider", "model"))
         for line in iter_spend(session, account_id, wanted):
-            cell = self._cell(*line.key)
+            key: Sequence[Any] = line.key
+            cell = self._cell(*key)
             if cell is not None:
                 usd, tokens = self._weights.get(cell, (_NO_USD, 0))
                 self._weights[cell] = (usd + line.sums.list_usd, tokens + _tokens(line.sums))

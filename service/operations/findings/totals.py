@@ -106,10 +106,10 @@ def _save(
     }
     if row is None:
         own_id = new_id()
-        own = {"id": own_id, "account_id": account_id, "identity": identity, "state": OPEN}
+        who = {"id": own_id, "account_id": account_id, "identity": identity, "state": OPEN}
         labels = {"detector": PROVIDER_TOTALS, "kind": found.kind, "model": found.model}
         first = {"first_seen": last_seen - timedelta(days=DAYS), "audit_id": "", "finding_id": ""}
-        new = {**own, **labels, "provider": found.provider, **first, **figures}
+        new = {**who, **labels, "provider": found.provider, **first, **figures}
         connection.execute(insert(AccountFinding).values(new))
     else:
         own_id = row.id

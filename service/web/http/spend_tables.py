@@ -44,7 +44,9 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     def _charges(self, session: Session) -> Iterator[Sequence[Any]]:
         billed = Billed(session, self.account_id, self.wanted)
         for line in iter_spend(session, self.account_id, replace(self.wanted, keys=focus.KEYS)):
-            bill = billed.share(*line.key[:3], line.sums)
+            key: Sequence[Any] = line.key
+            day, provider, model = key[:3]
+            bill = billed.share(day, provider, model, line.sums)
             yield focus.make_row(self.account_id, line, bill)
         for charge in billed.rest():
             # Of its labels, a charge has only the provider.

@@ -134,6 +134,7 @@ def test_an_error_after_the_first_page_is_no_empty_window(stub: Stub) -> None:
     provider = list_providers()["anthropic"]
     page = Answer({"data": [], "has_more": True, "next_page": "page_2"})
     stub.answer = lambda _path, query, _headers: Answer({}, 400) if "page" in query else page
-    window = Window(provider.reports[0], datetime(2026, 2, 1, tzinfo=UTC), None)
+    [report] = [each for each in provider.reports if each.name == "costs"]
+    window = Window(report, datetime(2026, 2, 1, tzinfo=UTC), None)
     with _client(stub, "anthropic") as client, pytest.raises(UnreadableResponseError):
         fetch_window(client, provider, window)

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from detectors.wording.actions import title
 from service.models import AccountFinding, ReportedUsage
 from service.models.calls.account_findings import FIXED, OPEN, RETURNED
 from service.operations.findings.totals import drop_totals, track_totals
+from service.operations.findings.tracking import AuditedFindings, track_findings
 from tests.service.connections.reports import TODAY, Reports
 from tests.service.support.spend import add_spend, spend_line
 
@@ -67,3 +69,14 @@ def test_what_is_gone_for_two_weeks_is_fixed_and_may_return(openai: Reports) -> 
     openai.add("gpt-4-0613", "key_1", **OLD)
     [found] = _track(openai, days=16)
     assert found.state == RETURNED
+
+
+def test_an_audit_of_calls_leaves_it_alone(openai: Reports) -> None:
+    _track(openai)
+    audit = SimpleNamespace(last_call="2026-12-24T00:00:00Z", window_start=None, metered_calls=9)
+    report: Any = SimpleNamespace(audit=audit, findings=[])
+    audited = AuditedFindings(openai.account_id, "audit", report, [])
+    track_findings(openai.session.connection(), audited)
+    openai.session.expire_all()
+    [found] = openai.session.scalars(select(AccountFinding)).all()
+    assert (found.monthly_usd, found.state) == (332, OPEN)

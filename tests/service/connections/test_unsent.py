@@ -21,6 +21,7 @@ from service.models.connections.unsent import (
     sum_unsent,
     wake_outdated,
 )
+from service.operations.connections import job
 from service.operations.connections.job import pull
 from service.operations.connections.pricing import price_with
 from service.operations.connections.reconciliation import (
@@ -208,14 +209,19 @@ def test_a_new_discount_reprices_what_was_pulled(connect: Callable[..., Connecte
     assert _wake(connected) == 0
 
 
-def test_months_are_locked_once_all_of_them_was_pulled(connect: Callable[..., Connected]) -> None:
+def test_months_are_locked_once_all_of_them_was_pulled(
+    connect: Callable[..., Connected], monkeypatch: pytest.MonkeyPatch
+) -> None:
     connected = connect(make_provider("anthropic", days=75, rows=1))
 
     def count() -> int:
         connected.session.expire_all()
         return len(connected.session.scalars(select(BillMonth)).all())
 
-    pull(connected.config, connected.engine, connected.id, seconds=0)
+    stops = iter([False] * 4)  # the newest days of each report are there, and the others aren't
+    monkeypatch.setattr(job, "is_stop_requested", lambda: next(stops, True))
+    pull(connected.config, connected.engine, connected.id)
     assert count() == 0
+    monkeypatch.undo()
     connected.pull()
     assert count() >= 1
