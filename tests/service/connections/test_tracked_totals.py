@@ -37,7 +37,7 @@ def _track(reports: Reports, days: int = 0) -> list[Any]:
 
 def test_it_has_the_dollars_of_the_reports_and_says_so(openai: Reports) -> None:
     [found] = _track(openai)
-    assert (found.monthly_usd, found.confidence, found.state) == (332, "CONDITIONAL", OPEN)
+    assert (found.monthly_usd, found.confidence, found.state) == (Decimal(332), "CONDITIONAL", OPEN)
     assert (found.route, found.suggested_model) == ("not sent: proj", "gpt-4.1")
     assert found.fix.endswith("From the totals of your provider’s reports.")
     assert str(title(found)) == "Try gpt-4.1 instead of gpt-4-0613 on not sent: proj"
@@ -79,4 +79,4 @@ def test_an_audit_of_calls_leaves_it_alone(openai: Reports) -> None:
     track_findings(openai.session.connection(), audited)
     openai.session.expire_all()
     [found] = openai.session.scalars(select(AccountFinding)).all()
-    assert (found.monthly_usd, found.state) == (332, OPEN)
+    assert (found.monthly_usd, found.state) == (Decimal(332), OPEN)
