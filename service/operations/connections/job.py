@@ -24,6 +24,7 @@ from service.connections.client import (
     MissingRightError,
     RevokedKeyError,
     ThrottledError,
+    UnreadableResponseError,
     fetch_window,
     find_url,
 )
@@ -302,21 +303,22 @@ class _Pull:
 
     def _pull_window(self, window: Window, now: datetime) -> None:
         began_at, before, outcome = utc_now(), self._client.requests, DONE
+        # A better report whose first answer is an error is none: it may have been retired.
+        is_untried = bool(window.report.instead_of) and window.report.name not in self._progress
         try:
             fetched = fetch_window(self._client, self._provider, window)
-        except MissingRightError as error:
-            if not window.report.is_optional:
+        except (MissingRightError, UnreadableResponseError) as error:
+            # The key may read other reports. It is asked again when this one is due again.
+            is_missing = isinstance(error, MissingRightError) and window.report.is_optional
+            if not is_missing and not is_untried:
                 self._note(window, began_at, before, error.code)
                 raise
-            # The key may read other reports. It is asked again when this one is due again.
-            fetched, outcome = Fetched((), 0, is_empty=True), error.code
+            fetched, outcome = Fetched((), 0, is_empty=True), MissingRightError.code
         except ConnectionFailedError as error:
             self._note(window, began_at, before, error.code)
             raise
         if fetched.is_empty and outcome == DONE:
-            # A better report whose first answer is an error is none: it may have been retired.
-            is_new = window.report.name not in self._progress
-            outcome = MissingRightError.code if window.report.instead_of and is_new else EMPTY
+            outcome = MissingRightError.code if is_untried else EMPTY
         progress = advance(self._progress, window, now, self._held.created_at)
         if outcome == MissingRightError.code:
             progress = self._without_history(progress, window, now)

@@ -287,10 +287,13 @@ def test_costs_are_those_of_the_best_report_that_the_key_may_read(
     assert sum(_reports_of_costs(connected).values()) == paid
 
 
-def test_a_better_report_that_is_retired_is_no_loss(connect: Callable[..., Connected]) -> None:
+@pytest.mark.parametrize("status", [400, 410])
+def test_a_better_report_that_is_retired_is_no_loss(
+    connect: Callable[..., Connected], status: int
+) -> None:
     provider = make_provider("anthropic", days=10, rows=2)
     connected = connect(provider)
-    retired = Answer({"type": "error", "error": {"type": "invalid_request_error"}}, 400)
+    retired = Answer({"type": "error", "error": {"type": "invalid_request_error"}}, status)
     provider.stub.faults = [retired]  # the first request is for the better one
     connected.pull()
     assert "analytics" in provider.stub.requests[0][0]
