@@ -72,9 +72,9 @@ def _list_due(
         yield from _split(report, _oldest(report, now), back)
         if report.width == DAY:
             for month, number in _list_rechecks(state, now, since):
-                first, last = month_start(month), month_end(month)
-                if number:
-                    yield from _split(report, max(first, _oldest(report, now)), last)
+                first, last = max(month_start(month), _oldest(report, now)), month_end(month)
+                if number and first < last:  # in one window, so that it is done or isn't
+                    yield Window(report, first, last)
 
 
 def _split(report: Report, first: datetime, last: datetime) -> Iterator[Window]:
