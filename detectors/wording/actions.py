@@ -59,6 +59,17 @@ _CHANGES: Final[Mapping[tuple[str, str], _Change]] = {
     ("d6_chatty_loop", "hashed"): _Change(
         "Send several items per request", "Send several items per request on {}", _DAY
     ),
+    ("provider_totals", "replaced_model"): _Change(
+        "Try the model that replaces it", "Try the model that replaces that of {}", _EVALUATION
+    ),
+    ("provider_totals", "unread_writes"): _Change(
+        "Stop writing to the cache what is rarely read",
+        "Stop {} from writing to the cache what is rarely read",
+        _MINUTES,
+    ),
+    ("provider_totals", "batch_like_key"): _Change(
+        "Use the batch tier", "Use the batch tier for {}", _DAY
+    ),
 }
 # Of findings that claim no savings.
 _CHECKS: Final[Mapping[tuple[str, str], str]] = {

@@ -9,8 +9,10 @@ from typing import Final
 from detectors.contract import Report
 from detectors.wording.projection import IMPORT
 
-# The start of a formula, after white space and invisible marks, which a program may skip.
+# The start of a formula, after white space and invisible marks, which a program may skip. A plain
+# number below zero is none.
 _FORMULA: Final = re.compile(
+    r"(?!-[0-9]+(?:\.[0-9]+)?\Z)"
     r"[\s\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]"
 )
 _MONTHLY: Final = "monthly_cost_impact_usd"

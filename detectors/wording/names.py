@@ -17,6 +17,8 @@ CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
     "INFORMATIONAL": "no savings claimed",
 }
 CONFIDENCE_NAMES: Final[Mapping[str, str]] = {name: name.capitalize() for name in CONFIDENCE_WORDS}
+# What totals of a provider's reports prove, with no call sent: no detector reads them.
+PROVIDER_TOTALS: Final = "provider_totals"
 _RULES: Final = Path(__file__).parents[1] / "rules"
 # A pattern and no parser, which takes a fiftieth of an audit of few calls.
 _DETECTOR: Final = re.compile(
@@ -55,6 +57,8 @@ def detector_name(detector: str, methods: Iterable[Method] = ()) -> str:
     A detector that is not installed here has the name that its report gives, or else its id. It is
     inert, because anyone can write a report.
     """
+    if detector == PROVIDER_TOTALS:
+        return "Provider reports"
     known = introduce_detectors().get(detector)
     titles = {method.detector: method.title for method in methods}
     return known.name if known else inert(titles.get(detector, detector))

@@ -16,16 +16,16 @@ from service.connections import list_providers
 from service.core.db import make_engine, make_session_factory
 from service.jobs.queues import AuditQueues
 from service.models.connections.bill import list_months
-from service.models.connections.connections import ConnectionLimitError, add_connection
 from service.models.identity.accounts import find_account
 from service.models.identity.security_events import EventKind, add_security_event
 from service.operations.connections.connecting import (
     KeyRefusedError,
     describe_sight,
     find_provider,
-    make_connection,
     try_key,
 )
+from service.operations.connections.connecting import connect as connect_account
+from service.operations.connections.reconciliation import Known
 from service.operations.connections.reconciliation import reconcile as reconcile_month
 from service.operations.connections.wording import name_part, name_provider, summarize
 from service.web.api.reconciliation import describe
@@ -65,12 +65,11 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
         session.commit()
         try:
             sight = try_key(config, known, key.strip())
-            connection = make_connection(account_id, provider, key.strip(), sight, label=label[:60])
-            add_connection(session, connection)
+            connection = connect_account(
+                session, account_id, known, key.strip(), sight, label=label[:60]
+            )
         except KeyRefusedError as error:
             raise CommandError(str(error)) from error
-        except ConnectionLimitError as error:
-            raise CommandError("this account has as many connections as it may have") from error
         add_security_event(session, account_id, EventKind.CONNECTION_ADDED, {"provider": provider})
         session.commit()
         AuditQueues.from_config(config).enqueue_pull(connection.id)
@@ -90,8 +89,9 @@ def reconcile(email: str, month: str | None, as_json: bool, data_dir: Path | Non
         if account is None:
             raise CommandError("there is no account with this email address")
         wanted = _read_month(month) if month else None
+        known = Known(session.connection(), account.id)
         months = [
-            reconcile_month(session.connection(), account.id, provider, first)
+            reconcile_month(session.connection(), account.id, provider, first, known)
             for first, provider in list_months(session, account.id)
             if wanted is None or first == wanted
         ]

@@ -204,10 +204,29 @@ class Fetched:
 
 
 def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
-    """Fetch all pages of a window; raise if any is missing.
+    """Fetch all pages of a window; raise if any is missing."""
+    span = window.report.span
+    if span is None:
+        return _fetch_pages(client, provider, window)
+    end, parts = window.last or utc_now(), []
+    first = window.first
+    while first < end:
+        last = first + span if window.last is None else min(first + span, window.last)
+        parts.append(_fetch_pages(client, provider, Window(window.report, first, last)))
+        first = last
+    if len(parts) > 1 and any(part.is_empty for part in parts):  # which is no answer for a part
+        raise UnreadableResponseError
+    lines = tuple(line for part in parts for line in part.lines)
+    requests = sum(part.requests for part in parts)
+    return Fetched(lines, requests, is_empty=any(part.is_empty for part in parts))
+
+
+def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
+    """Fetch the pages of one query.
 
     A bucket that comes twice counts once, as the provider said it last: pages are cut between
-    buckets. A page token that was used before would lead around in circles.
+    buckets. Where they are cut between rows, a row that comes twice counts once. A page token that
+    was used before would lead around in circles.
     """
     buckets: dict[datetime, Sequence[Line]] = {}
     page, used, requests = None, set[str](), 0
@@ -215,14 +234,18 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
         query = provider.parameters(window, page)
         try:
             body = client.get(window.report.path, query, window.report.headers)
-        except EmptyWindowError:
+        except EmptyWindowError as error:
+            if page is not None:  # the window isn't empty: its first page was there
+                raise UnreadableResponseError from error
             return Fetched((), requests + 1, is_empty=True)
         requests += 1
         try:
             found = provider.read_page(window.report, body)
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise UnreadableResponseError from error
-        buckets.update(found.buckets)
+        for bucket, lines in found.buckets.items():
+            before = buckets.get(bucket, ()) if window.report.by_rows else ()
+            buckets[bucket] = _merge(before, lines)
         page = found.next_page
         if page is None:
             break
@@ -236,3 +259,14 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
         for line in lines
     )
     return Fetched(tuple(within), requests)
+
+
+def _merge(before: Sequence[Line], lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the rows of a bucket after another page: those with the same labels are the same."""
+    if not before:
+        return lines
+    return list({_labels(line): line for line in (*before, *lines)}.values())
+
+
+def _labels(line: Line) -> tuple[str, ...]:
+    return tuple(value for value in vars(line).values() if isinstance(value, str))

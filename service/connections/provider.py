@@ -14,7 +14,7 @@ MAX_LABEL: Final = 200
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
 
-USAGE, COSTS = "usage", "costs"
+USAGE, COSTS, ACTIVITY = "usage", "costs", "activity"
 # What a cost is for. Tokens are explained by usage; the others are fees that tokens don't carry.
 TOKENS, CREDIT, TAX = "tokens", "credit", "tax"
 
@@ -24,7 +24,7 @@ class Report:
     """One report of a provider, always requested with the same grouping."""
 
     name: str
-    kind: str  # USAGE or COSTS
+    kind: str  # USAGE, COSTS or ACTIVITY
     path: str
     grouping: Sequence[str]
     width: timedelta = DAY
@@ -32,6 +32,9 @@ class Report:
     every: timedelta = HOUR
     days_back: int = 90
     is_optional: bool = False  # a key without the right for it is still a working key
+    span: timedelta | None = None  # of one request; a longer window is several
+    by_rows: bool = False  # pages are cut between rows, and not between buckets
+    instead_of: str = ""  # the report that is pulled if the key may not read this one
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -79,7 +82,35 @@ class CostLine:
     currency: str = "USD"
 
 
-Line = UsageLine | CostLine
+@dataclass(frozen=True, kw_only=True)
+class ActivityLine:
+    """What one person did with a coding agent on one day, in all or with one model.
+
+    `person` is an e-mail address, or the name of a key. It is never stored as it is. A line has
+    either counts of work or, with a model, tokens and what the provider thinks that they cost:
+    an estimate, which no bill has where a plan includes it.
+    """
+
+    bucket: datetime
+    person: str
+    plan: str = ""  # "api" or "subscription"
+    terminal: str = ""
+    model: str = ""
+    sessions: int = 0
+    lines_added: int = 0
+    lines_removed: int = 0
+    commits: int = 0
+    pull_requests: int = 0
+    accepted: int = 0  # changes that the agent proposed
+    rejected: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    estimated_usd: Decimal = Decimal(0)
+
+
+Line = UsageLine | CostLine | ActivityLine
 
 
 @dataclass(frozen=True)
@@ -90,16 +121,22 @@ class Name:
     id: str
     name: str
     parent_id: str = ""
+    is_active: bool = True  # False for a key that no longer works
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What a key can see, as the page says after connecting."""
+    """What a key can see, as the page says after connecting.
+
+    `identity` has IDs that no other organization has, such as its own or those of its projects: two
+    connections that share one would count everything twice.
+    """
 
     organization: str
     projects: int
     first_cost: datetime | None
     missing: Sequence[str] = ()  # reports that this key may not read
+    identity: Sequence[str] = ()
 
 
 class Asking(Protocol):

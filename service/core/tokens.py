@@ -73,6 +73,12 @@ def key_id(secret_key: str) -> str:
     return hmac.new(secret_key.encode(), b"key id", hashlib.sha256).hexdigest()[:8]
 
 
+def hash_person(secret_key: str, account_id: str, person: str) -> str:
+    """Return an ID for a person, which only this installation can make, for this account."""
+    named = f"person {account_id} {person}".encode()
+    return hmac.new(secret_key.encode(), named, hashlib.sha256).hexdigest()[:32]
+
+
 def find_hash(kind: Kind, secret: str) -> bytes | None:
     """Return the hash of a well-formed secret of this kind; None for anything else."""
     match = _SHAPE.fullmatch(secret)

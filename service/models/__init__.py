@@ -26,6 +26,7 @@ from service.models.connections.bill import BillMonth
 from service.models.connections.connections import ProviderConnection
 from service.models.connections.reported import (
     ConnectionPull,
+    ReportedActivity,
     ReportedCost,
     ReportedName,
     ReportedUsage,
@@ -94,6 +95,7 @@ __all__ = [
     "ReplacedImport",
     "ReportLink",
     "ReportRow",
+    "ReportedActivity",
     "ReportedCost",
     "ReportedName",
     "ReportedUsage",

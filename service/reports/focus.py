@@ -8,12 +8,12 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from service.models.calls.spend import Line
 
 KEYS: Final = ("day", "provider", "model", "route", "environment")
-_TOKENS, _REQUESTS = "Tokens", "Requests"
+_TOKENS, _REQUESTS, _CHARGES = "Tokens", "Requests", "Charges"
 _TOKENS_PRICED: Final = 1_000_000
 _DECIMALS: Final = 18  # of a unit price, so that its product with the quantity is the cost
 _NAMES: Final[Mapping[str, str]] = {
@@ -25,8 +25,9 @@ _NAMES: Final[Mapping[str, str]] = {
     "openai": "OpenAI",
     "vertex": "Google Cloud",
 }
+# What `x_BillStatus` says of `BilledCost`: whether its month is reconciled with the bill.
+RECONCILED, PROVISIONAL, NO_BILL = "reconciled", "provisional", "no bill"
 _SAME: Final[Mapping[str, Any]] = {
-    "BilledCost": 0,  # nothing here is reconciled with an invoice
     "BillingAccountName": None,
     "BillingCurrency": "USD",
     "ChargeCategory": "Usage",
@@ -39,20 +40,46 @@ _SAME: Final[Mapping[str, Any]] = {
     "SkuMeter": _TOKENS,
 }
 _OWN: Final = (
-    *("BillingAccountId", "BillingPeriodEnd", "BillingPeriodStart", "ChargeDescription"),
-    *("ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity", "ContractedCost"),
-    *("ContractedUnitPrice", "EffectiveCost", "InvoiceIssuerName", "ListCost", "ListUnitPrice"),
-    *("PricingQuantity", "PricingUnit", "ProviderName", "PublisherName", "ServiceName", "SkuId"),
-    *("SkuPriceDetails", "SkuPriceId"),
+    *("BilledCost", "BillingAccountId", "BillingPeriodEnd", "BillingPeriodStart"),
+    *("ChargeDescription", "ChargePeriodEnd", "ChargePeriodStart", "ConsumedQuantity"),
+    *("ContractedCost", "ContractedUnitPrice", "EffectiveCost", "InvoiceIssuerName"),
+    *("ListCost", "ListUnitPrice", "PricingQuantity", "PricingUnit", "ProviderName"),
+    *("PublisherName", "ServiceName", "SkuId", "SkuPriceDetails", "SkuPriceId"),
 )
 _CUSTOM: Final = (
     *("x_Calls", "x_UnpricedCalls", "x_InputTokens", "x_CachedTokens", "x_CacheWriteTokens"),
-    *("x_OutputTokens", "x_Route", "x_Environment"),
+    *("x_OutputTokens", "x_Route", "x_Environment", "x_BillStatus"),
+)
+_OF_USAGE: Final = (
+    *("ConsumedQuantity", "ConsumedUnit", "PricingCategory", "SkuId", "SkuMeter"),
+    *("SkuPriceDetails", "SkuPriceId"),
 )
 HEADER: Final = (*sorted((*_SAME, *_OWN)), *_CUSTOM)
 
 
-def make_row(account_id: str, line: Line) -> Sequence[Any]:
+class Bill(NamedTuple):
+    """What was billed of a line."""
+
+    usd: Decimal
+    status: str
+
+
+class Charge(NamedTuple):
+    """What a provider billed and no line of spend has, such as a fee."""
+
+    day: date
+    provider: str
+    name: str
+    category: str
+    amount: Decimal
+    currency: str
+    status: str
+
+
+_NOT_BILLED: Final = Bill(Decimal(0), NO_BILL)
+
+
+def make_row(account_id: str, line: Line, bill: Bill = _NOT_BILLED) -> Sequence[Any]:
     """Return the row of a line that is grouped by `KEYS`, in the order of the header."""
     key: Sequence[Any] = line.key
     day, provider, model, route, environment = key
@@ -68,7 +95,33 @@ def make_row(account_id: str, line: Line) -> Sequence[Any]:
         "x_OutputTokens": sums.completion_tokens,
         "x_Route": route or None,
         "x_Environment": environment or None,
+        "BilledCost": bill.usd,
+        "x_BillStatus": bill.status,
     }
+    return [cells[name] for name in HEADER]
+
+
+def make_charge(account_id: str, charge: Charge) -> Sequence[Any]:
+    """Return the row of a charge, which is billed and costs nothing else.
+
+    So costs but the billed one add up to the spend, with these rows as without them.
+    """
+    cells: dict[str, Any] = {**dict.fromkeys(HEADER), "BillingAccountId": account_id, **_SAME}
+    cells |= {**_periods(charge.day), **_names(charge.provider, charge.name)}
+    cells |= dict.fromkeys(("ListCost", "ContractedCost", "EffectiveCost"), 0)
+    cells |= {
+        "BilledCost": charge.amount,
+        "BillingCurrency": charge.currency,
+        "ChargeCategory": charge.category,
+        "ChargeDescription": charge.name,
+        "x_BillStatus": charge.status,
+    }
+    if charge.category == "Usage":
+        cells |= {"ConsumedQuantity": 1, "ConsumedUnit": _CHARGES, "SkuMeter": charge.name}
+        cells |= {"PricingQuantity": 1, "PricingUnit": _CHARGES}
+        cells |= {"ListUnitPrice": 0, "ContractedUnitPrice": 0}
+    else:  # a tax or credit has no quantity, price or product
+        cells |= dict.fromkeys(_OF_USAGE) | {"ChargeFrequency": "One-Time"}
     return [cells[name] for name in HEADER]
 
 
@@ -89,7 +142,8 @@ def _costs(line: Line) -> dict[str, Any]:
     """Return quantities, costs, and the prices whose product with the quantity is the cost."""
     sums = line.sums
     tokens = sums.prompt_tokens + sums.completion_tokens
-    quantity = Decimal(tokens) / _TOKENS_PRICED if tokens else Decimal(sums.calls)
+    # A report of speech, say, may have neither tokens nor a number of requests.
+    quantity = Decimal(tokens) / _TOKENS_PRICED if tokens else Decimal(sums.calls or 1)
     return {
         "ConsumedQuantity": tokens,
         "PricingQuantity": quantity,

@@ -3,6 +3,7 @@
 Costs are decimal strings in cents: "123.45" is $1.23.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -10,11 +11,13 @@ from typing import Any, Final
 
 from service.connections.client import Client, EmptyWindowError, MissingRightError
 from service.connections.provider import (
+    ACTIVITY,
     COSTS,
     DAY,
     HOUR,
     TOKENS,
     USAGE,
+    ActivityLine,
     CostLine,
     Line,
     Name,
@@ -32,12 +35,31 @@ _GROUPING: Final = (
     *("api_key_id", "workspace_id", "model"),
     *("service_tier", "context_window", "inference_geo"),
 )
+_WORKSPACES: Final = "/v1/organizations/workspaces"
 _CENTS: Final = Decimal(100)
 _NAMES_AT_ONCE: Final = 100
 _MOST_NAME_PAGES: Final = 50
 _LOOK_BACK: Final = timedelta(days=31)
 
 REPORTS: Final = (
+    # It has list prices, and the products that a cost is of.
+    Report(
+        name="analytics_costs",
+        kind=COSTS,
+        path="/v1/organizations/analytics/cost",
+        # At most five beside the type.
+        grouping=(
+            *("workspace_id", "model", "product", "service_tier", "context_window"),
+            "cost_type",
+        ),
+        most_buckets=31,
+        every=DAY,
+        span=31 * DAY,
+        by_rows=True,
+        instead_of="costs",
+        is_optional=True,
+        headers={"anthropic-beta": "analytics-usage-cost-2026-08-24"},
+    ),
     Report(
         name="costs",
         kind=COSTS,
@@ -57,7 +79,19 @@ REPORTS: Final = (
         days_back=7,
         is_optional=True,
     ),
+    Report(
+        name="claude_code",
+        kind=ACTIVITY,
+        path="/v1/organizations/usage_report/claude_code",
+        grouping=(),
+        most_buckets=31,
+        every=DAY,
+        span=DAY,
+        by_rows=True,
+        is_optional=True,
+    ),
 )
+_ROWS_AT_ONCE: Final = 1_000
 _KINDS: Final[Mapping[str, str]] = {"tokens": TOKENS, "session_usage": "code_execution"}
 
 
@@ -80,6 +114,19 @@ class Anthropic:
 
     def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
         report = window.report
+        if report.kind == ACTIVITY:
+            day = [("starting_at", f"{window.first:%Y-%m-%d}"), ("limit", str(_ROWS_AT_ONCE))]
+            return day if page is None else [*day, ("page", page)]
+        if report.span is not None and window.last is not None:
+            query = [
+                ("starting_at", _moment(window.first)),
+                ("ending_at", _moment(window.last)),
+                ("time_bucket_width", "1d"),
+                ("order_by", "time"),
+                ("limit", str(_ROWS_AT_ONCE)),
+                *(("group_by[]", name) for name in report.grouping),
+            ]
+            return query if page is None else [*query, ("page", page)]
         query = [
             ("starting_at", _moment(window.first)),
             ("bucket_width", "1h" if report.width == HOUR else "1d"),
@@ -92,14 +139,24 @@ class Anthropic:
 
     def read_page(self, report: Report, body: Any) -> Page:
         read = _read_cost if report.kind == COSTS else _read_usage
-        buckets: dict[datetime, list[Line]] = {}
+        buckets: dict[datetime, list[Line]] = defaultdict(list)
+        if report.kind == ACTIVITY:
+            for row in body["data"]:
+                day = datetime.fromisoformat(row["date"]).astimezone(UTC)
+                buckets[day] += _read_activity(day, row)
+            return Page(buckets, body["next_page"] if body["has_more"] else None)
+        if report.by_rows:
+            for row in body["data"]:
+                day = datetime.fromisoformat(row["starting_at"]).astimezone(UTC)
+                buckets[day].append(_read_analytics(day, row))
+            return Page(buckets, body["next_page"] if body["has_more"] else None)
         for bucket in body["data"]:
             start = datetime.fromisoformat(bucket["starting_at"]).astimezone(UTC)
             buckets[start] = [read(start, row) for row in bucket["results"]]
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
     def look(self, client: Client, now: datetime) -> Sight:
-        organization = clean(client.get("/v1/organizations/me").get("name"))
+        organization = client.get("/v1/organizations/me")
         first = now.replace(hour=0, minute=0, second=0, microsecond=0) - _LOOK_BACK
         query = [("starting_at", _moment(first)), ("limit", "31")]
         try:
@@ -111,20 +168,23 @@ class Anthropic:
             ]
         except EmptyWindowError:
             days = []
-        workspaces, missing = 0, []
+        workspaces, missing = list[str](), []
         try:
-            workspaces = sum(1 for _each in _list(client, "/v1/organizations/workspaces"))
+            workspaces += (clean(each["id"]) for each in _list(client, _WORKSPACES))
         except MissingRightError:
             missing.append("projects")
-        return Sight(organization, workspaces, min(days, default=None), missing)
+        identity = [clean(organization.get("id")), *workspaces]
+        first_cost, name = min(days, default=None), clean(organization.get("name"))
+        return Sight(name, len(workspaces), first_cost, missing, identity)
 
     def list_names(self, client: Client) -> Iterator[Name]:
-        for workspace in _list(client, "/v1/organizations/workspaces"):
+        for workspace in _list(client, _WORKSPACES):
             yield Name("project", clean(workspace["id"]), clean(workspace.get("name")))
         for key in _list(client, "/v1/organizations/api_keys"):
             scope = key.get("scope") or key  # which older responses have instead
             parent = clean(scope.get("workspace_id"))
-            yield Name("key", clean(key["id"]), clean(key.get("name")), parent)
+            is_active = key.get("status", "active") == "active"
+            yield Name("key", clean(key["id"]), clean(key.get("name")), parent, is_active)
 
 
 def _list(client: Client, path: str) -> Iterator[Any]:
@@ -175,6 +235,58 @@ def _read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
         amount=Decimal(row["amount"]) / _CENTS,
         currency=clean(row.get("currency")).upper() or "USD",
     )
+
+
+def _read_analytics(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
+    group, cost = row["group"], row["cost"]
+    cost_type = clean(group.get("cost_type"))
+    kind = _KINDS.get(cost_type, cost_type or "other_fee")
+    labels = [clean(group.get(name)) for name in ("product", "service_tier", "context_window")]
+    return CostLine(
+        bucket=bucket,
+        project_id=clean(group.get("workspace_id")),
+        line_item=", ".join(filter(None, [*labels, cost_type])),
+        kind=kind,
+        model=clean(group.get("model")) if kind == TOKENS else "",
+        amount=Decimal(cost["amount"]) / _CENTS,
+        list_amount=Decimal(cost["list_amount"]) / _CENTS,
+        currency=clean(cost.get("currency")).upper() or "USD",
+    )
+
+
+def _read_activity(day: datetime, row: Mapping[str, Any]) -> Iterator[ActivityLine]:
+    """Yield what a person did, and then its tokens by model."""
+    actor, core = row["actor"], row.get("core_metrics") or {}
+    lines, actions = core.get("lines_of_code") or {}, (row.get("tool_actions") or {}).values()
+    labels: dict[str, Any] = {
+        "bucket": day,
+        "person": clean(actor.get("email_address") or actor.get("api_key_name")),
+        "plan": clean(row.get("customer_type")),
+        "terminal": clean(row.get("terminal_type")),
+    }
+    yield ActivityLine(
+        **labels,
+        sessions=core.get("num_sessions") or 0,
+        lines_added=lines.get("added") or 0,
+        lines_removed=lines.get("removed") or 0,
+        commits=core.get("commits_by_claude_code") or 0,
+        pull_requests=core.get("pull_requests_by_claude_code") or 0,
+        accepted=sum(each.get("accepted") or 0 for each in actions),
+        rejected=sum(each.get("rejected") or 0 for each in actions),
+    )
+    for each in row.get("model_breakdown") or ():
+        tokens, cost = each["tokens"], each.get("estimated_cost") or {}
+        cached, written = tokens.get("cache_read") or 0, tokens.get("cache_creation") or 0
+        is_usd = clean(cost.get("currency")).upper() in ("USD", "")
+        yield ActivityLine(
+            **labels,
+            model=clean(each["model"]),
+            prompt_tokens=(tokens.get("input") or 0) + cached + written,
+            completion_tokens=tokens.get("output") or 0,
+            cached_tokens=cached,
+            cache_write_tokens=written,
+            estimated_usd=Decimal(cost.get("amount") or 0) / _CENTS if is_usd else Decimal(0),
+        )
 
 
 def _region(geo: Any) -> str:

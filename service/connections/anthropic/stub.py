@@ -31,6 +31,8 @@ class World:
 
     usage: list[dict[str, Any]] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
+    has_analytics: bool = False  # whether the key may read Organization Analytics
+    claude_code: list[dict[str, Any]] = field(default_factory=list)  # rows as they are documented
     organization: str = "Acme"
     workspaces: dict[str, str] = field(default_factory=dict)
     keys: dict[str, tuple[str | None, str]] = field(default_factory=dict)
@@ -63,7 +65,74 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
         return _report(world, query, world.usage, _usage_result, _LIMITS[width])
     if path == "/v1/organizations/cost_report" and width == "1d":
         return _report(world, query, world.costs, _cost_result, _LIMITS["1d"])
+    if path == "/v1/organizations/analytics/cost":
+        return _analytics(world, query, headers)
+    if path == "/v1/organizations/usage_report/claude_code":
+        return _claude_code(world, query)
     return _error(404, "not_found_error")
+
+
+_MOST_DAYS: Final = timedelta(days=31)
+_MOST_GROUPS: Final = 5
+
+
+def _analytics(world: World, query: Query, headers: Headers) -> Answer:
+    """Return costs by row: a page has some of them, wherever its day ends."""
+    if not world.has_analytics:
+        return _error(403, "permission_error")
+    names = query.get("group_by[]", [])
+    try:
+        first, last = (
+            datetime.fromisoformat(query[name][0]) for name in ("starting_at", "ending_at")
+        )
+        limit = int(query.get("limit", ["20"])[0])
+    except (KeyError, ValueError):
+        return _error(400, "invalid_request_error")
+    is_right = last - first <= _MOST_DAYS and 1 <= limit <= 1000
+    is_beta = "analytics-usage-cost" in headers.get("anthropic-beta", "")
+    if not is_right or not is_beta or len(set(names) - {"cost_type"}) > _MOST_GROUPS:
+        return _error(400, "invalid_request_error")
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in world.costs:
+        if first <= row["time"] < last:
+            day = row["time"].replace(hour=0, minute=0, second=0, microsecond=0)
+            groups[day, *(row.get(name) for name in names)].append(row)
+    found = [
+        _analytics_row(key[0], dict(zip(names, key[1:], strict=True)), rows)
+        for key, rows in sorted(groups.items(), key=str)
+    ]
+    try:
+        shown, token = cut(found, query, limit, world.paging)
+    except StalePageError:
+        return _error(400, "invalid_request_error")
+    return Answer({"data": shown, "has_more": token is not None, "next_page": token})
+
+
+def _analytics_row(
+    day: datetime, group: Mapping[str, Any], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    cents = sum((Decimal(str(row["cents"])) for row in rows), Decimal(0))
+    listed = sum((Decimal(str(row.get("list_cents", row["cents"]))) for row in rows), Decimal(0))
+    cost = {"amount": f"{cents:f}", "list_amount": f"{listed:f}", "currency": "USD"}
+    return {
+        "starting_at": f"{day:%Y-%m-%dT%H:%M:%SZ}",
+        "ending_at": f"{day + timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}",
+        "group": dict(group),
+        "cost": {**cost, "requests": None},
+    }
+
+
+def _claude_code(world: World, query: Query) -> Answer:
+    """Return the rows of one day; a page has some of them."""
+    day, limit = query["starting_at"][0], int(query.get("limit", ["20"])[0])
+    if not 1 <= limit <= 1000 or len(day) != len("2026-01-01"):
+        return _error(400, "invalid_request_error")
+    found = [row for row in world.claude_code if row["date"].startswith(day)]
+    try:
+        shown, token = cut(found, query, limit, world.paging)
+    except StalePageError:
+        return _error(400, "invalid_request_error")
+    return Answer({"data": shown, "has_more": token is not None, "next_page": token})
 
 
 Result = Callable[[Mapping[str, Any], list[dict[str, Any]]], dict[str, Any]]

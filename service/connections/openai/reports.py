@@ -160,17 +160,21 @@ class OpenAI:
     def look(self, client: Client, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         first = midnight - _LOOK_BACK
-        query = [("start_time", _seconds(first)), ("limit", "180")]
+        query = [("start_time", _seconds(first)), ("limit", "180"), ("group_by[]", "project_id")]
         page = self.read_page(REPORTS[0], client.get(_COSTS, query))
         usage = [("start_time", _seconds(midnight)), ("limit", "1")]
         client.get("/organization/usage/completions", usage)
-        missing = []
+        projects, missing = list[str](), []
         try:
-            projects = sum(1 for _each in _list(client, _PROJECTS))
+            projects += (clean(each["id"]) for each in _list(client, _PROJECTS))
         except MissingRightError:
-            projects, missing = 0, ["projects"]
+            missing = ["projects"]
         dated = [day for day, lines in page.buckets.items() if lines]
-        return Sight("", projects, min(dated, default=None), missing)
+        # No report names the organization, and no two have the same project.
+        lines = (line for found in page.buckets.values() for line in found)
+        billed = {line.project_id for line in lines if isinstance(line, CostLine)}
+        first_cost = min(dated, default=None)
+        return Sight("", len(projects), first_cost, missing, sorted({*projects, *billed}))
 
     def list_names(self, client: Client) -> Iterator[Name]:
         for project in _list(client, _PROJECTS):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
+    ColumnElement,
     Connection,
     ForeignKey,
     LargeBinary,
@@ -132,8 +133,10 @@ def identify(finding: Finding) -> bytes:
     return sha256("\0".join(labels).encode()).digest()
 
 
-def lock_findings(connection: Connection, account_id: str) -> Mapping[bytes, Row[Any]]:
-    """Return the account's findings by identity, with their rows locked."""
-    query = select(AccountFinding).where(AccountFinding.account_id == account_id)
+def lock_findings(
+    connection: Connection, account_id: str, *matches: ColumnElement[bool]
+) -> Mapping[bytes, Row[Any]]:
+    """Return the account's findings that match by identity, with their rows locked."""
+    query = select(AccountFinding).where(AccountFinding.account_id == account_id, *matches)
     rows = connection.execute(query.order_by(AccountFinding.id).with_for_update()).all()
     return {row.identity: row for row in rows}

@@ -1,11 +1,11 @@
 """What a reconciliation reads: billed, reported and counted sums by day, and locked months."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Numeric, func, select
+from sqlalchemy import Connection, Numeric, case, delete, func, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -45,11 +45,24 @@ def list_months(session: Executor, account_id: str) -> Sequence[Any]:
     return sorted(found, key=lambda each: (-each[0].toordinal(), each[1]))
 
 
+def newest_months(months: Sequence[Any], count: int) -> Sequence[Any]:
+    """Return the newest of these months, each with all of its providers."""
+    newest = sorted({month for month, _provider in months}, reverse=True)[:count]
+    return [each for each in months if each[0] in newest]
+
+
 def sum_costs(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
-    """Return what was billed by day, project, kind, model, line item and currency."""
+    """Return what was billed by day, project, kind, model and currency."""
     table = ReportedCost
-    labels = (table.day, table.project_id, table.kind, table.model, table.line_item, table.currency)
-    sums = (func.sum(table.amount).label("amount"), func.count().label("rows"))
+    labels = (table.day, table.project_id, table.kind, table.model, table.currency)
+    sums = (
+        func.sum(table.amount).label("amount"),
+        func.count().label("rows"),
+        # Without a list price of each, there is none of their sum.
+        case((func.count(table.list_amount) == func.count(), func.sum(table.list_amount))).label(
+            "list_amount"
+        ),
+    )
     query = _of_provider(select(*labels, *sums), table, account_id, provider, days)
     return session.execute(query.group_by(*labels)).all()
 
@@ -79,6 +92,41 @@ def find_lock(session: Executor, account_id: str, provider: str, month: date) ->
     query = select(BillMonth.locked_at, BillMonth.billed_usd, BillMonth.days)
     mine = (BillMonth.account_id == account_id, BillMonth.provider == provider)
     return session.execute(query.where(*mine, BillMonth.month == month)).one_or_none()
+
+
+def list_unlocked(
+    session: Executor, account_id: str, provider: str, before: date
+) -> Sequence[date]:
+    """Return the months since the first report that aren't locked, except later ones."""
+    first = find_first_day(session, account_id, provider)
+    query = select(BillMonth.month).where(
+        BillMonth.account_id == account_id, BillMonth.provider == provider
+    )
+    locked, found = set(session.execute(query).scalars()), []
+    month = first.replace(day=1) if first else before
+    while month < before:
+        if month not in locked:
+            found.append(month)
+        month = (month.replace(day=28) + timedelta(days=4)).replace(day=1)
+    return found
+
+
+def find_first_day(session: Executor, account_id: str, provider: str) -> date | None:
+    """Return the first day that a provider has reported of an account."""
+    days: list[date] = []
+    for table in (ReportedCost, ReportedUsage):
+        query = select(table.day).join(
+            ProviderConnection, ProviderConnection.id == table.connection_id
+        )
+        mine = (table.account_id == account_id, ProviderConnection.provider == provider)
+        first = query.where(*mine).order_by(table.day).limit(1)
+        days += session.execute(first).scalars().all()
+    return min(days, default=None)
+
+
+def forget_locks(session: Executor, account_id: str, provider: str) -> None:
+    mine = (BillMonth.account_id == account_id, BillMonth.provider == provider)
+    session.execute(delete(BillMonth).where(*mine))
 
 
 def lock_month(connection: Connection, values: Mapping[str, Any]) -> None:

@@ -14,6 +14,8 @@ from sqlalchemy import (
     Index,
     and_,
     delete,
+    exists,
+    false,
     func,
     or_,
     select,
@@ -24,6 +26,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.core.sealing import SealedText
 from service.models.base import Base, Executor, Owned, utc_now
+from service.models.connections.reported import list_project_ids
 from service.models.identity.accounts import Account
 
 MAX_CONNECTIONS: Final = 20  # per account
@@ -46,6 +49,7 @@ class ProviderConnection(Owned, Base):
     organization: Mapped[str] = mapped_column(default="", server_default="")
     sight: Mapped[dict[str, Any]] = mapped_column(JSONB, default=dict, server_default="{}")
     keeps_names: Mapped[bool] = mapped_column(default=True)
+    shows_people: Mapped[bool] = mapped_column(default=False, server_default=false())
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     key_changed_at: Mapped[datetime] = mapped_column(default=utc_now)
     removed_at: Mapped[datetime | None]
@@ -70,19 +74,54 @@ class ConnectionLimitError(Exception):
     """The account has as many connections as it may have."""
 
 
+class SameOrganizationError(Exception):
+    """The organization is connected already; all of its usage would count twice."""
+
+    def __init__(self, connection: "ProviderConnection") -> None:
+        super().__init__()
+        self.connection = connection
+
+
+class OtherOrganizationError(Exception):
+    """The key is another organization's than that whose reports the connection has."""
+
+
 class LostConnectionError(Exception):
     """Another worker has the connection, or it was removed or given another key."""
 
 
 def add_connection(session: Session, connection: ProviderConnection) -> None:
-    # The lock makes the count and the insert one step.
+    # The lock makes the checks and the insert one step.
     owner = connection.account_id
     session.execute(select(Account.id).where(Account.id == owner).with_for_update())
-    count = select(func.count()).select_from(ProviderConnection)
-    if (session.scalar(count.where(_owned_by(owner))) or 0) >= MAX_CONNECTIONS:
+    known = list_connections(session, owner)
+    if len(known) >= MAX_CONNECTIONS:
         raise ConnectionLimitError
+    _refuse_same(session, known, connection, connection.sight)
     session.add(connection)
     session.flush()
+
+
+def _refuse_same(
+    session: Session,
+    known: Sequence[ProviderConnection],
+    connection: ProviderConnection,
+    sight: Mapping[str, Any],
+) -> None:
+    identity = set(sight.get("identity", ()))
+    for each in known:
+        is_other = each is not connection and each.provider == connection.provider
+        if is_other and identity & _identify(session, each):
+            raise SameOrganizationError(each)
+
+
+def _identify(session: Session, connection: ProviderConnection) -> set[str]:
+    """Return IDs that no other organization has.
+
+    A connection of an earlier release doesn't have them; its projects do as well.
+    """
+    found = set(connection.sight.get("identity", ()))
+    return found or set(list_project_ids(session, connection.id))
 
 
 def list_connections(session: Executor, account_id: str) -> Sequence[Any]:
@@ -101,8 +140,19 @@ def find_connection(
     ).one_or_none()
 
 
-def replace_key(connection: ProviderConnection, key: str) -> None:
-    """Use another key from now on; a pull with the old one can store nothing anymore."""
+def replace_key(
+    session: Session, connection: ProviderConnection, key: str, sight: dict[str, Any]
+) -> None:
+    """Use another key of the same organization from now on.
+
+    A pull with the old one can store nothing anymore.
+    """
+    before = _identify(session, connection)
+    if before and sight["identity"] and not before & set(sight["identity"]):
+        raise OtherOrganizationError
+    known = list_connections(session, connection.account_id)
+    _refuse_same(session, known, connection, sight)
+    connection.sight, connection.organization = sight, sight["organization"]
     connection.key, connection.key_changed_at = key, utc_now()
     connection.removed_at = connection.error = connection.failing_since = None
     connection.mailed_at = connection.lease_token = connection.lease_expires_at = None
@@ -123,10 +173,30 @@ def remove_connection(session: Session, account_id: str, connection_id: str, *, 
     return session.scalar(changed.returning(ProviderConnection.id)) is not None
 
 
-def wake_others(session: Session, account_id: str, provider: str) -> None:
-    """Let the account's other connections of a provider be due, which then compare spend again."""
+def compare_soon(session: Session, account_id: str, provider: str) -> bool:
+    """Let the account's connections of a provider be due, and compare all of its spend again.
+
+    Return False if there is none.
+    """
     theirs = (_owned_by(account_id), ProviderConnection.provider == provider)
-    session.execute(update(ProviderConnection).where(*theirs).values(next_pull_at=func.now()))
+    due = {"next_pull_at": func.now(), "filled_at": None}
+    changed = update(ProviderConnection).where(*theirs).values(due)
+    return bool(session.scalars(changed.returning(ProviderConnection.id)).all())
+
+
+def is_settled(connection: Connection, held: ProviderConnection) -> bool:
+    """Check whether no other connection to the same provider has something left to pull.
+
+    One that fails isn't waited for.
+    """
+    others = (
+        _owned_by(held.account_id),
+        ProviderConnection.provider == held.provider,
+        ProviderConnection.id != held.id,
+        ProviderConnection.failing_since.is_(None),
+        ProviderConnection.next_pull_at <= func.now(),
+    )
+    return connection.scalar(select(exists().where(*others))) is False
 
 
 def pull_soon(connection: ProviderConnection, pause_seconds: float) -> None:
@@ -175,6 +245,13 @@ def release(
         held,
         **{**_NO_LEASE, **cleared, "pulled_at": func.now(), "next_pull_at": next_pull_at},
     )
+
+
+def release_compared(
+    connection: Connection, held: ProviderConnection, next_pull_at: datetime | None
+) -> None:
+    """End a job that asked the provider nothing."""
+    hold(connection, held, **{**_NO_LEASE, "next_pull_at": next_pull_at})
 
 
 def release_failed(
@@ -227,11 +304,7 @@ def _is_due() -> ColumnElement[bool]:
     is_free = or_(
         ProviderConnection.lease_token.is_(None), ProviderConnection.lease_expires_at < func.now()
     )
-    return and_(
-        ProviderConnection.removed_at.is_(None),
-        ProviderConnection.next_pull_at <= func.now(),
-        is_free,
-    )
+    return and_(ProviderConnection.next_pull_at <= func.now(), is_free)
 
 
 def _owned_by(account_id: str) -> ColumnElement[bool]:

@@ -28,10 +28,12 @@ def sum_by_key(session: Executor, account_id: str, provider: str, days: Days) ->
 
 
 def sum_by_hour(session: Executor, account_id: str, provider: str) -> Sequence[Any]:
-    """Return the requests of each key and model by hour of the day, and its hours, of a week."""
+    """Return the tokens of each key and model by hour of the day, and its hours, of a week."""
     table = ReportedUsage
     hour = extract("hour", table.bucket_at).label("hour")
-    sums = (func.sum(table.requests).label("requests"), func.count().label("buckets"))
+    tokens = func.sum(table.prompt_tokens + table.completion_tokens).label("tokens")
+    # An hour may have several rows: by context, say, or region.
+    sums = (tokens, func.count(table.bucket_at.distinct()).label("buckets"))
     query = select(table.project_id, table.key_id, table.model, hour, *sums)
     query = query.join(ProviderConnection, ProviderConnection.id == table.connection_id)
     mine = (table.account_id == account_id, ProviderConnection.provider == provider)
@@ -43,12 +45,25 @@ def sum_by_hour(session: Executor, account_id: str, provider: str) -> Sequence[A
 def list_unused_keys(
     session: Executor, account_id: str, provider: str, since: date
 ) -> Sequence[Any]:
-    """Return the keys that the provider has and that used nothing since a day."""
+    """Return the keys that work and that used nothing since a day.
+
+    A connection that was removed, fails or was never pulled can't know that.
+    """
     used = select(ReportedUsage.key_id).where(
         ReportedUsage.account_id == account_id, ReportedUsage.day >= since
     )
     query = select(ReportedName.name_id, ReportedName.name, ReportedName.parent_id)
     query = query.join(ProviderConnection, ProviderConnection.id == ReportedName.connection_id)
     mine = (ReportedName.account_id == account_id, ProviderConnection.provider == provider)
-    unused = (ReportedName.kind == "key", ReportedName.name_id.not_in(used))
+    knows = (
+        ProviderConnection.removed_at.is_(None),
+        ProviderConnection.failing_since.is_(None),
+        ProviderConnection.pulled_at.is_not(None),
+    )
+    unused = (
+        *knows,
+        ReportedName.kind == "key",
+        ReportedName.is_active,
+        ReportedName.name_id.not_in(used),
+    )
     return session.execute(query.where(*mine, *unused).order_by(ReportedName.name)).all()

@@ -23,13 +23,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from detectors.contract import DailySpend
-from service.models.base import Executor
+from service.models.audits.audit_settings import AuditSettings
+from service.models.base import Executor, utc_now
 from service.models.calls.call_files import DAY, CallFile
 from service.models.calls.daily_spend import SpendDay, SpendRow, add_spend
 from service.models.connections.connections import ProviderConnection
 
 SOURCE: Final = "provider reports"  # their environment
 NOT_SENT: Final = "not sent"  # how their routes begin
+PRICED: Final = "priced"  # the part of a connection's progress that says at which prices
 _PREFIX: Final = "reported-"
 _AT_MOST_EVERY: Final = timedelta(minutes=1)
 
@@ -78,6 +80,13 @@ def replace_unsent(
     connection.execute(kept.values(first_day=first, last_day=last, calls=calls))
 
 
+def delete_old_unsent(connection: Connection, days: int, limit: int) -> int:
+    """Delete lines of days so many days ago; their file goes on, unlike one of calls."""
+    is_old = SpendRow.day < utc_now().date() - timedelta(days=days)
+    some = select(SpendRow.id).where(SpendRow.file_id.like(f"{_PREFIX}%"), is_old).limit(limit)
+    return connection.execute(delete(SpendRow).where(SpendRow.id.in_(some))).rowcount
+
+
 def drop_unsent(connection: Executor, account_id: str, provider: str) -> None:
     file_id = _file_id(account_id, provider)
     connection.execute(delete(SpendRow).where(SpendRow.file_id == file_id))
@@ -91,6 +100,18 @@ def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> D
     return Decimal(session.execute(query.where(*mine, SpendDay.day.between(*days))).scalar_one())
 
 
+def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
+    """Check whether providers report tokens of these days that have no known price."""
+    unpriced = (
+        SpendRow.account_id == account_id,
+        SpendRow.file_id.like(f"{_PREFIX}%"),
+        SpendRow.day.between(*days),
+        SpendRow.list_usd == 0,
+        SpendRow.prompt_tokens + SpendRow.completion_tokens > 0,
+    )
+    return bool(session.execute(select(exists().where(*unpriced))).scalar_one())
+
+
 def mark_filled(connection: Connection, account_id: str, provider: str) -> None:
     filled = update(ProviderConnection).where(
         ProviderConnection.account_id == account_id, ProviderConnection.provider == provider
@@ -98,9 +119,10 @@ def mark_filled(connection: Connection, account_id: str, provider: str) -> None:
     connection.execute(filled.values(filled_at=func.now()))
 
 
-def wake_outdated(connection: Connection) -> int:
+def wake_outdated(connection: Connection, version: str) -> int:
     """Let connections be due whose account has got calls since the spend was compared.
 
+    So are those whose usage has other prices than those of this version and the account's terms.
     Return their number.
     """
     newer = exists().where(
@@ -113,6 +135,12 @@ def wake_outdated(connection: Connection) -> int:
     )
     is_old = ProviderConnection.filled_at < func.now() - _AT_MOST_EVERY
     # A provider that fails is not asked sooner; its connection compares at its next try.
-    due = and_(is_old, is_waiting, ProviderConnection.failing_since.is_(None), newer)
+    terms = select(AuditSettings.price_terms).where(
+        AuditSettings.account_id == ProviderConnection.account_id
+    )
+    current = func.concat(version, "|", func.md5(func.coalesce(terms.scalar_subquery(), "")))
+    priced_with = ProviderConnection.progress[PRICED]["with"].astext
+    is_outdated = or_(newer, priced_with.is_distinct_from(current))
+    due = and_(is_old, is_waiting, ProviderConnection.failing_since.is_(None), is_outdated)
     changed = update(ProviderConnection).where(due).values(next_pull_at=func.now())
     return connection.execute(changed).rowcount

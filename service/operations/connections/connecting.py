@@ -1,8 +1,13 @@
 """Try an admin key with read-only calls, and connect an account with it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
 
+from sqlalchemy.orm import Session
+
+from detectors.wording.labels import inert
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import (
@@ -15,10 +20,25 @@ from service.connections.client import (
 )
 from service.connections.provider import Provider
 from service.models.base import utc_now
-from service.models.connections.connections import ProviderConnection
+from service.models.connections.bill import forget_locks
+from service.models.connections.connections import (
+    MAX_CONNECTIONS,
+    ConnectionLimitError,
+    OtherOrganizationError,
+    ProviderConnection,
+    SameOrganizationError,
+    add_connection,
+    compare_soon,
+    remove_connection,
+    replace_key,
+)
 from service.models.connections.failures import explain
+from service.models.connections.unsent import drop_unsent
+from service.operations.findings.totals import drop_totals
 
 MAX_KEY: Final = 500
+# Of a large organization's projects, some are enough to know it again.
+_MOST_IDS: Final = 200
 
 
 class KeyRefusedError(Exception):
@@ -54,20 +74,79 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
         "projects": sight.projects,
         "first_cost": sight.first_cost and sight.first_cost.date().isoformat(),
         "missing": list(sight.missing),
+        "identity": sorted(filter(None, sight.identity))[:_MOST_IDS],
     }
 
 
-def make_connection(
-    account_id: str, provider: str, key: str, sight: dict[str, Any], **more: Any
+def connect(
+    session: Session,
+    account_id: str,
+    provider: Provider,
+    key: str,
+    sight: dict[str, Any],
+    **more: Any,
 ) -> ProviderConnection:
-    return ProviderConnection(
+    """Connect an account with a key that was tried."""
+    connection = ProviderConnection(
         account_id=account_id,
-        provider=provider,
+        provider=provider.name,
         key=key,
         organization=sight["organization"],
         sight=sight,
         **more,
     )
+    with _explaining_organizations(provider):
+        try:
+            add_connection(session, connection)
+        except ConnectionLimitError as error:
+            most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
+            raise KeyRefusedError(most) from error
+    # What was billed without this organization is no sum that corrections are measured from.
+    forget_locks(session, account_id, provider.name)
+    return connection
+
+
+def use_key(
+    session: Session,
+    connection: ProviderConnection,
+    provider: Provider,
+    key: str,
+    sight: dict[str, Any],
+) -> None:
+    """Replace a connection's key by another of its organization that was tried."""
+    with _explaining_organizations(provider):
+        replace_key(session, connection, key, sight)
+
+
+@contextmanager
+def _explaining_organizations(provider: Provider) -> Iterator[None]:
+    try:
+        yield
+    except SameOrganizationError as error:
+        known = inert(error.connection.label or error.connection.organization)
+        as_label = f" as “{known}”" if known else ""
+        raise KeyRefusedError(
+            f"This {provider.title} organization is already connected{as_label}. A second "
+            "connection would count everything twice. Replace that connection’s key instead."
+        ) from error
+    except OtherOrganizationError as error:
+        raise KeyRefusedError(
+            f"This key belongs to another {provider.title} organization. Connect that one on its "
+            "own, and use a key of the same organization here."
+        ) from error
+
+
+def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) -> None:
+    """Forget a connection's key and, unless it is to be kept, what was pulled and what it made."""
+    account_id, provider = connection.account_id, connection.provider
+    remove_connection(session, account_id, connection.id, keep=keep)
+    if keep:
+        return
+    forget_locks(session, account_id, provider)
+    # Other organizations of the provider keep their spend, which is compared again without this.
+    if not compare_soon(session, account_id, provider):
+        drop_unsent(session, account_id, provider)
+        drop_totals(session, account_id, provider)
 
 
 def describe_sight(sight: dict[str, Any]) -> str:

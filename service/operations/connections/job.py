@@ -6,13 +6,15 @@ next job goes on where it ended.
 """
 
 import time
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine
 
+from detectors.contract.spend import name_prices
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import (
@@ -22,45 +24,62 @@ from service.connections.client import (
     MissingRightError,
     RevokedKeyError,
     ThrottledError,
+    UnreadableResponseError,
     fetch_window,
     find_url,
 )
 from service.connections.provider import (
+    ACTIVITY,
     COSTS,
     DAY,
     HOUR,
+    USAGE,
+    ActivityLine,
     CostLine,
     Line,
     Provider,
+    Report,
+    UsageLine,
     Window,
 )
 from service.core.db import make_engine
 from service.core.logs import get_logger
 from service.core.telemetry.counters import PULLS
+from service.core.tokens import hash_person
 from service.jobs.stopping import is_stop_requested
 from service.jobs.transactions import transact
 from service.models.base import Lock, take_lock, utc_now
+from service.models.connections.bill import find_first_day
 from service.models.connections.connections import (
     LostConnectionError,
     ProviderConnection,
     claim_connection,
     hold,
+    is_settled,
     release,
+    release_compared,
     release_failed,
 )
 from service.models.connections.reported import (
     DONE,
     EMPTY,
+    PERSON,
+    ReportedActivity,
     ReportedCost,
     ReportedUsage,
+    Table,
     add_pull,
     delete_hours,
+    list_day,
     replace_rows,
+    retire_names,
     save_names,
+    set_prices,
 )
-from service.models.connections.unsent import mark_filled, replace_unsent
+from service.models.connections.unsent import PRICED, mark_filled, replace_unsent
 from service.operations.connections.plan import (
     advance,
+    choose_reports,
     find_next,
     floor,
     list_windows,
@@ -69,13 +88,24 @@ from service.operations.connections.plan import (
 )
 from service.operations.connections.pricing import Price, price_with
 from service.operations.connections.reconciliation import find_unsent, lock_months
+from service.operations.findings.totals import track_totals
+from service.operations.price_book import find_version
 from service.operations.price_terms import find_account_terms
 
 # Then another job goes on, so that the worker gets to its notices.
 _JOB_SECONDS: Final = 30.0
+_TOTALS, _TOTALS_EVERY = "totals", 6 * HOUR
 _HOURS_KEPT: Final = 7 * DAY
 # As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
+
+_TABLES: Final[Mapping[str, Table]] = {
+    USAGE: ReportedUsage,
+    COSTS: ReportedCost,
+    ACTIVITY: ReportedActivity,
+}
+# What the price of a line depends on.
+_COUNTED: Final = [each.name for each in fields(UsageLine) if each.name != "bucket"]
 
 _log = get_logger(__name__)
 
@@ -93,8 +123,6 @@ def pull(
     config: Config, engine: Engine, connection_id: str, *, seconds: float = _JOB_SECONDS
 ) -> None:
     """Pull what is due until the time is over, the worker stops or something fails."""
-    if config.connections != "on":
-        return
     held = transact(engine, partial(claim_connection, connection_id=connection_id))
     if held is None:
         _log.info("pull_not_claimed", connection_id=connection_id)
@@ -102,7 +130,9 @@ def pull(
     provider = list_providers()[held.provider]
     try:
         with Client(provider, held.key, find_url(config.connection_urls, provider.name)) as client:
-            _Pull(engine, held, provider, client).run(time.monotonic() + seconds)
+            job = _Pull(engine, held, provider, client, config)
+            is_pulled = held.is_active and config.connections == "on"
+            (job.run if is_pulled else job.compare)(time.monotonic() + seconds)
     except LostConnectionError:
         _log.warning("pull_lost", connection_id=connection_id)
     except ConnectionFailedError as error:
@@ -127,57 +157,104 @@ class _Pull:
     """One job's part of a pull."""
 
     def __init__(
-        self, engine: Engine, held: ProviderConnection, provider: Provider, client: Client
+        self,
+        engine: Engine,
+        held: ProviderConnection,
+        provider: Provider,
+        client: Client,
+        config: Config,
     ) -> None:
         self._engine = engine
+        self._kept_days = config.rollup_retention_days
+        self._secret_key = config.secret_key
         self._held = held
         self._provider = provider
         self._client = client
         self._progress: dict[str, Any] = dict(held.progress)
-        self._prices = transact(engine, self._load_prices)
+        self._priced_with, self._prices = transact(engine, self._load_prices)
 
-    def _load_prices(self, connection: Connection) -> tuple[Price, Price]:
+    def _load_prices(self, connection: Connection) -> tuple[str, tuple[Price, Price]]:
+        version = find_version(connection)
         chosen, book = find_account_terms(connection, self._held.account_id)
         own = book.with_stored_toml(chosen.price_terms) if chosen.price_terms else book
-        return price_with(book, self._provider.name), price_with(own, self._provider.name)
+        prices = price_with(book, self._provider.name), price_with(own, self._provider.name)
+        return name_prices(version, chosen.price_terms), prices
 
     def run(self, ends_at: float) -> None:
         """Pull what is due, and compare the account's spend, also where the provider fails."""
-        now, next_at = utc_now(), None
+        now = utc_now()
         try:
-            if self._held.is_active:
-                next_at = self._pull_due(ends_at, now)
+            next_at = self._pull_due(ends_at, now)
         except ConnectionFailedError:
+            self._reprice(ends_at)
             self._fill(now)
             raise
+        if not self._reprice(ends_at):
+            next_at = now
         self._fill(now)
-        lock = partial(
-            lock_months,
-            account_id=self._held.account_id,
-            provider=self._provider.name,
-            now=now,
-        )
-        transact(self._engine, lock)
+        if next_at > now:
+            transact(self._engine, partial(self._lock_months, now=now))
+            self._track_totals(now)
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
+
+    def _track_totals(self, now: datetime) -> None:
+        """Find what totals prove, a few times a day."""
+        at = self._progress.get(_TOTALS, {}).get("at")
+        if at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY:
+            return
+
+        def track(connection: Connection) -> None:
+            hold(connection, self._held, progress=self._progress)
+            track_totals(connection, self._held.account_id, self._provider.name, now.date())
+
+        self._progress = {**self._progress, _TOTALS: {"at": now.isoformat()}}
+        transact(self._engine, track)
+
+    def _lock_months(self, connection: Connection, now: datetime) -> None:
+        """Lock what has ended, once all of it was pulled."""
+        if is_settled(connection, self._held):
+            lock_months(connection, self._held.account_id, self._provider.name, now)
+
+    def compare(self, ends_at: float) -> None:
+        """Only compare the account's spend: a removed connection whose reports are kept has no key.
+
+        So does one of an installation whose operator has turned connections off; an hour later, it
+        may be on again.
+        """
+        now = utc_now()
+        is_priced = self._reprice(ends_at)
+        self._fill(now)
+        next_at = (now + HOUR if self._held.is_active else None) if is_priced else now
+        transact(self._engine, partial(release_compared, held=self._held, next_pull_at=next_at))
 
     def _pull_due(self, ends_at: float, now: datetime) -> datetime:
         """Return when the next pull is due: at once, if the time was over before this one ended."""
-        reports = self._provider.reports
-        while due := list_windows(reports, self._progress, now, self._held.created_at):
+        while due := self._list_due(now):
             if time.monotonic() >= ends_at or is_stop_requested():
                 return now
             self._pull_window(due[0], now)
         if self._held.keeps_names and needs_names(self._progress, now):
             self._pull_names(now)
-        return find_next(reports, self._progress, now)
+        return find_next(self._choose_reports(), self._progress, now)
+
+    def _choose_reports(self) -> Sequence[Report]:
+        return choose_reports(self._provider.reports, self._progress)
+
+    def _list_due(self, now: datetime) -> Sequence[Window]:
+        return list_windows(self._choose_reports(), self._progress, now, self._held.created_at)
 
     def _fill(self, now: datetime) -> None:
         """Add what calls don't cover to the account's spend."""
-        days = (now.date() - _FILLED, now.date())
 
         def fill(connection: Connection) -> None:
             hold(connection, self._held)
-            provider = self._provider.name
+            provider, back = self._provider.name, _FILLED
+            if self._held.filled_at is None:  # all of it, also what is usually left as it was found
+                first = find_first_day(connection, self._held.account_id, provider)
+                back = max(back, now.date() - (first or now.date()))
+            if self._kept_days:  # spend that is older has been deleted
+                back = min(back, self._kept_days * DAY)
+            days = (now.date() - back, now.date())
             # Another connection of this provider may be compared at the same time.
             take_lock(connection, Lock.REPORTED_SPEND, self._held.account_id)
             found = find_unsent(connection, self._held.account_id, provider, days)
@@ -186,21 +263,62 @@ class _Pull:
 
         transact(self._engine, fill)
 
+    def _reprice(self, ends_at: float) -> bool:
+        """Price stored usage again if the prices or the account's terms have changed, newest first.
+
+        Return False if the time was over before all of it was.
+        """
+        state = self._progress.get(PRICED, {})
+        if state.get("with") == self._priced_with and "before" not in state:
+            return True
+        before = date.max.isoformat()
+        if state.get("with") == self._priced_with:
+            before = state["before"]
+        while before:
+            if time.monotonic() >= ends_at or is_stop_requested():
+                return False
+            step = partial(self._reprice_day, before=date.fromisoformat(before))
+            before = transact(self._engine, step)
+        return True
+
+    def _reprice_day(self, connection: Connection, before: date) -> str:
+        """Price the newest day before this one again; return it, or "" if there is none."""
+        rows = list_day(connection, self._held.id, self._held.account_id, before)
+        prices = []
+        for row in rows:
+            line = UsageLine(
+                bucket=row.bucket_at, **{name: getattr(row, name) for name in _COUNTED}
+            )
+            listed, own = (price(line) for price in self._prices)
+            if (listed, own) != (row.list_usd, row.cost_usd):
+                prices.append((row.id, listed, own))
+        state = {"with": self._priced_with}
+        if rows:
+            state["before"] = rows[0].day.isoformat()
+        self._progress = {**self._progress, PRICED: state}
+        hold(connection, self._held, progress=self._progress)
+        if prices:
+            set_prices(connection, prices)
+        return state.get("before", "")
+
     def _pull_window(self, window: Window, now: datetime) -> None:
         began_at, before, outcome = utc_now(), self._client.requests, DONE
+        # A better report whose first answer is an error is none: it may have been retired.
+        is_untried = bool(window.report.instead_of) and window.report.name not in self._progress
         try:
             fetched = fetch_window(self._client, self._provider, window)
-        except MissingRightError as error:
-            if not window.report.is_optional:
+        except (MissingRightError, UnreadableResponseError) as error:
+            # The key may read other reports. It is asked again when this one is due again.
+            is_missing = isinstance(error, MissingRightError) and window.report.is_optional
+            if not is_missing and not is_untried:
                 self._note(window, began_at, before, error.code)
                 raise
-            # The key may read other reports. It is asked again when this one is due again.
-            fetched, outcome = Fetched((), 0, is_empty=True), error.code
+            fetched, outcome = Fetched((), 0, is_empty=True), MissingRightError.code
         except ConnectionFailedError as error:
             self._note(window, began_at, before, error.code)
             raise
         if fetched.is_empty and outcome == DONE:
-            outcome = EMPTY
+            outcome = MissingRightError.code if is_untried else EMPTY
         progress = advance(self._progress, window, now, self._held.created_at)
         if outcome == MissingRightError.code:
             progress = self._without_history(progress, window, now)
@@ -236,9 +354,16 @@ class _Pull:
         # First, because the row's lock keeps another worker from replacing the same buckets.
         hold(connection, self._held, progress=progress)
         if not fetched.is_empty:
-            table = ReportedCost if window.report.kind == COSTS else ReportedUsage
             within = (window.first, window.last)
+            table = _TABLES[window.report.kind]
+            # A day's rows are of one report, also after the key may read a better one.
+            for other in self._provider.reports:
+                if window.report.name in (other.instead_of, other.name):
+                    pair = {other.name, other.instead_of or window.report.name}
+                    for name in pair - {window.report.name}:
+                        replace_rows(connection, table, self._held.id, name, within, [])
             replace_rows(connection, table, self._held.id, window.report.name, within, rows)
+            save_names(connection, self._name_people(fetched.lines))
         if window.report.width == HOUR and window.last is None:
             delete_hours(connection, self._held.id, floor(utc_now(), HOUR) - _HOURS_KEPT)
         add_pull(connection, **pull)
@@ -260,8 +385,25 @@ class _Pull:
         row["bucket_at"] = row.pop("bucket")
         if isinstance(line, CostLine):
             return row if self._held.keeps_names else {**row, "line_item": ""}
+        if isinstance(line, ActivityLine):
+            return {**row, "person_id": self._hash(row.pop("person"))}
         listed, own = (price(line) for price in self._prices)
         return {**row, "is_hourly": is_hourly, "list_usd": listed, "cost_usd": own}
+
+    def _hash(self, person: str) -> str:
+        return hash_person(self._secret_key, self._held.account_id, person)
+
+    def _name_people(self, lines: Sequence[Line]) -> list[dict[str, Any]]:
+        """Return the names of the people in lines, if the account wants to see them."""
+        if not self._held.shows_people:
+            return []
+        owner = {"connection_id": self._held.id, "account_id": self._held.account_id}
+        people = {line.person for line in lines if isinstance(line, ActivityLine)}
+        named = {"kind": PERSON, "parent_id": "", "is_active": True}
+        return [
+            {**owner, **named, "name_id": self._hash(person), "name": person}
+            for person in sorted(people)
+        ]
 
     def _pull_row(
         self, window: Window, began_at: datetime, before: int, outcome: str, rows: int
@@ -292,10 +434,13 @@ class _Pull:
         """Pull the names of projects and keys, without which the figures are right, too."""
         owner = {"connection_id": self._held.id, "account_id": self._held.account_id}
         rows: dict[tuple[str, str], dict[str, Any]] = {}
+        is_whole = False
         try:
             for name in self._provider.list_names(self._client):
-                fields = {"kind": name.kind, "name_id": name.id, "name": name.name}
-                rows[name.kind, name.id] = {**owner, **fields, "parent_id": name.parent_id}
+                known = vars(name) | {"name_id": name.id}
+                del known["id"]
+                rows[name.kind, name.id] = {**owner, **known}
+            is_whole = True
         except RevokedKeyError:
             raise
         except (ConnectionFailedError, KeyError, TypeError) as error:
@@ -304,6 +449,8 @@ class _Pull:
 
         def save(connection: Connection) -> None:
             hold(connection, self._held, progress=progress)
+            if is_whole:
+                retire_names(connection, self._held.id)
             save_names(connection, list(rows.values()))
 
         transact(self._engine, save)

@@ -24,6 +24,21 @@ _NAMES_EVERY: Final = DAY
 Progress = Mapping[str, Mapping[str, Any]]
 
 
+def choose_reports(reports: Sequence[Report], progress: Progress) -> Sequence[Report]:
+    """Leave out reports that a better one replaces, unless the key may not read that."""
+    better = {report.instead_of: report.name for report in reports if report.instead_of}
+    return [
+        report
+        for report in reports
+        if report.name not in better or is_denied(progress.get(better[report.name]))
+    ]
+
+
+def is_denied(state: Mapping[str, Any] | None) -> bool:
+    """Check whether a report was asked for and couldn't be read."""
+    return state is not None and "back" not in state
+
+
 def list_windows(
     reports: Sequence[Report], progress: Progress, now: datetime, since: datetime
 ) -> list[Window]:
@@ -57,9 +72,9 @@ def _list_due(
         yield from _split(report, _oldest(report, now), back)
         if report.width == DAY:
             for month, number in _list_rechecks(state, now, since):
-                first, last = month_start(month), month_end(month)
-                if number:
-                    yield from _split(report, max(first, _oldest(report, now)), last)
+                first, last = max(month_start(month), _oldest(report, now)), month_end(month)
+                if number and first < last:  # in one window, so that it is done or isn't
+                    yield Window(report, first, last)
 
 
 def _split(report: Report, first: datetime, last: datetime) -> Iterator[Window]:
@@ -112,6 +127,12 @@ def find_next(reports: Sequence[Report], progress: Progress, now: datetime) -> d
         if "at" in progress.get(report.name, {})
     )
     return min(due, default=now + HOUR)
+
+
+def without(progress: Progress, reports: Sequence[Report], kind: str) -> dict[str, Any]:
+    """Return the progress as if no report of this kind had been pulled."""
+    names = {report.name for report in reports if report.kind == kind}
+    return {name: state for name, state in progress.items() if name not in names}
 
 
 def needs_names(progress: Progress, now: datetime) -> bool:

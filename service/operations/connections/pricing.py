@@ -13,7 +13,7 @@ from service.connections.provider import UsageLine
 
 # A prompt of this length is in the higher band.
 _LONG_PROMPTS: Final[Mapping[str, int]] = {"200k-1M": 200_001}
-_MEASURES: Final = frozenset({"input_characters", "input_audio_seconds"})
+MEASURES: Final = frozenset({"input_characters", "input_audio_seconds"})
 _PARTS: Final = frozenset(
     {
         *("input_audio_tokens", "output_audio_tokens", "cache_audio_read_tokens"),
@@ -46,13 +46,16 @@ def price_with(book: Book, provider: str) -> Price:
         return listing and listing.find_rates(at, _length(context), tier, region, measured)
 
     def price(line: UsageLine) -> Decimal | None:
-        measured = tuple(sorted(_MEASURES & line.units.keys()))
+        measured = tuple(sorted(MEASURES & line.units.keys()))
         is_counted = line.prompt_tokens or line.completion_tokens or measured
         if not line.model or not is_counted:
             return None if line.model and "images" in line.units else Decimal(0)
         labels = (line.context, line.tier, line.region, measured)
         rates = find_rates(line.model, line.bucket, *labels)
-        return None if rates is None else cost(line, rates)
+        has_tokens = line.prompt_tokens or line.completion_tokens
+        if rates is None or (not has_tokens and not any(map(rates.has, measured))):
+            return None
+        return cost(line, rates)
 
     return price
 
@@ -74,13 +77,15 @@ def cost(line: UsageLine, rates: Any) -> Decimal:
         (line.cache_write_1h_tokens, rates.cache_write_1h_usd),
         (line.completion_tokens, rates.output_usd),
         (line.requests, rates.request_usd),
-        *(
-            (line.units[name], rates.surcharge(name))
-            for name in (*_PARTS, *_MEASURES)
-            if line.units.get(name)
-        ),
+        *((count, _rate(rates, name)) for name, count in line.units.items()),
     )
     return sum((count * _exact(rate) for count, rate in counts if count), Decimal(0))
+
+
+def _rate(rates: Any, unit: str) -> float:
+    if unit in _PARTS:  # beyond the rate of the tokens that it is a part of
+        return float(rates.surcharge(unit))
+    return float(rates.own.get(unit, 0.0)) if unit in MEASURES else 0.0
 
 
 def _length(context: str) -> int:

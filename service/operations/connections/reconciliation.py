@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import cache, partial
 from typing import Any, Final
 
 from sqlalchemy import Connection
@@ -28,6 +29,7 @@ from service.models.connections.bill import (
 from service.models.connections.bill import (
     Days,
     find_lock,
+    list_unlocked,
     lock_month,
     sum_costs,
     sum_counted,
@@ -37,7 +39,7 @@ from service.models.connections.reported import list_names
 from service.models.connections.unsent import NOT_SENT as NOT_SENT_ROUTE
 from service.models.connections.unsent import SOURCE
 from service.operations.connections.plan import LOCKED_AFTER, month_end, month_start
-from service.operations.connections.pricing import Price, price_with
+from service.operations.connections.pricing import MEASURES, Price, price_with
 from service.operations.price_terms import find_account_terms
 
 NO_USD: Final = Decimal(0)
@@ -147,6 +149,14 @@ class _Cell:
     names: "Counter[str]" = field(default_factory=Counter)  # of the model, as it was reported
     projects: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
     unbilled: dict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
+    tokens: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # by project
+
+    @property
+    def weights(self) -> Mapping[str, Decimal]:
+        """Return by what its tokens are divided among its projects: dollars, if it has a price."""
+        if self.list_usd:
+            return self.projects
+        return {project: Decimal(count) for project, count in self.tokens.items()}
 
     @property
     def billable_usd(self) -> Decimal:
@@ -156,15 +166,35 @@ class _Cell:
 Cells = Mapping[tuple[date, str], _Cell]
 
 
+class Known:
+    """The list prices and the names that all months of an account share."""
+
+    def __init__(self, connection: Connection, account_id: str) -> None:
+        _chosen, self.book = find_account_terms(connection, account_id)
+        self.names = list_names(connection, account_id)
+        self.price_with: Callable[[str], Price] = cache(partial(price_with, self.book))
+
+
 def reconcile(
-    connection: Connection, account_id: str, provider: str, month: date
+    connection: Connection,
+    account_id: str,
+    provider: str,
+    month: date,
+    known: Known | None = None,
 ) -> Reconciliation:
     days = (month, (month_end(month) - timedelta(days=1)).date())
-    return compare(read_inputs(connection, account_id, provider, days))
+    return compare(read_inputs(connection, account_id, provider, days, known))
 
 
-def read_inputs(connection: Connection, account_id: str, provider: str, days: Days) -> "Inputs":
-    _chosen, book = find_account_terms(connection, account_id)
+def read_inputs(
+    connection: Connection,
+    account_id: str,
+    provider: str,
+    days: Days,
+    known: Known | None = None,
+) -> "Inputs":
+    known = known or Known(connection, account_id)
+    canonical = partial(find_canonical, known.book, provider, day=days[1])
     return Inputs(
         provider=provider,
         month=days[0],
@@ -172,9 +202,9 @@ def read_inputs(connection: Connection, account_id: str, provider: str, days: Da
         usage=sum_usage(connection, account_id, provider, days),
         counted=sum_counted(connection, account_id, provider, days),
         lock=find_lock(connection, account_id, provider, days[0]),
-        names=list_names(connection, account_id),
-        price=price_with(book, provider),
-        canonical=lambda model: find_canonical(book, provider, model),
+        names=known.names,
+        price=known.price_with(provider),
+        canonical=cache(canonical),
     )
 
 
@@ -193,11 +223,15 @@ def find_unsent(
     found = []
     for (day, model), cell in cells.items():
         left = [a - b for a, b in zip(cell.reported, used[day, model], strict=True)]
-        if not any(left):
+        # Cached tokens are part of a prompt, also where calls have other kinds than the report.
+        left[1] = min(left[1], left[0])
+        left[2] = min(left[2], left[0] - left[1])
+        if not any(left) and not cell.list_usd * (1 - shares[day, model]):
             continue
-        weights = {name: usd * (1 - sent[name]) for name, usd in cell.projects.items()}
+        whole = cell.weights
+        weights = {name: weight * (1 - sent[name]) for name, weight in whole.items()}
         if not sum(weights.values()):
-            weights = dict(cell.projects) or {"": NO_USD}
+            weights = dict(whole) or {"": NO_USD}
         counts = [*left, max(0, cell.requests - cell.calls)]
         dollars = [usd * (1 - shares[day, model]) for usd in (cell.cost_usd, cell.list_usd)]
         for project, (numbers, amounts) in _spread(weights, counts, dollars).items():
@@ -247,7 +281,7 @@ def _spread(
     for name in names[:-1]:
         share = weights[name] / whole if whole else NO_USD
         part = ([int(count * share) for count in counts], [_usd9(usd * share) for usd in dollars])
-        if any(part[0]):
+        if any(part[0]) or any(part[1]):
             found[name] = part
             left = (
                 [a - b for a, b in zip(left[0], part[0], strict=True)],
@@ -262,35 +296,41 @@ def _usd9(usd: Decimal) -> Decimal:
 
 
 def lock_months(connection: Connection, account_id: str, provider: str, now: datetime) -> None:
-    """Lock the month before, 10 days after its end."""
-    month = (now.date().replace(day=1) - timedelta(days=1)).replace(day=1)
-    is_early = now < month_end(month) + LOCKED_AFTER
-    if is_early or find_lock(connection, account_id, provider, month) is not None:
-        return
-    found = reconcile(connection, account_id, provider, month)
-    if not found.days:
-        return
-    days = {
-        line.key: [str(line.billed_usd), str(line.reported_usd)] for line in found.billable_days
-    }
-    lock_month(
-        connection,
-        {
-            "account_id": account_id,
-            "provider": provider,
-            "month": month,
-            "locked_at": now,
-            "billed_usd": found.billed_usd,
-            "days": days,
-        },
-    )
+    """Lock each month, 10 days after its end."""
+    last = (now - LOCKED_AFTER).date().replace(day=1)
+    months = list_unlocked(connection, account_id, provider, before=last)
+    known = Known(connection, account_id) if months else None
+    for month in months:
+        found = reconcile(connection, account_id, provider, month, known)
+        days = {
+            line.key: [str(line.billed_usd), str(line.reported_usd)] for line in found.billable_days
+        }
+        lock_month(
+            connection,
+            {
+                "account_id": account_id,
+                "provider": provider,
+                "month": month,
+                "locked_at": now,
+                "billed_usd": found.billed_usd,
+                "days": days,
+            },
+        )
 
 
-def find_canonical(book: Any, provider: str, model: str) -> str:
-    """Return the name under which reports and calls are compared: the book's, without a date."""
+def find_canonical(book: Any, provider: str, model: str, day: date) -> str:
+    """Return the name under which reports and calls are compared: the book's, without a date.
+
+    The date stays where it has another price on this day.
+    """
     listing = book.find_listing(provider, model)
     name = listing.info.id if listing is not None else model.lower()
-    return _DATED.sub("", name)
+    short = _DATED.sub("", name)
+    if short == name:
+        return name
+    undated, at = book.find_listing(provider, short), month_start(day)
+    own, other = (each and each.find_rates(at, 0, measured=MEASURES) for each in (listing, undated))
+    return short if own == other else name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +368,7 @@ def compare(given: Inputs) -> Reconciliation:
     matched = {key: cell.list_usd * shares[key] for key, cell in cells.items()}
     beyond = {key: _beyond(key, cell, surplus[key], given) for key, cell in cells.items()}
     is_billed = {key: last_billed is not None and key[0] <= last_billed for key in cells}
-    found.rate = _find_rate(cells, is_billed)
+    found.rate = _find_listed_rate(dollars) or _find_rate(cells, is_billed)
     billable = {key: cell.billable_usd if is_billed[key] else NO_USD for key, cell in cells.items()}
 
     parts: dict[str, Decimal] = defaultdict(Decimal)
@@ -364,7 +404,7 @@ def compare(given: Inputs) -> Reconciliation:
     unsent = sum((part.usd for part in found.projects), NO_USD)
     found.explained_usd = found.rate * sum(billable.values(), NO_USD) - unsent
     found.parts = [Part(kind, usd) for kind, usd in parts.items() if usd]
-    _add_lines(found, cells, dollars, given)
+    _add_lines(found, cells, dollars, billable, given)
     return found
 
 
@@ -384,6 +424,7 @@ def _make_cells(given: Inputs) -> dict[tuple[date, str], _Cell]:
             cell.unbilled_usd += listed
             cell.unbilled[row.project_id] += listed
         cell.projects[row.project_id] += listed
+        cell.tokens[row.project_id] += int(row.prompt_tokens) + int(row.completion_tokens)
     for row in given.counted:
         cell = cells[row.day, given.canonical(row.model)]
         cell.counted = _plus(cell.counted, _counts(row))
@@ -437,7 +478,10 @@ def _find_shares(cells: Cells, used: ByCell, given: Inputs) -> Shares:
         part = _value(given, day, model, used[day, model])
         if not whole:
             whole, part = Decimal(sum(cell.reported)), Decimal(sum(used[day, model]))
-        shares[day, model] = part / whole if whole else NO_USD
+        if not whole:  # of speech, say, which is billed by characters or seconds
+            whole, part = cell.list_usd, cell.counted_usd
+        # Tokens of a kind that costs more may be covered where others aren't.
+        shares[day, model] = min(Decimal(1), part / whole) if whole else NO_USD
     return shares
 
 
@@ -460,6 +504,20 @@ def _value(given: Inputs, day: date, model: str, counts: Counts) -> Decimal:
     return given.price(line) or NO_USD
 
 
+def _find_listed_rate(dollars: Sequence[Any]) -> Decimal | None:
+    """Return billed ÷ list of tokens, if the provider says its list price of all of them."""
+    tokens = [row for row in dollars if row.kind == TOKENS]
+    if not tokens or any(row.list_amount is None for row in tokens):
+        return None
+    listed = sum((row.list_amount for row in tokens), NO_USD)
+    return _round_rate(sum((row.amount for row in tokens), NO_USD) / listed) if listed else None
+
+
+def _round_rate(ratio: Decimal) -> Decimal:
+    rounded = ratio.quantize(_RATIO_DIGITS)
+    return Decimal(1) if abs(1 - rounded) < _LEAST_DISCOUNT else rounded
+
+
 def _find_rate(cells: Cells, is_billed: Mapping[tuple[date, str], bool]) -> Decimal:
     """Return billed ÷ list of most dollars: the median of the days and models."""
     ratios = sorted(
@@ -471,8 +529,7 @@ def _find_rate(cells: Cells, is_billed: Mapping[tuple[date, str], bool]) -> Deci
     for ratio, usd in ratios:
         reached += usd
         if reached >= half:
-            rounded = ratio.quantize(_RATIO_DIGITS)
-            return Decimal(1) if abs(1 - rounded) < _LEAST_DISCOUNT else rounded
+            return _round_rate(ratio)
     return Decimal(1)
 
 
@@ -536,7 +593,7 @@ def _name_unsent(
 
 def _fit_shares(cells: Cells, shares: Shares) -> Mapping[str, Decimal]:
     projects = sorted({project for cell in cells.values() for project in cell.projects})
-    gram: dict[tuple[str, str], float] = defaultdict(float)
+    gram: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     right: dict[str, float] = defaultdict(float)
     for key, cell in cells.items():
         found = [(project, float(usd)) for project, usd in cell.projects.items() if usd]
@@ -544,14 +601,15 @@ def _fit_shares(cells: Cells, shares: Shares) -> Mapping[str, Decimal]:
         for project, usd in found:
             right[project] += usd * covered
             for other, more in found:
-                gram[project, other] += usd * more
+                gram[project][other] += usd * more
     sent = dict.fromkeys(projects, 0.5)
     for _round in range(_ROUNDS):
         moved = 0.0
         for project in projects:
-            own, before = gram[project, project], sent[project]
+            beside, before = gram[project], sent[project]
+            own = beside.get(project)
             if own:
-                rest = sum(gram[project, other] * sent[other] for other in projects) - own * before
+                rest = sum(usd * sent[other] for other, usd in beside.items()) - own * before
                 sent[project] = min(1.0, max(0.0, (right[project] - rest) / own))
                 moved = max(moved, abs(sent[project] - before))
         if moved < _SETTLED:
@@ -566,7 +624,13 @@ def _round_share(share: float) -> Decimal:
     return Decimal(str(round(share, 6)))
 
 
-def _add_lines(found: Reconciliation, cells: Cells, dollars: Sequence[Any], given: Inputs) -> None:
+def _add_lines(
+    found: Reconciliation,
+    cells: Cells,
+    dollars: Sequence[Any],
+    billable: Shares,
+    given: Inputs,
+) -> None:
     days: dict[str, Line] = {}
     models: dict[str, Line] = {}
     projects: dict[str, Line] = {}
@@ -583,7 +647,7 @@ def _add_lines(found: Reconciliation, cells: Cells, dollars: Sequence[Any], give
             projects.setdefault(project, Line(project)).reported_usd += usd
         kept = locked.setdefault(str(day), Line(str(day)))
         kept.billed_usd += cell.billed_usd
-        kept.reported_usd += cell.billable_usd
+        kept.reported_usd += billable[day, model]
         reported_tokens += cell.reported[0] + cell.reported[3]
         counted_tokens += cell.counted[0] + cell.counted[3]
     for row in dollars:

@@ -60,6 +60,9 @@ class TotalsFinding:
     better: str = ""  # the model to use instead
     share: float | None = None  # of cached tokens
     usual: float | None = None  # the median share of the others
+    # By what it is the same again, whatever the names are.
+    project_id: str = ""
+    key_id: str = ""
 
     @property
     def confidence(self) -> str:
@@ -70,14 +73,18 @@ Group = tuple[str, str, str, str, str, str]  # project, key, model, tier, contex
 
 
 def audit_totals(
-    connection: Connection, account_id: str, provider: str, today: date
+    connection: Connection, account_id: str, provider: str, today: date, *, covers: bool = True
 ) -> list[TotalsFinding]:
-    """Return what the totals of the last 30 days prove, most dollars first."""
+    """Return what the totals of the last 30 days prove, most dollars first.
+
+    Unless told not to, leave out what calls cover.
+    """
     days = (today - timedelta(days=DAYS), today - timedelta(days=1))
     _chosen, book = find_account_terms(connection, account_id)
     names = list_names(connection, account_id)
     price = price_with(book, provider)
-    covered = find_coverage(read_inputs(connection, account_id, provider, days))
+    inputs = read_inputs(connection, account_id, provider, days)
+    covered = find_coverage(inputs) if covers else {}
     groups = _sum_groups(sum_by_key(connection, account_id, provider, days), covered)
     found = [
         *_find_old_models(groups, book, provider, price),
@@ -92,6 +99,8 @@ def audit_totals(
     named = [
         replace(
             each,
+            project_id=each.project,
+            key_id=each.key,
             project=names.get(("project", each.project), "") or each.project,
             key=names.get(("key", each.key), "") or each.key,
         )
@@ -206,7 +215,7 @@ def _find_batch(
     buckets: dict[tuple[str, str, str], int] = defaultdict(int)
     for row in hours:
         owner = (row.project_id, row.key_id, row.model)
-        by_key[owner][int(row.hour)] = int(row.requests)
+        by_key[owner][int(row.hour)] = int(row.tokens)
         buckets[owner] += row.buckets
     for owner, found in by_key.items():
         mean = sum(found.values()) / 24

@@ -53,7 +53,7 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
     "code_execution": ("Code execution", "A fee for containers, which tokens don't carry."),
     "storage": ("Storage", "A fee for stored files, which tokens don't carry."),
     "seats": ("Seats", "A fee per person, which tokens don't carry."),
-    "other_fee": ("Other fees", "Costs that name no model."),
+    "other_fee": ("Other fees", "A fee of another kind, which names no model."),
     CREDITS: ("Credits", "Credits and refunds."),
     TAXES: ("Taxes", "Taxes on the bill."),
     UNPRICED: ("Models without a price", "Billed models that our price list doesn't have."),
@@ -88,6 +88,7 @@ FINDINGS: Final[Mapping[str, tuple[str, str]]] = {
 }
 ORDER: Final = tuple(PARTS)
 _SHOWN: Final = 3
+_PLURAL: Final = frozenset({"seats", "other_fee"})
 
 
 def name_part(kind: str) -> str:
@@ -132,12 +133,18 @@ def summarize(found: Reconciliation) -> str:
         said.append(f"{usd(part.usd)} is {project}, which {_sends(found, part.project_id)}.")
     more = sum((part.usd for part in found.projects[_SHOWN:]), Decimal(0))
     if more:
-        said.append(f"{usd(more)} is {len(found.projects) - _SHOWN} other projects.")
+        count = len(found.projects) - _SHOWN
+        others = "one other project" if count == 1 else f"{count} other projects"
+        said.append(f"{usd(more)} is of {others}.")
     fees = [part for part in found.parts if describe_part(part.kind).startswith("A fee")]
-    said += [f"{usd(part.usd)} is {name_part(part.kind).lower()}." for part in fees]
+    said += [f"{usd(part.usd)} {_is(part.kind)}." for part in fees]
     left = found.unexplained_usd
     said.append(f"{usd(abs(left))} is unexplained." if left else "Nothing is unexplained.")
     return " ".join(said)
+
+
+def _is(kind: str) -> str:
+    return f"{'are' if kind in _PLURAL else 'is'} {name_part(kind).lower()}"
 
 
 def _sends(found: Reconciliation, project_id: str) -> str:

@@ -16,6 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, sel
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from detectors.contract import Finding, FindingDay, Report
+from detectors.wording.names import PROVIDER_TOTALS
 from service.models.audits.audits import ACCOUNT, DONE, Audit
 from service.models.base import new_id
 from service.models.calls.account_audits import DEFAULT_WINDOW
@@ -43,7 +44,9 @@ _FIGURES: Final = (
 _COPIED: Final = ("detector", "kind", "route", "provider", "model")
 _DAY: Final = (FindingSaving.account_finding_id, FindingSaving.day)
 _DAY_FIGURES: Final = (FindingSaving.calls, FindingSaving.saving_usd)
-_NONE: Final = {"calls": 0, "monthly_usd": Decimal(0), "observed_usd": Decimal(0)}
+# Findings of provider reports don't depend on audits: module `totals`.
+_OF_CALLS: Final = AccountFinding.detector != PROVIDER_TOTALS
+NO_FIGURES: Final = {"calls": 0, "monthly_usd": Decimal(0), "observed_usd": Decimal(0)}
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def track_findings(connection: Connection, audited: AuditedFindings) -> None:
     newest = audited.newest
     if newest is None:
         return
-    known = lock_findings(connection, audited.account_id)
+    known = lock_findings(connection, audited.account_id, _OF_CALLS)
     saving = [each for each in audited.report.findings if each.monthly_cost_impact_usd > 0]
     found = {identify(each): each for each in saving}
     ids = {
@@ -75,13 +78,14 @@ def track_findings(connection: Connection, audited: AuditedFindings) -> None:
         for identity, finding in found.items()
     }
     gone = [row.id for identity, row in known.items() if identity not in found]
-    connection.execute(update(AccountFinding).where(AccountFinding.id.in_(gone)).values(_NONE))
+    connection.execute(update(AccountFinding).where(AccountFinding.id.in_(gone)).values(NO_FIGURES))
     _save_days(connection, audited, {found[key].id: own for key, own in ids.items()})
     # Earlier releases have seen calls that are dated in the future.
-    ahead = (AccountFinding.account_id == audited.account_id, AccountFinding.last_seen > newest)
+    own = (AccountFinding.account_id == audited.account_id, _OF_CALLS)
+    ahead = (*own, AccountFinding.last_seen > newest)
     connection.execute(update(AccountFinding).where(*ahead).values(last_seen=newest))
     has_usual_calls = _has_usual_calls(connection, audited)
-    for row in lock_findings(connection, audited.account_id).values():
+    for row in lock_findings(connection, audited.account_id, _OF_CALLS).values():
         _move(connection, row, newest, has_usual_calls=has_usual_calls)
 
 

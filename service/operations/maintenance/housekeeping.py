@@ -18,6 +18,7 @@ from service.models.audits.capacity import delete_old_days
 from service.models.audits.idempotency import hash_old_keys
 from service.models.base import utc_now
 from service.models.connections.reported import delete_old_pulls
+from service.models.connections.unsent import delete_old_unsent
 from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import post_digests
 from service.models.notices.deliveries import NoticeDelivery
@@ -130,6 +131,9 @@ class Housekeeping:
             ),
             "old_calls": _committed(lambda found: purge_old(found, call_days, BATCH)),
             "old_spend": _committed(lambda found: delete_old_spend(found, rollup_days, BATCH)),
+            "old_reported_spend": _committed(
+                lambda found: delete_old_unsent(found, rollup_days, BATCH)
+            ),
             "security_events": _committed(
                 lambda found: delete_old_events(found, config.activity_retention_days)
             ),
@@ -148,7 +152,7 @@ class Housekeeping:
             "checked_budgets": lambda found: check_budgets(found, utc_now()),
         }
         if not rollup_days:
-            del chores["old_spend"]
+            del chores["old_spend"], chores["old_reported_spend"]
         return chores
 
     def _purge_raws(self, connection: Connection) -> int:

@@ -44,6 +44,7 @@ from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.price_updates import PriceUpdates
 from service.operations.maintenance.span_imports import SpanImports
+from service.operations.price_book import find_version
 
 # An arbitrary number: every sweeper of this database takes the same lock.
 SWEEPER_LOCK: Final = 7_255_019_430_872
@@ -151,13 +152,15 @@ class Sweeper:
             self._queues.enqueue_audit(audit_id, ACCOUNT)
 
     def _pull_reports(self, connection: Connection) -> None:
-        """Have a worker pull the reports of connections, and say which have failed for a day."""
-        if self._config.connections != "on":
-            return
+        """Have a worker pull the reports of connections, and say which have failed for a day.
+
+        Where connections are off, what was pulled is still compared with new calls.
+        """
         with connection.begin():
-            wake_outdated(connection)
+            wake_outdated(connection, find_version(connection))
             due = list_due_connections(connection, _ACCOUNTS_AT_ONCE)
-            mail_ids = post_failing_mails(connection)
+            is_on = self._config.connections == "on"
+            mail_ids = post_failing_mails(connection) if is_on else ()
         for connection_id in due:
             self._queues.enqueue_pull(connection_id)
         for mail_id in mail_ids:

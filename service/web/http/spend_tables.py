@@ -9,6 +9,7 @@ from flask import Response
 from sqlalchemy.orm import Session
 
 from service.models.calls.spend import Selection, Sums, has_more_lines, iter_spend
+from service.operations.connections.billing import Billed
 from service.reports import focus
 from service.web.http.tables import CSV, send_table
 
@@ -34,12 +35,23 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return has_more_lines(session, self.account_id, self.wanted, number)
 
     def rows(self, session: Session) -> Iterator[Sequence[Any]]:
-        wanted = replace(self.wanted, keys=focus.KEYS) if self.is_focus else self.wanted
-        for line in iter_spend(session, self.account_id, wanted):
-            if self.is_focus:
-                yield focus.make_row(self.account_id, line)
-            else:
+        if self.is_focus:
+            yield from self._charges(session)
+        else:
+            for line in iter_spend(session, self.account_id, self.wanted):
                 yield (*line.key, *line.sums)
+
+    def _charges(self, session: Session) -> Iterator[Sequence[Any]]:
+        billed = Billed(session, self.account_id, self.wanted)
+        for line in iter_spend(session, self.account_id, replace(self.wanted, keys=focus.KEYS)):
+            key: Sequence[Any] = line.key
+            day, provider, model = key[:3]
+            bill = billed.share(day, provider, model, line.sums)
+            yield focus.make_row(self.account_id, line, bill)
+        for charge in billed.rest():
+            # Of its labels, a charge has only the provider.
+            if {"provider": charge.provider}.items() >= self.wanted.only.items():
+                yield focus.make_charge(self.account_id, charge)
 
 
 def answer_spend_csv(account_id: str, wanted: Selection, *, mark: str = "") -> Response:

@@ -84,7 +84,9 @@ class AccountFindingSchema(Schema):
         "Where it stands; `returned` happened again after it was fixed.",
         validate=OneOf(STATES),
     )
-    detector = _text("The detector that found it.")
+    detector = _text(
+        "The detector that found it; `provider_totals` for what provider reports prove."
+    )
     kind = _text("The kind of waste, of those of its detector.")
     route = _text("The tag or endpoint of its calls, or else their model.")
     provider = _text("The model provider of its calls.")

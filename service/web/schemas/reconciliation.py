@@ -30,8 +30,10 @@ def _month(name: str, text: str, example: str) -> Month:
 
 
 class ReconciliationQuerySchema(Schema):
-    first = _month("from", "The first month. By default, the last of these.", "2026-02")
-    last = _month("to", "The last month, inclusive. By default, the current one.", "2026-03")
+    first = _month(
+        "from", "The first month. By default, only the month of `to`; without `to`, all.", "2026-02"
+    )
+    last = _month("to", "The last month, inclusive. By default, the newest.", "2026-03")
     provider = fields.String(
         validate=Length(1, 100), metadata=described("Only this provider, such as `openai`.")
     )

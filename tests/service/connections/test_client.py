@@ -1,6 +1,7 @@
 """A key goes to its provider's host and nowhere else, and a failure says why."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from service.connections.client import (
     ThrottledError,
     UnreadableResponseError,
     WrongKeyError,
+    fetch_window,
     find_url,
 )
+from service.connections.provider import Window
 from service.connections.stub import Answer, Stub, running
 
 KEY = "sk-admin-canary-4711"
@@ -124,3 +127,14 @@ def test_only_the_operator_sets_another_address() -> None:
     assert find_url("", "openai") == ""
     hosts = {provider.base_url for provider in list_providers().values()}
     assert hosts >= {"https://api.openai.com/v1", "https://api.anthropic.com"}
+
+
+def test_an_error_after_the_first_page_is_no_empty_window(stub: Stub) -> None:
+    """Its rows would otherwise stay as they were, as if the provider had none."""
+    provider = list_providers()["anthropic"]
+    page = Answer({"data": [], "has_more": True, "next_page": "page_2"})
+    stub.answer = lambda _path, query, _headers: Answer({}, 400) if "page" in query else page
+    [report] = [each for each in provider.reports if each.name == "costs"]
+    window = Window(report, datetime(2026, 2, 1, tzinfo=UTC), None)
+    with _client(stub, "anthropic") as client, pytest.raises(UnreadableResponseError):
+        fetch_window(client, provider, window)

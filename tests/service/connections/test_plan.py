@@ -1,7 +1,10 @@
 """Which windows are due: newest first, the last days again, and months after their end."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import pytest
 
 from service.connections.openai.reports import REPORTS
 from service.operations.connections.plan import advance, find_next, list_windows
@@ -42,12 +45,14 @@ def test_the_last_five_days_are_pulled_again_each_time() -> None:
     assert find_next(COSTS, _pull(COSTS, {}, NOW)[0], NOW) == NOW + timedelta(days=1)
 
 
-def test_each_month_is_pulled_again_3_6_10_and_30_days_after_its_end() -> None:
-    progress, _windows = _pull(DAILY, {}, NOW)
+@pytest.mark.parametrize("most", [31, 7])
+def test_each_month_is_pulled_again_3_6_10_and_30_days_after_its_end(most: int) -> None:
+    reports = [replace(report, most_buckets=most) for report in DAILY]
+    progress, _windows = _pull(reports, {}, NOW)
     again = []
     for day in range(1, 40):
         now = datetime(2026, 12, 1, 12, tzinfo=UTC) + timedelta(days=day - 1)
-        progress, windows = _pull(DAILY, progress, now)
+        progress, windows = _pull(reports, progress, now)
         if (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)) in windows:
             again.append(day)
     assert again == [4, 7, 11, 31]

@@ -125,6 +125,21 @@ def test_anthropics_counts_are_those_of_the_librarys_analytics(anthropic_stub: P
     assert any(bucket.results for bucket in buckets)
 
 
+def test_anthropics_analytics_are_of_the_librarys_types() -> None:
+    from anthropic.types.beta.organization.analytics import BetaAnalyticsCostItem
+
+    provider = make_provider("anthropic", days=4, rows=4)
+    provider.world.has_analytics = True
+    known = list_providers()["anthropic"]
+    [report] = [each for each in known.reports if each.name == "analytics_costs"]
+    window = Window(report, DAY - timedelta(days=1), DAY + timedelta(days=1))
+    with running(provider.stub), Client(known, provider.key, provider.stub.url) as client:
+        body = client.get(report.path, known.parameters(window, None), report.headers)
+    rows = [BetaAnalyticsCostItem.model_validate(each) for each in body["data"]]
+    assert rows
+    assert all(row.cost.amount == row.cost.list_amount for row in rows)
+
+
 @pytest.mark.parametrize(
     ("line_item", "kind", "model"),
     [

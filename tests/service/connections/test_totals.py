@@ -1,73 +1,25 @@
 """What totals alone prove: planted waste is found, with exact dollars where it is linear."""
 
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import pytest
-from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from service.models import Account, ProviderConnection, ReportedName, ReportedUsage
-from service.models.base import new_id
+from service.models import ProviderConnection, ReportedName
+from service.models.base import utc_now
+from service.models.connections.reported import retire_names, save_names
 from service.operations.connections.totals import (
     BATCH,
     OLD_MODEL,
     UNCACHED,
     UNREAD_WRITES,
     UNUSED,
-    TotalsFinding,
-    audit_totals,
 )
+from tests.service.connections.reports import TODAY, Reports
 from tests.service.support.spend import add_spend, spend_line
 
-TODAY = date(2026, 11, 20)
 SONNET, GPT = "claude-sonnet-4-5-20250929", "gpt-4o-2024-08-06"
-
-
-class Reports:
-    """An account with a connection, whose usage a test writes."""
-
-    def __init__(self, session: Session, provider: str) -> None:
-        self.session, self.provider = session, provider
-        account = Account(email=f"{new_id()}@example.org")
-        session.add(account)
-        session.flush()
-        self.account_id, self.id = account.id, new_id()
-        owner = {"id": self.id, "account_id": account.id, "provider": provider}
-        session.add(ProviderConnection(**owner))
-        session.flush()
-
-    def add(self, model: str, key: str, days: int = 10, **counts: Any) -> None:
-        for number in range(1, days + 1):
-            day = TODAY - timedelta(days=number)
-            self._add(datetime.combine(day, time(), UTC), model, key, **counts)
-
-    def _add(self, at: datetime, model: str, key: str, **counts: Any) -> None:
-        zero = dict.fromkeys(("cached_tokens", "cache_write_tokens", "cache_write_1h_tokens"), 0)
-        row = {
-            **{"account_id": self.account_id, "connection_id": self.id, "report": "messages"},
-            **{"bucket_at": at, "day": at.date(), "is_hourly": False, "project_id": "proj"},
-            **{"key_id": key, "model": model, "tier": "", "context": "", "region": ""},
-            **{"requests": 0, "prompt_tokens": 0, "completion_tokens": 0, "units": {}},
-            **{"list_usd": Decimal(1), "cost_usd": Decimal(1)},
-            **zero,
-            **counts,
-        }
-        self.session.execute(insert(ReportedUsage), [row])
-
-    def add_hours(self, model: str, key: str, requests: Sequence[int]) -> None:
-        for number in range(1, 5):
-            midnight = datetime.combine(TODAY - timedelta(days=number), time(), UTC)
-            for hour, count in enumerate(requests):
-                at = midnight + timedelta(hours=hour)
-                self._add(at, model, key, is_hourly=True, requests=count, prompt_tokens=1)
-
-    def find(self, kind: str) -> list[TotalsFinding]:
-        connection = self.session.connection()
-        found = audit_totals(connection, self.account_id, self.provider, TODAY)
-        return [each for each in found if each.kind == kind]
 
 
 @pytest.fixture
@@ -129,6 +81,10 @@ def test_a_key_that_works_around_the_clock_could_use_the_batch_tier(openai: Repo
     openai.add_hours(GPT, "key_1", [100] * 24)
     openai.add(GPT, "key_2", **counts)
     openai.add_hours(GPT, "key_2", [5] * 8 + [300] * 8 + [5] * 8)
+    # A day and a half in two regions are as many rows as three days, and too few to know.
+    openai.add(GPT, "key_3", **counts)
+    for region in ("us", "eu"):
+        openai.add_hours(GPT, "key_3", [100] * 24, days=2, region=region)
     [found] = openai.find(BATCH)
     assert (found.key, found.confidence) == ("key_1", "CONDITIONAL")
     assert found.usd > 0
@@ -141,6 +97,18 @@ def test_a_key_without_use_is_named(openai: Reports, db_session: Session) -> Non
         db_session.add(ReportedName(**owner, **named))
     openai.add(GPT, "key_1", prompt_tokens=10)
     assert [each.key for each in openai.find(UNUSED)] == ["Name of key_9"]
+    connection = db_session.connection()
+    retire_names(connection, openai.id)  # it vanished at the provider, or no longer works
+    assert openai.find(UNUSED) == []
+    save_names(connection, [{**owner, "name_id": "key_9", "name": "", "parent_id": "proj"}])
+    assert [each.key for each in openai.find(UNUSED)] == ["key_9"]
+    row = db_session.get_one(ProviderConnection, openai.id)
+    row.failing_since = utc_now()
+    db_session.flush()
+    assert openai.find(UNUSED) == []
+    row.failing_since, row.removed_at = None, utc_now()
+    db_session.flush()
+    assert openai.find(UNUSED) == []
 
 
 def test_what_calls_cover_is_not_found_again(openai: Reports, db_session: Session) -> None:

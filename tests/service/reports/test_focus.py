@@ -20,7 +20,7 @@ import pytest
 
 from service.models.calls.spend import Line, Sums
 from service.reports.csv_table import spool_csv
-from service.reports.focus import HEADER, make_row
+from service.reports.focus import HEADER, Charge, make_charge, make_row
 
 COLUMNS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     (Path(__file__).parent / "focus_columns.toml").read_text()
@@ -56,7 +56,7 @@ LINES: Sequence[Line] = (
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    file = spool_csv(HEADER, (make_row("an-account", each) for each in LINES))
+    file = spool_csv(HEADER, [make_row("an-account", each) for each in LINES])
     with file:
         return list(csv.DictReader(io.StringIO(file.read().decode(), newline="")))
 
@@ -168,3 +168,36 @@ def test_nothing_is_billed_and_no_label_is_a_formula(rows: list[Row]) -> None:
     assert rows[1]["x_Route"] == rows[1]["x_Environment"] == ""
     providers = [row["ProviderName"] for row in rows[:3]]
     assert providers == ["OpenAI", "Microsoft Azure", "a provider"]
+
+
+DAY = date(2026, 2, 28)
+CHARGES: Sequence[Charge] = (
+    Charge(DAY, "openai", "Web search", "Usage", Decimal("1.25"), "USD", "reconciled"),
+    Charge(DAY, "openai", "Credits", "Credit", Decimal(-5), "USD", "provisional"),
+    Charge(DAY, "openai", "Taxes", "Tax", Decimal(19), "EUR", "reconciled"),
+)
+
+
+@pytest.fixture(scope="module")
+def charges() -> list[Row]:
+    with spool_csv(HEADER, [make_charge("an-account", each) for each in CHARGES]) as file:
+        return list(csv.DictReader(io.StringIO(file.read().decode(), newline="")))
+
+
+def test_a_charge_keeps_the_rules_of_its_category(charges: list[Row]) -> None:
+    """columns/skuid.md, consumedquantity.md, pricingquantity.md: taxes and credits have none."""
+    for row in charges:
+        for name in HEADER:
+            rule = COLUMNS.get(name, {"null": True, "type": "string"})
+            assert rule["null"] or row[name], name
+            assert not row[name] or TYPES[rule["type"]](row[name]), name
+        needed = ("ConsumedQuantity", "SkuId", "PricingQuantity", "ListUnitPrice", "SkuMeter")
+        assert [bool(row[name]) for name in needed] == [row["ChargeCategory"] == "Usage"] * 5
+    assert [row["BilledCost"] for row in charges] == ["1.25", "-5", "19"]
+    assert [row["BillingCurrency"] for row in charges] == ["USD", "USD", "EUR"]
+
+
+def test_speech_without_tokens_and_requests_has_a_price() -> None:
+    none = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
+    row = dict(zip(HEADER, make_row("an-account", line(**none)), strict=True))
+    assert row["ListUnitPrice"] * row["PricingQuantity"] == row["ListCost"]

@@ -2,12 +2,16 @@
 
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
+from detectors.contract import DailySpend
 from service.models import ProviderConnection, ReportedCost, ReportedName, ReportedUsage
 from service.models.base import new_id
+from service.models.connections.unsent import SOURCE
 from service.operations.connections.plan import month_start
 from tests.service.support.spend import add_spend, spend_line
 
@@ -55,3 +59,22 @@ def plant(session: Session, account_id: str, rate: str = "1", *, sends: bool = T
     if sends:
         add_spend(session, account_id, *calls)
     return connection
+
+
+def unsent_on(day: date, **more: Any) -> DailySpend:
+    line = DailySpend(
+        day=day,
+        route="not sent: search",
+        provider="anthropic",
+        model="claude-haiku-4-5",
+        environment=SOURCE,
+        calls=0,
+        unpriced_calls=0,
+        prompt_tokens=1_000,
+        completion_tokens=10,
+        cached_tokens=0,
+        cache_write_tokens=0,
+        cost_usd=Decimal("12.5"),
+        list_usd=Decimal("12.5"),
+    )
+    return replace(line, **more)

@@ -1,6 +1,6 @@
 """/bill: each month's bill, what calls explain of it, and what the rest is."""
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
@@ -9,9 +9,9 @@ from werkzeug import Response
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audit_settings import find_settings, save_price_terms
 from service.models.base import utc_now
-from service.models.connections.bill import list_months
+from service.models.connections.bill import list_months, newest_months
 from service.models.connections.connections import list_connections
-from service.operations.connections.reconciliation import Reconciliation, reconcile
+from service.operations.connections.reconciliation import Known, Reconciliation, reconcile
 from service.operations.connections.totals import DAYS, audit_totals
 from service.operations.connections.wording import (
     ORDER,
@@ -23,7 +23,7 @@ from service.operations.connections.wording import (
     summarize,
 )
 from service.operations.price_book import load_prices
-from service.operations.price_terms import add_discount
+from service.operations.price_terms import add_discount, has_discount
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
@@ -38,8 +38,12 @@ blueprint = PrivatePages("bill", __name__, url_prefix="/bill")
 @require_visitor
 def home() -> str:
     session, account_id = get_session(), current_caller().account_id
-    known = list_months(session, account_id)[:_SHOWN_MONTHS]
-    months = [_reconcile(provider, month) for month, provider in known]
+    known = newest_months(list_months(session, account_id), _SHOWN_MONTHS)
+    shared = Known(session.connection(), account_id)
+    months = [
+        reconcile(session.connection(), account_id, provider, month, shared)
+        for month, provider in known
+    ]
     return render_template(
         "pages/bill/home.html",
         months=[(each, name_provider(each.provider), summarize(each)) for each in months],
@@ -91,8 +95,7 @@ def show(provider: str, month: str) -> str:
             for line in found.models[:_SHOWN_LINES]
         ],
         is_used="used" in request.args,
-        has_discount=provider
-        in find_settings(get_session(), current_caller().account_id).price_terms,
+        has_discount=has_discount(_find_terms(), provider),
     )
 
 
@@ -125,9 +128,5 @@ def _find(provider: str, month: str) -> Reconciliation:
     known: Any = list_months(get_session(), current_caller().account_id)
     if (first, provider) not in known:
         raise NotFoundError("There is no such month.")
-    return _reconcile(provider, first)
-
-
-def _reconcile(provider: str, month: date) -> Reconciliation:
-    connection = get_session().connection()
-    return reconcile(connection, current_caller().account_id, provider, month)
+    account_id = current_caller().account_id
+    return reconcile(get_session().connection(), account_id, provider, first)

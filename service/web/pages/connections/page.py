@@ -1,36 +1,37 @@
 """/settings/connections: the providers whose reports we pull, and how the pulls went."""
 
+from datetime import timedelta
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
 from service.connections import list_providers
-from service.connections.provider import Provider
+from service.connections.provider import ACTIVITY, Provider
 from service.errors import NotFoundError
+from service.models.base import utc_now
+from service.models.connections.activity import sum_by_model, sum_by_person
 from service.models.connections.connections import (
     MAX_CONNECTIONS,
-    ConnectionLimitError,
     ProviderConnection,
-    add_connection,
+    compare_soon,
     find_connection,
     list_connections,
     pull_soon,
-    remove_connection,
-    replace_key,
-    wake_others,
 )
 from service.models.connections.failures import explain
-from service.models.connections.reported import forget_names, list_pulls
-from service.models.connections.unsent import drop_unsent
+from service.models.connections.reported import forget_names, forget_people, list_pulls
 from service.models.identity.security_events import EventKind
 from service.operations.connections.connecting import (
     KeyRefusedError,
+    connect,
     describe_sight,
+    disconnect,
     find_provider,
-    make_connection,
     try_key,
+    use_key,
 )
+from service.operations.connections.plan import without
 from service.web.auth.callers import current_caller, limit_by_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
@@ -43,6 +44,8 @@ from service.web.schemas.labels import read_label
 _LIMIT: Final = per_minute("magic_link_limit_per_minute")
 _NOT_FOUND: Final = "Not found. It may already be removed."
 _OFF: Final = "Connections are turned off in this installation."
+_ACTIVE_DAYS: Final = 30
+_SHOWN: Final = 50
 OUTCOMES: Final = {"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"}
 
 blueprint = PrivatePages("connections", __name__, url_prefix="/settings/connections")
@@ -86,13 +89,9 @@ def add() -> str | Response | tuple[str, int]:
         session.commit()  # the pool's connection must not wait for a provider
         sight = try_key(current_config(), provider, key)
         more = {"label": read_label(request.form), "keeps_names": "names" in request.form}
-        connection = make_connection(account_id, name, key, sight, **more)
-        add_connection(session, connection)
+        connection = connect(session, account_id, provider, key, sight, **more)
     except KeyRefusedError as error:
         return _show_form(name, str(error)), 422
-    except ConnectionLimitError:
-        most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
-        return _show_form(name, most), 422
     record_event(EventKind.CONNECTION_ADDED, account_id, provider=name)
     session.commit()
     current_queues().enqueue_pull(connection.id)
@@ -117,11 +116,10 @@ def change_key(connection_id: str) -> str | Response | tuple[str, int]:
         return _show(connection, _OFF), 422
     try:
         session.commit()
-        sight = try_key(current_config(), provider, request.form.get("key", "").strip())
+        key = request.form.get("key", "").strip()
+        use_key(session, connection, provider, key, try_key(current_config(), provider, key))
     except KeyRefusedError as error:
         return _show(connection, str(error)), 422
-    replace_key(connection, request.form["key"].strip())
-    connection.sight, connection.organization = sight, sight["organization"]
     account_id = connection.account_id
     record_event(EventKind.CONNECTION_KEY_REPLACED, account_id, provider=connection.provider)
     session.commit()
@@ -135,9 +133,21 @@ def choose_names(connection_id: str) -> Response:
     """Save whether names of projects, keys and line items are stored; forget them if not."""
     connection = _find(connection_id)
     connection.keeps_names = "names" in request.form
+    session = get_session()
     if not connection.keeps_names:
-        forget_names(get_session(), connection.id)
-    get_session().commit()
+        forget_names(session, connection.id)
+        # The routes of what wasn't sent have them, too.
+        compare_soon(session, connection.account_id, connection.provider)
+    was_shown, connection.shows_people = connection.shows_people, "people" in request.form
+    if not connection.shows_people:
+        forget_people(session, connection.id)
+    elif not was_shown and connection.is_active:
+        # Only hashes of the people are known.
+        reports = _provider(connection).reports
+        connection.progress = without(connection.progress, reports, ACTIVITY)
+        connection.next_pull_at = utc_now()
+    session.commit()
+    current_queues().enqueue_pull(connection.id)
     return redirect(url_for("connections.home", saved=""), 303)
 
 
@@ -160,11 +170,7 @@ def remove(connection_id: str) -> Response:
     """Forget the key and, unless it is to be kept, what was pulled."""
     session, connection = get_session(), _find(connection_id)
     account_id, provider = connection.account_id, connection.provider
-    keep = request.form.get("data") == "keep"
-    remove_connection(session, account_id, connection_id, keep=keep)
-    if not keep:
-        drop_unsent(session, account_id, provider)
-        wake_others(session, account_id, provider)
+    disconnect(session, connection, keep=request.form.get("data") == "keep")
     record_event(EventKind.CONNECTION_REMOVED, account_id, provider=provider)
     session.commit()
     return redirect(url_for("connections.home", saved=""), 303)
@@ -200,6 +206,8 @@ def _show_form(chosen: str, problem: str = "") -> str:
 def _show(connection: ProviderConnection, problem: str = "") -> str:
     session, account_id = get_session(), current_caller().account_id
     pulls: Any = list_pulls(session, account_id, connection.id)
+    since = utc_now().date() - timedelta(days=_ACTIVE_DAYS - 1)
+    mine = (account_id, connection.id, since, _SHOWN)
     return render_template(
         "pages/connections/connection.html",
         connection=connection,
@@ -207,5 +215,9 @@ def _show(connection: ProviderConnection, problem: str = "") -> str:
         sight=describe_sight(connection.sight),
         failure=_explain(connection),
         pulls=[(each, OUTCOMES.get(each.outcome) or explain(each.outcome)[0]) for each in pulls],
+        has_activity=any(each.kind == ACTIVITY for each in _provider(connection).reports),
+        people=sum_by_person(session, *mine),
+        models=sum_by_model(session, *mine),
+        days=_ACTIVE_DAYS,
         problem=problem,
     )

@@ -135,7 +135,9 @@ def _compare(wanted: AuditPair | Periods) -> Compared | None:
 
 def _has_calls(compared: Compared | None) -> bool:
     """Check whether the account has calls, which what is compared often shows already."""
-    if compared is not None and (compared.before.calls or compared.after.calls):
+    if compared is not None and any(
+        each.calls or each.spend_usd for each in (compared.before, compared.after)
+    ):
         return True
     account_id, today = current_caller().account_id, utc_now().date()
     return find_last_day(get_session(), account_id, today) is not None

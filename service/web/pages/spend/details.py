@@ -22,6 +22,7 @@ from service.models.calls.finding_list import FindingFilter, list_account_findin
 from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import BY_COST, MAX_DAYS, Selection, find_last_day, sum_spend
 from service.models.calls.traffic import find_traffic
+from service.models.connections.unsent import has_unpriced
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
@@ -76,7 +77,8 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     table, listed = read_groups(query, ranking)
     query = replace(query, table=table.state)
     own = {name: value for name, value in query.only.items() if name in kind.keys}
-    has_calls = ranking.totals.calls > 0
+    # A report of tokens may have no number of calls.
+    has_calls = bool(ranking.totals.calls or ranking.totals.cost_usd)
     last_day = None if has_calls else find_last_day(session, account_id, today, query.only)
     plan = sum_plan_usage(session, account_id, (query.first, query.last), query.only)
     if last_day is None and not (has_calls or plan.calls):
@@ -93,6 +95,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
+        has_unpriced=has_unpriced(session, account_id, (query.first, query.last)),
         ranking=ranking,
         gap=find_gap(session, account_id, query.periods) if has_calls else "",
         table=table,

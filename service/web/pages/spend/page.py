@@ -18,7 +18,7 @@ from service.models.calls.spend import (
     find_last_day,
     sum_spend,
 )
-from service.models.connections.unsent import sum_unsent
+from service.models.connections.unsent import has_unpriced, sum_unsent
 from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
@@ -70,6 +70,7 @@ def show() -> str:
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
         unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
+        has_unpriced=has_unpriced(session, account_id, days),
         unnamed=UNNAMED,
         today=today,
         base_url=current_config().base_url,

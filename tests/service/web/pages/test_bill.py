@@ -1,6 +1,9 @@
 """/bill and GET /api/v1/reconciliation: months, their difference, and the discount they show."""
 
-from datetime import date, timedelta
+import csv
+import io
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -8,15 +11,25 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
-from detectors.contract import DailySpend
 from service.models import (
     AuditSettings,
 )
+from service.models.audits.audit_settings import save_price_terms
 from service.models.base import utc_now
-from service.models.connections.unsent import SOURCE, drop_unsent, replace_unsent, sum_unsent
+from service.models.connections.unsent import drop_unsent, replace_unsent, sum_unsent
 from service.models.watching.budgets import save_budget
+from service.operations.connections.reconciliation import (
+    Part,
+    Reconciliation,
+    find_unsent,
+    lock_months,
+    reconcile,
+)
+from service.operations.connections.wording import summarize
+from service.operations.price_book import load_prices
+from service.operations.price_terms import Named, add_price
 from service.operations.watching.budgets import list_states
-from tests.service.support.bills import EVIL, plant
+from tests.service.support.bills import EVIL, MONTH, plant, unsent_on
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
 
@@ -96,6 +109,10 @@ def test_a_discount_that_the_bill_shows_becomes_a_negotiated_rate(
 ) -> None:
     plant(db_session, ada.account_id, rate="0.88")
     page = "/bill/openai/2026-02"
+    alias = Named(provider="openai", model="mine", as_provider="openai", as_model="gpt-4o")
+    terms = add_price(load_prices(db_session.connection()), "", alias)
+    save_price_terms(db_session, ada.account_id, terms)
+    db_session.commit()
     assert "You seem to pay 12% less than list price." in words_of(ada.get(page))
     assert ada.post(page, f"{page}/discount").status_code == 303
     settings = db_session.get(AuditSettings, ada.account_id)
@@ -124,24 +141,6 @@ def test_without_connections_the_page_offers_one(ada: Browser) -> None:
     assert "Connect a provider" in words_of(ada.get("/bill"))
 
 
-def _unsent_on(day: date) -> DailySpend:
-    return DailySpend(
-        day=day,
-        route="not sent: search",
-        provider="anthropic",
-        model="claude-haiku-4-5",
-        environment=SOURCE,
-        calls=0,
-        unpriced_calls=0,
-        prompt_tokens=1_000,
-        completion_tokens=10,
-        cached_tokens=0,
-        cache_write_tokens=0,
-        cost_usd=Decimal("12.5"),
-        list_usd=Decimal("12.5"),
-    )
-
-
 def test_days_that_are_not_compared_again_keep_what_no_call_covers(
     ada: Browser, db_session: Session
 ) -> None:
@@ -149,9 +148,9 @@ def test_days_that_are_not_compared_again_keep_what_no_call_covers(
     today = utc_now().date()
     days = [today - timedelta(days=450), today - timedelta(days=1), today]
     connection, account_id = db_session.connection(), ada.account_id
-    replace_unsent(connection, account_id, "anthropic", [_unsent_on(day) for day in days])
+    replace_unsent(connection, account_id, "anthropic", [unsent_on(day) for day in days])
     since = today - timedelta(days=400)
-    replace_unsent(connection, account_id, "anthropic", [_unsent_on(today)], since)
+    replace_unsent(connection, account_id, "anthropic", [unsent_on(today)], since)
     assert sum_unsent(connection, account_id, (days[0], today)) == 2 * Decimal("12.5")
     assert sum_unsent(connection, account_id, (since, today)) == Decimal("12.5")
     replace_unsent(connection, account_id, "anthropic", [], since)
@@ -160,7 +159,7 @@ def test_days_that_are_not_compared_again_keep_what_no_call_covers(
 
 def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> None:
     today = utc_now().date()
-    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [_unsent_on(today)])
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [unsent_on(today)])
     db_session.commit()
     page = words_of(ada.get("/spend"))
     assert "$12.50 of this is in your providers’ reports and in no call that you sent." in page
@@ -173,3 +172,70 @@ def test_spend_says_what_no_call_covers(ada: Browser, db_session: Session) -> No
     drop_unsent(db_session, ada.account_id, "anthropic")
     db_session.commit()
     assert "No calls yet" in words_of(ada.get("/spend"))
+
+
+def test_pages_of_a_model_show_what_has_dollars_and_no_number_of_calls(
+    ada: Browser, db_session: Session
+) -> None:
+    today = utc_now().date()
+    free = {"cost_usd": Decimal(0), "list_usd": Decimal(0)}
+    lines = [unsent_on(today), unsent_on(today, model="new", **free)]
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", lines)
+    db_session.commit()
+    assert "$12.50" in words_of(ada.get("/model?model=claude-haiku-4-5&provider=anthropic"))
+    assert "No calls" not in words_of(ada.get("/compare?days=7"))
+    assert "Some reported tokens have no price" in words_of(ada.get("/spend"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("seats", "$5.00 are seats."),
+        ("other_fee", "$5.00 are other fees."),
+        ("storage", "$5.00 is storage."),
+    ],
+)
+def test_a_fee_is_said_in_grammatical_words(kind: str, said: str) -> None:
+    projects = [Part("not_sent", Decimal(9 - number), f"proj_{number}") for number in range(4)]
+    found = Reconciliation("openai", date(2026, 2, 1), parts=[Part(kind, Decimal(5))])
+    found.projects = projects
+    assert said in summarize(found)
+    assert "$6.00 is of one other project." in summarize(found)
+
+
+def _download(ada: Browser, query: str = "") -> Sequence[dict[str, str]]:
+    path = f"/spend.focus.csv?from=2026-02-01&to=2026-02-28{query}"
+    with ada.client.get(path) as answer:
+        assert answer.status_code == 200
+        return list(csv.DictReader(io.StringIO(answer.get_data(as_text=True))))
+
+
+def _sum(rows: Sequence[dict[str, str]], column: str) -> Decimal:
+    return sum((Decimal(row[column]) for row in rows), Decimal(0))
+
+
+def test_a_download_for_finops_is_billed_to_the_cent(ada: Browser, db_session: Session) -> None:
+    plant(db_session, ada.account_id, rate="0.88")
+    connection = db_session.connection()
+    month = reconcile(connection, ada.account_id, "openai", MONTH)
+    unsent = find_unsent(connection, ada.account_id, "openai", (MONTH, date(2026, 2, 28)))
+    replace_unsent(connection, ada.account_id, "openai", unsent)
+    db_session.commit()
+    rows = _download(ada)
+    assert _sum(rows, "BilledCost") == month.billed_usd
+    assert _sum(rows, "ListCost") == pytest.approx(month.reported_usd, abs=Decimal("0.01"))
+    assert {row["x_BillStatus"] for row in rows} == {"provisional"}
+    fees = [row for row in rows if row["ChargeDescription"] == "File search"]
+    assert _sum(fees, "BilledCost") == 28 * 4
+    parts = [_download(ada, f"&model={model}") for model in {row["SkuId"][7:] for row in rows}]
+    assert sum(_sum(part, "BilledCost") for part in parts) + 28 * 4 == month.billed_usd
+    lock_months(connection, ada.account_id, "openai", datetime(2026, 3, 12, tzinfo=UTC))
+    db_session.commit()
+    assert {row["x_BillStatus"] for row in _download(ada)} == {"reconciled"}
+
+
+def test_a_download_says_where_there_is_no_bill(ada: Browser, db_session: Session) -> None:
+    replace_unsent(db_session.connection(), ada.account_id, "anthropic", [unsent_on(MONTH)])
+    db_session.commit()
+    [row] = _download(ada)
+    assert (row["BilledCost"], row["x_BillStatus"]) == ("0", "no bill")

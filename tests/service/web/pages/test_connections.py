@@ -1,7 +1,8 @@
 """/settings/connections: keys are tried, sealed and never shown; pulls are explained."""
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import date, timedelta
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -10,8 +11,18 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
-from service.models import ConnectionPull, Mail, ProviderConnection, SecurityEvent
+from service.models import (
+    BillMonth,
+    ConnectionPull,
+    Mail,
+    ProviderConnection,
+    ReportedCost,
+    SecurityEvent,
+    SpendRow,
+)
 from service.models.base import new_id, utc_now
+from service.models.connections.unsent import replace_unsent
+from tests.service.support.bills import unsent_on
 from tests.service.support.browser import Browser, words_of
 
 PAGE, ADD = "/settings/connections", "/settings/connections/add"
@@ -131,6 +142,49 @@ def test_a_key_can_be_replaced(ada: Browser, db_session: Session, world: World) 
     assert (row.key, row.error, row.failing_since) == (OTHER_KEY, None, None)
 
 
+def test_an_organization_cannot_be_connected_twice(
+    ada: Browser, db_session: Session, world: World
+) -> None:
+    _connect(ada)
+    answer = words_of(_connect(ada))
+    assert "This OpenAI organization is already connected as “Acme”." in answer, answer
+    page = f"{PAGE}/{_row(db_session).id}"  # there is only one
+    world.projects = {"proj_9": "Of another organization"}
+    refused = ada.post(page, f"{page}/key", key=KEY)
+    assert refused.status_code == 422
+    assert "belongs to another OpenAI organization" in words_of(refused.get_data(as_text=True))
+
+
+def test_months_are_locked_again_for_another_organization(
+    ada: Browser, db_session: Session, world: World
+) -> None:
+    _connect(ada)
+    account_id, first_id = _row(db_session).account_id, _row(db_session).id
+
+    def lock() -> None:
+        month = {"month": date(2026, 2, 1), "locked_at": utc_now(), "billed_usd": 1, "days": {}}
+        db_session.add(BillMonth(account_id=account_id, provider="openai", **month))
+        db_session.commit()
+
+    lock()
+    world.projects = {"proj_9": "Of another organization"}
+    assert _connect(ada).startswith("303")
+    assert db_session.scalars(select(BillMonth)).all() == []
+    lock()
+    replace_unsent(db_session.connection(), account_id, "openai", [unsent_on(utc_now().date())])
+    db_session.commit()
+    page = f"{PAGE}/{first_id}"
+    ada.post(page, f"{page}/remove", data="delete")
+    db_session.expire_all()
+    assert db_session.scalars(select(BillMonth)).all() == []
+    # The other organization's spend stays, and is compared again at once.
+    assert len(db_session.scalars(select(SpendRow)).all()) == 1
+    left = _row(db_session)
+    assert left.filled_at is None
+    assert left.next_pull_at is not None
+    assert left.next_pull_at <= utc_now()
+
+
 @pytest.mark.parametrize("choice", ["keep", "delete"])
 def test_removing_forgets_the_key_and_what_was_pulled_only_if_wanted(
     ada: Browser, db_session: Session, choice: str
@@ -165,11 +219,22 @@ def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
         ),
         owner,
     )
+    cost: dict[str, Any] = {
+        "account_id": row.account_id,
+        "connection_id": row.id,
+        "report": "costs",
+    }
+    cost |= {"bucket_at": utc_now(), "day": utc_now().date(), "project_id": "", "key_id": ""}
+    cost |= {"model": "", "kind": "other_fee", "line_item": "Search for Ada"}
+    db_session.add(ReportedCost(**cost, amount=1, currency="USD"))
+    row.filled_at = utc_now()
     db_session.commit()
     page = f"{PAGE}/{row.id}"
     assert ada.post(page, f"{page}/names").status_code == 303
     assert not _row(db_session).keeps_names
     assert db_session.scalar(text("SELECT count(*) FROM reported_names")) == 0
+    assert db_session.scalar(select(ReportedCost.line_item)) == ""
+    assert _row(db_session).filled_at is None  # so that routes get other names
 
 
 def test_another_accounts_connection_does_not_exist(
