@@ -16,6 +16,7 @@ CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
     "CONDITIONAL": "if the cheaper model passes your own evaluation",
     "INFORMATIONAL": "no savings claimed",
 }
+NO_ROUTE: Final = "No tag or endpoint"
 CONFIDENCE_NAMES: Final[Mapping[str, str]] = {name: name.capitalize() for name in CONFIDENCE_WORDS}
 _RULES: Final = Path(__file__).parents[1] / "rules"
 # A pattern and no parser, which takes a fiftieth of an audit of few calls.

@@ -7,6 +7,7 @@ from typing import Any, Final
 from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
 from detectors.wording.figures import counted
 from detectors.wording.labels import shortened
+from detectors.wording.names import NO_ROUTE
 from service.models.base import utc_now
 from service.models.calls.coverage import find_gap
 from service.models.calls.series_colors import add_slots, find_slots, tell_apart
@@ -17,7 +18,7 @@ from service.web.auth.callers import current_caller
 from service.web.http.current import get_session
 from service.web.pages.spend.query import Query
 
-UNNAMED: Final = {"route": "No tag or endpoint", "environment": "No environment"}
+UNNAMED: Final = {"route": NO_ROUTE, "environment": "No environment"}
 _NAME_LENGTH: Final = 40
 
 
