@@ -33,6 +33,7 @@ from detectors.wording.money import write_figure
 from detectors.wording.names import (
     CONFIDENCE_NAMES,
     CONFIDENCE_WORDS,
+    NO_ROUTE,
     SEVERITY_WORDS,
     detector_name,
 )
@@ -226,6 +227,7 @@ def register_filters(app: Flask) -> None:
         effort=effort,
         how_long=how_long,
         detector_name=detector_name,
+        no_route=NO_ROUTE,
         evidence_columns=evidence_columns,
         severity_words=SEVERITY_WORDS,
         confidence_words=CONFIDENCE_WORDS,

@@ -34,7 +34,7 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return has_more_lines(session, self.account_id, self.wanted, number)
 
     def rows(self, session: Session) -> Iterator[Sequence[Any]]:
-        wanted = replace(self.wanted, keys=focus.KEYS) if self.is_focus else self.wanted
+        wanted = replace(self.wanted, keys=focus.KEYS, search="") if self.is_focus else self.wanted
         for line in iter_spend(session, self.account_id, wanted):
             if self.is_focus:
                 yield focus.make_row(self.account_id, line)

@@ -14,11 +14,12 @@ _MOST_CHARACTERS: Final = 200
 
 
 class Column(NamedTuple):
-    """A column. Numbers fall first when sorted, and words rise."""
+    """A column. Numbers and times fall first when sorted, and words rise."""
 
     name: str
     words: str
     is_number: bool = False
+    is_time: bool = False
     is_sortable: bool = True
     is_fixed: bool = False  # can't be hidden
 
@@ -60,7 +61,8 @@ class Table:
         """Return how the table is sorted by a column, as `aria-sort` says it."""
         if self.sort.removeprefix("-") != column.name:
             return ""
-        return "descending" if column.is_number != self.sort.startswith("-") else "ascending"
+        falls = column.is_number or column.is_time
+        return "descending" if falls != self.sort.startswith("-") else "ascending"
 
     def shows(self, name: str) -> bool:
         return name not in self.hidden
@@ -68,6 +70,15 @@ class Table:
     @property
     def shown(self) -> list[Column]:
         return [each for each in self.columns if each.name not in self.hidden]
+
+    @property
+    def query(self) -> str:
+        """Return the whole state as a query string."""
+        return urlencode(self.fields())
+
+    def url(self, **more: str) -> str:
+        """Return the address of this state."""
+        return self._url({**self.state, **more})
 
     def _url(self, state: Mapping[str, str]) -> str:
         parameters = urlencode({**self.parameters, **state})
@@ -89,13 +100,18 @@ def read_table(
     else:
         hidden = names & set(given.get(HIDE, "").split(","))
     sort, sortable = given.get(SORT, ""), {each.name for each in columns if each.is_sortable}
-    search = given.get(SEARCH, "").strip()[:_MOST_CHARACTERS]
     return Table(
         path=path,
         parameters=parameters,
         columns=columns,
         default=default,
         sort=sort if sort.removeprefix("-") in sortable else default,
-        search=search if search.isprintable() else "",
+        search=read_search(given),
         hidden=frozenset(hidden),
     )
+
+
+def read_search(given: Mapping[str, str]) -> str:
+    """Return what a table is searched for."""
+    search = given.get(SEARCH, "").strip()[:_MOST_CHARACTERS]
+    return search if search.isprintable() else ""

@@ -27,7 +27,7 @@ from service.web.http.current import current_config, get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import Query, read_query
-from service.web.pages.tables import Column, Table, read_table
+from service.web.pages.tables import Column, Table, read_search, read_table
 
 SHOWN: Final = 400
 _COLUMNS: Final = (
@@ -117,7 +117,8 @@ def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
 def _downloaded() -> Selection:
     query = _query()
     keys = (DAY, query.group) if "daily" in request.args else (query.group,)
-    return Selection(first=query.first, last=query.last, keys=keys, only=query.only)
+    search = read_search(request.args)
+    return Selection(first=query.first, last=query.last, keys=keys, only=query.only, search=search)
 
 
 def _query() -> Query:

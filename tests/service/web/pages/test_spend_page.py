@@ -304,6 +304,8 @@ def test_labels_are_text_on_the_page(ada: Browser, account_id: str, db_session: 
         ("", [["chat"], ["search"]]),
         ("&daily=1", [["2026-03-01", "chat"], ["2026-03-01", "search"], ["2026-03-02", "chat"]]),
         ("&group=model&route=search", [["gpt-5.5"]]),
+        ("&q=RCH", [["search"]]),
+        ("&q=RCH&daily=1", [["2026-03-01", "search"]]),
     ],
 )
 def test_csv_has_what_the_page_shows(
