@@ -54,17 +54,18 @@ def show() -> str:
     # A report of tokens may have no number of calls.
     has_spend = bool(ranking.totals.calls or ranking.totals.cost_usd)
     last_day = None if has_spend else find_last_day(session, account_id, today)
+    gap = find_gap(session, account_id, query.periods) if has_spend else ""
     return render_template(
         "pages/spend/spend.html",
         query=query,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
-        gap=find_gap(session, account_id, query.periods) if has_spend else "",
+        gap=gap,
         table=table,
         listed=listed,
         views=list_views(session, account_id, query.path),
-        chart=chart_spend(query, ranking) if has_spend else None,
+        chart=chart_spend(query, ranking, gap) if has_spend else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),
         plan_models=list_plan_models(session, account_id, days, query.only),
