@@ -158,6 +158,7 @@ class KnownSession(NamedTuple):
     has_active_subscription: bool
     plan: str | None  # None without a subscription
     credits: int  # those that no audit uses
+    time_zone: str | None
 
 
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
@@ -166,7 +167,7 @@ def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownS
     columns = (
         *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
         *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
-        *(best_plan(WebSession.__table__.c.account_id), _count_credits()),
+        *(best_plan(WebSession.__table__.c.account_id), _count_credits(), Account.time_zone),
     )
     row = session.execute(
         select(*columns)

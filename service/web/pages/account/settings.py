@@ -6,6 +6,7 @@ from typing import Any, Final
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
+from service.core.time_zones import UTC_NAME, list_zones
 from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
@@ -23,6 +24,7 @@ from service.web.auth.security_events import count_event, record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.otlp.requests import MAX_ATTRIBUTE_NAME, is_label_attribute
+from service.web.schemas.labels import MAX_LENGTH, read_label
 
 _SPEND_MAILS: Final = {"daily": True, "none": False}
 
@@ -39,6 +41,8 @@ def home() -> str:
         account=account,
         spans=find_recent_spans(session, account.id),
         is_saved="saved" in request.args,
+        zones=list_zones(),
+        max_name=MAX_LENGTH,
         max_attribute=MAX_ATTRIBUTE_NAME,
         mails_a_day=MAILS_A_DAY,
         stored=find_stored_data(session, account.id),
@@ -47,6 +51,20 @@ def home() -> str:
         call_days=config.call_retention_days,
         spend_days=config.rollup_retention_days,
     )
+
+
+@blueprint.post("/profile")
+@require_visitor
+def save_profile() -> Response:
+    """Save the name on reports and the time zone of pages and emails."""
+    zone = request.form.get("time_zone", "")
+    if zone not in list_zones():
+        raise InvalidRequestError("Choose a time zone from the list.")
+    account = get_account(get_session(), current_caller().account_id)
+    account.name = read_label(request.form, "name")
+    account.time_zone = None if zone == UTC_NAME else zone
+    get_session().commit()
+    return redirect(url_for("settings.home", saved=""), 303)
 
 
 @blueprint.post("/report-mails")

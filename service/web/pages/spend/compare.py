@@ -8,6 +8,7 @@ from flask import render_template, request
 
 from detectors.wording.comparison import STATUS_WORDS
 from detectors.wording.figures import usd
+from service.core.time_zones import minute
 from service.errors import InvalidRequestError
 from service.models.audits.audit_lists import AuditFilter, Reported, list_audits, list_reported
 from service.models.audits.audits import (
@@ -19,9 +20,8 @@ from service.models.base import utc_now
 from service.models.calls.spend import Periods, find_last_day
 from service.operations.comparing import Compared, compare_audits, compare_periods
 from service.reports.documents import find_published
-from service.reports.html import minute
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, require_visitor
+from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, find_zone, require_visitor
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
 from service.web.pages.spend.charts import UNNAMED
@@ -156,4 +156,4 @@ def _describe(audit: Reported | Audit) -> str:
     """Return the words of a choice, which two lists show: templates take longer for each part."""
     days = f", {audit.window_days} days" if audit.window_days else ""
     words = SOURCE_WORDS[audit.source]
-    return f"{minute(audit.created_at)} · {usd(audit.total_spend_usd)} · {words}{days}"
+    return f"{minute(audit.created_at, find_zone())} · {usd(audit.total_spend_usd)} · {words}{days}"
