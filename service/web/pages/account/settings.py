@@ -1,7 +1,8 @@
 """/settings: email notifications, tags of traces, active sessions and account deletion."""
 
 import secrets
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
@@ -11,7 +12,12 @@ from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
 from service.models.identity.security_events import EventKind
-from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
+from service.models.identity.sign_in import (
+    WebSession,
+    end_other_sessions,
+    end_session,
+    list_sessions,
+)
 from service.models.imports.span_notices import find_recent_spans
 from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
 from service.models.operations.stored_data import find_stored_data
@@ -24,9 +30,30 @@ from service.web.auth.security_events import count_event, record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.otlp.requests import MAX_ATTRIBUTE_NAME, is_label_attribute
+from service.web.pages.tables import Column, read_tables
 from service.web.schemas.labels import MAX_LENGTH, read_label
 
 _SPEND_MAILS: Final = {"daily": True, "none": False}
+
+
+class SessionRow(NamedTuple):
+    """A session, and the name of its browser."""
+
+    session: WebSession
+    browser: str
+
+
+_SESSIONS: Final = (
+    Column("browser", "Browser"),
+    Column("first", "First seen", is_time=True),
+    Column("last", "Last seen", is_time=True),
+    Column("out", "Sign out", is_sortable=False),
+)
+_SESSION_KEYS: Final[Mapping[str, Callable[[SessionRow], Any]]] = {
+    "browser": lambda each: each.browser.casefold(),
+    "first": lambda each: each.session.created_at,
+    "last": lambda each: each.session.last_seen_at,
+}
 
 blueprint = PrivatePages("settings", __name__, url_prefix="/settings")
 
@@ -142,8 +169,15 @@ def delete() -> Any:
 def sessions() -> str:
     caller, idle_days = current_caller(), current_config().session_idle_days
     found = list_sessions(get_session(), caller.account_id, idle_days)
-    rows = [(session, describe_browser(session.user_agent)) for session in found]
-    return render_template("pages/account/sessions.html", rows=rows, caller=caller)
+    path = url_for("settings.sessions")
+    table = read_tables(request.args, {"sessions": _SESSIONS}, path=path, parameters={})["sessions"]
+    rows = [SessionRow(session, describe_browser(session.user_agent)) for session in found]
+    return render_template(
+        "pages/account/sessions.html",
+        table=table,
+        rows=table.arrange(rows, _SESSION_KEYS),
+        caller=caller,
+    )
 
 
 @blueprint.post("/sessions/<session_id>/revoke")
