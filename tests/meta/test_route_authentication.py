@@ -85,6 +85,8 @@ DECISIONS = {
     ("GET", "/go"): PAGE,
     ("GET", "/dashboard/first"): PAGE,
     ("POST", "/dashboard/key"): FORM,
+    ("POST", "/spend/marks"): FORM,
+    ("POST", "/spend/marks/<mark_id>/remove"): FORM,
     ("POST", "/views"): FORM,
     ("POST", "/views/<view_id>/remove"): FORM,
     ("POST", "/findings/undo"): FORM,

@@ -1,7 +1,8 @@
 """What happened on the days of a chart: unusual spend, and findings that were fixed or returned."""
 
+import tomllib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -12,18 +13,25 @@ from detectors.wording.actions import title
 from detectors.wording.figures import usd
 from detectors.wording.labels import shortened
 from detectors.wording.names import NO_ROUTE
+from service.models.audits.audit_settings import find_settings
 from service.models.calls.account_findings import FIXED, RETURNED, AccountFinding, FindingChange
 from service.models.calls.finding_list import FINDING_LABELS, matches_findings
+from service.models.operations.chart_marks import list_chart_marks
 from service.models.watching.watches import list_unusual_days
 from service.operations.watching.unusual_days import ACCOUNT
 
 UNUSUAL: Final = "unusual"
+NOTED, PRICES = "noted", "prices"
 _LONGEST_NAME: Final = 40
 _MOST_CHANGES: Final = 100
 
 
 class Mark(NamedTuple):
-    """What happened on a day: `unusual`, `fixed` or `returned`, and in words."""
+    """What happened on a day, and in words.
+
+    `unusual` spend, a finding that was `fixed` or `returned`, what the account has `noted`, such as
+    a deploy, and its own `prices` that begin or end.
+    """
 
     kind: str
     words: str
@@ -38,6 +46,12 @@ def list_marks(
         series = [each for each in found.series if not only or _is_of(each, only)]
         if len(only) < 2 and (series or not only):
             marks[found.day].append(Mark(UNUSUAL, _describe(series)))
+    terms = find_settings(session, account_id).price_terms
+    for mark in list_chart_marks(session, account_id, days):
+        marks[mark.day].append(Mark(NOTED, mark.words))
+    for day, words in _list_price_days(tomllib.loads(terms)):
+        if days[0] <= day <= days[1]:
+            marks[day].append(Mark(PRICES, words))
     if any(name not in FINDING_LABELS for name in only):
         return marks
     begin, end = (datetime.combine(each, time(), UTC) for each in (days[0], days[1]))
@@ -65,6 +79,23 @@ def list_marks(
         if mark not in marks[day]:
             marks[day].append(mark)
     return marks
+
+
+def _list_price_days(terms: Any, name: str = "") -> Iterator[tuple[date, str]]:
+    """Yield the days on which negotiated rates and discounts begin, and those after their last.
+
+    `terms` are a part of the parsed file, below the name of a provider or a model.
+    """
+    if isinstance(terms, list):
+        for each in terms:
+            yield from _list_price_days(each, name)
+    elif isinstance(terms, dict):
+        if isinstance(terms.get("from"), date):
+            yield terms["from"], f"Your prices for {name} begin"
+        if isinstance(terms.get("until"), date):
+            yield terms["until"] + timedelta(days=1), f"Your prices for {name} end"
+        for key, each in terms.items():
+            yield from _list_price_days(each, shortened(key, _LONGEST_NAME))
 
 
 def _is_of(series: Mapping[str, Any], only: Mapping[str, str]) -> bool:

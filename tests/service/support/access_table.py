@@ -121,6 +121,8 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/dashboard/first"): _page(),
     ("POST", "/dashboard/key"): _form(200),
     ("GET", "/go"): _page(),
+    ("POST", "/spend/marks"): _form(day="2026-03-01", words="Deploy"),
+    ("POST", "/spend/marks/<mark_id>/remove"): _form(303, 404),
     ("POST", "/views"): _form(page="/spend", name="Mine"),
     ("POST", "/views/<view_id>/remove"): _form(303, 404),
     ("POST", "/imports/spans"): _form(),

@@ -14,6 +14,7 @@ from service.models import (
     AccountFinding,
     Audit,
     Budget,
+    ChartMark,
     IngestKey,
     NoticeDelivery,
     NoticeTarget,
@@ -101,9 +102,10 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         target = NoticeTarget(kind="webhook", url=url, secret="x", events=[], **owned)
         budget, finding = Budget(amount_usd=5, **owned), _make_finding(tenant.account_id)
         view = SavedView(page="/spend", name="x", query="", **owned)
+        mark = ChartMark(day=date(2026, 3, 1), words="x", **owned)
         connection = ProviderConnection(provider="openai", **owned)
         session.add_all([audit, other_browser, passkey, target, budget, finding])
-        session.add_all([view, connection])
+        session.add_all([view, mark, connection])
         session.flush()
         session.add(_make_cost(tenant.account_id, connection.id))
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
@@ -121,6 +123,7 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "target_id": target.id,
             "budget_id": budget.id,
             "view_id": view.id,
+            "mark_id": mark.id,
             "finding_id": finding.id,
             "delivery_id": delivery.id,
             "connection_id": connection.id,

@@ -19,6 +19,7 @@ from service.models.calls.spend import (
     sum_spend,
 )
 from service.models.connections.unsent import sum_unsent
+from service.models.operations.chart_marks import list_latest_marks
 from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
@@ -28,6 +29,7 @@ from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, an
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import Query, read_query
 from service.web.pages.tables import Column, Table, read_search, read_table
+from service.web.schemas.labels import MAX_LENGTH
 
 SHOWN: Final = 400
 _COLUMNS: Final = (
@@ -65,6 +67,8 @@ def show() -> str:
         table=table,
         listed=listed,
         views=list_views(session, account_id, query.path),
+        marks=list_latest_marks(session, account_id),
+        max_words=MAX_LENGTH,
         chart=chart_spend(query, ranking, gap) if has_spend else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),

@@ -6,7 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
+from service.models.audits.audit_settings import save_price_terms
 from service.models.calls.account_findings import FindingChange
+from service.models.operations.chart_marks import add_mark
 from service.models.watching.watches import UnusualDay
 from service.operations.watching.marks import list_marks
 from tests.service.support.browser import Browser
@@ -58,3 +60,25 @@ def test_a_fix_that_an_audit_noticed_is_marked_on_the_day_of_the_fix(
     assert sorted(_words(db_session, account_id, {})) == [date(2026, 3, 12), date(2026, 3, 26)]
     # Without tag and endpoint, the route of a finding is its model.
     assert [*_words(db_session, account_id, {"route": ""})] == [date(2026, 3, 12)]
+
+
+def test_deploys_that_were_noted_and_own_prices_that_change_are_marked(
+    ada: Browser, db_session: Session
+) -> None:
+    terms = """
+[discounts]
+openai = [{ share = 0.1, until = 2026-03-09 }, { share = 0.2, from = 2026-03-10 }]
+[overrides.anthropic.claude-sonnet-4-5]
+input_mtok = 2
+from = 2026-04-01
+"""
+    save_price_terms(db_session, ada.account_id, terms)
+    add_mark(db_session, ada.account_id, LAST, "Deploy 1.4")
+    expected = {
+        date(2026, 3, 10): ["Your prices for openai end", "Your prices for openai begin"],
+        LAST: ["Deploy 1.4"],
+    }
+    assert _words(db_session, ada.account_id, {}) == expected
+    # What changed for everything changed for a route and an environment, too.
+    for only in ({"route": "chat"}, {"environment": "production"}):
+        assert _words(db_session, ada.account_id, only) == expected

@@ -400,3 +400,20 @@ def test_colors_are_stored_in_one_order_whichever_page_comes_first(
     ]
     known = find_slots(db_session, account_id, "route", ["search", "agent", "chat"])
     assert known == {"search": 0, "agent": 1, "chat": 2}
+
+
+def test_a_deploy_is_noted_on_a_day_shown_on_charts_and_removed(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    day = TODAY - timedelta(days=2)
+    for wrong in ({"day": "", "words": "x"}, {"day": str(day), "words": " "}):
+        assert ada.post("/spend", "/spend/marks", **wrong).status_code == 422
+    assert ada.post("/spend", "/spend/marks", day=str(day), words="Deploy <1>").status_code == 303
+    page = ada.get("/spend")
+    assert "<em>Deploy &lt;1&gt;</em>" in page
+    assert "<em>Deploy &lt;1&gt;</em>" in ada.get("/dashboard")
+    [remove] = re.findall('action="(/spend/marks/[^"]+/remove)"', page)
+    assert eve.act("/spend", remove).status_code == 404
+    assert ada.post("/spend", remove).status_code == 303
+    assert "Deploy" not in ada.get("/dashboard")
