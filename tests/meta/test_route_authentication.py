@@ -106,6 +106,7 @@ DECISIONS = {
     ("GET", "/upload"): OPEN,
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,
+    ("POST", "/settings/profile"): FORM,
     ("POST", "/settings/report-mails"): FORM,
     ("POST", "/settings/spend-mails"): FORM,
     ("POST", "/settings/tag-attribute"): FORM,

@@ -167,6 +167,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/upload"): _open(),
     ("POST", "/upload"): Row(303, {SESSION: Cell(402, 402)}),
     ("GET", "/settings"): _page(),
+    ("POST", "/settings/profile"): _form(name="x", time_zone="UTC"),
     ("POST", "/settings/report-mails"): _form(report_mails="none"),
     ("POST", "/settings/spend-mails"): _form(spend_mails="none"),
     ("POST", "/settings/tag-attribute"): _form(tag_attribute="gen_ai.agent.name"),
