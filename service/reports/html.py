@@ -281,7 +281,7 @@ def isolated(text: str, *labels: str) -> Markup:
 
 
 def utc_moment(value: str | datetime) -> Markup:
-    """Format a time of a report in UTC, whoever reads it: reports are shared, and kept as text."""
+    """Format a time of a report in UTC for every reader: reports are shared, and kept as text."""
     return moment(value)
 
 

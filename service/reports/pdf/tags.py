@@ -37,12 +37,12 @@ class TaggedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
 
     def begin_element(self, role: str, **values: Any) -> PDFDictionary:
         """Begin an element that has others, or marks of its own."""
-        parent, siblings = self._open[-1] if self._open else (self._root, [])
+        parent, kids = self._open[-1] if self._open else (self._root, [])
         element = PDFDictionary({"Type": PDFName("StructElem"), "S": PDFName(role), **values})
         reference = self._doc.Reference(element, f"Element{len(self._elements)}")
         if self._elements:
             element["P"] = self._doc.Reference(parent)
-        siblings.append(reference)
+        kids.append(reference)
         self._elements.append((element, []))
         self._open.append(self._elements[-1])
         return element

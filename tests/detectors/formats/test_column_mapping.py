@@ -406,7 +406,7 @@ def _providers(chunks: list[Chunk]) -> list[str]:
     return [each.provider for chunk in chunks for each in records_of(chunk.columns)]
 
 
-def test_a_csv_of_several_providers_is_told_apart_by_its_models_names() -> None:
+def test_models_names_give_the_providers_of_a_csv_with_several() -> None:
     models = ("gpt-4o", "claude-sonnet-4-5", "gemini-2.5-pro", "our-own-model")
     rows = [f"2026-03-02T09:15:0{at}Z,{model},1200,85" for at, model in enumerate(models)]
     names = ("created_at", "model", "input", "output")
