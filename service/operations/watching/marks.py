@@ -47,8 +47,8 @@ def list_marks(
         if len(only) < 2 and (series or not only):
             marks[found.day].append(Mark(UNUSUAL, _describe(series)))
     terms = find_settings(session, account_id).price_terms
-    for mark in list_chart_marks(session, account_id, days):
-        marks[mark.day].append(Mark(NOTED, mark.words))
+    for noted in list_chart_marks(session, account_id, days):
+        marks[noted.day].append(Mark(NOTED, noted.words))
     for day, words in _list_price_days(tomllib.loads(terms)):
         if days[0] <= day <= days[1]:
             marks[day].append(Mark(PRICES, words))

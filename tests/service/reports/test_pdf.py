@@ -254,8 +254,10 @@ def test_its_content_is_tagged_in_reading_order() -> None:
     assert reader.root_object["/MarkInfo"]["/Marked"]  # type: ignore[index]
     numbers = root["/ParentTree"]["/Nums"]  # type: ignore[index]
     for at, page in enumerate(reader.pages):
-        assert page["/StructParents"] == at
-        code = page.get_contents().get_data().decode("latin-1")  # type: ignore[union-attr]
+        assert int(str(page["/StructParents"])) == at
+        contents = page.get_contents()
+        assert contents is not None
+        code = contents.get_data().decode("latin-1")
         marks = [int(each) for each in re.findall(r"/MCID (\d+)>> BDC", code)]
         # Each mark of a page is that of one element, and nothing is drawn outside marks.
         assert marks == [*range(len(numbers[2 * at + 1].get_object()))]

@@ -4,6 +4,7 @@ import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from html import unescape
+from typing import Any
 
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
@@ -58,7 +59,7 @@ def test_imports_of_each_day_and_budgets_are_sorted(
 ) -> None:
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
     for hour, (label, spend) in enumerate((("b", 3), ("a", 9), ("c", 1))):
-        values = {"label": label, "total_spend_usd": Decimal(spend), "records": 5}
+        values: dict[str, Any] = {"label": label, "total_spend_usd": Decimal(spend), "records": 5}
         add_run(sessions, ada.account_id, created_at=at.replace(hour=hour), **values)
     assert _first_cells(ada.get("/imports"), "imports")[1:] == ["c", "a", "b"]
     page = ada.get("/imports?source=upload&sort-imports=spend")
