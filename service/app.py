@@ -87,6 +87,7 @@ from service.web.pages.public import client_index, docs, health, legal, sample, 
 from service.web.pages.public import landing as public
 from service.web.pages.spend import compare
 from service.web.pages.spend import details as spend_details
+from service.web.pages.spend import marks as chart_marks
 from service.web.pages.spend import page as spend_page
 from service.web.pages.spend import plans as plan_pages
 
@@ -136,6 +137,7 @@ _PAGES: Final = (
     dashboard,
     first_steps,
     spend_page,
+    chart_marks,
     imports,
     imports_future,
     spend_details,

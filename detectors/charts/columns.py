@@ -126,7 +126,7 @@ def stacked_columns(
                 is_late=is_late,
                 days=(first, last),
                 is_open=marks.today is not None and first <= marks.today <= last,
-                reason=" ".join(marks.reasons[each] for each in within if each in marks.reasons),
+                reason=". ".join(filter(None, (marks.reasons.get(each) for each in within))),
                 changes=tuple(words for each in within for words in marks.changes.get(each, ())),
             )
         )

@@ -28,7 +28,7 @@ mapping_options: Final = with_options(
         "--provider",
         metavar="NAME",
         default="",
-        help="The model provider of every call, for a file that doesn't say.",
+        help="The model provider of every call, for a file that doesn't say, or by-model.",
     ),
 )
 

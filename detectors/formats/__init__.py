@@ -9,6 +9,7 @@ from detectors.formats.columns import records_of
 from detectors.formats.csv_logs.mapping import ColumnMapping, read_pairs
 from detectors.formats.csv_logs.names import (
     BESIDE_UNCACHED,
+    BY_MODEL,
     SYNONYMS,
     TARGETS,
     TEXT_COLUMNS,

@@ -186,6 +186,6 @@ def list_checks(findings: Iterable[Finding], methods: Iterable[Method] = ()) -> 
         if not has_savings(each):
             kinds.setdefault(action(each, methods), []).append(each)
     return [
-        Check(f"{words} on {counted(len({(f.route, f.model) for f in found}), 'route')}", found)
+        Check(f"{words} on {counted(len({each.route for each in found}), 'route')}", found)
         for words, found in kinds.items()
     ]

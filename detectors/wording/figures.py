@@ -123,7 +123,7 @@ def changed_from(now: Decimal, before: Decimal, when: str) -> str:
     """Format a change as a phrase: +12.3% from $614.03 in Oct 2026."""
     words = change(now, before)
     if words == "New":
-        return f"New: {usd(before)} {when}"
+        return f"New: {usd(before) if before else 'nothing'} {when}"
     if words == "–":
         return f"{usd(before)} {when}, less than $1 apart"
     return f"{words}{',' if words == 'No change' else ''} from {usd(before)} {when}"

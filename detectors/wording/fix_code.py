@@ -11,25 +11,27 @@ _CALLS: Final[Mapping[bool, str]] = {
     False: "client.chat.completions.create",
 }
 _LIMITS: Final[Mapping[bool, str]] = {True: "max_tokens", False: "max_completion_tokens"}
+# Anthropic's library requires a limit.
+_REQUIRED: Final[Mapping[bool, str]] = {True: "max_tokens=1024, ", False: ""}
 
 _CHEAPER: Final = """\
 # Try it on a share of the calls, and compare the answers before you move all of them.
 {call}(
     model={suggested},  # was {model}
-    messages=messages,
+    {required}messages=messages,
 )"""
 _ONCE: Final = """\
 # The same request again is answered from your own cache.
 key = hashlib.sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()
 answer = answers.get(key)
 if answer is None:
-    answer = {call}(model={model}, messages=messages)
+    answer = {call}(model={model}, {required}messages=messages)
     answers.set(key, answer, expire=300)"""
 _SHORTER: Final = """\
 # Keep what the task needs: the instructions, and the latest turns.
 {call}(
     model={model},
-    messages=[instructions, *turns[-10:]],
+    {required}messages=[instructions, *turns[-10:]],
 )"""
 _LIMIT: Final = """\
 # Above the longest answer that you need, and no further.
@@ -43,7 +45,7 @@ _BATCH: Final = """\
 for some in itertools.batched(items, 10):
     {call}(
         model={model},
-        messages=[instructions, ask_for_all(some)],
+        {required}messages=[instructions, ask_for_all(some)],
     )"""
 _BY_DETECTOR: Final[Mapping[str, str]] = {
     "d1_model_overkill": _CHEAPER,
@@ -79,6 +81,7 @@ def write_fix(found: Fixable, suggested: str = "") -> str:
     return code.format(
         call=_CALLS[is_claude],
         limit=_LIMITS[is_claude],
+        required=_REQUIRED[is_claude],
         model=quote_model(found.model),
         suggested=quote_model(suggested),
     )

@@ -105,4 +105,5 @@ def _parts(sums: Mapping[str, Decimal]) -> Iterator[Part]:
         dollars = sums.get(name) or _NONE
         if dollars > 0:
             label = CONFIDENCE_NAMES[name]
-            yield Part(name.lower(), label, dollars, f"{label}: {CONFIDENCE_WORDS[name]}.")
+            words = CONFIDENCE_WORDS[name]
+            yield Part(name.lower(), label, dollars, f"{words[0].upper()}{words[1:]}.")

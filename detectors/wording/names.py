@@ -16,6 +16,7 @@ CONFIDENCE_WORDS: Final[Mapping[str, str]] = {
     "CONDITIONAL": "if the cheaper model passes your own evaluation",
     "INFORMATIONAL": "no savings claimed",
 }
+NO_ROUTE: Final = "No tag or endpoint"
 CONFIDENCE_NAMES: Final[Mapping[str, str]] = {name: name.capitalize() for name in CONFIDENCE_WORDS}
 # What totals of a provider's reports prove, with no call sent: no detector reads them.
 PROVIDER_TOTALS: Final = "provider_totals"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from detectors.contract import PlanSums, Report
 from detectors.wording.figures import counted, day, number, period, usd, whole_usd
 from detectors.wording.labels import inert
-from detectors.wording.names import detector_name
+from detectors.wording.names import NO_ROUTE, detector_name
 from detectors.wording.projection import per_month
 
 PLAN_HEADING: Final = "Plan usage"
@@ -91,9 +91,7 @@ def plan_tables(report: Report, shown: int = SHOWN) -> Iterator[PlanTable]:
     models = [(inert(each.model), inert(each.provider), *_cells(each)) for each in usage.models]
     yield PlanTable(("Model", "Provider", *_COLUMNS), models[:shown], 2)
     if any(each.route for each in usage.routes):
-        routes = [
-            (inert(each.route) or "No tag or endpoint", *_cells(each)) for each in usage.routes
-        ]
+        routes = [(inert(each.route) or NO_ROUTE, *_cells(each)) for each in usage.routes]
         yield PlanTable(("Route", *_COLUMNS), routes[:shown], 1)
 
 

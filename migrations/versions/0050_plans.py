@@ -4,14 +4,14 @@ Lines of the previous release have no hour, until the files of their calls are m
 again.
 
 Revision ID: 0050
-Revises: 0047
+Revises: 0049
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0050"
-down_revision = "0047"
+down_revision = "0049"
 branch_labels = None
 depends_on = None
 

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from detectors.wording.figures import day
 from service.config import Config
+from service.core.time_zones import minute
 from service.models.base import utc_now
 from service.models.identity.accounts import Account
 from service.models.identity.security_events import EventKind
@@ -86,6 +86,7 @@ def post_notice(
         "browser": browser,
         "subject": subject or "",
         "occurred_at": utc_now().isoformat(),
+        "time_zone": account.time_zone,
     }
     return post_mail(
         session,
@@ -101,7 +102,7 @@ def write_notice(config: Config, parameters: Mapping[str, Any]) -> tuple[str, di
     moment = datetime.fromisoformat(parameters["occurred_at"])
     words = {
         "headline": notice.subject,
-        "when": f"{day(moment)}, {moment:%H:%M} UTC",
+        "when": minute(moment, parameters.get("time_zone")),
         "browser": parameters["browser"],
         "subject": parameters["subject"],
         "remedy": notice.remedy,

@@ -42,6 +42,7 @@ from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
 from service.models.notices.targets import NoticeTarget
 from service.models.operations.admin_actions import AdminAction
+from service.models.operations.chart_marks import ChartMark
 from service.models.operations.price_updates import PriceUpdate
 from service.models.operations.saved_views import SavedView
 from service.models.operations.stored_data import StoredData
@@ -62,6 +63,7 @@ __all__ = [
     "Budget",
     "BudgetNotice",
     "CallFile",
+    "ChartMark",
     "CallImport",
     "ConnectionPull",
     "Credit",

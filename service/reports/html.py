@@ -33,12 +33,14 @@ from detectors.wording.money import write_figure
 from detectors.wording.names import (
     CONFIDENCE_NAMES,
     CONFIDENCE_WORDS,
+    NO_ROUTE,
     SEVERITY_WORDS,
     detector_name,
 )
 from detectors.wording.projection import caution, observed, per_month
 from detectors.wording.quality import measures, warnings
 from detectors.wording.tail import PLAN_HEADING, footnotes, past_findings, plan_notes, plan_tables
+from service.core.time_zones import minute
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.models.imports.copies import EarlierUpload
@@ -210,7 +212,7 @@ def register_filters(app: Flask) -> None:
         inert=inert,
         shortened=shortened,
         evidence_cell=evidence_cell,
-        moment=moment,
+        utc_moment=utc_moment,
         isolated=isolated,
         action_labels=action_labels,
         amount=amount,
@@ -226,6 +228,7 @@ def register_filters(app: Flask) -> None:
         effort=effort,
         how_long=how_long,
         detector_name=detector_name,
+        no_route=NO_ROUTE,
         evidence_columns=evidence_columns,
         severity_words=SEVERITY_WORDS,
         confidence_words=CONFIDENCE_WORDS,
@@ -277,15 +280,15 @@ def isolated(text: str, *labels: str) -> Markup:
     )
 
 
-def minute(when: datetime) -> str:
-    """Format a time in UTC as text, where no markup may be."""
-    return f"{figures.day(when)}, {when.hour:02}:{when.minute:02} UTC"
+def utc_moment(value: str | datetime) -> Markup:
+    """Format a time of a report in UTC for every reader: reports are shared, and kept as text."""
+    return moment(value)
 
 
-def moment(value: str | datetime) -> Any:
-    """Format a time in UTC; the page's script adds the reader's local time on hover."""
+def moment(value: str | datetime, zone: str | None = None) -> Markup:
+    """Format a time in a zone; the page's script adds the browser's local time on hover."""
     when = datetime.fromisoformat(value) if isinstance(value, str) else value
     # Twice as fast as `strftime`, and a list has hundreds of times.
-    exact, shown = f"{when.isoformat()[:19]}Z", minute(when)
+    exact, shown = f"{when.isoformat()[:19]}Z", minute(when, zone)
     # Formatting the markup, which escapes each part, would take longer than the rest.
-    return Markup(f'<time datetime="{exact}">{shown}</time>')  # noqa: S704 - digits and names of months
+    return Markup(f'<time datetime="{exact}">{shown}</time>')  # noqa: S704 - digits and names

@@ -40,16 +40,27 @@ class KeptParts(Generic[Part]):
 
 
 def get_pdf(
-    blobs: BlobStore, audit: Audit, document: bytes, published_at: datetime | None = None
+    blobs: BlobStore,
+    audit: Audit,
+    document: bytes,
+    published_at: datetime | None = None,
+    *,
+    name: str = "",
+    rules_url: str = "",
 ) -> bytes:
-    """Return the PDF of the audit's published report, rendering it if it is not stored."""
-    key = pdf_key(audit.frame_key or audit.id)
+    """Return the PDF of the audit's published report, rendering it if it is not stored.
+
+    `name` is that of the account. With one, no row names the PDF's key, so it is soon an orphan: it
+    is printed again from time to time, and a new name is a new PDF.
+    """
+    key = pdf_key(audit.frame_key or audit.id, name)
     with suppress(BlobNotFoundError):
         return blobs.get(key)
     # The PDF libraries take time and memory, so they load only to render.
     from service.reports.pdf import print_pdf
 
-    content = print_pdf(document, published_at, is_batch=audit.source == INGEST)
+    is_batch = audit.source == INGEST
+    content = print_pdf(document, published_at, is_batch=is_batch, name=name, rules_url=rules_url)
     # If storing fails, this reader still gets the PDF and the next one renders it again.
     with suppress(OSError):
         blobs.put(key, content)

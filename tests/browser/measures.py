@@ -21,6 +21,14 @@ _WIDER: Final = """() => {
     .map((one) => `${one.nodeName}.${one.className} ends at ${one.getBoundingClientRect().right}`);
 }"""
 
+# A file of the browser's cache counts as the first time that it was loaded.
+_WEIGHT: Final = """() => {
+  const all = ["navigation", "resource"].flatMap((kind) => performance.getEntriesByType(kind));
+  const files = all.filter((one) => !one.initiatorType.includes("fetch"));
+  return [files.length, files.reduce((sum, one) => sum + one.encodedBodySize, 0)];
+}"""
+MOST_REQUESTS, MOST_BYTES = 6, 100_000
+
 # Rows and items beyond the sixth, and operations of the API beyond the fourth, are as those before.
 _THIN: Final = """() => {
   const beyond = (parts, count) => parts.slice(count).forEach((one) => one.remove());
@@ -72,3 +80,9 @@ def shifts(window: Window) -> list[str]:
 def overflow(window: Window) -> list[str]:
     """What makes the page wider than its window."""
     return [f"too wide: {one}" for one in window.page.evaluate(_WIDER)]
+
+
+def too_heavy(window: Window) -> list[str]:
+    """More requests or bytes, as they are sent, than a first load may take."""
+    requests, size = window.page.evaluate(_WEIGHT)
+    return [f"{requests} requests, {size} bytes"] * (requests > MOST_REQUESTS or size > MOST_BYTES)

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import SCHEMES, WIDTHS, Look, Window, in_turn
-from tests.browser.measures import axe_violations, overflow, shifts, thin
+from tests.browser.measures import axe_violations, overflow, shifts, thin, too_heavy
 from tests.browser.pages import EXAMPLES, OTHERS, PAGES, TEMPLATES, Example, opened_for
 from tests.browser.site import Site, list_routes
 from tests.browser.windows import Windows
@@ -31,7 +31,7 @@ def test_nothing_is_wrong_with_the_page(windows: Windows, example: Example, look
     decides.
     """
     window = windows.show(example, look)
-    wrong = _find_moves(window)
+    wrong = [*_find_moves(window), *too_heavy(window)]
     _shoot(window, example, look)
     thin(window)
     wrong += axe_violations(window, in_full=TEMPLATES.index(example) % 8 < 2)

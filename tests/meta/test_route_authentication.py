@@ -89,6 +89,8 @@ DECISIONS = {
     ("GET", "/go"): PAGE,
     ("GET", "/dashboard/first"): PAGE,
     ("POST", "/dashboard/key"): FORM,
+    ("POST", "/spend/marks"): FORM,
+    ("POST", "/spend/marks/<mark_id>/remove"): FORM,
     ("POST", "/views"): FORM,
     ("POST", "/views/<view_id>/remove"): FORM,
     ("POST", "/findings/undo"): FORM,
@@ -108,6 +110,7 @@ DECISIONS = {
     ("GET", "/upload"): OPEN,
     ("POST", "/upload"): PAGE,  # its token comes with the file, which a stranger's is not read
     ("GET", "/settings"): PAGE,
+    ("POST", "/settings/profile"): FORM,
     ("POST", "/settings/report-mails"): FORM,
     ("POST", "/settings/spend-mails"): FORM,
     ("POST", "/settings/tag-attribute"): FORM,

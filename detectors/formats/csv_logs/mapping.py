@@ -48,7 +48,9 @@ class ColumnMapping:
     dropped : collection of str
         The columns that are ignored, each by name.
     provider : str, optional
-        The model provider of every call, for a file without such a column.
+        The model provider of every call, for a file without such a column; or `by-model`, for calls
+        of several providers that the models' names tell apart. A name that is no known provider's
+        has the provider `unknown`, and the report lists it as not priced.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)

@@ -14,6 +14,8 @@ from detectors.formats.columns import TABLE_FIELDS
 
 # Prompt tokens without those read from the cache or written to it, as Anthropic counts them.
 UNCACHED: Final = "uncached_prompt_tokens"
+# The provider of calls whose models name it.
+BY_MODEL: Final = "by-model"
 TARGETS: Final = (*TABLE_FIELDS, UNCACHED)
 # Other tools' names of each field, the best first, in lower case with underscores.
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -27,7 +27,7 @@ from detectors.formats.adapters.tables import value_of
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import TABLE_FIELDS
 from detectors.formats.csv_logs.mapping import ColumnMapping
-from detectors.formats.csv_logs.names import SYNONYMS, UNCACHED, delimiter_of, plain
+from detectors.formats.csv_logs.names import BY_MODEL, SYNONYMS, UNCACHED, delimiter_of, plain
 from detectors.formats.fields import PROVIDER_TEXT
 from detectors.formats.json_logs.mapped import is_path, members_of, read_mapped, read_mapped_cells
 from detectors.formats.json_logs.unread import explain, is_unread, source_of
@@ -192,7 +192,8 @@ def _propose(
             str(value) for key, name in found.items() if name == "model" for value in columns[key]
         ]
         known = [name for name in map(provider_of, models) if name != "unknown"]
-        provider = _PROVIDERS.get(source) or max(known, key=known.count, default="openai")
+        most = BY_MODEL if len(set(known)) > 1 else max(known, default="openai")
+        provider = _PROVIDERS.get(source) or most
     needed = {key: name for key, name in found.items() if name in (*_NEEDED, UNCACHED)}
     # A member with a field's name may mean something else, such as the status "success".
     own = [key for key in columns if key.lower() in TABLE_FIELDS]

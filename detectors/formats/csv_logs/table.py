@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice
 from operator import attrgetter
 from typing import Annotated, Any, Final, TypeVar
@@ -26,6 +27,7 @@ from detectors.contract import (
     UsageRecord,
 )
 from detectors.errors import DetectorError
+from detectors.formats.adapters.labels import provider_of
 from detectors.formats.checks import find_unclean_rows
 from detectors.formats.chunks import Chunk, ChunkParts, join_chunks, take_clean
 from detectors.formats.columns import (
@@ -40,6 +42,7 @@ from detectors.formats.columns import (
     tier_columns,
 )
 from detectors.formats.csv_logs.mapping import ColumnMapping, Header, check_header
+from detectors.formats.csv_logs.names import BY_MODEL
 from detectors.formats.csv_logs.rows import PADDING, Batch, CsvText
 from detectors.formats.fields import LOG_RECORD, read_record
 from detectors.formats.json_logs.dialect import datetimes_to_microseconds, to_microseconds
@@ -57,6 +60,7 @@ _TYPES: Final[dict[str, Any]] = {
     "service_tier": Label | None,  # any name: only some tiers have prices of their own
     HASHES: str | None,
 }
+_provider_of: Final = lru_cache(1_000)(provider_of)
 _NO_LEVELS: Final = "-"  # which no check accepts
 _PROMPT_PARTS: Final = ("prompt_tokens", "cached_tokens", "cache_write_tokens")
 
@@ -96,6 +100,7 @@ class _Table:
         self._kept, self._width = header.kept, header.width
         self._delimiter = delimiter
         self._adds_cached = header.adds_cached
+        self._is_by_model = header.provider == BY_MODEL
         self._constants = {"provider": header.provider} if header.provider else {}
         self._names = present_columns(self._header)
         # `array_like`, so that a row of cells is converted by position.
@@ -205,6 +210,8 @@ class _Table:
         return lines, rows, rejected
 
     def _finish(self, columns: Columns) -> Columns:
+        if self._is_by_model:
+            columns["provider"] = list(map(_provider_of, columns["model"]))
         columns["provider"] = lowered(columns["provider"])
         columns |= tier_columns(columns["service_tier"])
         if self._adds_cached:
@@ -220,6 +227,8 @@ class _Table:
             given = {name: cell for name, cell in zip(self._header, cells, strict=True) if cell}
             values = {name: typed(name, cell, self._delimiter) for name, cell in given.items()}
             values |= self._constants
+            if self._is_by_model:
+                values["provider"] = _provider_of(str(values.get("model", "")))
             if units := {name: values.pop(name) for name in UNITS if name in values}:
                 values["units"] = units
             if self._adds_cached and "prompt_tokens" in values:

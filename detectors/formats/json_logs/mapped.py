@@ -18,12 +18,13 @@ from detectors.errors import (
 )
 from detectors.formats.adapters.adapter import is_harmless
 from detectors.formats.adapters.calls import NO_USAGE
+from detectors.formats.adapters.labels import provider_of
 from detectors.formats.adapters.reading import NumberedItem
 from detectors.formats.adapters.rows import parsed
 from detectors.formats.chunks import Chunk, ChunkParts
 from detectors.formats.columns import TABLE_FIELDS, columns_of
 from detectors.formats.csv_logs.mapping import POSITION, ColumnMapping
-from detectors.formats.csv_logs.names import UNCACHED
+from detectors.formats.csv_logs.names import BY_MODEL, UNCACHED
 from detectors.formats.csv_logs.rows import CsvText
 from detectors.formats.csv_logs.table import sum_counts, typed
 from detectors.formats.fields import LOG_RECORD, read_record
@@ -134,6 +135,8 @@ class _Reader:
             values["units"] = units
         if not any(name in values for name in (*_COUNTS, UNCACHED)):
             return NO_USAGE
+        if self._provider == BY_MODEL:
+            values["provider"] = provider_of(str(values.get("model", "")))
         if UNCACHED in values:
             values["prompt_tokens"] = values.pop(UNCACHED)
             values["prompt_tokens"] = sum_counts(values)

@@ -38,6 +38,7 @@ from service.models.base import utc_now
 from service.models.calls.account_findings import AccountFinding, FindingChange
 from service.models.calls.spend import sum_days
 from service.models.identity.accounts import COMP, NEVER, SAMPLE_EMAIL, find_account
+from service.models.operations.chart_marks import add_mark
 from service.models.watching.budgets import list_budgets, save_budget
 from service.operations.findings.changes import change_findings
 from service.operations.watching.daily_watch import check_budgets, watch_days
@@ -242,6 +243,7 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     released_at = datetime.combine(first + timedelta(days=FIXED_ON), time.min, UTC)
     fixed = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
     session.execute(update(AccountFinding).where(*fixed).values(fixed_at=released_at))
+    add_mark(session, account.id, released_at.date(), "Release 4.2")
     ids = select(AccountFinding.id).where(*fixed)
     changes = update(FindingChange).where(FindingChange.account_finding_id.in_(ids))
     session.execute(changes.values(changed_at=released_at))

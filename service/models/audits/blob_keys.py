@@ -4,13 +4,14 @@ A key is `<folder>/<audit ID>.<ending>`, with `-<attempt>` after the ID where ea
 Merged files of calls have an ID of their own instead.
 """
 
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final
 
 RAW, FRAMES, PDFS, CALLS, STORE = BLOB_FOLDERS = ("raw", "frames", "pdf", "calls", "store")
 _FRAME_PREFIX: Final = f"{FRAMES}/"
 # Another number makes every PDF print again; the sweeper deletes those that no key names.
-_PDF_LAYOUT: Final = 2
+_PDF_LAYOUT: Final = 3
 
 
 def raw_key(audit_id: str) -> str:
@@ -23,9 +24,10 @@ def frame_key(audit_id: str, attempt: int) -> str:
     return f"{FRAMES}/{audit_id}-{attempt}.parquet"
 
 
-def pdf_key(frame_key: str) -> str:
-    """Return the key of the report's PDF; each attempt of an audit has its own."""
-    return f"{PDFS}/{PurePosixPath(frame_key).stem}-{_PDF_LAYOUT}.pdf"
+def pdf_key(frame_key: str, name: str = "") -> str:
+    """Return the key of the report's PDF; each attempt, and each name on it, has its own."""
+    named = f"-{sha256(name.encode()).hexdigest()[:16]}" if name else ""
+    return f"{PDFS}/{PurePosixPath(frame_key).stem}-{_PDF_LAYOUT}{named}.pdf"
 
 
 def calls_key(frame_key: str, finding_id: str, ending: str = "csv") -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 from sqlalchemy import SmallInteger, func, select
@@ -54,6 +55,8 @@ def add_slots(session: Session, account_id: str, kind: str, names: Sequence[str]
             used[slot] += 1
             rows.append({"account_id": account_id, "kind": kind, "name": name, "slot": slot})
     if rows:
+        # Two pages that store the same series at once lock them in the same order.
+        rows.sort(key=itemgetter("name"))
         session.execute(insert(SeriesColor).values(rows).on_conflict_do_nothing())
 
 

@@ -116,7 +116,7 @@ class Selection(Period):
     keys: Sequence[str] = (DAY,)
     only: Mapping[str, str] = field(default_factory=dict)
     among: Collection[str] | None = None
-    search: str = ""  # what the first key contains
+    search: str = ""  # what the first key that isn't the day contains
     before: Period | None = None
     is_brief: bool = False
 
@@ -202,7 +202,7 @@ class Shape(NamedTuple):
             found.append(self.column(self.keys[0]).in_(among))
         if self.has_search:
             # Unlike LIKE, it has no signs with a meaning of their own.
-            name = func.lower(self.column(self.keys[0]))
+            name = func.lower(self.column(next(each for each in self.keys if each != DAY)))
             found.append(func.strpos(name, func.lower(bindparam("search"))) > 0)
         return found
 

@@ -45,6 +45,8 @@ class Account(Base):
     spend_mails: Mapped[bool] = mapped_column(default=True, server_default=true())
     # The attribute of OpenTelemetry spans that is the tag of a call; null for `service.name`.
     tag_attribute: Mapped[str | None]
+    name: Mapped[str] = mapped_column(default="", server_default="")  # on reports
+    time_zone: Mapped[str | None]  # in which pages and emails show times; null for UTC
 
     subscriptions: Mapped[list["Subscription"]] = relationship(
         back_populates="account", lazy="selectin", cascade="all, delete-orphan"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from sqlalchemy import Index, ScalarSelect, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
@@ -158,15 +158,16 @@ class KnownSession(NamedTuple):
     has_active_subscription: bool
     plan: str | None  # None without a subscription
     credits: int  # those that no audit uses
+    time_zone: str | None
 
 
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
     """Return the session with its account, unless it has expired or was idle too long."""
     now = utc_now()
-    columns = (
+    columns: tuple[Any, ...] = (
         *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
         *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
-        *(best_plan(WebSession.__table__.c.account_id), _count_credits()),
+        *(best_plan(WebSession.__table__.c.account_id), _count_credits(), Account.time_zone),
     )
     row = session.execute(
         select(*columns)

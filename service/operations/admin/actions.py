@@ -19,7 +19,7 @@ from service.models.audits.audits import ACCOUNT, FAILED, Audit, ReportRow
 from service.models.base import new_id, utc_now
 from service.models.billing.payments import Payment
 from service.models.calls.account_audits import queue_account_audit
-from service.models.identity.accounts import COMP, Account
+from service.models.identity.accounts import COMP, Account, get_account
 from service.models.identity.early_access import EarlyAccess, list_early_access
 from service.models.identity.passkeys import end_pending_sign_ins, remove_second_factor
 from service.models.identity.security_events import EventKind, add_security_event
@@ -48,7 +48,8 @@ def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> 
     if row is None:
         raise NotFoundError("This audit has no report.")
     log_admin_action(session, via, READ_REPORT, audit.id, {})
-    return get_pdf(blobs, audit, row.document, row.created_at)
+    name = get_account(session, audit.account_id).name
+    return get_pdf(blobs, audit, row.document, row.created_at, name=name)
 
 
 def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]:

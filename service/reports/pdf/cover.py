@@ -18,7 +18,7 @@ from detectors.wording.projection import caution, observed, per_month
 from service.reports.pdf.looks import (
     ACCENT,
     BODY,
-    CHART_TITLE,
+    COVER_HEADING,
     FINDING,
     LEAD,
     QUIET,
@@ -31,6 +31,7 @@ from service.reports.pdf.parts import drawing, line, side_by_side, tiles, words
 _AMOUNT_SHARE: Final = 0.28
 _CHART_SHARE, _NOTE_SHARE = 0.58, 0.36
 _BRAND: Final = ParagraphStyle("brand", FINDING, textColor=ACCENT)
+_WHOSE: Final = ParagraphStyle("whose", QUIET, alignment=TA_RIGHT, spaceAfter=0)
 _CHANGE: Final = ParagraphStyle("change", BODY, fontName=FINDING.fontName, spaceAfter=0)
 _AMOUNT: Final = ParagraphStyle("amount", _CHANGE, alignment=TA_RIGHT)
 _WHERE: Final = ParagraphStyle("where", QUIET, spaceAfter=0)
@@ -42,10 +43,12 @@ _OVERLAP: Final = (
 )
 
 
-def cover(report: Report) -> Iterator[Flowable]:
-    """Yield the parts of the first page."""
+def cover(report: Report, name: str, period: str) -> Iterator[Flowable]:
+    """Yield the parts of the first page: whose report it is, and of which days, first."""
     audit = report.audit
-    yield words("Tallystick", _BRAND)
+    width = TEXT_WIDTH * _AMOUNT_SHARE * 2
+    whose = [line(each, width, _WHOSE) for each in (name, period) if each]
+    yield side_by_side([[[words("Tallystick", _BRAND)], whose]], _AMOUNT_SHARE * 2)
     headline = words(sentence(report), TITLE)
     headline.outline = ("summary", "Summary", 0)
     yield headline
@@ -58,7 +61,7 @@ def cover(report: Report) -> Iterator[Flowable]:
     yield Spacer(1, 18)
     actions = first_actions(report)
     if actions:
-        yield words(f"Fix {'this' if len(actions) == 1 else 'these'} first", CHART_TITLE)
+        yield words(f"Fix {'this' if len(actions) == 1 else 'these'} first", COVER_HEADING)
         yield side_by_side([_action(finding, report) for finding in actions], _AMOUNT_SHARE)
         yield Spacer(1, 10)
         waterfall = drawing(charts.savings_waterfall(report), TEXT_WIDTH * _CHART_SHARE)

@@ -6,40 +6,52 @@ from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, Final
 
-from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import BaseDocTemplate, Flowable, Frame, PageTemplate
 
 from detectors.contract import Report
 from detectors.wording.figures import period
 from detectors.wording.headline import short_title
 from detectors.wording.imports import as_import
-from service.reports.pdf.fonts import PLAIN, register_fonts
+from service.reports.pdf.fonts import PLAIN, fitted, register_fonts
 from service.reports.pdf.looks import FAINT, LINE, MARGIN, PAGE, TEXT_WIDTH
 from service.reports.pdf.sections import story
+from service.reports.pdf.tags import TaggedCanvas
 
 _TITLE: Final = "Language-model cost report"
 _FOOTER_Y: Final = MARGIN - 8 * 2
+_SMALL: Final = 7.5
+_NUMBER_WIDTH: Final = 60
 
 
 def print_pdf(
-    document: bytes, published_at: datetime | None = None, *, is_batch: bool = False
+    document: bytes,
+    published_at: datetime | None = None,
+    *,
+    is_batch: bool = False,
+    name: str = "",
+    rules_url: str = "",
 ) -> bytes:
     """Print the report as a PDF of at most 20 pages, dated to when it was published.
 
-    The same document and time give the same bytes. Without a time, the last call dates the PDF.
+    `name` is that of its customer, and `rules_url` a page about how the detectors work. The same
+    values give the same bytes. Without a time, the last call dates the PDF.
     """
     register_fonts()
     report = Report.from_json(document)
     report = as_import(report) if is_batch else report
     dated_at = published_at or _last_call(report)
     file = BytesIO()
-    subject, footer = short_title(report.audit), _footer(report)
-    template = _Document(file, subject=subject, dated_at=dated_at, on_page=footer)
-    template.build(story(report), canvasmaker=_NumberedCanvas)
+    covered = _period(report)
+    title = f"{_TITLE} for {name}" if name else _TITLE
+    footer = _footer(" · ".join(filter(None, (f"Tallystick · {title}", covered))))
+    subject = ", ".join(filter(None, (short_title(report.audit), covered)))
+    template = _Document(file, title=title, subject=subject, dated_at=dated_at, on_page=footer)
+    parts = story(report, name=name, period=covered, rules_url=rules_url)
+    template.build(parts, canvasmaker=_NumberedCanvas)
     return file.getvalue()
 
 
-class _NumberedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
+class _NumberedCanvas(TaggedCanvas):
     """Pages that end with "Page 1 of 4", although their number is known only at the end.
 
     Each page refers to a form, which is drawn when the document is saved.
@@ -60,9 +72,9 @@ class _NumberedCanvas(Canvas):  # type: ignore[misc]  # reportlab has no types
         super().save()
 
 
-def _set_small_print(canvas: Canvas) -> None:
+def _set_small_print(canvas: TaggedCanvas) -> None:
     canvas.setFillColor(FAINT)
-    canvas.setFont(PLAIN, 7.5)
+    canvas.setFont(PLAIN, _SMALL)
 
 
 class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no types
@@ -70,6 +82,7 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no type
         self,
         file: BytesIO,
         *,
+        title: str,
         subject: str,
         dated_at: datetime | None,
         on_page: Callable[[Any, Any], None],
@@ -78,7 +91,7 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no type
         super().__init__(
             file,
             pagesize=PAGE,
-            title=_TITLE,
+            title=title,
             author="Tallystick",
             subject=subject,
             creator="Tallystick",
@@ -106,18 +119,19 @@ class _Document(BaseDocTemplate):  # type: ignore[misc]  # reportlab has no type
             self.canv.addOutlineEntry(text, key, level, closed=False)
 
 
-def _footer(report: Report) -> Callable[[Any, Any], None]:
-    covered = _period(report)
+def _footer(text: str) -> Callable[[Any, Any], None]:
+    shown = fitted(text, TEXT_WIDTH - _NUMBER_WIDTH, _SMALL)
 
     def draw(canvas: _NumberedCanvas, _template: Any) -> None:
+        canvas.begin_artifact()
         canvas.saveState()
         canvas.setStrokeColor(LINE)
         canvas.line(MARGIN, _FOOTER_Y + 11, PAGE[0] - MARGIN, _FOOTER_Y + 11)
         _set_small_print(canvas)
-        text = f"Tallystick · {_TITLE}{f' · {covered}' if covered else ''}"
-        canvas.drawString(MARGIN, _FOOTER_Y, text)
+        canvas.drawString(MARGIN, _FOOTER_Y, shown)
         canvas.restoreState()
         canvas.draw_number()
+        canvas.end_artifact()
 
     return draw
 

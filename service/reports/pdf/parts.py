@@ -5,14 +5,16 @@ from io import BytesIO
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
+from reportlab.lib.colors import Color
 from reportlab.lib.styles import ParagraphStyle
-from reportlab.platypus import Flowable, LongTable, Paragraph, Spacer, Table
+from reportlab.platypus import Flowable, LongTable, Spacer, Table
 from svglib.svglib import svg2rlg
 
 from detectors.charts import Chart
 from detectors.wording.headline import Tile
 from service.reports.pdf.fonts import BOLD, PLAIN, fitted, printable
 from service.reports.pdf.looks import (
+    ACCENT,
     BODY,
     CHART_TITLE,
     FAINT,
@@ -27,6 +29,7 @@ from service.reports.pdf.looks import (
     TINT,
     VALUE,
 )
+from service.reports.pdf.tags import Figure, Text, tag_layout, tag_table
 
 _ROW_HEIGHT: Final = 13.0
 _ROW_SIZE: Final = 7.5
@@ -40,41 +43,49 @@ PLAIN_CELLS: Final = (
 )
 
 
-def words(text: str, style: ParagraphStyle = BODY) -> Paragraph:
+def words(text: str, style: ParagraphStyle = BODY) -> Text:
     """Build a paragraph; markup in the text is escaped."""
-    return Paragraph(escape(printable(text)), style)
+    return Text(escape(printable(text)), style)
 
 
-def line(text: str, width: float, style: ParagraphStyle) -> Paragraph:
+def line(text: str, width: float, style: ParagraphStyle) -> Text:
     """Build a paragraph of one line, shortened to fit."""
-    return Paragraph(escape(fitted(text, width, style.fontSize)), style)
+    return Text(escape(fitted(text, width, style.fontSize)), style)
 
 
-def heading(text: str, key: str) -> Paragraph:
+def heading(text: str, key: str) -> Text:
     """Build a heading with an entry in the outline."""
-    paragraph = Paragraph(escape(printable(text)), HEADING)
+    paragraph = Text(escape(printable(text)), HEADING)
     paragraph.outline = (key, text, 0)
     return paragraph
 
 
-def led(lead: str, text: str) -> Paragraph:
-    """Build a paragraph in small print whose first words are bold."""
-    markup = f'<font name="{BOLD}">{escape(printable(lead))}</font> {escape(printable(text))}'
-    return Paragraph(markup, QUIET)
+def colored(before: str, text: str, after: str, color: Color) -> Text:
+    """Build a paragraph in small print with words of another color."""
+    before, text, after = (escape(printable(each)) for each in (before, text, after))
+    return Text(f'{before}<font color="{color.hexval()}">{text}</font>{after}', QUIET)
+
+
+def linked(text: str, url: str) -> Text:
+    """Build a paragraph that ends with an address, which is a link."""
+    address = escape(url, {'"': "&quot;"})
+    return Text(f'{escape(text)}<a href="{address}" color="{ACCENT.hexval()}">{address}</a>', BODY)
 
 
 def side_by_side(rows: Sequence[Sequence[list[Flowable]]], right: float) -> Table:
     """Build two columns; `right` is the right column's share of the width."""
     widths = [TEXT_WIDTH * (1 - right), TEXT_WIDTH * right]
     top = ("VALIGN", (0, 0), (-1, -1), "TOP")
-    return Table(rows, colWidths=widths, style=(*PLAIN_CELLS, top), hAlign="LEFT")
+    style = (*PLAIN_CELLS, top)
+    return Table(rows, colWidths=widths, style=style, hAlign="LEFT", renderCB=tag_layout)
 
 
 def name_values(rows: Sequence[tuple[str, str]], width: float) -> Table:
     """Build a list of names and values, one line each."""
     cells = [[words(name, NAME), words(value, VALUE)] for name, value in rows]
     style = (*PLAIN_CELLS, ("LINEBELOW", (0, 0), (-1, -1), 0.5, LINE))
-    return Table(cells, colWidths=[width * 0.55, width * 0.45], style=style, hAlign="LEFT")
+    widths = [width * 0.55, width * 0.45]
+    return Table(cells, colWidths=widths, style=style, hAlign="LEFT", renderCB=tag_layout)
 
 
 def tiles(shown: Sequence[Tile]) -> Table:
@@ -83,7 +94,8 @@ def tiles(shown: Sequence[Tile]) -> Table:
         [words(each.label, TILE_NAME), words(each.value, TILE), words(each.aside, TILE_NAME)]
         for each in shown
     ]
-    table = Table([cells], colWidths=[TEXT_WIDTH / len(cells)] * len(cells))
+    widths = [TEXT_WIDTH / len(cells)] * len(cells)
+    table = Table([cells], colWidths=widths, renderCB=tag_layout)
     table.setStyle(
         [
             OWN_FONT,
@@ -112,6 +124,7 @@ def lines(columns: Sequence[str], rows: Sequence[Sequence[str]], shares: Sequenc
         colWidths=widths,
         rowHeights=[_ROW_HEIGHT] * (len(rows) + 1),
         repeatRows=1,
+        renderCB=tag_table,
     )
     table.setStyle(
         [
@@ -138,7 +151,8 @@ def drawing(chart: Chart, width: float) -> list[Flowable]:
     scale = width / picture.width
     picture.width, picture.height = width, picture.height * scale
     picture.scale(scale, scale)
-    return [words(chart.title, CHART_TITLE), picture, Spacer(1, 4), words(chart.summary, QUIET)]
+    figure = Figure(picture, f"{chart.title}. {chart.summary}")
+    return [words(chart.title, CHART_TITLE), figure, Spacer(1, 4), words(chart.summary, QUIET)]
 
 
 def printable_svg(svg: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 from reportlab.lib.styles import ParagraphStyle
-from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, PageBreak, Spacer, Table
+from reportlab.platypus import CondPageBreak, Flowable, KeepTogether, Spacer, Table
 
 from detectors import charts
 from detectors.contract import Finding, Method, Report
@@ -28,30 +28,33 @@ from service.reports.pdf.fonts import named
 from service.reports.pdf.looks import FINDING, IMPACT, QUIET, SEVERITIES, TEXT_WIDTH
 from service.reports.pdf.parts import (
     PLAIN_CELLS,
+    colored,
     drawing,
     heading,
-    led,
     lines,
+    linked,
     name_values,
     side_by_side,
     words,
 )
+from service.reports.pdf.tags import tag_layout
 
 _LISTED_REASONS: Final = 12
 _LISTED_UNPRICED: Final = 20
 _HALF: Final = 0.47
+_WIDE: Final = 0.58
 
 
-def story(report: Report) -> list[Flowable]:
+def story(report: Report, *, name: str, period: str, rules_url: str) -> list[Flowable]:
     """Return all parts of the PDF."""
     return [
-        *cover(report),
+        *cover(report, name, period),
         *_charts(report),
         *list_findings(report),
         *_plan_usage(report),
         *_data(report),
         *_assumptions(report),
-        *_methods(report),
+        *_rules(report, rules_url),
     ]
 
 
@@ -61,7 +64,10 @@ def _charts(report: Report) -> Iterator[Flowable]:
     report = with_named_labels(report)
     yield CondPageBreak(320)  # a small report has room for them on its first page
     yield heading("Where the money goes", "money")
-    parts = [drawing(draw(report), TEXT_WIDTH * _HALF) for draw in charts.REPORT_CHARTS]
+    first, *others = charts.REPORT_CHARTS
+    # Over time in one column, and what it consists of in two below it.
+    yield from drawing(first(report), TEXT_WIDTH * _WIDE)
+    parts = [drawing(draw(report), TEXT_WIDTH * _HALF) for draw in others]
     parts += [[]] * (len(parts) % 2)  # the last row has two columns too
     for row in zip(parts[::2], parts[1::2], strict=True):
         yield side_by_side([row], _HALF)
@@ -118,21 +124,15 @@ def _assumptions(report: Report) -> Iterator[Flowable]:
         yield from map(words, changed)
 
 
-def _methods(report: Report) -> Iterator[Flowable]:
+def _rules(report: Report, url: str) -> Iterator[Flowable]:
     if not report.methods:
         return
-    yield CondPageBreak(200)
+    yield CondPageBreak(80)
     yield heading("How the detectors work", "methods")
-    for method in report.methods:
-        title = words(detector_name(method.detector, report.methods), FINDING)
-        yield KeepTogether(
-            [
-                title,
-                led("Fires on.", method.fires_on),
-                led("Stays quiet on.", method.stays_quiet_on),
-                led("Do instead.", method.do_instead),
-            ]
-        )
+    if url:
+        yield linked("What each detector fires on, and what it stays quiet on: ", url)
+    else:
+        yield words("The report page explains what each detector fires on, and what it leaves out.")
 
 
 def _negotiated(report: Report) -> str:
@@ -173,8 +173,7 @@ _ENDS: Final = (*PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "BOTTOM"))
 def list_findings(report: Report) -> Iterator[Flowable]:
     findings = with_savings(report.findings)
     checks = list_checks(report.findings, report.methods)
-    if findings:
-        yield PageBreak()
+    yield CondPageBreak(160)
     yield heading("Findings", "findings")
     if not findings:
         yield words("We found no avoidable spend in these calls.")
@@ -214,6 +213,7 @@ def _finding(finding: Finding, report: Report) -> Flowable:
         [[name, words(impact(finding, report.audit), IMPACT)]],
         colWidths=[TEXT_WIDTH * 0.7, TEXT_WIDTH * 0.3],
         style=_ENDS,
+        renderCB=tag_layout,
     )
     head.outline = name.outline
     severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
@@ -222,11 +222,12 @@ def _finding(finding: Finding, report: Report) -> Flowable:
     parts: list[Flowable] = [
         head,
         words(_where(finding)),
-        words(
-            f"{finding.id} · {detector_name(finding.detector, report.methods)} · {severity} · "
-            f"{finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}"
+        colored(
+            f"{finding.id} · {detector_name(finding.detector, report.methods)} · ",
+            severity,
+            f" · {finding.confidence.lower()} ({confidence}) · {counted(finding.calls, 'call')}"
             f"{_range_and_times(finding)}",
-            ParagraphStyle("marks", QUIET, textColor=color),
+            color,
         ),
         words(finding.fix),
     ]

@@ -8,7 +8,7 @@ import hashlib
 from typing import Final
 from urllib.parse import urlsplit
 
-from flask import Flask, request
+from flask import Flask, g, request
 from flask_wtf.csrf import CSRFProtect, validate_csrf
 from itsdangerous import Signer
 from wtforms import ValidationError
@@ -73,12 +73,13 @@ def _needs_token(rule: str, has_session: bool) -> bool:
     """Check whether the request needs a token: pages always do, programs never do.
 
     Another site can't send the admin header, but a browser extension that adds it to requests adds
-    it to those of other sites as well, so admin forms need a token too.
+    it to those of other sites as well, so admin forms need a token too. So does all that an
+    administrator's session may do, whatever its type.
     """
     if is_api_path(rule) or rule in _FILE_FORMS:
         return False
     if is_admin_path(rule):
-        return request.mimetype in FORM_TYPES
+        return "admin_email" in g or request.mimetype in FORM_TYPES
     if rule.startswith(AUTH_PREFIX):
         return has_session and request.mimetype in FORM_TYPES
     return True

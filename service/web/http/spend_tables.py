@@ -42,8 +42,9 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
                 yield (*line.key, *line.sums)
 
     def _charges(self, session: Session) -> Iterator[Sequence[Any]]:
-        billed = Billed(session, self.account_id, self.wanted)
-        for line in iter_spend(session, self.account_id, replace(self.wanted, keys=focus.KEYS)):
+        billed = Billed(session, self.account_id, replace(self.wanted, search=""))
+        wanted = replace(self.wanted, keys=focus.KEYS, search="")  # a bill has all of its lines
+        for line in iter_spend(session, self.account_id, wanted):
             key: Sequence[Any] = line.key
             day, provider, model = key[:3]
             bill = billed.share(day, provider, model, line.sums)

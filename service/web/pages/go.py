@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from flask import render_template, request, url_for
 
-from detectors.wording.names import detector_name
+from detectors.wording.actions import title
 from service.models.calls.finding_list import FindingFilter, list_account_findings
 from service.models.calls.spend import find_names
 from service.web.auth.callers import current_caller
@@ -19,12 +19,16 @@ _PAGES: Final = {
     "Plan usage": "/plan-usage",
     "Findings": "/findings",
     "Bill": "/bill",
+    "Savings by provider reports": "/bill/savings",
     "Imports": "/imports",
+    "Calls dated after today": "/imports/future",
     "Compare": "/compare",
     "Upload a log": "/upload",
     "Connections": "/settings/connections",
+    "Connect a provider": "/settings/connections/add",
     "Developer: ingest keys and read tokens": "/developer",
-    "OAuth applications": "/developer/applications",
+    "OAuth applications: your own": "/developer/applications",
+    "Authorized applications": "/settings/applications",
     "Billing: plan and credits": "/billing",
     "Settings": "/settings",
     "Budgets": "/settings/budgets",
@@ -35,6 +39,9 @@ _PAGES: Final = {
     "Passkeys": "/settings/passkeys",
     "Active sessions": "/settings/sessions",
     "Activity": "/settings/activity",
+    "Recalculate reports": "/settings/recalculate",
+    "Delete account": "/settings/delete",
+    "Sample report": "/sample",
     "API reference": "/docs",
 }
 _LISTED: Final = 6  # of each kind
@@ -70,6 +77,5 @@ def _find(text: str) -> Iterator[Target]:
             yield Target(name, kind.capitalize(), f"/{kind}?{urlencode({kind: name})}")
     wanted = FindingFilter(state="all", search=text)
     for each in list_account_findings(session, account_id, wanted, _LISTED):
-        words = f"{detector_name(each.detector)}: {each.route}"
         address = url_for("findings_detail.show", finding_id=each.id)
-        yield Target(words, "Finding", address)
+        yield Target(str(title(each)), "Finding", address)

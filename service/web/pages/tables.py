@@ -1,8 +1,8 @@
 """The state of a table in its page's URL: order, search, and the columns that are shown."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from werkzeug.datastructures import MultiDict
@@ -11,14 +11,16 @@ SORT, SEARCH, HIDE = "sort", "q", "hide"
 # The form of the column chooser: that it was sent, and the columns that it leaves.
 _CHOOSE, _COLUMN = "choose", "column"
 _MOST_CHARACTERS: Final = 200
+Row = TypeVar("Row")
 
 
 class Column(NamedTuple):
-    """A column. Numbers fall first when sorted, and words rise."""
+    """A column. Numbers and times fall first when sorted, and words rise."""
 
     name: str
     words: str
     is_number: bool = False
+    is_time: bool = False
     is_sortable: bool = True
     is_fixed: bool = False  # can't be hidden
 
@@ -34,11 +36,16 @@ class Table:
     sort: str
     search: str
     hidden: frozenset[str]
+    name: str = "table"  # its ID on the page
+
+    @property
+    def _sort_parameter(self) -> str:
+        return SORT if self.name == "table" else f"{SORT}-{self.name}"
 
     @property
     def state(self) -> dict[str, str]:
         """Return the parameters that differ from their defaults."""
-        found = {SORT: self.sort} if self.sort != self.default else {}
+        found = {self._sort_parameter: self.sort} if self.sort != self.default else {}
         if self.search:
             found[SEARCH] = self.search
         if self.hidden:
@@ -53,14 +60,33 @@ class Table:
     def sorted_url(self, name: str) -> str:
         """Return the address of the table sorted by a column, or turned around."""
         sort = f"-{name}" if self.sort == name else name
-        state = {name: value for name, value in self.state.items() if name != SORT}
-        return self._url(state | ({SORT: sort} if sort != self.default else {}))
+        parameter = self._sort_parameter
+        state = {name: value for name, value in self.state.items() if name != parameter}
+        return self._url(state | ({parameter: sort} if sort != self.default else {}))
 
     def direction(self, column: Column) -> str:
         """Return how the table is sorted by a column, as `aria-sort` says it."""
         if self.sort.removeprefix("-") != column.name:
             return ""
-        return "descending" if column.is_number != self.sort.startswith("-") else "ascending"
+        falls = column.is_number or column.is_time
+        return "descending" if falls != self.sort.startswith("-") else "ascending"
+
+    def arrange(self, rows: Iterable[Row], keys: Mapping[str, Callable[[Row], Any]]) -> list[Row]:
+        """Return rows that are in the default order in that of the table.
+
+        `keys` has what each column is sorted by; rows without it are last.
+        """
+        rows = list(rows)
+        if self.sort == self.default:
+            return rows
+        key = keys[self.sort.removeprefix("-")]
+        column = next(each for each in self.columns if each.name == self.sort.removeprefix("-"))
+        known = sorted(
+            (each for each in rows if key(each) is not None),
+            key=key,
+            reverse=self.direction(column) == "descending",
+        )
+        return known + [each for each in rows if key(each) is None]
 
     def shows(self, name: str) -> bool:
         return name not in self.hidden
@@ -68,6 +94,15 @@ class Table:
     @property
     def shown(self) -> list[Column]:
         return [each for each in self.columns if each.name not in self.hidden]
+
+    @property
+    def query(self) -> str:
+        """Return the whole state as a query string."""
+        return urlencode(self.fields())
+
+    def url(self, **more: str) -> str:
+        """Return the address of this state."""
+        return self._url({**self.state, **more})
 
     def _url(self, state: Mapping[str, str]) -> str:
         parameters = urlencode({**self.parameters, **state})
@@ -81,6 +116,7 @@ def read_table(
     *,
     path: str,
     parameters: Mapping[str, str],
+    name: str = "table",
 ) -> Table:
     """Return the state of a URL; values that can't be are ignored."""
     names = {each.name for each in columns if not each.is_fixed}
@@ -88,14 +124,44 @@ def read_table(
         hidden = names - set(given.getlist(_COLUMN))
     else:
         hidden = names & set(given.get(HIDE, "").split(","))
-    sort, sortable = given.get(SORT, ""), {each.name for each in columns if each.is_sortable}
-    search = given.get(SEARCH, "").strip()[:_MOST_CHARACTERS]
+    parameter = SORT if name == "table" else f"{SORT}-{name}"
+    sort, sortable = given.get(parameter, ""), {each.name for each in columns if each.is_sortable}
     return Table(
         path=path,
         parameters=parameters,
         columns=columns,
         default=default,
         sort=sort if sort.removeprefix("-") in sortable else default,
-        search=search if search.isprintable() else "",
+        search=read_search(given),
         hidden=frozenset(hidden),
+        name=name,
     )
+
+
+def read_search(given: Mapping[str, str]) -> str:
+    """Return what a table is searched for."""
+    search = given.get(SEARCH, "").strip()[:_MOST_CHARACTERS]
+    return search if search.isprintable() else ""
+
+
+def read_tables(
+    given: MultiDict[str, str],
+    columns: Mapping[str, Sequence[Column]],
+    *,
+    path: str,
+    parameters: Mapping[str, str],
+) -> dict[str, Table]:
+    """Return the tables of a page by name, whose links keep the order of the others.
+
+    Each is sorted by "", which is the order that its rows have.
+    """
+    tables = {
+        name: read_table(given, each, "", path=path, parameters=parameters, name=name)
+        for name, each in columns.items()
+    }
+    states = {name: table.state for name, table in tables.items()}
+    for name, table in tables.items():
+        others = [state for other, state in states.items() if other != name]
+        kept = {key: value for state in others for key, value in state.items()}
+        tables[name] = replace(table, parameters={**parameters, **kept})
+    return tables

@@ -192,6 +192,18 @@ if (document.body.classList.contains("app")) {
   });
 }
 
+// The browser's time zone, where none is chosen yet.
+for (const zones of document.querySelectorAll("[data-time-zone]")) {
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (zones.value === own || ![...zones.options].some((one) => one.value === own)) continue;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "link";
+  button.textContent = `Use ${own}, this browser's`;
+  button.addEventListener("click", () => { zones.value = own; button.remove(); });
+  zones.after(button);
+}
+
 // What a page waits for: then it is loaded again.
 for (const waiting of document.querySelectorAll("[data-waiting]")) {
   const timer = setInterval(async () => {

@@ -1,7 +1,5 @@
 // Choose a file, preview it, and upload it with progress.
 
-import { fileSize, isRejected, matchColumns, showFile, uploadParts } from "./upload/preview.js";
-
 const form = document.querySelector("#upload");
 const input = document.querySelector("#file");
 const sending = document.querySelector("#sending");
@@ -16,6 +14,12 @@ const useName = document.querySelector("#use-name");
 
 let key = null; // one per chosen file, so that a repeated upload uses one credit
 let request = null; // the upload in progress, if any
+let preview = null; // what reads files, six modules that load with the first file
+
+async function loadPreview() {
+  preview ??= await import("./upload/preview.js");
+  return preview;
+}
 
 // --- Choose a file
 
@@ -24,8 +28,9 @@ function chosen() {
   key = file ? crypto.randomUUID() : null;
   hideProblem();
   statusLine.textContent = "";
-  showFile(file);
   offerName(file);
+  const show = (loaded) => input.files[0] === file && loaded.showFile(file);
+  loadPreview().then(show, () => showProblem(["We couldn't load the preview.", "Reload this page and try again."]));
 }
 
 // The file's name is sent only if its owner puts it into the label.
@@ -58,9 +63,10 @@ function drop(event) {
 
 // --- Send it
 
-function send(event) {
+async function send(event) {
   event.preventDefault();
   const file = input.files[0];
+  const { isRejected, uploadParts } = await loadPreview();
   if (request || !file || isRejected()) return;
   hideProblem();
   const body = new FormData();
@@ -85,7 +91,7 @@ function showProgress(event) {
   const part = Math.floor((event.loaded / event.total) * 100);
   bar.value = part;
   bar.textContent = `${part}%`;
-  document.querySelector("#sent-words").textContent = `${part}% of ${fileSize(event.total)}`;
+  document.querySelector("#sent-words").textContent = `${part}% of ${preview.fileSize(event.total)}`;
   if (part >= 100) say("Uploaded. Checking every line.");
   else if (part >= 75) say("75% uploaded.");
   else if (part >= 50) say("50% uploaded.");
@@ -101,7 +107,7 @@ function answered({ status, response }) {
   }
   const error = response?.error ?? {};
   const lines = [error.message ?? `The server responded with status ${status}.`, ...advise(status)];
-  if (status === 422) matchColumns();
+  if (status === 422) preview.matchColumns();
   if (status === 402) offer(error.payment_links ?? []);
   ended(lines, "Upload rejected.");
   if (status === 401) problem.append(link("/sign-in?next=/upload", "Sign in again"));

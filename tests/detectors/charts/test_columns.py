@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from detectors.charts import MOST_SERIES, Columns, stacked_columns
+from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
 
 FIRST = date(2026, 3, 1)
 Amounts = dict[date, dict[str | None, Decimal]]
@@ -77,3 +77,10 @@ def test_a_day_without_spend_has_an_empty_column() -> None:
     assert chart.columns[2].amount(chart.series[0]) == 0
     assert [column.is_late for column in chart.columns] == [False, False, True]
     assert chart.summary == "$0.00 in 3 days; peak: $0.00 on Mar 1, 2026 (UTC)."
+
+
+def test_the_reasons_of_a_column_of_several_days_are_sentences() -> None:
+    reasons = {FIRST: "Unusual: a", FIRST + timedelta(days=1): "", FIRST + timedelta(days=2): "b"}
+    days = (FIRST, FIRST + timedelta(days=69))
+    chart = stacked_columns({}, {"a": "A"}, days, Marks(reasons=reasons))
+    assert [column.reason for column in chart.columns if column.reason] == ["Unusual: a. b"]

@@ -16,6 +16,7 @@ from detectors.errors import ColumnMappingError, ContractError, DetectorError, U
 from detectors.formats import TARGETS, Chunk, propose, read_chunks, read_pairs, records_of
 from detectors.formats.csv_logs.mapping import as_mapping
 from detectors.formats.csv_logs.names import SYNONYMS, find_foreign_header
+from detectors.formats.csv_logs.proposals import propose_for_table
 from detectors.scrub import scrub
 
 FOREIGN = (
@@ -399,3 +400,25 @@ def test_a_given_provider_has_precedence_in_json_and_a_lack_of_times_is_counted(
     fields = {"p": "prompt_tokens", "c": "completion_tokens"}
     with pytest.raises(UnreadableLogError, match="without a time in any row"):
         read(json.dumps(row), ColumnMapping(fields, [], "google"))
+
+
+def _providers(chunks: list[Chunk]) -> list[str]:
+    return [each.provider for chunk in chunks for each in records_of(chunk.columns)]
+
+
+def test_models_names_give_the_providers_of_a_csv_with_several() -> None:
+    models = ("gpt-4o", "claude-sonnet-4-5", "gemini-2.5-pro", "our-own-model")
+    rows = [f"2026-03-02T09:15:0{at}Z,{model},1200,85" for at, model in enumerate(models)]
+    names = ("created_at", "model", "input", "output")
+    table = "\n".join([",".join(names), *rows])
+    fields = {"created_at": "ts", "input": "prompt_tokens", "output": "completion_tokens"}
+    mapping = ColumnMapping(fields, [], "by-model")
+    expected = ["openai", "anthropic", "google", "unknown"]
+    assert _providers(read(table, mapping)) == expected
+    # A row with something unusual is read by itself.
+    assert _providers(read(f"{table}\n1772442900,gpt-4o,1200.0,85", mapping)) == [
+        *(*expected, "openai"),
+    ]
+    objects = [json.dumps(dict(zip(names, row.split(","), strict=True))) for row in rows]
+    assert _providers(read("\n".join(objects), mapping)) == expected
+    assert "--provider by-model" in propose_for_table(table.encode(), ",")

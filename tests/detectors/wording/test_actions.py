@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from detectors.rules import DETECTORS
 from detectors.wording.actions import (
@@ -70,10 +71,11 @@ def test_findings_without_dollars_are_one_line_for_each_kind() -> None:
     info = {"detector": "d2_missed_caching", "kind": "unhashed_prefix"}
     none = {"confidence": "INFORMATIONAL", "monthly_cost_impact_usd": Decimal(0)}
     same = [make_finding(at, route=f"route-{at}", **info, **none) for at in range(20)]
+    same.append(replace(same[0], model="gpt-5.4-mini"))  # another model on the same route
     other = make_finding(21, detector="d5_max_tokens_misfit", kind="oversized_cap", **none)
     priced = make_finding(22)
     assert [(each.words, len(each.findings)) for each in list_checks([*same, other, priced])] == [
-        ("Send prefix_hash to check caching on 20 routes", 20),
+        ("Send prefix_hash to check caching on 20 routes", 21),
         ("Lower max_tokens on 1 route", 1),
     ]
     assert with_savings([*same, other, priced]) == [priced]

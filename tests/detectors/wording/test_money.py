@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from detectors.contract import AuditSummary
+from detectors.wording.figures import changed_from
 from detectors.wording.hero import make_hero, make_limit
 from detectors.wording.money import FIGURES, write_figure
 from tests.detectors.docs import ROOT
@@ -35,6 +36,20 @@ def test_what_was_spent_has_cents_and_what_is_projected_has_none(
     name: str, amount: str, words: str
 ) -> None:
     assert write_figure(name, Decimal(amount)) == words
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "words"),
+    [
+        ("12", "0", "New: nothing in Oct 2026"),
+        ("5000", "1", "New: $1.00 in Oct 2026"),
+        ("12", "10", "+20% from $10.00 in Oct 2026"),
+        ("10", "10", "No change, from $10.00 in Oct 2026"),
+        ("0.5", "0", "$0.00 in Oct 2026, less than $1 apart"),
+    ],
+)
+def test_a_change_is_a_phrase(now: str, before: str, words: str) -> None:
+    assert changed_from(Decimal(now), Decimal(before), "in Oct 2026") == words
 
 
 ALL_TONES = ["verified", "estimated", "conditional"]
@@ -79,7 +94,8 @@ def test_the_hero_says_what_could_be_saved_and_has_no_zero_parts(
     assert hero.sentence == sentence
     assert [part.tone for part in hero.parts] == tones
     assert sum(part.dollars for part in hero.parts) == hero.high
-    assert all(part.explanation.startswith(f"{part.label}: ") for part in hero.parts)
+    # The label stands before it already.
+    assert not any(part.label.lower() in part.explanation.lower() for part in hero.parts)
 
 
 def test_a_short_period_is_called_a_period() -> None:

@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from html import unescape
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from flask.testing import FlaskClient
@@ -26,6 +27,7 @@ from service.models.audits.blob_keys import pdf_key
 from service.reports.kept import get_pdf
 from service.reports.pdf import print_pdf
 from service.reports.pdf.fonts import PLAIN, _is_drawn, printable
+from service.reports.pdf.looks import MARGIN, PAGE
 from service.reports.pdf.sections import with_named_labels
 from service.reports.sample import get_sample_report
 from tests.lazily import pypdf
@@ -48,6 +50,7 @@ EXTREMES: dict[str, Callable[[], Report]] = {
 }
 
 
+PERIOD: Final = "Oct 5, 2026 to Oct 18, 2026 (UTC)"
 PUBLISHED_AT: Final = datetime(2026, 11, 22, 14, 5, 9, tzinfo=UTC)
 
 
@@ -223,6 +226,91 @@ def test_a_document_of_an_earlier_version_is_printed_too() -> None:
     old = {name: getattr(report, name) for name in report.__struct_fields__[:9]}
     _, text = _read(Report(**old).to_json())
     assert whole_usd(report.audit.projected_spend_usd) in text
+
+
+def _tree(element: Any) -> Iterator[tuple[str, Any]]:
+    element = element.get_object()
+    yield str(element["/S"])[1:], element
+    for kid in element["/K"]:
+        if not isinstance(kid, int):
+            yield from _tree(kid)
+
+
+def test_its_content_is_tagged_in_reading_order() -> None:
+    reader, _ = _read(get_sample_report())
+    root = reader.root_object["/StructTreeRoot"]
+    elements = [*_tree(root["/K"])]  # type: ignore[index]
+    roles = [role for role, _ in elements]
+    assert roles[:3] == ["Document", "P", "P"]
+    levels = [int(role[1]) for role in roles if role[0] == "H"]
+    assert levels[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
+    assert {"H1", "H2", "H3", "P", "Figure", "Table", "TR", "TH", "TD"} <= set(roles)
+    figures = [each for role, each in elements if role == "Figure"]
+    assert [str(each["/Alt"]).partition(".")[0] for each in figures] == [
+        "Monthly spend after verified and estimated fixes",
+        *("Spend by day", "Spend by model", "Spend by route"),
+    ]
+    assert reader.root_object["/MarkInfo"]["/Marked"]  # type: ignore[index]
+    numbers = root["/ParentTree"]["/Nums"]  # type: ignore[index]
+    for at, page in enumerate(reader.pages):
+        assert int(str(page["/StructParents"])) == at
+        contents = page.get_contents()
+        assert contents is not None
+        code = contents.get_data().decode("latin-1")
+        marks = [int(each) for each in re.findall(r"/MCID (\d+)>> BDC", code)]
+        # Each mark of a page is that of one element, and nothing is drawn outside marks.
+        assert marks == [*range(len(numbers[2 * at + 1].get_object()))]
+        depth = 0
+        for line in code.splitlines():
+            depth += line.endswith(("BDC", "BMC"))
+            depth -= line == "EMC"
+            assert depth in (0, 1)
+            assert depth or not re.search(r"(Tj|TJ|\bre|\bS|\bf\*?)$", line), line
+
+
+@pytest.mark.parametrize("shape", ["sample", *sampled(SHAPES, 4)])
+def test_no_page_but_the_last_is_half_empty(shape: str) -> None:
+    document = get_sample_report() if shape == "sample" else SHAPES[shape]().to_json()
+    *pages, _ = pypdf.PdfReader(BytesIO(_print(document))).pages
+    for page in pages:
+        lowest = [PAGE[1]]
+
+        def see(text: str, form: Any, at: Any, *_more: Any, seen: list[float] = lowest) -> None:
+            y = at[4] * form[1] + at[5] * form[3] + form[5]
+            if text.strip() and y > MARGIN:  # above the footer
+                seen.append(y)
+
+        page.extract_text(visitor_text=see)
+        assert min(lowest) < PAGE[1] / 2
+
+
+def test_it_has_the_customers_name_and_the_period_and_leads_to_the_rules() -> None:
+    url = "https://tally.example/sample#methods"
+    content = print_pdf(get_sample_report(), name="Füllfeder <b> & Co", rules_url=url)
+    reader = pypdf.PdfReader(BytesIO(content))
+    first = reader.pages[0].extract_text()
+    head = first[first.index("Tallystick\n") : first.index("You spend")]
+    assert [each.strip() for each in head.splitlines()] == [
+        *("Tallystick", "Füllfeder <b> & Co", PERIOD),
+    ]
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Language-model cost report for Füllfeder <b> & Co"
+    text = "".join(page.extract_text() for page in reader.pages)
+    assert "Stays quiet on." not in text
+    links = [each["/A"]["/URI"] for page in reader.pages for each in page.get("/Annots", [])]
+    assert links == [url]
+
+
+def test_another_name_is_another_pdf(blobs: BlobStore) -> None:
+    document = make_scaled_report(findings=1).to_json()
+    plain, named = (
+        get_pdf(blobs, _audit(1), document),
+        get_pdf(blobs, _audit(1), document, name="Ada"),
+    )
+    assert plain != named
+    assert get_pdf(blobs, _audit(1), document, name="Ada") == named
+    assert get_pdf(blobs, _audit(1), document) == plain
 
 
 @pytest.fixture

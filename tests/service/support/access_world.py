@@ -14,6 +14,7 @@ from service.models import (
     AccountFinding,
     Audit,
     Budget,
+    ChartMark,
     IngestKey,
     NoticeDelivery,
     NoticeTarget,
@@ -104,9 +105,10 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         view = SavedView(page="/spend", name="x", query="", **owned)
         plan = Plan(name="x", provider="codex", price_usd=5, seats=1, **owned)
         plan.first_day = date(2026, 1, 1)
+        mark = ChartMark(day=date(2026, 3, 1), words="x", **owned)
         connection = ProviderConnection(provider="openai", **owned)
         session.add_all([audit, other_browser, passkey, target, budget, finding, plan])
-        session.add_all([view, connection])
+        session.add_all([view, mark, connection])
         session.flush()
         session.add(_make_cost(tenant.account_id, connection.id))
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
@@ -125,6 +127,7 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "budget_id": budget.id,
             "plan_id": plan.id,
             "view_id": view.id,
+            "mark_id": mark.id,
             "finding_id": finding.id,
             "delivery_id": delivery.id,
             "connection_id": connection.id,

@@ -44,6 +44,7 @@ PAGES = frozenset(
         *("/client/", "/client/tallystick/", "/client/files/<digest>/<file_name>"),
         *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
         *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
+        *("/settings/profile", "/spend/marks", "/spend/marks/<mark_id>/remove"),
         *("/settings/spend-mails", "/settings/budgets", "/settings/budgets/<budget_id>"),
         *("/settings/budgets/<budget_id>/remove", "/settings/tag-attribute"),
         *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),

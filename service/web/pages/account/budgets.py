@@ -1,9 +1,9 @@
 """/settings/budgets: monthly budgets of the account and of routes, and how far they are spent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
@@ -19,16 +19,30 @@ from service.models.watching.budgets import (
     remove_budget,
     save_budget,
 )
-from service.operations.watching.budgets import list_states
+from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
+from service.web.pages.tables import Column, read_tables
 
 MAX_AMOUNT: Final = Decimal(1_000_000_000)
 _CENT: Final = Decimal("0.01")
 _SUGGESTED: Final = 200
 _MAX_ROUTE: Final = 200
 _NO_BUDGET: Final = "Not found. It may already be removed."
+_COLUMNS: Final = (
+    Column("budget", "Budget"),
+    Column("spent", "Spent this month", is_number=True),
+    Column("forecast", "Forecast", is_number=True),
+    Column("amount", "Monthly amount", is_number=True),
+    Column("remove", "Remove", is_sortable=False),
+)
+_KEYS: Final[Mapping[str, Callable[[BudgetState], Any]]] = {
+    "budget": lambda each: (each.route or "").casefold(),
+    "spent": lambda each: each.spend_usd,
+    "forecast": lambda each: each.forecast_usd,
+    "amount": lambda each: each.amount_usd,
+}
 
 blueprint = PrivatePages("budgets", __name__, url_prefix="/settings/budgets")
 
@@ -82,9 +96,12 @@ def _saved() -> Response:
 
 def _show(problem: str = "") -> str:
     session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
+    path = url_for("budgets.home")
+    table = read_tables(request.args, {"budgets": _COLUMNS}, path=path, parameters={})["budgets"]
     return render_template(
         "pages/budgets/home.html",
-        states=list_states(session, account_id, today),
+        table=table,
+        states=table.arrange(list_states(session, account_id, today), _KEYS),
         future=sum_future_calls(session, account_id, today),
         routes=_list_routes(account_id),
         today=today,

@@ -1,16 +1,23 @@
 """/settings: email notifications, tags of traces, active sessions and account deletion."""
 
 import secrets
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
+from service.core.time_zones import UTC_NAME, list_zones
 from service.errors import InvalidRequestError, NotFoundError
 from service.mail.addresses import find_address
 from service.models.identity.accounts import COMP, REPORT_MAILS, get_account
 from service.models.identity.security_events import EventKind
-from service.models.identity.sign_in import end_other_sessions, end_session, list_sessions
+from service.models.identity.sign_in import (
+    WebSession,
+    end_other_sessions,
+    end_session,
+    list_sessions,
+)
 from service.models.imports.span_notices import find_recent_spans
 from service.models.mail.report_mails import MAILS_A_DAY, choose_report_mails
 from service.models.operations.stored_data import find_stored_data
@@ -23,8 +30,30 @@ from service.web.auth.security_events import count_event, record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_config, get_session
 from service.web.otlp.requests import MAX_ATTRIBUTE_NAME, is_label_attribute
+from service.web.pages.tables import Column, read_tables
+from service.web.schemas.labels import MAX_LENGTH, read_label
 
 _SPEND_MAILS: Final = {"daily": True, "none": False}
+
+
+class SessionRow(NamedTuple):
+    """A session, and the name of its browser."""
+
+    session: WebSession
+    browser: str
+
+
+_SESSIONS: Final = (
+    Column("browser", "Browser"),
+    Column("first", "First seen", is_time=True),
+    Column("last", "Last seen", is_time=True),
+    Column("out", "Sign out", is_sortable=False),
+)
+_SESSION_KEYS: Final[Mapping[str, Callable[[SessionRow], Any]]] = {
+    "browser": lambda each: each.browser.casefold(),
+    "first": lambda each: each.session.created_at,
+    "last": lambda each: each.session.last_seen_at,
+}
 
 blueprint = PrivatePages("settings", __name__, url_prefix="/settings")
 
@@ -39,6 +68,8 @@ def home() -> str:
         account=account,
         spans=find_recent_spans(session, account.id),
         is_saved="saved" in request.args,
+        zones=list_zones(),
+        max_name=MAX_LENGTH,
         max_attribute=MAX_ATTRIBUTE_NAME,
         mails_a_day=MAILS_A_DAY,
         stored=find_stored_data(session, account.id),
@@ -47,6 +78,20 @@ def home() -> str:
         call_days=config.call_retention_days,
         spend_days=config.rollup_retention_days,
     )
+
+
+@blueprint.post("/profile")
+@require_visitor
+def save_profile() -> Response:
+    """Save the name on reports and the time zone of pages and emails."""
+    zone = request.form.get("time_zone", "")
+    if zone not in list_zones():
+        raise InvalidRequestError("Choose a time zone from the list.")
+    account = get_account(get_session(), current_caller().account_id)
+    account.name = read_label(request.form, "name")
+    account.time_zone = None if zone == UTC_NAME else zone
+    get_session().commit()
+    return redirect(url_for("settings.home", saved=""), 303)
 
 
 @blueprint.post("/report-mails")
@@ -124,8 +169,15 @@ def delete() -> Any:
 def sessions() -> str:
     caller, idle_days = current_caller(), current_config().session_idle_days
     found = list_sessions(get_session(), caller.account_id, idle_days)
-    rows = [(session, describe_browser(session.user_agent)) for session in found]
-    return render_template("pages/account/sessions.html", rows=rows, caller=caller)
+    path = url_for("settings.sessions")
+    table = read_tables(request.args, {"sessions": _SESSIONS}, path=path, parameters={})["sessions"]
+    rows = [SessionRow(session, describe_browser(session.user_agent)) for session in found]
+    return render_template(
+        "pages/account/sessions.html",
+        table=table,
+        rows=table.arrange(rows, _SESSION_KEYS),
+        caller=caller,
+    )
 
 
 @blueprint.post("/sessions/<session_id>/revoke")

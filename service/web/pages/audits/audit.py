@@ -26,12 +26,11 @@ from service.operations.outdated_reports import compare_today
 from service.operations.recalculation import recalculate
 from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, SharedLink, Terms, print_finding, print_report
-from service.reports.kept import get_pdf
 from service.web.auth.callers import current_caller, require_login
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_blobs, current_config, current_queues, get_session
 from service.web.http.error_responses import storage_needed
-from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
+from service.web.pages.audits.downloads import answer_audited_pdf, answer_csv, answer_json
 
 # The steps shown to the visitor.
 _WAITING, _VALIDATING, _AUDITING, _READY, _BROKEN = range(5)
@@ -89,7 +88,7 @@ def cancel(audit_id: str) -> Any:
 def pdf(audit_id: str) -> Response:
     """Show the owner's report as PDF, whether or not its link is revoked."""
     audit, document = _get_report(audit_id)
-    return answer_pdf(get_pdf(current_blobs(), audit, document.load(), document.published_at))
+    return answer_audited_pdf(audit, document)
 
 
 @blueprint.get("/<audit_id>/json")

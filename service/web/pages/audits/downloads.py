@@ -4,12 +4,36 @@ from typing import Final
 
 from flask import Response
 
+from service.models.audits.audits import Audit
+from service.models.identity.accounts import get_account
+from service.reports.documents import Document
+from service.reports.kept import get_pdf
+from service.web.http.current import current_blobs, current_config, get_session
+
 REPORT: Final = "tallystick-report"
 
 
 def answer_pdf(content: bytes, name: str = REPORT) -> Response:
     """Return a PDF that the browser shows inline if it can."""
     return _answer(content, "application/pdf", f'inline; filename="{name}.pdf"')
+
+
+def answer_audited_pdf(audit: Audit, document: Document) -> Response:
+    """Return the PDF of an audit's report, with the name of its account."""
+    content = get_pdf(
+        current_blobs(),
+        audit,
+        document.load(),
+        document.published_at,
+        name=get_account(get_session(), audit.account_id).name,
+        rules_url=find_rules_url(),
+    )
+    return answer_pdf(content)
+
+
+def find_rules_url() -> str:
+    """Return the page that explains the detectors to everybody."""
+    return f"{current_config().base_url}/sample#methods"
 
 
 def answer_json(content: bytes, name: str = REPORT) -> Response:

@@ -10,15 +10,14 @@ from service.models.audits.audits import INGEST, Audit
 from service.models.audits.report_links import count_open, is_live_generation
 from service.reports.documents import Document, find_published, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_missing, print_report
-from service.reports.kept import get_pdf
 from service.web.auth.browsers import is_prefetch
 from service.web.auth.visitors import find_visitor
-from service.web.http.current import current_blobs, current_config, get_session
+from service.web.http.current import current_config, get_session
 from service.web.http.headers import keep_unlisted
 from service.web.http.paths import REPORT_TOKEN_DOCUMENT
 from service.web.openapi.blueprint import JSON_OR_PAGE, Blueprint
 from service.web.openapi.report_schema import REPORT_REFERENCE
-from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
+from service.web.pages.audits.downloads import answer_audited_pdf, answer_csv, answer_json
 
 _ERRORS: Final = {
     404: "The link is invalid, expired or revoked.",
@@ -81,7 +80,7 @@ def report(token: str) -> Response:
 def pdf(token: str) -> Response:
     """Show the report as PDF."""
     audit, document = _get(token)
-    return answer_pdf(get_pdf(current_blobs(), audit, document.load(), document.published_at))
+    return answer_audited_pdf(audit, document)
 
 
 @blueprint.route("/r/<token>/json", methods=["GET"], parameters=[REPORT_TOKEN_DOCUMENT])

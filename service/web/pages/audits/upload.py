@@ -13,6 +13,7 @@ from detectors.contract import FIELD_NAME, RECORD_V2_FIELDS, REQUIRED_FIELDS
 from detectors.errors import DetectorError
 from detectors.formats import (
     BESIDE_UNCACHED,
+    BY_MODEL,
     DIALECTS,
     JSON_STYLES,
     SYNONYMS,
@@ -173,6 +174,7 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         "columns": _show(columns[:MAX_SHOWN], sent),
         "provider": sent.provider if sent else "",
         "providers": PROVIDERS,
+        "by_model": BY_MODEL,
         "targets": _targets(),
         "export_signs": export_signs(),
         "totals": [

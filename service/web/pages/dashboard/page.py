@@ -33,7 +33,6 @@ from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import find_last_day
 from service.models.identity.accounts import KEY_LIMITS, Account
-from service.models.watching.watches import list_unusual_days
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
@@ -138,7 +137,6 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "compared_savings": "" if only else compare_savings(audits.latest, audits.earlier),
         "realized": measure_all_realized(session, account_id, only, periods, last_day),
         "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
-        "unusual_days": list_unusual_days(session, account_id, month.so_far),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": first,
         "import_findings": list_top_findings(session, account_id) if is_early else [],

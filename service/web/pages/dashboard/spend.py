@@ -68,13 +68,14 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
     of_before = sum_spend(session, account_id, before).groups
     previous = {each.value: each.sums.cost_usd for each in of_before}
     potential = sum_potential(session, account_id, only, names)
+    gap = find_gap(session, account_id, query.periods)
     chart = None
     if in_range and query.group == _ROUTE and _ROUTE not in query.only:
-        chart = chart_spend(query, ranked, trends, in_range)
+        chart = chart_spend(query, ranked, gap, trends, in_range)
     elif in_range:
         series = replace(query.selection, before=None, is_brief=True)
         shown = sum_spend(session, account_id, series, order=BY_COST, limit=MOST_SERIES)
-        chart = chart_spend(query, shown, usd_by_day=in_range)
+        chart = chart_spend(query, shown, gap, usd_by_day=in_range)
     return SpendFigures(
         month=look_at_month(of_month, today),
         usd_by_day=of_month,
@@ -82,7 +83,7 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
         routes=_lines(wanted, ranked, trends, previous, potential, today),
         route_count=ranked.group_count,
         previous=(earlier.first, earlier.last),
-        gap=find_gap(session, account_id, query.periods),
+        gap=gap,
     )
 
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlencode
 
 from service.errors import InvalidRequestError
 from service.models.calls.account_findings import ASSIGNEE, MAX_ASSIGNEE, MAX_NOTE, NOTE
 from service.models.calls.finding_list import FILTERS, KEYS, UNRESOLVED_NAME, FindingFilter
+from service.web.pages.tables import read_search
 from service.web.schemas.account_findings import is_value
 
 # PostgreSQL can't store a null character, and the others show as nothing.
@@ -24,14 +24,14 @@ def read_filter(parameters: Mapping[str, str]) -> FindingFilter:
         state=state,
         has_savings=state == UNRESOLVED_NAME,
         only={name: value for name, value in only.items() if value and is_value(value)},
+        search=read_search(parameters),
     )
 
 
-def write_url(path: str, shown: FindingFilter, **more: str) -> str:
-    """Return the address of a page or download with this filter."""
+def write_filter(shown: FindingFilter) -> dict[str, str]:
+    """Return the parameters of a filter that differ from their defaults, without its search."""
     state = {} if shown.state == UNRESOLVED_NAME else {"state": shown.state}
-    parameters = urlencode(state | dict(shown.only) | more)
-    return f"{path}?{parameters}" if parameters else path
+    return state | dict(shown.only)
 
 
 def read_assignee(form: Mapping[str, str], field: str = ASSIGNEE) -> str:

@@ -1,12 +1,12 @@
 """/findings: the findings of all calls of an account, and what became of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 from flask import redirect, render_template, request, url_for
 from sqlalchemy import Connection, Row
+from werkzeug.datastructures import MultiDict
 
 from service.errors import InvalidRequestError
 from service.models.base import new_id, utc_now
@@ -23,6 +23,7 @@ from service.models.calls.finding_list import (
     KEYS,
     FindingFilter,
     count_by_state,
+    has_more_findings,
     list_account_findings,
     list_values,
 )
@@ -34,7 +35,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
-from service.web.pages.findings.forms import read_assignee, read_filter, write_url
+from service.web.pages.findings.forms import read_assignee, read_filter, write_filter
 from service.web.pages.findings.waste import map_waste
 from service.web.pages.spend.query import read_query
 from service.web.pages.tables import Column, Table, read_table
@@ -50,13 +51,14 @@ STATE_WORDS: Final[Mapping[str, str]] = {
 _ASSIGN: Final = "assign"
 _NEW_ASSIGNEE: Final = "new_assignee"  # the filter has a field named assignee
 _SHOWN: Final = 200
+_ALL: Final = FindingFilter(state="all")
 _COLUMNS: Final = (
     Column("detector", "Finding", is_fixed=True),
     Column("route", "Route"),
     Column("state", "State"),
     Column("assignee", "Assignee"),
     Column("savings", "Savings", is_number=True, is_fixed=True),
-    Column("seen", "Last seen (UTC)"),
+    Column("seen", "Last seen (UTC)", is_time=True),
 )
 
 blueprint = PrivatePages("findings", __name__, url_prefix="/findings")
@@ -77,11 +79,11 @@ def home() -> str:
         current_caller().account_id,
         read_filter(request.args),
     )
-    table = _read_table(shown)
-    shown = replace(shown, search=table.search)
+    table = _read_table(request.args)
     order = "" if table.sort == table.default else table.sort
     found = list_account_findings(session, account_id, shown, _SHOWN, order=order)
     counts = count_by_state(session, account_id)
+    has_any = bool(counts) or has_more_findings(session, account_id, _ALL, 0)
     return render_template(
         "pages/findings/home.html",
         lines=add_realized(found),
@@ -90,21 +92,19 @@ def home() -> str:
         undo=_read_undo(),
         waste=map_waste(session, account_id, utc_now().date()) if counts else None,
         chosen=shown,
-        values=_list_values(shown) if counts else {},
+        values=_list_values(shown) if has_any else {},
+        has_any=has_any,
         states=STATE_WORDS,
-        counts=counts,
         shown=_SHOWN,
         changed=request.args.get("changed", type=int),
         undone=request.args.get("undone", type=int),
         max_assignee=MAX_ASSIGNEE,
-        url=lambda path, **more: write_url(path, shown, **more),
     )
 
 
-def _read_table(shown: FindingFilter) -> Table:
-    parameters = dict(parse_qsl(write_url("", shown).removeprefix("?")))
-    path = url_for("findings.home")
-    return read_table(request.args, _COLUMNS, "savings", path=path, parameters=parameters)
+def _read_table(given: MultiDict[str, str]) -> Table:
+    path, parameters = url_for("findings.home"), write_filter(read_filter(given))
+    return read_table(given, _COLUMNS, "savings", path=path, parameters=parameters)
 
 
 def _read_undo() -> str:
@@ -127,9 +127,8 @@ def change() -> Any:
         return redirect(_dashboard(request.form["dashboard"], changed), 303)
     if request.form.get("from") == "finding" and finding_ids:
         return redirect(url_for("findings_detail.show", finding_id=finding_ids[0]), 303)
-    shown = read_filter(request.form)
     undo = {"undo": batch} if changed else {}
-    return redirect(write_url(url_for("findings.home"), shown, changed=str(changed), **undo), 303)
+    return redirect(_read_table(request.form).url(changed=str(changed), **undo), 303)
 
 
 @blueprint.post("/undo")
@@ -140,8 +139,7 @@ def undo_changes() -> Any:
     batch = read_id(request.form.get("undo", ""))
     undone = undo(connection, owner.id, batch, changed_by=owner.email) if batch else 0
     get_session().commit()
-    shown = read_filter(request.form)
-    return redirect(write_url(url_for("findings.home"), shown, undone=str(undone)), 303)
+    return redirect(_read_table(request.form).url(undone=str(undone)), 303)
 
 
 def _dashboard(state: str, changed: int) -> str:

@@ -1,6 +1,6 @@
 """/imports: what an account sent, by day: batches by client, and uploads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -8,7 +8,15 @@ from urllib.parse import urlencode
 from flask import redirect, render_template, request, url_for
 from sqlalchemy import ColumnElement
 
-from service.models.audits.audits import ACCOUNT, INGEST, SOURCES, STATUSES, UPLOAD
+from service.models.audits.audits import (
+    ACCOUNT,
+    DONE,
+    FAILED,
+    INGEST,
+    SOURCES,
+    STATUSES,
+    UPLOAD,
+)
 from service.models.audits.dashboard import ClientDay, Filters, find_position, page_of_audits
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
@@ -20,6 +28,7 @@ from service.models.imports.by_day import (
     Chosen,
     Days,
     OneAudit,
+    SendingClient,
     find_days,
     list_account_audits,
     list_batches,
@@ -32,6 +41,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
+from service.web.pages.tables import Column, read_tables
 
 _YEARS: Final = range(2000, 2200)
 
@@ -46,6 +56,57 @@ class DayOfImports(NamedTuple):
     uploads: Sequence[OneAudit]
     has_more_batches: bool  # which are not listed
     has_more_uploads: bool  # which are on the next page
+
+    @property
+    def lines(self) -> Sequence[Batches | OneAudit]:
+        return (*self.batches, *self.uploads)
+
+
+# Each day is a table, and all have one order.
+_COLUMNS: Final = {
+    "clients": (
+        Column("client", "Ingest key"),
+        Column("environment", "Environment"),
+        Column("seen", "Last seen", is_time=True),
+    ),
+    "imports": (
+        Column("import", "Import"),
+        Column("status", "Status"),
+        Column("calls", "Calls", is_number=True),
+        Column("spend", "Spend", is_number=True),
+        Column("seen", "Last seen", is_time=True),
+    ),
+    "audits": (
+        Column("accepted", "Accepted", is_time=True),
+        Column("status", "Status"),
+        Column("window", "Window", is_number=True),
+        Column("calls", "Calls", is_number=True),
+        Column("spend", "Spend", is_number=True),
+    ),
+}
+_CLIENT_KEYS: Final[Mapping[str, Callable[[SendingClient], Any]]] = {
+    "client": lambda each: (each.client or "").casefold(),
+    "environment": lambda each: (each.environment or "").casefold(),
+    "seen": lambda each: each.last_seen,
+}
+_IMPORT_KEYS: Final[Mapping[str, Callable[[Batches | OneAudit], Any]]] = {
+    "import": lambda each: (each.client if isinstance(each, Batches) else each.label) or "",
+    "status": lambda each: (
+        (not each.failed, not each.unfinished, "")
+        if isinstance(each, Batches)
+        else (each.status != FAILED, each.status == DONE, each.status)
+    ),
+    "calls": lambda each: each.calls,
+    "spend": lambda each: each.spend_usd,
+    "seen": lambda each: each.last_seen if isinstance(each, Batches) else each.created_at,
+}
+_AUDIT_KEYS: Final[Mapping[str, Callable[[OneAudit], Any]]] = {
+    "accepted": lambda each: each.created_at,
+    "status": lambda each: each.status,
+    "window": lambda each: each.window_days,
+    "calls": lambda each: each.calls,
+    "spend": lambda each: each.spend_usd,
+}
 
 
 class Listed(NamedTuple):
@@ -85,18 +146,24 @@ def home() -> str:
     account_audits: Sequence[OneAudit] = ()
     if days and chosen.source in ("", ACCOUNT):
         account_audits = list_account_audits(session, account_id, days, chosen)
+    path, parameters = url_for("imports.home"), {**_named(chosen), **_continued()}
+    tables = read_tables(request.args, _COLUMNS, path=path, parameters=parameters)
+    imports = listed.imports if listed else ()
     return render_template(
         "pages/imports/imports.html",
+        tables=tables,
+        lines={each.day: tables["imports"].arrange(each.lines, _IMPORT_KEYS) for each in imports},
+        most_usd=max((line.spend_usd for each in imports for line in each.lines), default=0),
         chosen=chosen,
         waiting=find_waiting(session, account_id),
         spans=find_recent_spans(session, account_id),
         days=days,
-        clients=list_clients(session, account_id),
+        clients=tables["clients"].arrange(list_clients(session, account_id), _CLIENT_KEYS),
         future=sum_future_calls(session, account_id, utc_now().date()),
-        imports=listed.imports if listed else (),
+        imports=imports,
         continued=start and start.day,
         batch_lines_shown=BATCH_LINES_SHOWN,
-        account_audits=account_audits,
+        account_audits=tables["audits"].arrange(account_audits, _AUDIT_KEYS),
         account_audits_shown=ACCOUNT_AUDITS_SHOWN,
         pages=_page_links(listed, chosen, start) if listed else {},
         link=_client_url,
@@ -199,6 +266,11 @@ def _page_links(listed: Listed, chosen: Chosen, start: Start | None) -> Mapping[
 
 def _page_url(until: date, chosen: Chosen, **more: str) -> str:
     return f"/imports?{urlencode({**_named(chosen), 'until': until.isoformat(), **more})}"
+
+
+def _continued() -> dict[str, str]:
+    """Return the parameters of a page that continues another one."""
+    return {name: request.args[name] for name in ("until", "before") if name in request.args}
 
 
 def _named(chosen: Chosen) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
 from detectors.wording.figures import counted
 from detectors.wording.labels import shortened
+from detectors.wording.names import NO_ROUTE
 from service.models.base import utc_now
-from service.models.calls.coverage import find_gap
 from service.models.calls.series_colors import add_slots, find_slots, tell_apart
 from service.models.calls.spend import Period, Spend, UsdByDay, sum_days, sum_days_of
 from service.models.watching.budgets import find_amount
@@ -17,20 +17,22 @@ from service.web.auth.callers import current_caller
 from service.web.http.current import get_session
 from service.web.pages.spend.query import Query
 
-UNNAMED: Final = {"route": "No tag or endpoint", "environment": "No environment"}
+UNNAMED: Final = {"route": NO_ROUTE, "environment": "No environment"}
 _NAME_LENGTH: Final = 40
 
 
 def chart_spend(
     query: Query,
     spend: Spend,
+    gap: str,
     days_of: Mapping[str, UsdByDay] | None = None,
     usd_by_day: UsdByDay | None = None,
 ) -> Columns:
     """Chart the most expensive groups by day, and all others as one series.
 
-    The groups are those of the ranking, so that the chart and the table below it agree. A caller
-    may have read their days, and those of all calls.
+    The groups are those of the ranking, so that the chart and the table below it agree. `gap` says
+    why the period before isn't comparable, or is empty. A caller may have read their days, and
+    those of all calls.
     """
     session, account_id = get_session(), current_caller().account_id
     shown = name_series(spend)
@@ -47,7 +49,7 @@ def chart_spend(
         value: shortened(value or UNNAMED.get(query.group, ""), _NAME_LENGTH) for value in shown
     }
     names[None] = counted(spend.group_count - len(shown), f"other {query.group}")
-    marks = _mark(query, choose_colors(query.group, shown))
+    marks = _mark(query, choose_colors(query.group, shown), gap)
     return stacked_columns(amounts, names, (query.first, query.last), marks)
 
 
@@ -68,13 +70,13 @@ def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
     return tell_apart(names, known)
 
 
-def _mark(query: Query, slots: Mapping[str, int]) -> Marks:
+def _mark(query: Query, slots: Mapping[str, int], gap: str) -> Marks:
     session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
     days, only = (query.first, query.last), query.only
     earlier = Period(*days).previous
     later_by = query.first - earlier.first
     before: UsdByDay = {}
-    if not find_gap(session, account_id, query.periods):
+    if not gap:
         before = sum_days(session, account_id, (earlier.first, earlier.last), only)
     budget = find_amount(session, account_id, only.get("route")) if set(only) <= {"route"} else None
     marks = list_marks(session, account_id, days, only)

@@ -1,13 +1,16 @@
 """/compare: two periods of an account, or two of its audits, side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any, Final
 
 from flask import render_template, request
 
+from detectors.contract import SpendChange
 from detectors.wording.comparison import STATUS_WORDS
 from detectors.wording.figures import usd
+from detectors.wording.names import detector_name
+from service.core.time_zones import minute
 from service.errors import InvalidRequestError
 from service.models.audits.audit_lists import AuditFilter, Reported, list_audits, list_reported
 from service.models.audits.audits import (
@@ -17,15 +20,15 @@ from service.models.audits.audits import (
 )
 from service.models.base import utc_now
 from service.models.calls.spend import Periods, find_last_day
-from service.operations.comparing import Compared, compare_audits, compare_periods
+from service.operations.comparing import Compared, ComparedFinding, compare_audits, compare_periods
 from service.reports.documents import find_published
-from service.reports.html import minute
 from service.web.auth.callers import current_caller
-from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, require_visitor
+from service.web.auth.visitors import SOURCE_WORDS, PrivatePages, find_zone, require_visitor
 from service.web.http.current import get_session
 from service.web.http.paths import read_id
 from service.web.pages.spend.charts import UNNAMED
 from service.web.pages.spend.query import PERIODS
+from service.web.pages.tables import Column, read_tables
 from service.web.schemas.comparison import AuditPair, ImpossibleError, choose
 from service.web.schemas.spend import find_day
 
@@ -37,7 +40,39 @@ _DAYS: Final = {
     "before_from": "before_first",
     "before_to": "before_last",
 }
+_PARAMETERS: Final = ("days", "before", "after", *_DAYS)
 _DAYS_EXPECTED: Final = "Enter days from 2000 to 2100."
+_CHANGE_COLUMNS: Final = (
+    Column("before", "Before", is_number=True),
+    Column("after", "After", is_number=True),
+    Column("change", "Change", is_number=True),
+    Column("percent", "Percent", is_number=True),
+)
+_COLUMNS: Final = {
+    "routes": (Column("name", "Route"), *_CHANGE_COLUMNS),
+    "models": (Column("name", "Model"), *_CHANGE_COLUMNS),
+    "findings": (
+        Column("finding", "Finding"),
+        Column("status", "Status"),
+        Column("route", "Route"),
+        Column("before", "Savings before", is_number=True),
+        Column("after", "Savings after", is_number=True),
+    ),
+}
+_CHANGES: Final[Mapping[str, Callable[[SpendChange], Any]]] = {
+    "name": lambda each: each.labels[-1].casefold(),
+    "before": lambda each: each.before_usd,
+    "after": lambda each: each.after_usd,
+    "change": lambda each: each.change_usd,
+    "percent": lambda each: each.change_pct,
+}
+_FINDINGS: Final[Mapping[str, Callable[[ComparedFinding], Any]]] = {
+    "finding": lambda each: detector_name(each.detector),
+    "status": lambda each: each.status,
+    "route": lambda each: each.route.casefold(),
+    "before": lambda each: each.before_usd,
+    "after": lambda each: each.after_usd,
+}
 
 blueprint = PrivatePages("comparison_page", __name__)
 
@@ -53,9 +88,14 @@ def show() -> str | tuple[str, int]:
     except (ImpossibleError, InvalidRequestError) as error:
         problem = str(error)
     pair = wanted if isinstance(wanted, AuditPair) else None
+    tables = read_tables(request.args, _COLUMNS, path="/compare", parameters=_chosen())
     page = render_template(
         "pages/spend/compare.html",
         compared=compared,
+        tables=tables,
+        routes=tables["routes"].arrange(compared.routes, _CHANGES) if compared else (),
+        models=tables["models"].arrange(compared.models, _CHANGES) if compared else (),
+        findings=tables["findings"].arrange(compared.findings, _FINDINGS) if compared else (),
         problem=problem,
         pair=pair,
         periods=choose({}, today) if pair else wanted,
@@ -67,6 +107,11 @@ def show() -> str | tuple[str, int]:
         unnamed=UNNAMED,
     )
     return (page, 422) if problem else page
+
+
+def _chosen() -> dict[str, str]:
+    """Return the parameters of what is compared."""
+    return {name: value for name, value in request.args.items() if name in _PARAMETERS}
 
 
 def _choose(today: date) -> AuditPair | Periods:
@@ -158,4 +203,4 @@ def _describe(audit: Reported | Audit) -> str:
     """Return the words of a choice, which two lists show: templates take longer for each part."""
     days = f", {audit.window_days} days" if audit.window_days else ""
     words = SOURCE_WORDS[audit.source]
-    return f"{minute(audit.created_at)} · {usd(audit.total_spend_usd)} · {words}{days}"
+    return f"{minute(audit.created_at, find_zone())} · {usd(audit.total_spend_usd)} · {words}{days}"

@@ -88,6 +88,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     )
     if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
+    gap = find_gap(session, account_id, query.periods) if has_calls else ""
     return render_template(
         "pages/spend/details.html",
         kind=kind,
@@ -97,11 +98,11 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         day_link=lambda first, last: query.between(first, last).url(),
         has_unpriced=has_unpriced(session, account_id, (query.first, query.last)),
         ranking=ranking,
-        gap=find_gap(session, account_id, query.periods) if has_calls else "",
+        gap=gap,
         table=table,
         listed=listed,
         plan=plan,
-        chart=chart_spend(query, ranking) if has_calls else None,
+        chart=chart_spend(query, ranking, gap) if has_calls else None,
         last_day=last_day,
         lines=add_realized(found),
         traffic=describe_traffic(kind.others, own),

@@ -19,6 +19,7 @@ from service.models.calls.spend import (
     sum_spend,
 )
 from service.models.connections.unsent import has_unpriced, sum_unsent
+from service.models.operations.chart_marks import list_latest_marks
 from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
 from service.web.auth.callers import current_caller
@@ -27,7 +28,8 @@ from service.web.http.current import current_config, get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, chart_spend
 from service.web.pages.spend.query import Query, read_query
-from service.web.pages.tables import Column, Table, read_table
+from service.web.pages.tables import Column, Table, read_search, read_table
+from service.web.schemas.labels import MAX_LENGTH
 
 SHOWN: Final = 400
 _COLUMNS: Final = (
@@ -54,17 +56,20 @@ def show() -> str:
     # A report of tokens may have no number of calls.
     has_spend = bool(ranking.totals.calls or ranking.totals.cost_usd)
     last_day = None if has_spend else find_last_day(session, account_id, today)
+    gap = find_gap(session, account_id, query.periods) if has_spend else ""
     return render_template(
         "pages/spend/spend.html",
         query=query,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
-        gap=find_gap(session, account_id, query.periods) if has_spend else "",
+        gap=gap,
         table=table,
         listed=listed,
         views=list_views(session, account_id, query.path),
-        chart=chart_spend(query, ranking) if has_spend else None,
+        marks=list_latest_marks(session, account_id),
+        max_words=MAX_LENGTH,
+        chart=chart_spend(query, ranking, gap) if has_spend else None,
         last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
         plan=sum_plan_usage(session, account_id, days, query.only),
         plan_models=list_plan_models(session, account_id, days, query.only),
@@ -118,7 +123,8 @@ def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
 def _downloaded() -> Selection:
     query = _query()
     keys = (DAY, query.group) if "daily" in request.args else (query.group,)
-    return Selection(first=query.first, last=query.last, keys=keys, only=query.only)
+    search = read_search(request.args)
+    return Selection(first=query.first, last=query.last, keys=keys, only=query.only, search=search)
 
 
 def _query() -> Query:

@@ -111,6 +111,9 @@ def test_another_site_cannot_act_for_an_administrator(
     path, foreign = f"/admin/accounts/{owner.account_id}/sign-out", {"Sec-Fetch-Site": "cross-site"}
     assert owner.client.post(path, headers=foreign, json={}).status_code == 403
     assert owner.client.post(path, data={"csrf_token": "wrong"}).status_code == 403
+    # A body of another type, or none, is no way around the token.
+    assert owner.client.post(path, json={}).status_code == 403
+    assert owner.client.post(path).status_code == 403
 
 
 def test_an_administrator_with_a_passkey_is_let_in(app: Flask, sessions: Sessions) -> None:

@@ -71,7 +71,7 @@ def test_the_page_shows_what_is_spent_and_suggests_routes(
     assert "Whole account $33.00 (82.5%)" in shown
     assert "chat $30.00 (150%) Over budget" in shown
     assert "After a week of calls" in shown
-    assert '<progress value="82.5" max="100"' in page
+    assert 'aria-label="Share of the budget that is spent: 82.5%"><rect width="82.5"' in page
     assert '<option value="chat"></option><option value="bot"></option>' in page
 
 

@@ -146,7 +146,7 @@ def test_unusual_days_are_marked_with_their_reason_and_lead_to_their_spend(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
     add_month(db_session, account_id, TODAY)
-    series = [{"name": "<b>", "spend_usd": 16.85, "expected_usd": 0.8}]
+    series = [{"scope": "route", "name": "<b>", "spend_usd": 16.85, "expected_usd": 0.8}]
     for day in (TODAY, MONTH - timedelta(days=1)):
         values = {"account_id": account_id, "day": day, "series": series}
         db_session.execute(insert(UnusualDay).values(values))
@@ -247,9 +247,9 @@ def test_savings_are_a_range_with_a_part_for_each_confidence(
     assert "You could save $1,200–1,500 a month" in words_of(page)
     parts = re.findall('<li tabindex="0"><i class="tone (.*?)</li>', page, re.DOTALL)
     assert [words_of(f'<i class="{each}').partition("<")[0] for each in parts] == [
-        "$200 verified Verified: calculated from billed token counts.",
-        "$1,000 estimated Estimated: based on the assumption stated in the fix.",
-        "up to $300 conditional Conditional: if the cheaper model passes your own evaluation.",
+        "$200 verified Calculated from billed token counts.",
+        "$1,000 estimated Based on the assumption stated in the fix.",
+        "up to $300 conditional If the cheaper model passes your own evaluation.",
     ]
     widths = re.findall(r'<rect class="bar-part \w+" x="[0-9.]+" width="([0-9.]+)"', page)
     assert [round(float(each)) for each in widths] == [130, 664, 200]
@@ -299,7 +299,7 @@ def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
     db_session.commit()
     tile = _tile(ada.get("/dashboard"), f"Saved in {_month(MONTH)}")
     saved = 5 * YESTERDAY.day
-    assert tile == f"${saved:,.2f} ${saved:,.2f} since 1 fix"
+    assert tile == f"${saved:,.2f} ${saved:,.2f} so far from 1 fix"
     other = _tile(ada.get("/dashboard?route=other"), f"Saved in {_month(MONTH)}")
     assert other == "– No finding fixed yet"
 

@@ -1,6 +1,7 @@
 """The first minutes: a key made in place, and a page that waits for the first call."""
 
 import re
+from html import unescape
 
 from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
@@ -38,3 +39,18 @@ def test_a_key_is_made_in_place_and_its_command_works(
     assert client.get("/dashboard/first", headers=headers).get_json() == {"is_ready": False}
     add_spend(db_session, tenant.account_id, spend_line(utc_now().date()))
     assert client.get("/dashboard/first", headers=headers).get_json() == {"is_ready": True}
+
+
+def test_without_a_new_key_each_language_reads_it_from_its_environment(
+    client: FlaskClient, tenant: Tenant, sessions: Sessions
+) -> None:
+    with sessions() as session:
+        email = session.get_one(Account, tenant.account_id).email
+    page = client.get("/dashboard", headers=sign_in(sessions, email)).text
+    shell, powershell, node = (
+        unescape(page.partition(f"<summary>{language}</summary>")[2].partition("</details>")[0])
+        for language in ("Shell", "PowerShell", "Node.js")
+    )
+    assert '"Authorization: Bearer $INGEST_KEY"' in shell
+    assert '"Bearer $env:INGEST_KEY"' in powershell
+    assert "`Bearer ${process.env.INGEST_KEY}`" in node

@@ -57,6 +57,25 @@ def test_the_current_page_is_marked(client: FlaskClient, person: Person) -> None
     assert page.count("aria-current") == 1
 
 
+@pytest.mark.parametrize(
+    ("path", "marked"),
+    [
+        ("/settings/connections", '<a href="/settings/connections" aria-current="page">'),
+        ("/settings/connections/x", '<a href="/settings/connections" aria-current="true">'),
+        ("/settings/budgets", '<a href="/settings" aria-current="true">'),
+        ("/bill/savings", '<a href="/bill" aria-current="true">'),
+        ("/settings/prices", '<a href="/settings" aria-current="true">'),
+    ],
+)
+def test_a_page_below_another_marks_that_one_alone(
+    client: FlaskClient, person: Person, path: str, marked: str
+) -> None:
+    page = client.get(path, headers=person.headers).get_data(as_text=True)
+    rail = page[page.index('<div class="rail">') : page.index("<main")]
+    assert marked in rail
+    assert rail.count("aria-current") == 1
+
+
 def test_an_unavailable_database_is_reported_to_signed_in_visitors(
     share_app: Callable[..., Flask], person: Person
 ) -> None:

@@ -1,6 +1,7 @@
 """Browser names in the list of sessions, and whose sessions are listed."""
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from flask import Flask
@@ -8,11 +9,14 @@ from flask.testing import FlaskClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.core.time_zones import minute
 from service.models import Account, StoredData, WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import describe_browser
 from tests.service.support.browser import Browser
+from tests.service.support.documents import make_report
 from tests.service.support.scenes import sign_in
+from tests.service.web.pages.scenes import add_run
 from tests.service.web.pages.words import words
 
 
@@ -115,3 +119,37 @@ def test_an_attribute_with_text_or_without_a_name_is_no_tag(
     answer = browser.post("/settings", "/settings/tag-attribute", tag_attribute=name)
     assert answer.status_code == 422
     assert db_session.scalars(select(Account.tag_attribute)).one() is None
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        ("Europe/Zurich", "Mar 1, 2026, 15:05 CET"),
+        ("Asia/Kathmandu", "Mar 1, 2026, 19:50 UTC+0545"),
+        ("America/Los_Angeles", "Mar 1, 2026, 06:05 PST"),
+        ("UTC", "Mar 1, 2026, 14:05 UTC"),
+    ],
+)
+def test_pages_show_times_in_the_chosen_zone_and_reports_stay_in_utc(
+    ada: Browser, sessions: "sessionmaker[Session]", zone: str, shown: str
+) -> None:
+    at = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
+    report = make_report()
+    audit_id = add_run(sessions, ada.account_id, report, created_at=at, finished_at=at)
+    answer = ada.post("/settings", "/settings/profile", name="Füllfeder", time_zone=zone)
+    assert answer.headers["Location"] == "/settings?saved="
+    page = ada.get("/settings")
+    assert f"<option selected>{zone}</option>" in page
+    assert 'value="Füllfeder"' in page
+    assert f'<time datetime="2026-03-01T14:05:00Z">{shown}</time>' in ada.get("/imports")
+    body = ada.get(f"/audits/{audit_id}")
+    assert shown in body[: body.index('id="quality"')]  # of the audit
+    assert re.search("<dt>First call</dt><dd><time[^>]*>[^<]*UTC</time>", body)
+
+
+def test_an_unknown_zone_is_refused_and_one_that_is_gone_is_utc(
+    ada: Browser, db_session: Session
+) -> None:
+    for zone in ("Mars/Base", "", "../../etc/passwd", "posix/Europe/Zurich"):
+        assert ada.post("/settings", "/settings/profile", time_zone=zone).status_code == 422
+    assert minute(datetime(2026, 3, 1, 14, 5, tzinfo=UTC), "Mars/Base").endswith("14:05 UTC")

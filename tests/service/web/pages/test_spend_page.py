@@ -7,12 +7,15 @@ import zipfile
 from datetime import date, timedelta
 from decimal import Decimal
 from html import unescape
+from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
 from service.errors import InvalidRequestError
 from service.models.base import utc_now
+from service.models.calls.series_colors import add_slots, find_slots
 from service.reports.workbook import spool_workbook
 from tests.service.support.browser import Browser
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
@@ -304,6 +307,8 @@ def test_labels_are_text_on_the_page(ada: Browser, account_id: str, db_session: 
         ("", [["chat"], ["search"]]),
         ("&daily=1", [["2026-03-01", "chat"], ["2026-03-01", "search"], ["2026-03-02", "chat"]]),
         ("&group=model&route=search", [["gpt-5.5"]]),
+        ("&q=RCH", [["search"]]),
+        ("&q=RCH&daily=1", [["2026-03-01", "search"]]),
     ],
 )
 def test_csv_has_what_the_page_shows(
@@ -365,3 +370,50 @@ def test_the_page_reads_the_lines_of_spend_once(
     ada.get("/spend?days=7")
     for table in ("daily_spend", "spend_groups"):
         assert len([text for text in statements if f"FROM {table}" in text]) == 1
+
+
+@pytest.mark.parametrize("path", ["/dashboard", "/spend", "/route?route=chat"])
+def test_a_page_reads_once_whether_its_periods_are_comparable(
+    ada: Browser, account_id: str, db_session: Session, statements: list[str], path: str
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    statements.clear()
+    ada.get(path)
+    assert sum("count(DISTINCT spend_days.day)" in each for each in statements) == 1
+
+
+def test_colors_are_stored_in_one_order_whichever_page_comes_first(
+    engine: Engine, account_id: str, db_session: Session
+) -> None:
+    """Two pages that lock the same rows in different orders could wait for each other forever."""
+    stored: list[Any] = []
+
+    def see(_c: object, _cursor: object, statement: str, given: Any, *_more: object) -> None:
+        if statement.startswith("INSERT INTO series_colors"):
+            stored.append(given)
+
+    event.listen(engine, "before_cursor_execute", see)
+    add_slots(db_session, account_id, "route", ["search", "agent", "chat"])
+    event.remove(engine, "before_cursor_execute", see)
+    assert [value for name, value in stored[0].items() if name.startswith("name")] == [
+        *("agent", "chat", "search"),
+    ]
+    known = find_slots(db_session, account_id, "route", ["search", "agent", "chat"])
+    assert known == {"search": 0, "agent": 1, "chat": 2}
+
+
+def test_a_deploy_is_noted_on_a_day_shown_on_charts_and_removed(
+    ada: Browser, eve: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    day = TODAY - timedelta(days=2)
+    for wrong in ({"day": "", "words": "x"}, {"day": str(day), "words": " "}):
+        assert ada.post("/spend", "/spend/marks", **wrong).status_code == 422
+    assert ada.post("/spend", "/spend/marks", day=str(day), words="Deploy <1>").status_code == 303
+    page = ada.get("/spend")
+    assert "<em>Deploy &lt;1&gt;</em>" in page
+    assert "<em>Deploy &lt;1&gt;</em>" in ada.get("/dashboard")
+    [remove] = re.findall('action="(/spend/marks/[^"]+/remove)"', page)
+    assert eve.act("/spend", remove).status_code == 404
+    assert ada.post("/spend", remove).status_code == 303
+    assert "Deploy" not in ada.get("/dashboard")

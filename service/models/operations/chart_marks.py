@@ -1,0 +1,57 @@
+"""What an account notes on a day of its charts, such as a deploy."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from typing import Final
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
+
+from service.models.base import Base, Owned
+from service.models.identity.accounts import Account
+
+MAX_MARKS: Final = 500  # per account
+_LATEST: Final = 20
+
+
+class ChartMark(Owned, Base):
+    """A deploy, or another change, on a day in UTC."""
+
+    __tablename__ = "chart_marks"
+
+    day: Mapped[date]
+    words: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+def list_chart_marks(
+    session: Session, account_id: str, days: tuple[date, date]
+) -> Sequence[ChartMark]:
+    """Return the marks of a range of days, oldest first."""
+    own = (ChartMark.account_id == account_id, ChartMark.day.between(*days))
+    query = select(ChartMark).where(*own).order_by(ChartMark.day, ChartMark.id)
+    return session.scalars(query).all()
+
+
+def list_latest_marks(session: Session, account_id: str) -> Sequence[ChartMark]:
+    """Return the marks of the latest days, newest first."""
+    query = select(ChartMark).where(ChartMark.account_id == account_id)
+    latest = query.order_by(ChartMark.day.desc(), ChartMark.id).limit(_LATEST)
+    return session.scalars(latest).all()
+
+
+def add_mark(session: Session, account_id: str, day: date, words: str) -> bool:
+    """Add a mark; return False if there are too many."""
+    # The lock makes the count and the insert one step.
+    session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
+    own = select(func.count()).where(ChartMark.account_id == account_id)
+    if (session.scalar(own.select_from(ChartMark)) or 0) >= MAX_MARKS:
+        return False
+    session.add(ChartMark(account_id=account_id, day=day, words=words))
+    return True
+
+
+def remove_mark(session: Session, account_id: str, mark_id: str) -> bool:
+    """Remove a mark; return False if the account has no such mark."""
+    own = (ChartMark.id == mark_id, ChartMark.account_id == account_id)
+    return session.scalar(delete(ChartMark).where(*own).returning(ChartMark.id)) is not None

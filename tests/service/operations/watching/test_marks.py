@@ -1,0 +1,84 @@
+"""What happened on the days of a chart."""
+
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+
+from service.models.audits.audit_settings import save_price_terms
+from service.models.calls.account_findings import FindingChange
+from service.models.operations.chart_marks import add_mark
+from service.models.watching.watches import UnusualDay
+from service.operations.watching.marks import list_marks
+from tests.service.support.browser import Browser
+from tests.service.support.findings import add_account_finding
+
+LAST = date(2026, 3, 31)
+DAYS = (LAST - timedelta(days=29), LAST)
+
+
+def _words(session: Session, account_id: str, only: Mapping[str, str]) -> dict[date, list[str]]:
+    found = list_marks(session, account_id, DAYS, only)
+    return {day: [mark.words for mark in marks] for day, marks in found.items()}
+
+
+def test_an_unusual_day_is_that_of_the_series_of_this_scope_and_name(
+    ada: Browser, db_session: Session
+) -> None:
+    account_id = ada.account_id
+    series = [
+        {"scope": scope, "name": name, "spend_usd": 9, "expected_usd": 1}
+        for scope, name in (("account", None), ("route", None), ("model", "chat"))
+    ]
+    for back, each in enumerate(series):
+        values = {"account_id": account_id, "day": LAST - timedelta(days=back), "series": [each]}
+        db_session.execute(insert(UnusualDay).values(values))
+    assert _words(db_session, account_id, {}) == {
+        LAST: ["Unusual: Account $9.00, usually $1.00"],
+        LAST - timedelta(days=1): ["Unusual: No tag or endpoint $9.00, usually $1.00"],
+        LAST - timedelta(days=2): ["Unusual: chat $9.00, usually $1.00"],
+    }
+    assert [*_words(db_session, account_id, {"route": ""})] == [LAST - timedelta(days=1)]
+    assert [*_words(db_session, account_id, {"model": "chat"})] == [LAST - timedelta(days=2)]
+    assert _words(db_session, account_id, {"route": "chat"}) == {}
+
+
+def test_a_fix_that_an_audit_noticed_is_marked_on_the_day_of_the_fix(
+    ada: Browser, db_session: Session
+) -> None:
+    account_id = ada.account_id
+    fixed_at = datetime(2026, 3, 12, 8, tzinfo=UTC)
+    for changed_by, model in (("", "chat"), ("ada@example.com", "gpt-5.5")):
+        finding = add_account_finding(
+            db_session, account_id, route="chat", model=model, state="fixed", fixed_at=fixed_at
+        )
+        values = {"account_finding_id": finding.id, "changed_by": changed_by, "before": "open"}
+        at = fixed_at + timedelta(days=14)
+        change = insert(FindingChange).values(**values, after="fixed", changed_at=at)
+        db_session.execute(change)
+    assert sorted(_words(db_session, account_id, {})) == [date(2026, 3, 12), date(2026, 3, 26)]
+    # Without tag and endpoint, the route of a finding is its model.
+    assert [*_words(db_session, account_id, {"route": ""})] == [date(2026, 3, 12)]
+
+
+def test_deploys_that_were_noted_and_own_prices_that_change_are_marked(
+    ada: Browser, db_session: Session
+) -> None:
+    terms = """
+[discounts]
+openai = [{ share = 0.1, until = 2026-03-09 }, { share = 0.2, from = 2026-03-10 }]
+[overrides.anthropic.claude-sonnet-4-5]
+input_mtok = 2
+from = 2026-04-01
+"""
+    save_price_terms(db_session, ada.account_id, terms)
+    add_mark(db_session, ada.account_id, LAST, "Deploy 1.4")
+    expected = {
+        date(2026, 3, 10): ["Your prices for openai end", "Your prices for openai begin"],
+        LAST: ["Deploy 1.4"],
+    }
+    assert _words(db_session, ada.account_id, {}) == expected
+    # What changed for everything changed for a route and an environment, too.
+    for only in ({"route": "chat"}, {"environment": "production"}):
+        assert _words(db_session, ada.account_id, only) == expected

@@ -1,0 +1,80 @@
+"""/findings: its filters, order, search, downloads and views."""
+
+import csv
+import io
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from html import unescape
+
+import pytest
+from sqlalchemy.orm import Session
+
+from service.models.base import utc_now
+from tests.service.support.browser import Browser, words_of
+from tests.service.support.findings import add_account_finding
+from tests.service.support.spend import add_spend, spend_line
+
+
+def _routes(page: str) -> list[str]:
+    found = page[page.index('id="rows"') :].partition("</form>")[0]
+    return re.findall(r'data-label="Route".*?<bdi>(.*?)</bdi>', found)
+
+
+def test_a_view_a_download_and_a_change_keep_search_order_and_columns(
+    ada: Browser, db_session: Session
+) -> None:
+    finding = add_account_finding(db_session, ada.account_id, route="chat one")
+    add_account_finding(db_session, ada.account_id, route="chat two")
+    add_account_finding(db_session, ada.account_id, route="search")
+    state = "detector=d2_missed_caching&sort=route&q=chat&hide=assignee"
+    page = ada.get(f"/findings?{state}")
+    assert _routes(page) == ["chat one", "chat two"]
+    assert f'name="query" value="{state.replace("&", "&amp;")}"' in page
+    [link] = re.findall(r'<a href="(/findings\.csv\?[^"]*)"', page)
+    with ada.client.get(unescape(link)) as response:
+        lines = [*csv.DictReader(io.StringIO(response.data.decode()))]
+    assert sorted(line["route"] for line in lines) == ["chat one", "chat two"]
+    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', page)
+    sent = {name: value for name, value in hidden if name in ("detector", "sort", "q", "hide")}
+    chosen = {"finding": finding.id, "action": "acknowledge"}
+    answer = ada.post(f"/findings?{state}", "/findings", **sent, **chosen)
+    assert answer.headers["Location"].startswith(f"/findings?{state}&changed=1&undo=")
+
+
+@pytest.mark.parametrize(
+    ("sort", "direction", "routes"),
+    [("seen", "descending", ["new", "old"]), ("-seen", "ascending", ["old", "new"])],
+)
+def test_the_latest_are_first_when_sorted_by_time(
+    ada: Browser, db_session: Session, sort: str, direction: str, routes: list[str]
+) -> None:
+    for route, at in (("old", datetime(2026, 3, 1, tzinfo=UTC)), ("new", utc_now())):
+        add_account_finding(db_session, ada.account_id, route=route, last_seen=at)
+    page = ada.get(f"/findings?sort={sort}")
+    assert _routes(page) == routes
+    assert re.search(rf'aria-sort="{direction}"><a [^>]*>Last seen', page)
+
+
+def test_findings_without_savings_are_not_no_findings(ada: Browser, db_session: Session) -> None:
+    assert "No findings yet" in ada.get("/findings")
+    add_account_finding(db_session, ada.account_id, monthly_usd=Decimal(0))
+    page = ada.get("/findings")
+    assert "No findings yet" not in page
+    assert "Nothing to fix: no open finding has savings. Show all" in words_of(page)
+    assert _routes(ada.get("/findings?state=all")) == ["chat"]
+
+
+def test_the_map_of_waste_has_whole_dollars_and_leads_to_its_findings(
+    ada: Browser, db_session: Session
+) -> None:
+    names = {"route": "gpt-5.5", "model": "gpt-5.5"}
+    add_account_finding(db_session, ada.account_id, monthly_usd=Decimal("41.37"), **names)
+    add_account_finding(db_session, ada.account_id, route="chat")
+    add_spend(db_session, ada.account_id, spend_line(route=""), spend_line())
+    page = ada.get("/findings")
+    squares = page[page.index('<table class="waste">') :].partition("</table>")[0]
+    assert "No tag or endpoint" in squares
+    assert "$41.37" not in squares
+    assert re.search(r'<a href="/route\?route=#findings"><svg.*?</svg> \$41</a>', squares)
+    assert 'href="/findings?detector=d2_missed_caching&amp;route=chat"' in squares
