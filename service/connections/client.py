@@ -6,8 +6,8 @@ CONNECTION_URLS. Redirects are not followed, because they would take the key els
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from service.connections.provider import Line, Provider, Window
+from service.connections.provider import Asking, Line, Provider, Window
 from service.core.logs import get_logger
 from service.models.base import utc_now
 
@@ -100,6 +100,9 @@ class Client:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._http.close()
 
     def get(
@@ -109,9 +112,16 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Return the JSON of a response; try again what may pass, for a few seconds."""
+        return self._try("GET", path, params=list(query), headers=dict(headers or {}))
+
+    def post(self, path: str, body: Any) -> Any:
+        """Return the JSON of a response to a query that a provider wants as a body."""
+        return self._try("POST", path, json=body)
+
+    def _try(self, method: str, path: str, **fields: Any) -> Any:
         for attempt in range(1, _TRIES + 1):
             try:
-                return self._get(path, query, headers or {})
+                return self._request(method, path, **fields)
             except ThrottledError as error:
                 if attempt == _TRIES or error.seconds > _SHORT_WAIT_SECONDS:
                     raise
@@ -122,14 +132,12 @@ class Client:
                 self._sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
         raise AssertionError
 
-    def _get(self, path: str, query: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> Any:
+    def _request(self, method: str, path: str, **fields: Any) -> Any:
         self.requests += 1
         url, content = f"{self._base_url}{path}", bytearray()
         ends_at = time.monotonic() + WHOLE_SECONDS
         try:
-            with self._http.stream(
-                "GET", url, params=list(query), headers=dict(headers)
-            ) as response:
+            with self._http.stream(method, url, **fields) as response:
                 for part in response.iter_bytes():
                     content += part
                     if len(content) > MAX_BYTES:
@@ -188,6 +196,14 @@ def _read_retry_after(text: str) -> float:
     return 60.0
 
 
+@contextmanager
+def open_client(provider: Provider, key: str, base_url: str = "") -> Iterator[Asking]:
+    """Open what makes the requests of a connection."""
+    client = provider.open(key, base_url) or Client(provider, key, base_url)
+    with closing(client):
+        yield client
+
+
 def find_url(urls: str, provider: str) -> str:
     """Return the address that CONNECTION_URLS has for a provider, or "" for the provider's own."""
     entries = (entry.strip().partition("=") for entry in urls.split(","))
@@ -203,7 +219,7 @@ class Fetched:
     is_empty: bool = False
 
 
-def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
+def fetch_window(client: Asking, provider: Provider, window: Window) -> Fetched:
     """Fetch all pages of a window; raise if any is missing.
 
     A bucket that comes twice counts once, as the provider said it last: pages are cut between
@@ -212,9 +228,8 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
     buckets: dict[datetime, Sequence[Line]] = {}
     page, used, requests = None, set[str](), 0
     while True:
-        query = provider.parameters(window, page)
         try:
-            body = client.get(window.report.path, query, window.report.headers)
+            body = provider.request(client, window, page)
         except EmptyWindowError:
             return Fetched((), requests + 1, is_empty=True)
         requests += 1

@@ -62,6 +62,9 @@ class UsageLine:
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
     units: Mapping[str, int] = field(default_factory=dict)  # named as in the price book
+    # What the report itself says that these counts cost, where it leaves out a kind of them that
+    # has a price of its own. Our prices are not used then.
+    usd: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +106,12 @@ class Sight:
 
 
 class Asking(Protocol):
-    """What a provider's folder needs of `service.connections.client.Client`."""
+    """What requests something of a provider: `service.connections.client.Client`, or its like.
+
+    `requests` counts them. Whatever fails is raised as a `ConnectionFailedError`.
+    """
+
+    requests: int
 
     def get(
         self,
@@ -112,9 +120,13 @@ class Asking(Protocol):
         headers: Mapping[str, str] | None = None,
     ) -> Any: ...
 
+    def post(self, path: str, body: Any) -> Any: ...
+
+    def close(self) -> None: ...
+
 
 class Provider(Protocol):
-    """A provider's folder hands one of these out as `PROVIDER`."""
+    """A provider's folder hands one of these out as `PROVIDER`: a subclass, for the defaults."""
 
     name: str  # as in the records of calls
     title: str
@@ -122,9 +134,11 @@ class Provider(Protocol):
     key_prefix: str
     key_page: str  # where a person makes such a key
     key_words: str  # which key, in half a sentence
-    pause_seconds: float  # at least between two pulls of a connection
-    unbilled_tiers: Sequence[str]  # tiers that the cost report leaves out
-    empty_statuses: frozenset[int]  # how it answers for times without anything, beside no buckets
+    pause_seconds: float = 0.0  # at least between two pulls of a connection
+    unbilled_tiers: Sequence[str] = ()  # tiers that the cost report leaves out
+    # How it answers for times without anything, beside no buckets.
+    empty_statuses: frozenset[int] = frozenset()
+    counts_caches: bool = True  # whether its usage says what was read from a cache
 
     @property
     def reports(self) -> Sequence[Report]: ...
@@ -140,6 +154,15 @@ class Provider(Protocol):
         """Try a key with read-only calls; raise `ConnectionFailedError` if it doesn't work."""
 
     def list_names(self, client: Asking) -> Iterator[Name]: ...
+
+    def request(self, client: Asking, window: Window, page: str | None) -> Any:
+        """Return the body of a window's page."""
+        report = window.report
+        return client.get(report.path, self.parameters(window, page), report.headers)
+
+    def open(self, key: str, base_url: str) -> Asking | None:
+        """Return what makes the requests, if plain HTTP doesn't."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,19 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from service.connections.client import Client, EmptyWindowError, MissingRightError
+from service.connections.client import EmptyWindowError, MissingRightError
 from service.connections.provider import (
     COSTS,
     DAY,
     HOUR,
     TOKENS,
     USAGE,
+    Asking,
     CostLine,
     Line,
     Name,
     Page,
+    Provider,
     Report,
     Sight,
     UsageLine,
@@ -61,7 +63,7 @@ REPORTS: Final = (
 _KINDS: Final[Mapping[str, str]] = {"tokens": TOKENS, "session_usage": "code_execution"}
 
 
-class Anthropic:
+class Anthropic(Provider):
     name = "anthropic"
     title = "Anthropic"
     base_url = "https://api.anthropic.com"
@@ -98,7 +100,7 @@ class Anthropic:
             buckets[start] = [read(start, row) for row in bucket["results"]]
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
-    def look(self, client: Client, now: datetime) -> Sight:
+    def look(self, client: Asking, now: datetime) -> Sight:
         organization = clean(client.get("/v1/organizations/me").get("name"))
         first = now.replace(hour=0, minute=0, second=0, microsecond=0) - _LOOK_BACK
         query = [("starting_at", _moment(first)), ("limit", "31")]
@@ -118,7 +120,7 @@ class Anthropic:
             missing.append("projects")
         return Sight(organization, workspaces, min(days, default=None), missing)
 
-    def list_names(self, client: Client) -> Iterator[Name]:
+    def list_names(self, client: Asking) -> Iterator[Name]:
         for workspace in _list(client, "/v1/organizations/workspaces"):
             yield Name("project", clean(workspace["id"]), clean(workspace.get("name")))
         for key in _list(client, "/v1/organizations/api_keys"):
@@ -127,7 +129,7 @@ class Anthropic:
             yield Name("key", clean(key["id"]), clean(key.get("name")), parent)
 
 
-def _list(client: Client, path: str) -> Iterator[Any]:
+def _list(client: Asking, path: str) -> Iterator[Any]:
     after = ""
     for _page in range(_MOST_NAME_PAGES):
         more = [("after_id", after)] if after else []

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from service.connections.client import Client, MissingRightError
+from service.connections.client import MissingRightError
 from service.connections.provider import (
     COSTS,
     CREDIT,
@@ -19,10 +19,12 @@ from service.connections.provider import (
     TAX,
     TOKENS,
     USAGE,
+    Asking,
     CostLine,
     Line,
     Name,
     Page,
+    Provider,
     Report,
     Sight,
     UsageLine,
@@ -122,16 +124,13 @@ _MODEL: Final = re.compile(r"[a-z0-9]+(?:[-.:][\w.]+)+", re.IGNORECASE)  # of sp
 _OTHER_FEE: Final = "other_fee"
 
 
-class OpenAI:
+class OpenAI(Provider):
     name = "openai"
     title = "OpenAI"
     base_url = "https://api.openai.com/v1"
     key_prefix = "sk-admin-"
     key_page = "https://platform.openai.com/settings/organization/admin-keys"
     key_words = "an admin key, which an owner of the organization makes"
-    pause_seconds = 0.0
-    unbilled_tiers: Sequence[str] = ()
-    empty_statuses: frozenset[int] = frozenset()
     reports: Sequence[Report] = REPORTS
 
     def headers(self, key: str) -> Mapping[str, str]:
@@ -157,7 +156,7 @@ class OpenAI:
             buckets[start] = [read(start, row) for row in bucket["results"]]
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
-    def look(self, client: Client, now: datetime) -> Sight:
+    def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         first = midnight - _LOOK_BACK
         query = [("start_time", _seconds(first)), ("limit", "180")]
@@ -172,7 +171,7 @@ class OpenAI:
         dated = [day for day, lines in page.buckets.items() if lines]
         return Sight("", projects, min(dated, default=None), missing)
 
-    def list_names(self, client: Client) -> Iterator[Name]:
+    def list_names(self, client: Asking) -> Iterator[Name]:
         for project in _list(client, _PROJECTS):
             project_id = clean(project["id"])
             yield Name("project", project_id, clean(project.get("name")))
@@ -183,7 +182,7 @@ class OpenAI:
                 continue
 
 
-def _list(client: Client, path: str) -> Iterator[Any]:
+def _list(client: Asking, path: str) -> Iterator[Any]:
     after = ""
     for _page in range(_MOST_NAME_PAGES):
         more = [("after", after)] if after else []

@@ -6,12 +6,12 @@ from typing import Any, Final
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import (
-    Client,
     ConnectionFailedError,
     EmptyWindowError,
     UnreadableResponseError,
     WrongKeyError,
     find_url,
+    open_client,
 )
 from service.connections.provider import Provider
 from service.models.base import utc_now
@@ -40,7 +40,7 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
             f"it starts with {provider.key_prefix}."
         )
     try:
-        with Client(provider, key, find_url(config.connection_urls, provider.name)) as client:
+        with open_client(provider, key, find_url(config.connection_urls, provider.name)) as client:
             sight = provider.look(client, utc_now())
     except (EmptyWindowError, KeyError, TypeError, ValueError) as error:
         raise KeyRefusedError(" ".join(explain(UnreadableResponseError.code))) from error

@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Engine
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import (
-    Client,
     ConnectionFailedError,
     Fetched,
     MissingRightError,
@@ -24,11 +23,13 @@ from service.connections.client import (
     ThrottledError,
     fetch_window,
     find_url,
+    open_client,
 )
 from service.connections.provider import (
     COSTS,
     DAY,
     HOUR,
+    Asking,
     CostLine,
     Line,
     Provider,
@@ -101,7 +102,9 @@ def pull(
         return
     provider = list_providers()[held.provider]
     try:
-        with Client(provider, held.key, find_url(config.connection_urls, provider.name)) as client:
+        with open_client(
+            provider, held.key, find_url(config.connection_urls, provider.name)
+        ) as client:
             _Pull(engine, held, provider, client).run(time.monotonic() + seconds)
     except LostConnectionError:
         _log.warning("pull_lost", connection_id=connection_id)
@@ -127,7 +130,7 @@ class _Pull:
     """One job's part of a pull."""
 
     def __init__(
-        self, engine: Engine, held: ProviderConnection, provider: Provider, client: Client
+        self, engine: Engine, held: ProviderConnection, provider: Provider, client: Asking
     ) -> None:
         self._engine = engine
         self._held = held
@@ -260,7 +263,10 @@ class _Pull:
         row["bucket_at"] = row.pop("bucket")
         if isinstance(line, CostLine):
             return row if self._held.keeps_names else {**row, "line_item": ""}
-        listed, own = (price(line) for price in self._prices)
+        if line.usd is None:
+            listed, own = (price(line) for price in self._prices)
+        else:
+            listed = own = line.usd
         return {**row, "is_hourly": is_hourly, "list_usd": listed, "cost_usd": own}
 
     def _pull_row(

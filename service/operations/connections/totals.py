@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from service.connections import list_providers
 from service.connections.provider import UsageLine
 from service.models.connections.reported import list_names
 from service.models.connections.totals import list_unused_keys, sum_by_hour, sum_by_key
@@ -72,7 +73,13 @@ Group = tuple[str, str, str, str, str, str]  # project, key, model, tier, contex
 def audit_totals(
     connection: Connection, account_id: str, provider: str, today: date
 ) -> list[TotalsFinding]:
-    """Return what the totals of the last 30 days prove, most dollars first."""
+    """Return what the totals of the last 30 days prove, most dollars first.
+
+    Where the usage leaves out what was read from a cache, no dollar is exact, so nothing is proven.
+    """
+    known = list_providers().get(provider)
+    if known is None or not known.counts_caches:
+        return []
     days = (today - timedelta(days=DAYS), today - timedelta(days=1))
     _chosen, book = find_account_terms(connection, account_id)
     names = list_names(connection, account_id)

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from service.config import Config
+from service.connections import list_providers
 from service.models import ProviderConnection
 from tests.service.connections.worlds import (
     Provider,
@@ -19,7 +21,13 @@ from tests.service.connections.worlds import (
     stored_usage,
 )
 
-NAMES: Sequence[str] = ("openai", "anthropic")
+NAMES: Sequence[str] = sorted(list_providers())
+# Those whose API cuts its reports into pages.
+PAGED: Sequence[str] = [
+    name
+    for name in NAMES
+    if hasattr(import_module(f"service.connections.{name}.stub").World(), "paging")
+]
 
 
 class Connected:
@@ -46,7 +54,7 @@ class Connected:
 
     def assert_equal(self) -> None:
         """What is stored is what the provider says now."""
-        since = oldest_day()
+        since = oldest_day(self.provider.name)
         with self.engine.connect() as connection:
             assert stored_usage(connection, self.id) == self.provider.usage(since)
             expected = self.provider.costs(since)

@@ -22,8 +22,8 @@ def _describe(line: Any) -> dict[str, Any]:
         if value != default:
             found[field.name] = value
     found["bucket"] = line.bucket.isoformat()
-    if "amount" in found:
-        found["amount"] = f"{found['amount']:f}"
+    for name in {"amount", "usd"} & found.keys():
+        found[name] = f"{found[name]:f}"
     return found
 
 
