@@ -93,7 +93,7 @@ class Anthropic(Provider):
         return query if page is None else [*query, ("page", page)]
 
     def read_page(self, report: Report, body: Any) -> Page:
-        read = _read_cost if report.kind == COSTS else _read_usage
+        read = read_cost if report.kind == COSTS else _read_usage
         buckets: dict[datetime, list[Line]] = {}
         for bucket in body["data"]:
             start = datetime.fromisoformat(bucket["starting_at"]).astimezone(UTC)
@@ -164,7 +164,7 @@ def _read_usage(bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
     )
 
 
-def _read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
+def read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
     described = clean(row.get("description"))
     cost_type = clean(row.get("cost_type"))
     kind = _KINDS.get(cost_type, cost_type or "other_fee")

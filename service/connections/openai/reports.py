@@ -99,13 +99,13 @@ _PARTS: Final[Mapping[str, str]] = {
     "output_audio_tokens": "output_audio_tokens",
     "output_image_tokens": "output_image_tokens",
 }
-_COUNTS: Final = {**_UNITS, **_PARTS}
+COUNTS: Final = {**_UNITS, **_PARTS}
 _TIERS: Final[Mapping[str, str]] = {"default": "", "standard": "", "auto": ""}
 # A line item of tokens is "<model>, <what>"; a fee names the tool.
 _TOKENS: Final = re.compile(
     r"(?P<model>[\w.:/@-]+)(?:, *|  *\| *)(?P<batch>batch,? *)?"
-    r"(?:(?:text|audio|image|cached|cache|uncached)[ -])*"
-    r"(?:input|output|cached|cache[ -]writes?|training)\b.*",
+    r"(?:(?:text|audio|image|cached|cache|uncached)[ _-])*"
+    r"(?:input|output|cached|cache[ _-]writes?|training)(?:_tokens)?\b.*",
     re.IGNORECASE,
 )
 _FEES: Final[Sequence[tuple[str, re.Pattern[str]]]] = tuple(
@@ -149,7 +149,7 @@ class OpenAI(Provider):
         return query if page is None else [*query, ("page", page)]
 
     def read_page(self, report: Report, body: Any) -> Page:
-        read = _read_cost if report.kind == COSTS else partial(_read_usage, report.name)
+        read = _read_cost if report.kind == COSTS else partial(read_usage, report.name)
         buckets: dict[datetime, list[Line]] = {}
         for bucket in body["data"]:
             start = datetime.fromtimestamp(bucket["start_time"], UTC)
@@ -193,8 +193,8 @@ def _list(client: Asking, path: str) -> Iterator[Any]:
         after = body["last_id"]
 
 
-def _read_usage(report: str, bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
-    units = {ours: row[theirs] for theirs, ours in _COUNTS.items() if row.get(theirs)}
+def read_usage(report: str, bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
+    units = {ours: row[theirs] for theirs, ours in COUNTS.items() if row.get(theirs)}
     for kind in ("audio", "image"):  # the book's input of a kind includes what was cached of it
         cached = units.get(f"cache_{kind}_read_tokens", 0)
         if cached:

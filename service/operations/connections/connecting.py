@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from service.config import Config
-from service.connections import list_providers
+from service.connections import list_pulled
 from service.connections.client import (
     ConnectionFailedError,
     EmptyWindowError,
@@ -15,7 +15,7 @@ from service.connections.client import (
 )
 from service.connections.provider import Provider
 from service.models.base import utc_now
-from service.models.connections.connections import ProviderConnection
+from service.models.connections.connections import BY_HAND, ProviderConnection
 from service.models.connections.failures import explain
 
 MAX_KEY: Final = 500
@@ -27,7 +27,7 @@ class KeyRefusedError(Exception):
 
 def find_provider(config: Config, name: str) -> Provider | None:
     """Return a provider that may be connected in this installation."""
-    return list_providers().get(name) if config.connections == "on" else None
+    return list_pulled().get(name) if config.connections == "on" else None
 
 
 def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
@@ -72,6 +72,8 @@ def make_connection(
 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
+    if BY_HAND in sight:
+        return "Reports that you uploaded"
     projects = sight.get("projects")
     parts = [sight.get("organization", "")]
     if projects:

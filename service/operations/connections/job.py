@@ -30,7 +30,6 @@ from service.connections.provider import (
     DAY,
     HOUR,
     Asking,
-    CostLine,
     Line,
     Provider,
     Window,
@@ -68,9 +67,8 @@ from service.operations.connections.plan import (
     needs_names,
     with_names,
 )
-from service.operations.connections.pricing import Price, price_with
 from service.operations.connections.reconciliation import find_unsent, lock_months
-from service.operations.price_terms import find_account_terms
+from service.operations.connections.rows import Prices, load_prices, make_row
 
 # Then another job goes on, so that the worker gets to its notices.
 _JOB_SECONDS: Final = 30.0
@@ -139,10 +137,8 @@ class _Pull:
         self._progress: dict[str, Any] = dict(held.progress)
         self._prices = transact(engine, self._load_prices)
 
-    def _load_prices(self, connection: Connection) -> tuple[Price, Price]:
-        chosen, book = find_account_terms(connection, self._held.account_id)
-        own = book.with_stored_toml(chosen.price_terms) if chosen.price_terms else book
-        return price_with(book, self._provider.name), price_with(own, self._provider.name)
+    def _load_prices(self, connection: Connection) -> Prices:
+        return load_prices(connection, self._held.account_id, self._provider.name)
 
     def run(self, ends_at: float) -> None:
         """Pull what is due, and compare the account's spend, also where the provider fails."""
@@ -252,22 +248,11 @@ class _Pull:
             "connection_id": self._held.id,
             "report": window.report.name,
         }
-        hourly = window.report.width == HOUR
+        hourly, names = window.report.width == HOUR, self._held.keeps_names
         return [
-            {**shared, **self._row(line, is_hourly=hourly), "day": line.bucket.date()}
+            {**shared, **make_row(line, self._prices, keeps_names=names), "is_hourly": hourly}
             for line in lines
         ]
-
-    def _row(self, line: Line, *, is_hourly: bool) -> dict[str, Any]:
-        row = dict(vars(line))
-        row["bucket_at"] = row.pop("bucket")
-        if isinstance(line, CostLine):
-            return row if self._held.keeps_names else {**row, "line_item": ""}
-        if line.usd is None:
-            listed, own = (price(line) for price in self._prices)
-        else:
-            listed = own = line.usd
-        return {**row, "is_hourly": is_hourly, "list_usd": listed, "cost_usd": own}
 
     def _pull_row(
         self, window: Window, began_at: datetime, before: int, outcome: str, rows: int

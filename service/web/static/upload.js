@@ -59,6 +59,10 @@ function drop(event) {
 // --- Send it
 
 function send(event) {
+  if (form.dataset.kind) {
+    form.action = `${location.pathname}?kind=${form.dataset.kind}`;
+    return; // sent as a form, whose answer is another page
+  }
   event.preventDefault();
   const file = input.files[0];
   if (request || !file || isRejected()) return;

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from service.config import Config
-from service.connections import list_providers
+from service.connections import list_pulled
 from service.models import ProviderConnection
 from tests.service.connections.worlds import (
     Provider,
     add_connected,
+    import_stub,
     make_due,
     oldest_day,
     pull_all,
@@ -21,13 +21,9 @@ from tests.service.connections.worlds import (
     stored_usage,
 )
 
-NAMES: Sequence[str] = sorted(list_providers())
+NAMES: Sequence[str] = sorted(list_pulled())
 # Those whose API cuts its reports into pages.
-PAGED: Sequence[str] = [
-    name
-    for name in NAMES
-    if hasattr(import_module(f"service.connections.{name}.stub").World(), "paging")
-]
+PAGED: Sequence[str] = [name for name in NAMES if hasattr(import_stub(name).World(), "paging")]
 
 
 class Connected:

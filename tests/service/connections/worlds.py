@@ -95,8 +95,12 @@ def _tables(world: Any) -> list[list[dict[str, Any]]]:
     return [*usage, world.costs]
 
 
+def import_stub(name: str) -> Any:
+    return import_module(f"service.connections.{name.replace('-', '_')}.stub")
+
+
 def make_provider(name: str, seed: int = 1, days: int = 90, rows: int = 6) -> Provider:
-    module: Any = import_module(f"service.connections.{name}.stub")
+    module = import_stub(name)
     world = module.World()
     provider = Provider(name, world, module.make_stub(world), Random(seed))
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)

@@ -5,7 +5,7 @@ from typing import Any, Final
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
-from service.connections import list_providers
+from service.connections import list_providers, list_pulled
 from service.connections.provider import Provider
 from service.errors import NotFoundError
 from service.models.connections.connections import (
@@ -43,7 +43,10 @@ from service.web.schemas.labels import read_label
 _LIMIT: Final = per_minute("magic_link_limit_per_minute")
 _NOT_FOUND: Final = "Not found. It may already be removed."
 _OFF: Final = "Connections are turned off in this installation."
-OUTCOMES: Final = {"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"}
+OUTCOMES: Final = {
+    **{"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"},
+    "uploaded": "Uploaded",
+}
 
 blueprint = PrivatePages("connections", __name__, url_prefix="/settings/connections")
 
@@ -57,7 +60,7 @@ def home() -> str:
         rows=[
             (each, _provider(each), describe_sight(each.sight), _explain(each)) for each in found
         ],
-        providers=list_providers().values(),
+        providers=list_pulled().values(),
         is_on=current_config().connections == "on",
         most=MAX_CONNECTIONS,
         is_saved="saved" in request.args,
@@ -113,7 +116,7 @@ def change_key(connection_id: str) -> str | Response | tuple[str, int]:
     """Try another key and use it from now on."""
     session, connection = get_session(), _find(connection_id)
     provider = find_provider(current_config(), connection.provider)
-    if provider is None:
+    if provider is None or connection.is_by_hand:
         return _show(connection, _OFF), 422
     try:
         session.commit()
@@ -160,7 +163,7 @@ def remove(connection_id: str) -> Response:
     """Forget the key and, unless it is to be kept, what was pulled."""
     session, connection = get_session(), _find(connection_id)
     account_id, provider = connection.account_id, connection.provider
-    keep = request.form.get("data") == "keep"
+    keep = request.form.get("data") == "keep" and not connection.is_by_hand
     remove_connection(session, account_id, connection_id, keep=keep)
     if not keep:
         drop_unsent(session, account_id, provider)
@@ -188,7 +191,7 @@ def _explain(connection: ProviderConnection) -> tuple[str, str] | None:
 def _show_form(chosen: str, problem: str = "") -> str:
     return render_template(
         "pages/connections/add.html",
-        providers=list_providers().values(),
+        providers=list_pulled().values(),
         chosen=chosen,
         label=request.form.get("label", ""),
         names="names" in request.form or request.method == "GET",
