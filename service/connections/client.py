@@ -160,7 +160,7 @@ class Client:
             return
         if 300 <= status < 400:
             raise RedirectedError
-        if status == 429:
+        if status == 429 or (status == 403 and "retry-after" in response.headers):
             raise ThrottledError(_read_retry_after(response.headers.get("retry-after", "")))
         if status >= 500 or status == 408:
             raise ProviderDownError

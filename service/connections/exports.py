@@ -104,7 +104,7 @@ def read_export(
     export = next((each for each in list_exports() if each.recognizes(first)), None)
     if export is None:
         raise UnreadableExportError(_UNKNOWN)
-    lines: dict[Any, Line] = {}
+    lines: dict[Any, Line] = {}  # by their labels
     names: dict[tuple[str, str], Name] = {}
     number = left_out = 0
     for number, cells in enumerate(chain([first], rows), 1):
@@ -114,8 +114,7 @@ def read_export(
             if isinstance(each, Name):
                 names[each.kind, each.id] = each
             else:
-                key, whole = _key(each), lines.get(_key(each))
-                lines[key] = each if whole is None else _add(whole, each)
+                _include(lines, each)
         if len(lines) > _MAX_LINES or len(names) > _MAX_LINES:
             raise UnreadableExportError(
                 f"This report has more than {_MAX_LINES:,} days and groups. Export fewer days."
@@ -142,6 +141,20 @@ def _read(export: Export, cells: Cells, number: int) -> Iterable[Line | Name]:
             f"This is {export.what}, but row {number:,} has a time or number that we can't read. "
             "Export it again, and don't save it with a spreadsheet program."
         ) from None
+
+
+def add_up(lines: Iterable[Line]) -> Sequence[Line]:
+    """Return a line for all lines with the same labels."""
+    found: dict[Any, Line] = {}
+    for line in lines:
+        _include(found, line)
+    return list(found.values())
+
+
+def _include(lines: dict[Any, Line], line: Line) -> None:
+    key = _key(line)
+    whole = lines.get(key)
+    lines[key] = line if whole is None else _add(whole, line)
 
 
 def _key(line: Line) -> Any:

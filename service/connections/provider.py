@@ -14,7 +14,7 @@ MAX_LABEL: Final = 200
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
 
-USAGE, COSTS = "usage", "costs"
+USAGE, COSTS, BOTH = "usage", "costs", "both"  # what a report has
 # What a cost is for. Tokens are explained by usage; the others are fees that tokens don't carry.
 TOKENS, CREDIT, TAX = "tokens", "credit", "tax"
 
@@ -24,7 +24,7 @@ class Report:
     """One report of a provider, always requested with the same grouping."""
 
     name: str
-    kind: str  # USAGE or COSTS
+    kind: str  # USAGE, COSTS or BOTH
     path: str
     grouping: Sequence[str]
     width: timedelta = DAY

@@ -65,7 +65,7 @@ class Stub:
         parts = urlsplit(target)
         query = parse_qs(parts.query, keep_blank_values=True)
         if content:  # the query of a provider that wants it as a body
-            query = {name: [value] for name, value in json.loads(content).items()}
+            query = {name: [str(value)] for name, value in json.loads(content).items()}
         with self.lock:
             self.requests.append((parts.path, query))
             fault = self.faults.pop(0) if self.faults else None
@@ -116,6 +116,7 @@ def running(stub: Stub, port: int = 0) -> Iterator[Stub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or each answer waits 40 ms for the end of its head
 
         def do_GET(self) -> None:
             given = {name.lower(): value for name, value in self.headers.items()}

@@ -1,5 +1,5 @@
-"""Cursor: its reports come by hand. README.md has the rest."""
+"""Cursor: the usage events of a team, by its Admin API. README.md has the rest."""
 
-from service.connections.by_hand import ByHand
+from service.connections.cursor.reports import Cursor
 
-PROVIDER = ByHand("cursor", "Cursor")
+PROVIDER = Cursor()

@@ -1,5 +1,5 @@
-"""GitHub Copilot: its reports come by hand. README.md has the rest."""
+"""GitHub Copilot: the AI credits of an organization, by GitHub's API. README.md has the rest."""
 
-from service.connections.by_hand import ByHand
+from service.connections.github_copilot.reports import GitHubCopilot
 
-PROVIDER = ByHand("github-copilot", "GitHub Copilot")
+PROVIDER = GitHubCopilot()

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from service.connections.client import MissingRightError
 from service.connections.provider import (
-    COSTS,
+    BOTH,
     DAY,
-    USAGE,
     Asking,
     CostLine,
     Line,
@@ -36,19 +35,17 @@ _NAMES_AT_ONCE: Final = 100
 _MOST_NAME_PAGES: Final = 50
 
 
-def _report(name: str, kind: str) -> Report:
-    return Report(
-        name=name,
-        kind=kind,
+REPORTS: Final = (
+    Report(
+        name="activity",
+        kind=BOTH,
         path=_ACTIVITY,
         grouping=("workspace", "model", "endpoint"),
         most_buckets=_DAYS,
         every=DAY / 4,  # a day appears when it is over
         days_back=_DAYS,
-    )
-
-
-REPORTS: Final = (_report("costs", COSTS), _report("activity", USAGE))
+    ),
+)
 
 
 class OpenRouter(Provider):
@@ -68,11 +65,10 @@ class OpenRouter(Provider):
         return _BY_WORKSPACE
 
     def read_page(self, report: Report, body: Any) -> Page:
-        read = _read_cost if report.kind == COSTS else _read_usage
         buckets: dict[datetime, list[Line]] = defaultdict(list)
         for row in body["data"]:
             day = datetime.fromisoformat(row["date"][:10]).replace(tzinfo=UTC)
-            buckets[day].append(read(day, row))
+            buckets[day] += [_read_usage(day, row), _read_cost(day, row)]
         return Page(buckets, None)
 
     def look(self, client: Asking, now: datetime) -> Sight:

@@ -6,7 +6,7 @@ next job goes on where it ended.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -26,10 +26,13 @@ from service.connections.client import (
     open_client,
 )
 from service.connections.provider import (
+    BOTH,
     COSTS,
     DAY,
     HOUR,
+    USAGE,
     Asking,
+    CostLine,
     Line,
     Provider,
     Window,
@@ -53,6 +56,7 @@ from service.models.connections.reported import (
     EMPTY,
     ReportedCost,
     ReportedUsage,
+    Table,
     add_pull,
     delete_hours,
     replace_rows,
@@ -75,6 +79,13 @@ _JOB_SECONDS: Final = 30.0
 _HOURS_KEPT: Final = 7 * DAY
 # As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
+
+_TABLES: Final[Mapping[str, Sequence[Table]]] = {
+    USAGE: (ReportedUsage,),
+    COSTS: (ReportedCost,),
+    BOTH: (ReportedUsage, ReportedCost),
+}
+Rows = dict[Table, list[dict[str, Any]]]
 
 _log = get_logger(__name__)
 
@@ -227,7 +238,7 @@ class _Pull:
         self,
         connection: Connection,
         window: Window,
-        rows: Sequence[dict[str, Any]],
+        rows: Rows,
         fetched: Fetched,
         progress: dict[str, Any],
         pull: dict[str, Any],
@@ -235,24 +246,24 @@ class _Pull:
         # First, because the row's lock keeps another worker from replacing the same buckets.
         hold(connection, self._held, progress=progress)
         if not fetched.is_empty:
-            table = ReportedCost if window.report.kind == COSTS else ReportedUsage
             within = (window.first, window.last)
-            replace_rows(connection, table, self._held.id, window.report.name, within, rows)
+            for table, found in rows.items():
+                replace_rows(connection, table, self._held.id, window.report.name, within, found)
         if window.report.width == HOUR and window.last is None:
             delete_hours(connection, self._held.id, floor(utc_now(), HOUR) - _HOURS_KEPT)
         add_pull(connection, **pull)
 
-    def _rows(self, window: Window, lines: Sequence[Line]) -> list[dict[str, Any]]:
-        shared = {
-            "account_id": self._held.account_id,
-            "connection_id": self._held.id,
-            "report": window.report.name,
-        }
-        hourly, names = window.report.width == HOUR, self._held.keeps_names
-        return [
-            {**shared, **make_row(line, self._prices, keeps_names=names), "is_hourly": hourly}
-            for line in lines
-        ]
+    def _rows(self, window: Window, lines: Sequence[Line]) -> Rows:
+        """Return the rows by table, also of a table that gets none in place of its old ones."""
+        report, names = window.report, self._held.keeps_names
+        owner = {"account_id": self._held.account_id, "connection_id": self._held.id}
+        shared = {**owner, "report": report.name}
+        found: Rows = {table: [] for table in _TABLES[report.kind]}
+        for line in lines:
+            row = {**shared, **make_row(line, self._prices, keeps_names=names)}
+            table = ReportedCost if isinstance(line, CostLine) else ReportedUsage
+            found[table].append({**row, "is_hourly": report.width == HOUR})
+        return found
 
     def _pull_row(
         self, window: Window, began_at: datetime, before: int, outcome: str, rows: int
