@@ -60,6 +60,12 @@ class UnreadableResponseError(ConnectionFailedError):
     code = "unreadable"
 
 
+class MissingLibraryError(ConnectionFailedError):
+    """The provider needs a library that isn't installed here."""
+
+    code = "missing_library"
+
+
 class ThrottledError(ConnectionFailedError):
     """The provider wants fewer requests."""
 

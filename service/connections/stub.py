@@ -65,7 +65,10 @@ class Stub:
         parts = urlsplit(target)
         query = parse_qs(parts.query, keep_blank_values=True)
         if content:  # the query of a provider that wants it as a body
-            query = {name: [str(value)] for name, value in json.loads(content).items()}
+            query = {
+                name: [value if isinstance(value, str) else json.dumps(value)]
+                for name, value in json.loads(content).items()
+            }
         with self.lock:
             self.requests.append((parts.path, query))
             fault = self.faults.pop(0) if self.faults else None
