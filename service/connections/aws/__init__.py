@@ -1,5 +1,5 @@
-"""AWS: its reports come by hand. README.md has the rest."""
+"""AWS: what Bedrock costs and counts, by Cost Explorer and CloudWatch. README.md has the rest."""
 
-from service.connections.by_hand import ByHand
+from service.connections.aws.reports import AWS
 
-PROVIDER = ByHand("aws", "AWS")
+PROVIDER = AWS()
