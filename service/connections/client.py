@@ -204,8 +204,9 @@ def _read_retry_after(text: str) -> float:
 
 @contextmanager
 def open_client(provider: Provider, key: str, base_url: str = "") -> Iterator[Asking]:
-    """Open what makes the requests of a connection."""
-    client = provider.open(key, base_url) or Client(provider, key, base_url)
+    """Open what makes the requests of a connection; one without a key will make none."""
+    own = provider.open(key, base_url) if key else None
+    client = own or Client(provider, key, base_url)
     with closing(client):
         yield client
 

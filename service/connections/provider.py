@@ -97,12 +97,17 @@ class Name:
 
 @dataclass(frozen=True)
 class Sight:
-    """What a key can see, as the page says after connecting."""
+    """What a key can see, as the page says after connecting.
+
+    `identity` has IDs that no other organization has, such as its own or those of its projects: two
+    connections that share one would count everything twice.
+    """
 
     organization: str
     projects: int
     first_cost: datetime | None
     missing: Sequence[str] = ()  # reports that this key may not read
+    identity: Sequence[str] = ()
 
 
 class Asking(Protocol):
@@ -138,7 +143,9 @@ class Provider(Protocol):
     unbilled_tiers: Sequence[str] = ()  # tiers that the cost report leaves out
     # How it answers for times without anything, beside no buckets.
     empty_statuses: frozenset[int] = frozenset()
-    counts_caches: bool = True  # whether its usage says what was read from a cache
+    # Whether its usage comes with dollars of its own, which our prices don't replace: it lacks a
+    # kind of tokens that has a price, or it isn't billed by tokens.
+    prices_usage: bool = False
 
     @property
     def reports(self) -> Sequence[Report]: ...

@@ -56,6 +56,7 @@ class Cursor(Provider):
     key_page = "https://cursor.com/dashboard?tab=settings"
     key_words = "an Admin API key, which an admin of the team makes"
     pause_seconds = 60.0
+    prices_usage = True
     reports: Sequence[Report] = REPORTS
 
     def headers(self, key: str) -> Mapping[str, str]:

@@ -55,7 +55,7 @@ class GitHubCopilot(Provider):
         "your organization's name, a colon, and a fine-grained token of an owner that may read "
         "the organization's administration, such as acme:github_pat_…"
     )
-    counts_caches = False
+    prices_usage = True
     reports: Sequence[Report] = REPORTS
 
     def open(self, key: str, base_url: str) -> Asking:
@@ -105,7 +105,8 @@ class GitHubCopilot(Provider):
         found = [(month, client.get(_PATH, _query(month)[:2])) for month in months]
         used = [month for month, body in found if body["usageItems"]]
         first = datetime.combine(min(used), datetime.min.time(), UTC) if used else None
-        return Sight(clean(found[0][1].get("organization")), 0, first)
+        name = clean(found[0][1].get("organization"))
+        return Sight(name, 0, first, identity=[name.lower()])
 
     def list_names(self, client: Asking) -> Iterator[Name]:
         return iter(())

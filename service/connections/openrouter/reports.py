@@ -55,7 +55,7 @@ class OpenRouter(Provider):
     key_prefix = "sk-or-"
     key_page = "https://openrouter.ai/settings/management-keys"
     key_words = "a management key, which an owner of the account makes"
-    counts_caches = False
+    prices_usage = True
     reports: Sequence[Report] = REPORTS
 
     def headers(self, key: str) -> Mapping[str, str]:
@@ -73,12 +73,13 @@ class OpenRouter(Provider):
 
     def look(self, client: Asking, now: datetime) -> Sight:
         found = self.read_page(REPORTS[0], client.get(_ACTIVITY, _BY_WORKSPACE))
-        workspaces, missing = 0, []
+        workspaces, missing = list[str](), []
         try:
-            workspaces = sum(1 for _each in self.list_names(client))
+            workspaces = [name.id for name in self.list_names(client)]
         except MissingRightError:
             missing.append("projects")
-        return Sight("", workspaces, min(found.buckets, default=None), missing)
+        first = min(found.buckets, default=None)
+        return Sight("", len(workspaces), first, missing, identity=workspaces)
 
     def list_names(self, client: Asking) -> Iterator[Name]:
         seen = 0

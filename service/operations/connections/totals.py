@@ -75,10 +75,10 @@ def audit_totals(
 ) -> list[TotalsFinding]:
     """Return what the totals of the last 30 days prove, most dollars first.
 
-    Where the usage leaves out what was read from a cache, no dollar is exact, so nothing is proven.
+    Where usage has dollars of its own, ours aren't what is paid, so nothing is proven.
     """
     known = list_providers().get(provider)
-    if known is None or not known.counts_caches:
+    if known is None or known.prices_usage:
         return []
     days = (today - timedelta(days=DAYS), today - timedelta(days=1))
     _chosen, book = find_account_terms(connection, account_id)

@@ -22,7 +22,15 @@ def test_a_key_is_tried_and_says_what_it_sees(name: str) -> None:
     with running(provider.stub), open_client(known, provider.key, provider.stub.url) as client:
         sight = known.look(client, provider.world.now())
     assert sight.first_cost is not None
+    identities = {"github-copilot": ["acme"], "openrouter": ["ws_1", "ws_2"]}
+    assert sight.identity == identities.get(name, ())
     assert client.requests == len(provider.stub.requests)
+
+
+@pytest.mark.parametrize("name", ["aws", "github-copilot"])
+def test_a_removed_connection_without_a_key_opens_nothing(name: str) -> None:
+    with open_client(list_providers()[name], "") as client:
+        assert client.requests == 0
 
 
 def test_events_that_move_to_the_next_page_count_once(connect: Callable[..., Connected]) -> None:
