@@ -167,7 +167,7 @@ class Client:
         if 300 <= status < 400:
             raise RedirectedError
         if status == 429 or (status == 403 and "retry-after" in response.headers):
-            raise ThrottledError(_read_retry_after(response.headers.get("retry-after", "")))
+            raise ThrottledError(read_retry_after(response.headers.get("retry-after", "")))
         if status >= 500 or status == 408:
             raise ProviderDownError
         kind = _find_error_kind(content)
@@ -193,7 +193,7 @@ def _find_error_kind(content: bytes) -> str:
     return ""
 
 
-def _read_retry_after(text: str) -> float:
+def read_retry_after(text: str) -> float:
     """Return the seconds of a Retry-After header: a number, or a date."""
     with suppress(ValueError):
         return max(0.0, float(text))
@@ -237,11 +237,10 @@ def fetch_window(client: Asking, provider: Provider, window: Window) -> Fetched:
     while True:
         try:
             body = provider.request(client, window, page)
+            requests += 1
+            found = provider.read_page(window.report, body)
         except EmptyWindowError:
             return Fetched((), requests + 1, is_empty=True)
-        requests += 1
-        try:
-            found = provider.read_page(window.report, body)
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise UnreadableResponseError from error
         buckets.update(found.buckets)

@@ -64,8 +64,8 @@ class Stub:
     def respond(self, target: str, headers: Headers, content: bytes = b"") -> Answer:
         parts = urlsplit(target)
         query = parse_qs(parts.query, keep_blank_values=True)
-        if content:  # the query of a provider that wants it as a body
-            query = {
+        if content[:1] == b"{":  # the query of a provider that wants it as a body
+            query |= {
                 name: [value if isinstance(value, str) else json.dumps(value)]
                 for name, value in json.loads(content).items()
             }

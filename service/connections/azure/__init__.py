@@ -1,5 +1,5 @@
-"""Azure: its reports come by hand. README.md has the rest."""
+"""Azure: what Azure OpenAI and Foundry cost and count, by Azure's APIs. README.md has the rest."""
 
-from service.connections.by_hand import ByHand
+from service.connections.azure.reports import Azure
 
-PROVIDER = ByHand("azure", "Azure")
+PROVIDER = Azure()
