@@ -1,23 +1,31 @@
 """tallystick connect and reconcile: a provider's reports, and the bill explained."""
 
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import click
 from rich.table import Table
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from detectors.cli.terminal import report_console
+from detectors.errors import DetectorError
 from detectors.wording.figures import percent, usd
 from service.cli.options import CommandError, data_command, reach
 from service.cli.output import print_fields
-from service.connections import list_providers
+from service.config import Config
+from service.connections import list_pulled
+from service.connections.exports import read_export
 from service.core.db import make_engine, make_session_factory
 from service.jobs.queues import AuditQueues
 from service.models.connections.bill import list_months
-from service.models.identity.accounts import find_account
+from service.models.connections.connections import ConnectionLimitError
+from service.models.identity.accounts import Account, find_account
 from service.models.identity.security_events import EventKind, add_security_event
+from service.operations.connections.by_hand import describe_reading, store_reading
 from service.operations.connections.connecting import (
     KeyRefusedError,
     describe_sight,
@@ -50,7 +58,7 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
     if known is None:
         if config.connections != "on":
             raise CommandError("connections are turned off in this installation (CONNECTIONS)")
-        raise CommandError(f"choose a provider: {', '.join(sorted(list_providers()))}")
+        raise CommandError(f"choose a provider: {', '.join(sorted(list_pulled()))}")
     if sys.stdin.isatty():
         click.echo(f"You need {known.key_words}: {known.key_page}")
         key = click.prompt(_KEY_PROMPT, hide_input=True)
@@ -77,17 +85,25 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
 
 
 @click.command()
-@click.argument("email")
+@click.argument("given", nargs=-1, metavar="[EMAIL] [FILE]...")
 @click.option("--month", metavar="YYYY-MM", help="Only this month, with its parts.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @data_command
-def reconcile(email: str, month: str | None, as_json: bool, data_dir: Path | None) -> None:
-    """Explain what providers billed by reports and calls."""
+def reconcile(
+    given: tuple[str, ...], month: str | None, as_json: bool, data_dir: Path | None
+) -> None:
+    """Explain what providers billed by reports and calls.
+
+    A FILE is a report that you downloaded from a provider. It is stored first, in place of what was
+    stored by hand about its days. Without an EMAIL, the installation's only account is meant.
+    """
     config = reach(data_dir)
+    emails = [each for each in given if "@" in each and not Path(each).exists()]
     with make_session_factory(make_engine(config))() as session:
-        account = find_account(session, email)
-        if account is None:
-            raise CommandError("there is no account with this email address")
+        account = _find_account(session, emails)
+        for file in (Path(each) for each in given if each not in emails):
+            said = _store(config, session, account.id, file)
+            click.echo(f"{file.name}: {said}", err=as_json)
         wanted = _read_month(month) if month else None
         known = Known(session.connection(), account.id)
         months = [
@@ -100,7 +116,7 @@ def reconcile(email: str, month: str | None, as_json: bool, data_dir: Path | Non
         print_fields({"reconciliations": found}, as_json)
         return
     if not months:
-        raise CommandError("no reports yet; connect a provider with: tallystick connect")
+        raise CommandError("no reports yet; run `tallystick connect`, or name a report's file")
     console = report_console()
     for each in months:
         console.print(f"{each.month:%b %Y}: {summarize(each)}", markup=False)
@@ -115,6 +131,35 @@ def reconcile(email: str, month: str | None, as_json: bool, data_dir: Path | Non
         if each.coverage is not None:
             table.caption = f"Coverage {percent(float(each.coverage * 100))}"
         console.print(table)
+
+
+def _find_account(session: Session, emails: Sequence[str]) -> Account:
+    if len(emails) == 1:
+        account = find_account(session, emails[0])
+        if account is None:
+            raise CommandError("there is no account with this email address")
+        return account
+    accounts = session.scalars(select(Account).limit(2)).all()
+    if emails or len(accounts) != 1:
+        raise CommandError("name one account by its email address")
+    return accounts[0]
+
+
+def _store(config: Config, session: Session, account_id: str, file: Path) -> str:
+    """Store a report, and return what it is."""
+    try:
+        with file.open("rb") as stream:
+            reading = read_export(stream)
+        held = store_reading(session, account_id, reading)
+    except OSError as error:
+        raise CommandError(f"we can't read {file.name}: {error.strerror}") from error
+    except DetectorError as error:
+        raise CommandError(f"{file.name}: {error}") from error
+    except ConnectionLimitError as error:
+        raise CommandError("this account has as many connections as it may have") from error
+    session.commit()
+    AuditQueues.from_config(config).enqueue_pull(held.id)
+    return describe_reading(reading)
 
 
 def _read_month(text: str) -> object:

@@ -16,7 +16,7 @@ _ADMIN_TOKEN: Final = re.compile(rf"[!-~]{{{_MIN_SECRET_LENGTH},}}")
 _CONTACT: Final = re.compile(r"(mailto:[^@]+@.|tel:\+?[0-9]|https://.)[!-~]*")
 _HEADERS: Final = re.compile(r"([A-Za-z0-9-]+=[ -+\--~]+(, *|$))*")
 # The addresses that stand in for those of model providers.
-_CONNECTION_URLS: Final = re.compile(r"(\s*[a-z]+=https?://[!-+\--~]+\s*(,|$))*")
+_CONNECTION_URLS: Final = re.compile(r"(\s*[a-z-]+=https?://[!-+\--~]+\s*(,|$))*")
 _LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _POSTGRES: Final = ("postgres", "postgresql", "postgresql+psycopg2")
 _SCHEMES: Final[Mapping[str, tuple[str, ...]]] = {

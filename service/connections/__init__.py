@@ -21,3 +21,8 @@ def list_providers() -> Mapping[str, Provider]:
         if module.ispkg
     )
     return {provider.name: provider for provider in found}
+
+
+def list_pulled() -> Mapping[str, Provider]:
+    """Return the providers that can be connected. The reports of others come by hand alone."""
+    return {name: each for name, each in list_providers().items() if each.reports}

@@ -6,8 +6,8 @@ CONNECTION_URLS. Redirects are not followed, because they would take the key els
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import httpx2
 
-from service.connections.provider import Line, Provider, Window
+from service.connections.provider import Asking, Line, Provider, Window
 from service.core.logs import get_logger
 from service.models.base import utc_now
 
@@ -60,6 +60,12 @@ class UnreadableResponseError(ConnectionFailedError):
     code = "unreadable"
 
 
+class MissingLibraryError(ConnectionFailedError):
+    """The provider needs a library that isn't installed here."""
+
+    code = "missing_library"
+
+
 class ThrottledError(ConnectionFailedError):
     """The provider wants fewer requests."""
 
@@ -100,6 +106,9 @@ class Client:
         return self
 
     def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._http.close()
 
     def get(
@@ -109,9 +118,16 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Return the JSON of a response; try again what may pass, for a few seconds."""
+        return self._try("GET", path, params=list(query), headers=dict(headers or {}))
+
+    def post(self, path: str, body: Any) -> Any:
+        """Return the JSON of a response to a query that a provider wants as a body."""
+        return self._try("POST", path, json=body)
+
+    def _try(self, method: str, path: str, **fields: Any) -> Any:
         for attempt in range(1, _TRIES + 1):
             try:
-                return self._get(path, query, headers or {})
+                return self._request(method, path, **fields)
             except ThrottledError as error:
                 if attempt == _TRIES or error.seconds > _SHORT_WAIT_SECONDS:
                     raise
@@ -122,14 +138,12 @@ class Client:
                 self._sleep(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1))
         raise AssertionError
 
-    def _get(self, path: str, query: Sequence[tuple[str, str]], headers: Mapping[str, str]) -> Any:
+    def _request(self, method: str, path: str, **fields: Any) -> Any:
         self.requests += 1
         url, content = f"{self._base_url}{path}", bytearray()
         ends_at = time.monotonic() + WHOLE_SECONDS
         try:
-            with self._http.stream(
-                "GET", url, params=list(query), headers=dict(headers)
-            ) as response:
+            with self._http.stream(method, url, **fields) as response:
                 for part in response.iter_bytes():
                     content += part
                     if len(content) > MAX_BYTES:
@@ -152,8 +166,8 @@ class Client:
             return
         if 300 <= status < 400:
             raise RedirectedError
-        if status == 429:
-            raise ThrottledError(_read_retry_after(response.headers.get("retry-after", "")))
+        if status == 429 or (status == 403 and "retry-after" in response.headers):
+            raise ThrottledError(read_retry_after(response.headers.get("retry-after", "")))
         if status >= 500 or status == 408:
             raise ProviderDownError
         kind = _find_error_kind(content)
@@ -179,13 +193,22 @@ def _find_error_kind(content: bytes) -> str:
     return ""
 
 
-def _read_retry_after(text: str) -> float:
+def read_retry_after(text: str) -> float:
     """Return the seconds of a Retry-After header: a number, or a date."""
     with suppress(ValueError):
         return max(0.0, float(text))
     with suppress(ValueError, TypeError):
         return max(0.0, (parsedate_to_datetime(text) - utc_now()).total_seconds())
     return 60.0
+
+
+@contextmanager
+def open_client(provider: Provider, key: str, base_url: str = "") -> Iterator[Asking]:
+    """Open what makes the requests of a connection; one without a key will make none."""
+    own = provider.open(key, base_url) if key else None
+    client = own or Client(provider, key, base_url)
+    with closing(client):
+        yield client
 
 
 def find_url(urls: str, provider: str) -> str:
@@ -203,7 +226,7 @@ class Fetched:
     is_empty: bool = False
 
 
-def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
+def fetch_window(client: Asking, provider: Provider, window: Window) -> Fetched:
     """Fetch all pages of a window; raise if any is missing."""
     span = window.report.span
     if span is None:
@@ -221,7 +244,7 @@ def fetch_window(client: Client, provider: Provider, window: Window) -> Fetched:
     return Fetched(lines, requests, is_empty=any(part.is_empty for part in parts))
 
 
-def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
+def _fetch_pages(client: Asking, provider: Provider, window: Window) -> Fetched:
     """Fetch the pages of one query.
 
     A bucket that comes twice counts once, as the provider said it last: pages are cut between
@@ -231,16 +254,14 @@ def _fetch_pages(client: Client, provider: Provider, window: Window) -> Fetched:
     buckets: dict[datetime, Sequence[Line]] = {}
     page, used, requests = None, set[str](), 0
     while True:
-        query = provider.parameters(window, page)
         try:
-            body = client.get(window.report.path, query, window.report.headers)
+            body = provider.request(client, window, page)
+            requests += 1
+            found = provider.read_page(window.report, body)
         except EmptyWindowError as error:
             if page is not None:  # the window isn't empty: its first page was there
                 raise UnreadableResponseError from error
             return Fetched((), requests + 1, is_empty=True)
-        requests += 1
-        try:
-            found = provider.read_page(window.report, body)
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise UnreadableResponseError from error
         for bucket, lines in found.buckets.items():

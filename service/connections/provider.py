@@ -14,7 +14,8 @@ MAX_LABEL: Final = 200
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
 
-USAGE, COSTS, ACTIVITY = "usage", "costs", "activity"
+# What a report has.
+USAGE, COSTS, BOTH, ACTIVITY = "usage", "costs", "both", "activity"
 # What a cost is for. Tokens are explained by usage; the others are fees that tokens don't carry.
 TOKENS, CREDIT, TAX = "tokens", "credit", "tax"
 
@@ -24,7 +25,7 @@ class Report:
     """One report of a provider, always requested with the same grouping."""
 
     name: str
-    kind: str  # USAGE, COSTS or ACTIVITY
+    kind: str  # USAGE, COSTS, BOTH or ACTIVITY
     path: str
     grouping: Sequence[str]
     width: timedelta = DAY
@@ -65,6 +66,9 @@ class UsageLine:
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
     units: Mapping[str, int] = field(default_factory=dict)  # named as in the price book
+    # What the report itself says that these counts cost, where it leaves out a kind of them that
+    # has a price of its own. Our prices are not used then.
+    usd: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +114,8 @@ class ActivityLine:
     estimated_usd: Decimal = Decimal(0)
 
 
-Line = UsageLine | CostLine | ActivityLine
+TotalsLine = UsageLine | CostLine
+Line = TotalsLine | ActivityLine
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,12 @@ class Sight:
 
 
 class Asking(Protocol):
-    """What a provider's folder needs of `service.connections.client.Client`."""
+    """What requests something of a provider: `service.connections.client.Client`, or its like.
+
+    `requests` counts them. Whatever fails is raised as a `ConnectionFailedError`.
+    """
+
+    requests: int
 
     def get(
         self,
@@ -149,9 +159,13 @@ class Asking(Protocol):
         headers: Mapping[str, str] | None = None,
     ) -> Any: ...
 
+    def post(self, path: str, body: Any) -> Any: ...
+
+    def close(self) -> None: ...
+
 
 class Provider(Protocol):
-    """A provider's folder hands one of these out as `PROVIDER`."""
+    """A provider's folder hands one of these out as `PROVIDER`: a subclass, for the defaults."""
 
     name: str  # as in the records of calls
     title: str
@@ -159,9 +173,13 @@ class Provider(Protocol):
     key_prefix: str
     key_page: str  # where a person makes such a key
     key_words: str  # which key, in half a sentence
-    pause_seconds: float  # at least between two pulls of a connection
-    unbilled_tiers: Sequence[str]  # tiers that the cost report leaves out
-    empty_statuses: frozenset[int]  # how it answers for times without anything, beside no buckets
+    pause_seconds: float = 0.0  # at least between two pulls of a connection
+    unbilled_tiers: Sequence[str] = ()  # tiers that the cost report leaves out
+    # How it answers for times without anything, beside no buckets.
+    empty_statuses: frozenset[int] = frozenset()
+    # Whether its usage comes with dollars of its own, which our prices don't replace: it lacks a
+    # kind of tokens that has a price, or it isn't billed by tokens.
+    prices_usage: bool = False
 
     @property
     def reports(self) -> Sequence[Report]: ...
@@ -177,6 +195,15 @@ class Provider(Protocol):
         """Try a key with read-only calls; raise `ConnectionFailedError` if it doesn't work."""
 
     def list_names(self, client: Asking) -> Iterator[Name]: ...
+
+    def request(self, client: Asking, window: Window, page: str | None) -> Any:
+        """Return the body of a window's page."""
+        report = window.report
+        return client.get(report.path, self.parameters(window, page), report.headers)
+
+    def open(self, key: str, base_url: str) -> Asking | None:
+        """Return what makes the requests, if plain HTTP doesn't."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
 
@@ -18,6 +20,26 @@ Query = Mapping[str, list[str]]
 Headers = Mapping[str, str]
 Moment = TypeVar("Moment")
 _POLL_SECONDS: Final = 0.02
+
+
+class Used(NamedTuple):
+    """What a stub's world used, as it should be stored: one row of the report."""
+
+    time: datetime
+    project: str
+    key: str
+    model: str
+    tier: str
+    counts: tuple[int, int, int, int]  # prompt, cached, cache writes, completion
+
+
+class Cost(NamedTuple):
+    """What a stub's world paid, as it should be stored: one row of the report."""
+
+    time: datetime
+    project: str
+    line_item: str
+    amount: Decimal
 
 
 @dataclass
@@ -32,14 +54,21 @@ class Stub:
     """One provider's. `answer` plays its API; `faults` come first, one for each request."""
 
     answer: Callable[[str, Query, Headers], Answer]
-    faults: list[Answer | Callable[[str, Query], Answer | None]] = field(default_factory=list)
+    faults: list[Answer | Callable[[str, Query], Answer | None] | None] = field(
+        default_factory=list
+    )
     requests: list[tuple[str, Query]] = field(default_factory=list)
     url: str = ""
     lock: Any = field(default_factory=Lock)
 
-    def respond(self, target: str, headers: Headers) -> Answer:
+    def respond(self, target: str, headers: Headers, content: bytes = b"") -> Answer:
         parts = urlsplit(target)
         query = parse_qs(parts.query, keep_blank_values=True)
+        if content[:1] == b"{":  # the query of a provider that wants it as a body
+            query |= {
+                name: [value if isinstance(value, str) else json.dumps(value)]
+                for name, value in json.loads(content).items()
+            }
         with self.lock:
             self.requests.append((parts.path, query))
             fault = self.faults.pop(0) if self.faults else None
@@ -95,7 +124,8 @@ def running(stub: Stub, port: int = 0) -> Iterator[Stub]:
 
         def do_GET(self) -> None:
             given = {name.lower(): value for name, value in self.headers.items()}
-            answer = stub.respond(self.path, given)
+            sent = self.rfile.read(int(given.get("content-length", 0)))
+            answer = stub.respond(self.path, given, sent)
             content = json.dumps(answer.body).encode()
             self.send_response(answer.status)
             for name, value in answer.headers.items():
@@ -104,6 +134,8 @@ def running(stub: Stub, port: int = 0) -> Iterator[Stub]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        do_POST = do_GET
 
         def log_message(self, *_arguments: Any) -> None:
             """Print nothing."""

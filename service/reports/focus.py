@@ -1,4 +1,4 @@
-"""Spend as rows of FOCUS 1.2, the FinOps Open Cost and Usage Specification.
+"""Spend as rows of FOCUS 1.2 or 1.4, the FinOps Open Cost and Usage Specification.
 
 A row is a day of one provider, model, route and environment. See decision 39 for the choices.
 https://focus.finops.org
@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from service.models.calls.spend import Line
@@ -55,6 +56,29 @@ _OF_USAGE: Final = (
     *("SkuPriceDetails", "SkuPriceId"),
 )
 HEADER: Final = (*sorted((*_SAME, *_OWN)), *_CUSTOM)
+V1_2, V1_4 = VERSIONS = ("1.2", "1.4")
+# 1.3 renames these columns, and 1.4 has the new names alone. Columns are sorted by name.
+_RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
+    V1_2: {},
+    V1_4: {"ProviderName": "ServiceProviderName", "PublisherName": "HostProviderName"},
+}
+
+
+@cache
+def _columns(version: str) -> Sequence[tuple[str, int]]:
+    """Return the columns of a version, with their positions in a row of `HEADER`."""
+    renamed, own = _RENAMED[version], len(HEADER) - len(_CUSTOM)
+    found = [(renamed.get(name, name), number) for number, name in enumerate(HEADER)]
+    return (*sorted(found[:own]), *found[own:])
+
+
+def header(version: str) -> Sequence[str]:
+    return [name for name, _number in _columns(version)]
+
+
+def arrange(row: Sequence[Any], version: str) -> Sequence[Any]:
+    """Return a row of `HEADER` in the order of a version's columns."""
+    return [row[number] for _name, number in _columns(version)]
 
 
 class Bill(NamedTuple):

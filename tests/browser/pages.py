@@ -111,7 +111,9 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/legal/dpa": _page("legal-dpa", "/legal/dpa"),
     "/legal/privacy": _page("legal-privacy", "/legal/privacy"),
     "/legal/terms": _page("legal-terms", "/legal/terms"),
-    "/upload": _page("upload-signed-out", "/upload") + _seen_by("upload", "/upload", RICH, NEW),
+    "/upload": _page("upload-signed-out", "/upload")
+    + _seen_by("upload", "/upload", RICH, NEW)
+    + _seen_by("upload-report", "/upload?kind=report", NEW),
     "/dashboard": _seen_by("dashboard", "/dashboard", RICH, NEW)
     + _seen_by(
         "dashboard-filtered", "/dashboard?days=90&group=model&route=support-bot&changed=1", RICH

@@ -34,6 +34,7 @@ TOTALS: Final = (
     b"date,model,model_permaslug,requests,prompt_tokens,completion_tokens\n"
     b"2026-08-24,openai/gpt-4.1,openai/gpt-4.1-2025-04-14,5,50,125\n"
 )
+DIGEST: Final = b"date,requests,prompt_tokens,completion_tokens\n2026-08-24,5,50,125\n"
 # One object over several lines, and what the preview says of it.
 OBJECTS: Final = {
     SESSION.read_bytes(): "Object 1 contains text in “content”",
@@ -97,8 +98,17 @@ def test_a_foreign_csv_is_sent_once_every_column_is_a_field_or_dropped(windows: 
         choose(page, content, "session.json")
         expect(preview).to_contain_text(words)
     choose(page, TOTALS, "daily.csv")
-    expect(preview).to_contain_text("with totals instead of calls")
+    expect(preview).to_contain_text("This is OpenRouter's daily activity: totals, which we compare")
     expect(page.locator("#mapping")).to_be_hidden()
+    report = page.get_by_role("button", name="Upload report")
+    expect(report).to_be_enabled()
+    with page.expect_request("**/upload?kind=report") as sent:
+        report.click()
+    assert sent.value.method == "POST"
+    expect(page.get_by_role("alert")).to_contain_text("isn't a report that we know")  # has no cost
+    page.go_back()
+    choose(page, DIGEST, "daily.csv")
+    expect(preview).to_contain_text("with totals instead of calls")
     expect(button).to_be_disabled()
     choose(page, INHERITED, "names.jsonl")
     assert (figure(page, "calls"), figure(page, "tokens")) == ("1", "2")

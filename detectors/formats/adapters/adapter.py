@@ -21,6 +21,7 @@ State: TypeAlias = dict[str, Any]  # what an adapter remembers of the file so fa
 # What a member may hold: a name or number (None), counts at any depth, or members of its own.
 Allowed: TypeAlias = Mapping[str, Union[None, str, "Allowed"]]
 
+_RECONCILE: Final = " (upload it as a report, or run `tallystick reconcile`)"
 _COUNTS: Final = "*"
 _UNKNOWN: Final = "unknown"
 _WORD: Final = re.compile(r"[\w$.@-]+\*?|[()]")
@@ -53,13 +54,14 @@ class Sums:
     """Rows of a source that are totals of many calls, and what to export instead.
 
     `signs` are sets of members, of which such a row, or the object `within` it, has all of at least
-    one.
+    one. The service compares what is a report with the bill.
     """
 
     what: str
     signs: tuple[frozenset[str], ...]
     instead: str
     within: str = ""
+    is_report: bool = False
 
     @property
     def reason(self) -> str:
@@ -74,9 +76,10 @@ class Sums:
         return any(all(name in row for name in names) for names in self.signs)
 
     def refusal(self) -> str:
+        how = _RECONCILE if self.is_report else ""
         return (
-            f"This file is {self.what}, with totals instead of calls, which can reconcile a bill "
-            f"but not be audited: {self.instead}."
+            f"This file is {self.what}, with totals instead of calls, which can reconcile a "
+            f"bill{how} but not be audited: {self.instead}."
         )
 
 

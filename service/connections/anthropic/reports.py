@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from service.connections.client import Client, EmptyWindowError, MissingRightError
+from service.connections.client import EmptyWindowError, MissingRightError
 from service.connections.provider import (
     ACTIVITY,
     COSTS,
@@ -18,10 +18,12 @@ from service.connections.provider import (
     TOKENS,
     USAGE,
     ActivityLine,
+    Asking,
     CostLine,
     Line,
     Name,
     Page,
+    Provider,
     Report,
     Sight,
     UsageLine,
@@ -95,7 +97,7 @@ _ROWS_AT_ONCE: Final = 1_000
 _KINDS: Final[Mapping[str, str]] = {"tokens": TOKENS, "session_usage": "code_execution"}
 
 
-class Anthropic:
+class Anthropic(Provider):
     name = "anthropic"
     title = "Anthropic"
     base_url = "https://api.anthropic.com"
@@ -138,7 +140,7 @@ class Anthropic:
         return query if page is None else [*query, ("page", page)]
 
     def read_page(self, report: Report, body: Any) -> Page:
-        read = _read_cost if report.kind == COSTS else _read_usage
+        read = read_cost if report.kind == COSTS else _read_usage
         buckets: dict[datetime, list[Line]] = defaultdict(list)
         if report.kind == ACTIVITY:
             for row in body["data"]:
@@ -155,7 +157,7 @@ class Anthropic:
             buckets[start] = [read(start, row) for row in bucket["results"]]
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
-    def look(self, client: Client, now: datetime) -> Sight:
+    def look(self, client: Asking, now: datetime) -> Sight:
         organization = client.get("/v1/organizations/me")
         first = now.replace(hour=0, minute=0, second=0, microsecond=0) - _LOOK_BACK
         query = [("starting_at", _moment(first)), ("limit", "31")]
@@ -177,7 +179,7 @@ class Anthropic:
         first_cost, name = min(days, default=None), clean(organization.get("name"))
         return Sight(name, len(workspaces), first_cost, missing, identity)
 
-    def list_names(self, client: Client) -> Iterator[Name]:
+    def list_names(self, client: Asking) -> Iterator[Name]:
         for workspace in _list(client, _WORKSPACES):
             yield Name("project", clean(workspace["id"]), clean(workspace.get("name")))
         for key in _list(client, "/v1/organizations/api_keys"):
@@ -187,7 +189,7 @@ class Anthropic:
             yield Name("key", clean(key["id"]), clean(key.get("name")), parent, is_active)
 
 
-def _list(client: Client, path: str) -> Iterator[Any]:
+def _list(client: Asking, path: str) -> Iterator[Any]:
     after = ""
     for _page in range(_MOST_NAME_PAGES):
         more = [("after_id", after)] if after else []
@@ -222,7 +224,7 @@ def _read_usage(bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
     )
 
 
-def _read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
+def read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
     described = clean(row.get("description"))
     cost_type = clean(row.get("cost_type"))
     kind = _KINDS.get(cost_type, cost_type or "other_fee")

@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from service.connections.client import Client, MissingRightError
+from service.connections.client import MissingRightError
 from service.connections.provider import (
     COSTS,
     CREDIT,
@@ -19,10 +19,12 @@ from service.connections.provider import (
     TAX,
     TOKENS,
     USAGE,
+    Asking,
     CostLine,
     Line,
     Name,
     Page,
+    Provider,
     Report,
     Sight,
     UsageLine,
@@ -97,13 +99,13 @@ _PARTS: Final[Mapping[str, str]] = {
     "output_audio_tokens": "output_audio_tokens",
     "output_image_tokens": "output_image_tokens",
 }
-_COUNTS: Final = {**_UNITS, **_PARTS}
+COUNTS: Final = {**_UNITS, **_PARTS}
 _TIERS: Final[Mapping[str, str]] = {"default": "", "standard": "", "auto": ""}
 # A line item of tokens is "<model>, <what>"; a fee names the tool.
 _TOKENS: Final = re.compile(
     r"(?P<model>[\w.:/@-]+)(?:, *|  *\| *)(?P<batch>batch,? *)?"
-    r"(?:(?:text|audio|image|cached|cache|uncached)[ -])*"
-    r"(?:input|output|cached|cache[ -]writes?|training)\b.*",
+    r"(?:(?:text|audio|image|cached|cache|uncached)[ _-])*"
+    r"(?:input|output|cached|cache[ _-]writes?|training)(?:_tokens)?\b.*",
     re.IGNORECASE,
 )
 _FEES: Final[Sequence[tuple[str, re.Pattern[str]]]] = tuple(
@@ -122,16 +124,13 @@ _MODEL: Final = re.compile(r"[a-z0-9]+(?:[-.:][\w.]+)+", re.IGNORECASE)  # of sp
 _OTHER_FEE: Final = "other_fee"
 
 
-class OpenAI:
+class OpenAI(Provider):
     name = "openai"
     title = "OpenAI"
     base_url = "https://api.openai.com/v1"
     key_prefix = "sk-admin-"
     key_page = "https://platform.openai.com/settings/organization/admin-keys"
     key_words = "an admin key, which an owner of the organization makes"
-    pause_seconds = 0.0
-    unbilled_tiers: Sequence[str] = ()
-    empty_statuses: frozenset[int] = frozenset()
     reports: Sequence[Report] = REPORTS
 
     def headers(self, key: str) -> Mapping[str, str]:
@@ -150,14 +149,14 @@ class OpenAI:
         return query if page is None else [*query, ("page", page)]
 
     def read_page(self, report: Report, body: Any) -> Page:
-        read = _read_cost if report.kind == COSTS else partial(_read_usage, report.name)
+        read = _read_cost if report.kind == COSTS else partial(read_usage, report.name)
         buckets: dict[datetime, list[Line]] = {}
         for bucket in body["data"]:
             start = datetime.fromtimestamp(bucket["start_time"], UTC)
             buckets[start] = [read(start, row) for row in bucket["results"]]
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
-    def look(self, client: Client, now: datetime) -> Sight:
+    def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         first = midnight - _LOOK_BACK
         query = [("start_time", _seconds(first)), ("limit", "180"), ("group_by[]", "project_id")]
@@ -176,7 +175,7 @@ class OpenAI:
         first_cost = min(dated, default=None)
         return Sight("", len(projects), first_cost, missing, sorted({*projects, *billed}))
 
-    def list_names(self, client: Client) -> Iterator[Name]:
+    def list_names(self, client: Asking) -> Iterator[Name]:
         for project in _list(client, _PROJECTS):
             project_id = clean(project["id"])
             yield Name("project", project_id, clean(project.get("name")))
@@ -187,7 +186,7 @@ class OpenAI:
                 continue
 
 
-def _list(client: Client, path: str) -> Iterator[Any]:
+def _list(client: Asking, path: str) -> Iterator[Any]:
     after = ""
     for _page in range(_MOST_NAME_PAGES):
         more = [("after", after)] if after else []
@@ -198,8 +197,8 @@ def _list(client: Client, path: str) -> Iterator[Any]:
         after = body["last_id"]
 
 
-def _read_usage(report: str, bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
-    units = {ours: row[theirs] for theirs, ours in _COUNTS.items() if row.get(theirs)}
+def read_usage(report: str, bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
+    units = {ours: row[theirs] for theirs, ours in COUNTS.items() if row.get(theirs)}
     for kind in ("audio", "image"):  # the book's input of a kind includes what was cached of it
         cached = units.get(f"cache_{kind}_read_tokens", 0)
         if cached:

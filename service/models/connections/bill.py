@@ -5,13 +5,13 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, Numeric, case, delete, func, select
+from sqlalchemy import ColumnElement, Connection, Numeric, case, delete, func, or_, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from service.models.base import Base, Executor, OwnerKey
 from service.models.calls.daily_spend import SpendRow
-from service.models.connections.connections import ProviderConnection
+from service.models.connections.connections import BY_HAND, ProviderConnection
 from service.models.connections.reported import ReportedCost, ReportedUsage
 from service.models.connections.unsent import is_counted
 
@@ -137,4 +137,21 @@ def lock_month(connection: Connection, values: Mapping[str, Any]) -> None:
 def _of_provider(query: Any, table: Any, account_id: str, provider: str, days: Days) -> Any:
     joined = query.join(ProviderConnection, ProviderConnection.id == table.connection_id)
     mine = (table.account_id == account_id, ProviderConnection.provider == provider)
-    return joined.where(*mine, table.day.between(*days))
+    return joined.where(*mine, table.day.between(*days), is_last_word(table))
+
+
+def is_last_word(table: Any) -> ColumnElement[bool]:
+    """Match what was pulled, and what was uploaded about days of which nothing was pulled.
+
+    Both are about the same money, and what is pulled is newer. The query joins the connections.
+    """
+    pulled, other = aliased(ProviderConnection), aliased(table)
+    same_day = (
+        other.account_id == table.account_id,
+        other.day == table.day,
+        pulled.provider == ProviderConnection.provider,
+        ~pulled.sight.has_key(BY_HAND),
+    )
+    is_pulled = select(other.id).join(pulled, pulled.id == other.connection_id).where(*same_day)
+    correlated = is_pulled.correlate(table, ProviderConnection).exists()
+    return or_(~ProviderConnection.sight.has_key(BY_HAND), ~correlated)

@@ -30,6 +30,7 @@ from service.models.connections.reported import list_project_ids
 from service.models.identity.accounts import Account
 
 MAX_CONNECTIONS: Final = 20  # per account
+BY_HAND: Final = "by_hand"  # in what a connection sees
 # Longer than a job that hangs, so that no two pull the same.
 LEASE_SECONDS: Final = 180.0
 _FIRST_PAUSE_SECONDS: Final = 30.0
@@ -67,7 +68,12 @@ class ProviderConnection(Owned, Base):
 
     @property
     def is_active(self) -> bool:
-        return self.removed_at is None
+        return self.removed_at is None and not self.is_by_hand
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Check for the reports of a provider that were uploaded: there is nothing to pull."""
+        return BY_HAND in self.sight
 
 
 class ConnectionLimitError(Exception):
@@ -111,7 +117,8 @@ def _refuse_same(
     identity = set(sight.get("identity", ()))
     for each in known:
         is_other = each is not connection and each.provider == connection.provider
-        if is_other and identity & _identify(session, each):
+        # Of what was pulled and uploaded for a day, only the first counts.
+        if is_other and not each.is_by_hand and identity & _identify(session, each):
             raise SameOrganizationError(each)
 
 
@@ -130,6 +137,18 @@ def list_connections(session: Executor, account_id: str) -> Sequence[Any]:
     if isinstance(session, Session):
         return session.scalars(found).all()
     return session.execute(found).all()
+
+
+def find_by_hand(session: Session, account_id: str, provider: str) -> ProviderConnection:
+    """Return the account's uploaded reports of a provider, which may be the first."""
+    session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
+    theirs = (_owned_by(account_id), ProviderConnection.provider == provider)
+    query = select(ProviderConnection).where(*theirs, ProviderConnection.sight.has_key(BY_HAND))
+    found = session.scalars(query).one_or_none()
+    if found is None:
+        found = ProviderConnection(account_id=account_id, provider=provider, sight={BY_HAND: True})
+        add_connection(session, found)
+    return found
 
 
 def find_connection(
@@ -295,7 +314,8 @@ def count_by_state(connection: Connection) -> Mapping[tuple[str, str], int]:
     """Count the connections by provider, and by why they fail: "" for those that work."""
     state = func.coalesce(ProviderConnection.error, "")
     query = select(ProviderConnection.provider, state, func.count())
-    alive = query.where(ProviderConnection.removed_at.is_(None))
+    is_pulled = ~ProviderConnection.sight.has_key(BY_HAND)
+    alive = query.where(ProviderConnection.removed_at.is_(None), is_pulled)
     rows = connection.execute(alive.group_by(ProviderConnection.provider, state))
     return {(row[0], row[1]): row[2] for row in rows}
 

@@ -34,6 +34,10 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
         "The provider's response isn't in the documented form.",
         "We keep trying. If it stays, an update of Tallystick may be needed.",
     ),
+    "missing_library": (
+        "This installation lacks the library that this provider needs.",
+        "Ask the operator of this installation to install the extra of this provider.",
+    ),
     "internal": (
         "We couldn't store the report because of an error of ours.",
         "We keep trying. The error is logged.",

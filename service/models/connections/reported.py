@@ -39,7 +39,8 @@ from service.models.base import Base, Executor, IndexedOwner, Owner, utc_now
 
 SHOWN_PULLS: Final = 50
 PERSON: Final = "person"  # a kind of name
-DONE, EMPTY = "done", "empty"  # how a pull ended, beside the codes of errors
+# How a pull ended, beside the codes of errors; or that the report was uploaded instead.
+DONE, EMPTY, UPLOADED = "done", "empty", "uploaded"
 _ROWS_AT_ONCE: Final = 5_000
 _USD: Final = Numeric(30, 12)
 

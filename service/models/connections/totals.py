@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import extract, func, select
 
 from service.models.base import Executor
-from service.models.connections.bill import TOKENS, Days
+from service.models.connections.bill import TOKENS, Days, is_last_word
 from service.models.connections.connections import ProviderConnection
 from service.models.connections.reported import ReportedName, ReportedUsage
 
@@ -24,7 +24,8 @@ def sum_by_key(session: Executor, account_id: str, provider: str, days: Days) ->
     query = query.join(ProviderConnection, ProviderConnection.id == table.connection_id)
     mine = (table.account_id == account_id, ProviderConnection.provider == provider)
     within = (table.day.between(*days), table.is_hourly.is_(False), table.model != "")
-    return session.execute(query.where(*mine, *within).group_by(*labels)).all()
+    query = query.where(*mine, *within, is_last_word(table))
+    return session.execute(query.group_by(*labels)).all()
 
 
 def sum_by_hour(session: Executor, account_id: str, provider: str) -> Sequence[Any]:

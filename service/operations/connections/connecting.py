@@ -9,19 +9,20 @@ from sqlalchemy.orm import Session
 
 from detectors.wording.labels import inert
 from service.config import Config
-from service.connections import list_providers
+from service.connections import list_pulled
 from service.connections.client import (
-    Client,
     ConnectionFailedError,
     EmptyWindowError,
     UnreadableResponseError,
     WrongKeyError,
     find_url,
+    open_client,
 )
 from service.connections.provider import Provider
 from service.models.base import utc_now
 from service.models.connections.bill import forget_locks
 from service.models.connections.connections import (
+    BY_HAND,
     MAX_CONNECTIONS,
     ConnectionLimitError,
     OtherOrganizationError,
@@ -47,7 +48,7 @@ class KeyRefusedError(Exception):
 
 def find_provider(config: Config, name: str) -> Provider | None:
     """Return a provider that may be connected in this installation."""
-    return list_providers().get(name) if config.connections == "on" else None
+    return list_pulled().get(name) if config.connections == "on" else None
 
 
 def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
             f"it starts with {provider.key_prefix}."
         )
     try:
-        with Client(provider, key, find_url(config.connection_urls, provider.name)) as client:
+        with open_client(provider, key, find_url(config.connection_urls, provider.name)) as client:
             sight = provider.look(client, utc_now())
     except (EmptyWindowError, KeyError, TypeError, ValueError) as error:
         raise KeyRefusedError(" ".join(explain(UnreadableResponseError.code))) from error
@@ -151,6 +152,8 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
+    if BY_HAND in sight:
+        return "Reports that you uploaded"
     projects = sight.get("projects")
     parts = [sight.get("organization", "")]
     if projects:

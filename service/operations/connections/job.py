@@ -7,18 +7,15 @@ next job goes on where it ended.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine
 
-from detectors.contract.spend import name_prices
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import (
-    Client,
     ConnectionFailedError,
     Fetched,
     MissingRightError,
@@ -27,14 +24,17 @@ from service.connections.client import (
     UnreadableResponseError,
     fetch_window,
     find_url,
+    open_client,
 )
 from service.connections.provider import (
     ACTIVITY,
+    BOTH,
     COSTS,
     DAY,
     HOUR,
     USAGE,
     ActivityLine,
+    Asking,
     CostLine,
     Line,
     Provider,
@@ -86,11 +86,9 @@ from service.operations.connections.plan import (
     needs_names,
     with_names,
 )
-from service.operations.connections.pricing import Price, price_with
 from service.operations.connections.reconciliation import find_unsent, lock_months
+from service.operations.connections.rows import COUNTED, Prices, load_prices, make_row
 from service.operations.findings.totals import track_totals
-from service.operations.price_book import find_version
-from service.operations.price_terms import find_account_terms
 
 # Then another job goes on, so that the worker gets to its notices.
 _JOB_SECONDS: Final = 30.0
@@ -99,13 +97,18 @@ _HOURS_KEPT: Final = 7 * DAY
 # As far back as any provider's reports are pulled; what older days lack stays as it was found.
 _FILLED: Final = 400 * DAY
 
-_TABLES: Final[Mapping[str, Table]] = {
-    USAGE: ReportedUsage,
-    COSTS: ReportedCost,
-    ACTIVITY: ReportedActivity,
+_TABLES: Final[Mapping[str, Sequence[Table]]] = {
+    USAGE: (ReportedUsage,),
+    COSTS: (ReportedCost,),
+    BOTH: (ReportedUsage, ReportedCost),
+    ACTIVITY: (ReportedActivity,),
 }
-# What the price of a line depends on.
-_COUNTED: Final = [each.name for each in fields(UsageLine) if each.name != "bucket"]
+_LINES: Final[Mapping[Table, type[Line]]] = {
+    ReportedUsage: UsageLine,
+    ReportedCost: CostLine,
+    ReportedActivity: ActivityLine,
+}
+Rows = dict[Table, list[dict[str, Any]]]
 
 _log = get_logger(__name__)
 
@@ -129,7 +132,9 @@ def pull(
         return
     provider = list_providers()[held.provider]
     try:
-        with Client(provider, held.key, find_url(config.connection_urls, provider.name)) as client:
+        with open_client(
+            provider, held.key, find_url(config.connection_urls, provider.name)
+        ) as client:
             job = _Pull(engine, held, provider, client, config)
             is_pulled = held.is_active and config.connections == "on"
             (job.run if is_pulled else job.compare)(time.monotonic() + seconds)
@@ -161,7 +166,7 @@ class _Pull:
         engine: Engine,
         held: ProviderConnection,
         provider: Provider,
-        client: Client,
+        client: Asking,
         config: Config,
     ) -> None:
         self._engine = engine
@@ -173,12 +178,8 @@ class _Pull:
         self._progress: dict[str, Any] = dict(held.progress)
         self._priced_with, self._prices = transact(engine, self._load_prices)
 
-    def _load_prices(self, connection: Connection) -> tuple[str, tuple[Price, Price]]:
-        version = find_version(connection)
-        chosen, book = find_account_terms(connection, self._held.account_id)
-        own = book.with_stored_toml(chosen.price_terms) if chosen.price_terms else book
-        prices = price_with(book, self._provider.name), price_with(own, self._provider.name)
-        return name_prices(version, chosen.price_terms), prices
+    def _load_prices(self, connection: Connection) -> tuple[str, Prices]:
+        return load_prices(connection, self._held.account_id, self._provider.name)
 
     def run(self, ends_at: float) -> None:
         """Pull what is due, and compare the account's spend, also where the provider fails."""
@@ -283,12 +284,13 @@ class _Pull:
 
     def _reprice_day(self, connection: Connection, before: date) -> str:
         """Price the newest day before this one again; return it, or "" if there is none."""
-        rows = list_day(connection, self._held.id, self._held.account_id, before)
+        if self._provider.prices_usage:  # its dollars are the report's own
+            rows: Sequence[Any] = ()
+        else:
+            rows = list_day(connection, self._held.id, self._held.account_id, before)
         prices = []
         for row in rows:
-            line = UsageLine(
-                bucket=row.bucket_at, **{name: getattr(row, name) for name in _COUNTED}
-            )
+            line = UsageLine(bucket=row.bucket_at, **{name: getattr(row, name) for name in COUNTED})
             listed, own = (price(line) for price in self._prices)
             if (listed, own) != (row.list_usd, row.cost_usd):
                 prices.append((row.id, listed, own))
@@ -346,7 +348,7 @@ class _Pull:
         self,
         connection: Connection,
         window: Window,
-        rows: Sequence[dict[str, Any]],
+        rows: Rows,
         fetched: Fetched,
         progress: dict[str, Any],
         pull: dict[str, Any],
@@ -355,40 +357,33 @@ class _Pull:
         hold(connection, self._held, progress=progress)
         if not fetched.is_empty:
             within = (window.first, window.last)
-            table = _TABLES[window.report.kind]
             # A day's rows are of one report, also after the key may read a better one.
+            others = set[str]()
             for other in self._provider.reports:
                 if window.report.name in (other.instead_of, other.name):
-                    pair = {other.name, other.instead_of or window.report.name}
-                    for name in pair - {window.report.name}:
-                        replace_rows(connection, table, self._held.id, name, within, [])
-            replace_rows(connection, table, self._held.id, window.report.name, within, rows)
+                    others |= {other.name, other.instead_of or window.report.name}
+            for table, found in rows.items():
+                for name in others - {window.report.name}:
+                    replace_rows(connection, table, self._held.id, name, within, [])
+                replace_rows(connection, table, self._held.id, window.report.name, within, found)
             save_names(connection, self._name_people(fetched.lines))
         if window.report.width == HOUR and window.last is None:
             delete_hours(connection, self._held.id, floor(utc_now(), HOUR) - _HOURS_KEPT)
         add_pull(connection, **pull)
 
-    def _rows(self, window: Window, lines: Sequence[Line]) -> list[dict[str, Any]]:
-        shared = {
-            "account_id": self._held.account_id,
-            "connection_id": self._held.id,
-            "report": window.report.name,
-        }
-        hourly = window.report.width == HOUR
-        return [
-            {**shared, **self._row(line, is_hourly=hourly), "day": line.bucket.date()}
-            for line in lines
-        ]
-
-    def _row(self, line: Line, *, is_hourly: bool) -> dict[str, Any]:
-        row = dict(vars(line))
-        row["bucket_at"] = row.pop("bucket")
-        if isinstance(line, CostLine):
-            return row if self._held.keeps_names else {**row, "line_item": ""}
-        if isinstance(line, ActivityLine):
-            return {**row, "person_id": self._hash(row.pop("person"))}
-        listed, own = (price(line) for price in self._prices)
-        return {**row, "is_hourly": is_hourly, "list_usd": listed, "cost_usd": own}
+    def _rows(self, window: Window, lines: Sequence[Line]) -> Rows:
+        """Return the rows by table, also of a table that gets none in place of its old ones."""
+        report, names = window.report, self._held.keeps_names
+        owner = {"account_id": self._held.account_id, "connection_id": self._held.id}
+        shared = {**owner, "report": report.name}
+        found: Rows = {table: [] for table in _TABLES[report.kind]}
+        for line in lines:
+            row = {**shared, **make_row(line, self._prices, keeps_names=names)}
+            if isinstance(line, ActivityLine):
+                row["person_id"] = self._hash(row.pop("person"))
+            table = next(each for each in found if isinstance(line, _LINES[each]))
+            found[table].append({**row, "is_hourly": report.width == HOUR})
+        return found
 
     def _hash(self, person: str) -> str:
         return hash_person(self._secret_key, self._held.account_id, person)

@@ -410,7 +410,8 @@ def compare(given: Inputs) -> Reconciliation:
 
 def _make_cells(given: Inputs) -> dict[tuple[date, str], _Cell]:
     cells: dict[tuple[date, str], _Cell] = defaultdict(_Cell)
-    unbilled = list_providers()[given.provider].unbilled_tiers
+    known = list_providers().get(given.provider)
+    unbilled = known.unbilled_tiers if known else ()
     for row in given.usage:
         cell = cells[row.day, given.canonical(row.model) if row.model else ""]
         listed = row.list_usd or NO_USD
@@ -435,6 +436,10 @@ def _make_cells(given: Inputs) -> dict[tuple[date, str], _Cell]:
             cell = cells[row.day, given.canonical(row.model) if row.model else ""]
             cell.billed_usd += row.amount
             cell.cost_rows += row.rows
+    if not given.usage:  # there are only costs, so the calls themselves are what is known of usage
+        for cell in cells.values():
+            cell.reported, cell.list_usd = cell.counted, cell.counted_usd
+            cell.projects[""] += cell.counted_usd
     return dict(cells)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from service.connections import list_providers
 from service.connections.provider import UsageLine
 from service.models.connections.reported import list_names
 from service.models.connections.totals import list_unused_keys, sum_by_hour, sum_by_key
@@ -77,8 +78,12 @@ def audit_totals(
 ) -> list[TotalsFinding]:
     """Return what the totals of the last 30 days prove, most dollars first.
 
-    Unless told not to, leave out what calls cover.
+    Unless told not to, leave out what calls cover. Where usage has dollars of its own, ours aren't
+    what is paid, so nothing is proven.
     """
+    known = list_providers().get(provider)
+    if known is None or known.prices_usage:
+        return []
     days = (today - timedelta(days=DAYS), today - timedelta(days=1))
     _chosen, book = find_account_terms(connection, account_id)
     names = list_names(connection, account_id)

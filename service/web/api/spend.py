@@ -43,7 +43,7 @@ def show(query: dict[str, Any]) -> dict[str, Any] | Response:
     if query["format"] == CSV:
         return answer_spend_csv(account_id, wanted)
     if query["format"] == FOCUS:
-        return answer_focus_csv(account_id, wanted)
+        return answer_focus_csv(account_id, wanted, query["version"])
     after = cursor.values if cursor else None
     spend = sum_spend(get_session(), account_id, wanted, limit=limit + 1, after=after)
     found = [_describe(wanted, line) for line in spend.groups]

@@ -22,6 +22,7 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     ending: str = CSV
     mark: str = ""
     is_focus: bool = False
+    version: str = focus.V1_2  # of FOCUS
 
     @property
     def name(self) -> str:
@@ -29,12 +30,18 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
     @property
     def header(self) -> Sequence[str]:
-        return focus.HEADER if self.is_focus else (*self.wanted.keys, *Sums._fields)
+        if self.is_focus:
+            return focus.header(self.version)
+        return (*self.wanted.keys, *Sums._fields)
 
     def has_more_lines(self, session: Session, number: int) -> bool:
         return has_more_lines(session, self.account_id, self.wanted, number)
 
     def rows(self, session: Session) -> Iterator[Sequence[Any]]:
+        for row in self._lines(session):
+            yield focus.arrange(row, self.version) if self.is_focus else row
+
+    def _lines(self, session: Session) -> Iterator[Sequence[Any]]:
         if self.is_focus:
             yield from self._charges(session)
         else:
@@ -60,9 +67,10 @@ def answer_spend_csv(account_id: str, wanted: Selection, *, mark: str = "") -> R
     return send_table(SpendTable(account_id=account_id, wanted=wanted, mark=mark))
 
 
-def answer_focus_csv(account_id: str, wanted: Selection) -> Response:
+def answer_focus_csv(account_id: str, wanted: Selection, version: str) -> Response:
     """Return rows of FOCUS as CSV."""
-    return send_table(SpendTable(account_id=account_id, wanted=wanted, is_focus=True))
+    table = SpendTable(account_id=account_id, wanted=wanted, is_focus=True, version=version)
+    return send_table(table)
 
 
 def answer_spend_xlsx(account_id: str, wanted: Selection) -> Response:

@@ -9,6 +9,7 @@ from marshmallow.validate import OneOf, Range
 
 from service.models.base import utc_now
 from service.models.calls.spend import DAY, KEYS, MAX_DAYS, MAX_KEYS, Selection
+from service.reports.focus import V1_2, VERSIONS
 from service.web.schemas.audits import limit_field
 from service.web.schemas.cursors import EXPECTED, CursorField, SpendCursor, find_spend_cursor
 from service.web.schemas.ingest import described, required
@@ -82,9 +83,14 @@ class SpendQuerySchema(Schema):
         load_default=JSON,
         validate=OneOf(FORMATS, error=f"must be one of {', '.join(FORMATS)}"),
         metadata=described(
-            "`csv` returns all rows as a table, `focus` all charges as CSV rows of FOCUS 1.2;"
+            "`csv` returns all rows as a table, `focus` all charges as CSV rows of FOCUS;"
             " `limit` and `cursor` don't apply, nor does `group_by` to `focus`."
         ),
+    )
+    version = fields.String(
+        load_default=V1_2,
+        validate=OneOf(VERSIONS, error=f"must be one of {', '.join(VERSIONS)}"),
+        metadata=described("The version of FOCUS. Other formats have none."),
     )
     limit = limit_field("Maximum number of rows to return.")
     cursor = CursorField(

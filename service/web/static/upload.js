@@ -64,6 +64,10 @@ function drop(event) {
 // --- Send it
 
 async function send(event) {
+  if (form.dataset.kind) {
+    form.action = `${location.pathname}?kind=${form.dataset.kind}`;
+    return; // sent as a form, whose answer is another page
+  }
   event.preventDefault();
   const file = input.files[0];
   const { isRejected, uploadParts } = await loadPreview();

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.cli import connections
 from service.config import Config
+from service.connections import list_pulled
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
 from service.models import Account, ProviderConnection
+from tests.service.connections.exports import SAMPLES
 from tests.service.support.bills import plant
 
 KEY = "sk-admin-canary-2989"
@@ -62,7 +65,7 @@ def test_the_key_comes_from_standard_input_and_is_not_printed(
 @pytest.mark.parametrize(
     ("provider", "email", "typed", "said"),
     [
-        ("cursor", EMAIL, KEY, "choose a provider: anthropic, openai"),
+        ("nobody", EMAIL, KEY, f"choose a provider: {', '.join(sorted(list_pulled()))}"),
         ("openai", "nobody@example.org", KEY, "there is no account"),
         ("openai", EMAIL, "sk-proj-canary", "wrong kind of key"),
         ("openai", EMAIL, "sk-admin-canary-other", "no longer valid"),
@@ -73,7 +76,7 @@ def test_what_cannot_be_connected_is_refused_with_the_reason(
 ) -> None:
     result = run("connect", provider, email, typed=f"{typed}\n")
     assert result.exit_code == 2
-    assert said in result.output
+    assert said in " ".join(result.output.split())
     assert "canary" not in result.output
 
 
@@ -98,3 +101,26 @@ def test_reconcile_explains_each_month(
 
 def test_reconcile_without_reports_says_what_to_do(run: Any, account_id: str) -> None:
     assert "tallystick connect" in run("reconcile", EMAIL).output
+
+
+def test_reconcile_stores_reports_of_files_first(
+    run: Any, account_id: str, tmp_path: Path, own_sessions: "sessionmaker[Session]"
+) -> None:
+    file = tmp_path / "costs.csv"
+    file.write_text(SAMPLES["anthropic costs"].text)
+    for arguments in ((EMAIL, str(file)), (str(file),)):
+        said = " ".join(run("reconcile", *arguments).output.split())
+        assert "Anthropic's costs by day, Sep 1, 2026 to Sep 2, 2026: 2 rows" in said
+        assert "Sep 2026: Anthropic billed $0.55" in said
+    with own_sessions() as session:
+        assert len(session.scalars(select(ProviderConnection)).all()) == 1
+
+
+def test_reconcile_says_what_is_wrong_with_a_file(
+    run: Any, account_id: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "calls.csv"
+    file.write_text("a,b\n1,2\n")
+    assert "isn't a report that we know" in " ".join(run("reconcile", str(file)).output.split())
+    missing = run("reconcile", EMAIL, str(tmp_path / "nothing.csv"))
+    assert "No such file" in missing.output

@@ -8,10 +8,12 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from service.config import Config
+from service.connections import list_pulled
 from service.models import ProviderConnection
 from tests.service.connections.worlds import (
     Provider,
     add_connected,
+    import_stub,
     make_due,
     oldest_day,
     pull_all,
@@ -19,7 +21,9 @@ from tests.service.connections.worlds import (
     stored_usage,
 )
 
-NAMES: Sequence[str] = ("openai", "anthropic")
+NAMES: Sequence[str] = sorted(list_pulled())
+# Those whose API cuts its reports into pages.
+PAGED: Sequence[str] = [name for name in NAMES if hasattr(import_stub(name).World(), "paging")]
 
 
 class Connected:
@@ -46,7 +50,7 @@ class Connected:
 
     def assert_equal(self) -> None:
         """What is stored is what the provider says now."""
-        since = oldest_day()
+        since = oldest_day(self.provider.name)
         with self.engine.connect() as connection:
             assert stored_usage(connection, self.id) == self.provider.usage(since)
             expected = self.provider.costs(since)

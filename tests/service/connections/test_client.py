@@ -51,6 +51,7 @@ def _client(stub: Stub, provider: str = "openai", **more: Any) -> Client:
         (Answer({}, 503), ProviderDownError),
         (Answer([], 418), UnreadableResponseError),
         (Answer({}, 429, {"Retry-After": "120"}), ThrottledError),
+        (Answer({}, 403, {"Retry-After": "120"}), ThrottledError),  # as GitHub says it
     ],
 )
 def test_a_failure_says_why(stub: Stub, answer: Answer, error: type[ConnectionFailedError]) -> None:

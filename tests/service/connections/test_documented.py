@@ -22,7 +22,7 @@ def _describe(line: Any) -> dict[str, Any]:
         if value != default:
             found[field.name] = value
     found["bucket"] = line.bucket.isoformat()
-    for name in {"amount", "list_amount", "estimated_usd"} & found.keys():
+    for name in {"amount", "list_amount", "estimated_usd", "usd"} & found.keys():
         found[name] = f"{found[name]:f}"
     return found
 
@@ -30,7 +30,7 @@ def _describe(line: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("file", FIXTURES, ids=lambda file: f"{file.parts[-3]}-{file.stem}")
 def test_a_documented_response_is_read_as_it_should(file: Path) -> None:
     case = json.loads(file.read_text(), parse_float=str)
-    provider = list_providers()[file.parts[-3]]
+    provider = list_providers()[file.parts[-3].replace("_", "-")]
     [report] = [each for each in provider.reports if each.name == case["report"]]
     page = provider.read_page(report, case["response"])
     assert page.next_page == case["next_page"]
@@ -39,9 +39,12 @@ def test_a_documented_response_is_read_as_it_should(file: Path) -> None:
 
 
 def test_every_provider_has_its_documentation_examples_and_stub() -> None:
-    for name in list_providers():
-        folder = Path(service.connections.__file__).parent / name
+    for name, provider in list_providers().items():
+        folder = Path(service.connections.__file__).parent / name.replace("-", "_")
         assert (folder / "README.md").exists()
+        if not provider.reports:
+            assert (folder / "exports.py").exists()
+            continue
         assert (folder / "stub.py").exists()
         assert list((folder / "fixtures").glob("*.json"))
         assert (folder.parents[2] / "docs" / "connections" / f"{name}.md").exists()

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import service.connections
 from service.connections import list_providers
 from service.connections.client import Client
 from service.connections.openai.reports import REPORTS, classify
@@ -138,6 +140,17 @@ def test_anthropics_analytics_are_of_the_librarys_types() -> None:
     rows = [BetaAnalyticsCostItem.model_validate(each) for each in body["data"]]
     assert rows
     assert all(row.cost.amount == row.cost.list_amount for row in rows)
+
+
+def test_openrouters_stub_answers_with_the_documented_members() -> None:
+    provider = make_provider("openrouter", days=3, rows=2)
+    folder = Path(service.connections.__file__).parent / "openrouter" / "fixtures"
+    [documented] = json.loads((folder / "activity.json").read_text())["response"]["data"]
+    with running(provider.stub):
+        rows = _get(provider, "/activity")["data"]
+        grouped = _get(provider, "/activity", ("group_by", "workspace"))["data"]
+    assert [row.keys() for row in rows] == [documented.keys()] * 4
+    assert {row["workspace_id"] for row in grouped} <= provider.world.workspaces.keys()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -11,8 +12,7 @@ from sqlalchemy import Connection, Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from service.config import Config
-from service.connections.anthropic import stub as anthropic
-from service.connections.openai import stub as openai
+from service.connections import list_providers
 from service.connections.stub import Stub
 from service.models import Account, ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import new_id, utc_now
@@ -42,9 +42,11 @@ class Provider:
         return str(self.world.key)
 
     def add_day(self, day: datetime, rows: int = 6) -> None:
-        add = _add_openai if self.name == "openai" else _add_anthropic
         for _row in range(rows):
-            add(self.world, self.random, day)
+            if self.name in _ADDED:
+                _ADDED[self.name](self.world, self.random, day)
+            else:
+                self.world.add(self.random, day)
 
     def change_day(self, day: datetime) -> None:
         """Change, drop and add rows of a day, as providers do afterwards."""
@@ -59,11 +61,22 @@ class Provider:
         self.add_day(day, 2)
 
     def usage(self, since: datetime) -> Sums:
-        read = _openai_usage if self.name == "openai" else _anthropic_usage
-        return read(self.world, since)
+        if self.name in _USED:
+            return _USED[self.name](self.world, since)
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for row in self.world.used():
+            key = (row.time.date(), row.project, row.key, row.model, row.tier)
+            _add(found, {"time": row.time}, since, key, list(row.counts))
+        return {key: tuple(values) for key, values in found.items()}
 
     def costs(self, since: datetime) -> Sums:
         found: dict[tuple[Any, ...], Decimal] = {}
+        if self.name not in _USED:
+            for each in self.world.costs():
+                if each.time >= since:
+                    key = (each.time.date(), each.project, each.line_item)
+                    found[key] = found.get(key, Decimal(0)) + each.amount
+            return {key: (value,) for key, value in found.items()}
         for row in self.world.costs:
             if row["time"] < since:
                 continue
@@ -76,18 +89,24 @@ class Provider:
 
 
 def _tables(world: Any) -> list[list[dict[str, Any]]]:
+    if hasattr(world, "tables"):
+        return list(world.tables)
     usage = world.usage.values() if isinstance(world.usage, dict) else [world.usage]
     return [*usage, world.costs]
 
 
+def import_stub(name: str) -> Any:
+    return import_module(f"service.connections.{name.replace('-', '_')}.stub")
+
+
 def make_provider(name: str, seed: int = 1, days: int = 90, rows: int = 6) -> Provider:
-    module: Any = {"openai": openai, "anthropic": anthropic}[name]
+    module = import_stub(name)
     world = module.World()
     provider = Provider(name, world, module.make_stub(world), Random(seed))
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     for number in range(1, days):
         provider.add_day(today - timedelta(days=number), rows)
-    for number in range(4):
+    for number in range(4 if name in PROJECTS else 0):
         project = PROJECTS[name].format(number)
         names = world.projects if name == "openai" else world.workspaces
         names[project] = f"Project {number}"
@@ -185,6 +204,10 @@ def _add(
         found[key] = [a + b for a, b in zip(found.get(key, [0] * 4), counts, strict=True)]
 
 
+_ADDED = {"openai": _add_openai, "anthropic": _add_anthropic}
+_USED = {"openai": _openai_usage, "anthropic": _anthropic_usage}
+
+
 def stored_usage(session: Session | Connection, connection_id: str) -> Sums:
     table = ReportedUsage
     labels = (table.day, table.project_id, table.key_id, table.model, table.tier)
@@ -203,9 +226,10 @@ def stored_costs(session: Session | Connection, connection_id: str) -> Sums:
     return {tuple(row[:3]): (row[3].normalize(),) for row in rows}
 
 
-def oldest_day() -> datetime:
+def oldest_day(provider: str = "openai") -> datetime:
+    """Return the first day that a provider's reports have."""
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    return today - timedelta(days=89)
+    return today - timedelta(days=list_providers()[provider].reports[0].days_back - 1)
 
 
 def add_connected(session: Session, provider: Provider, **fields: Any) -> ProviderConnection:

@@ -9,8 +9,18 @@ OTHER_SUMS: Final = (
     # https://platform.openai.com/docs/api-reference/usage/costs
     Sums(
         what="OpenAI's costs by day",
-        signs=any_of("amount_value line_item", "amount line_item start_time"),
+        signs=any_of(
+            "amount_value line_item", "amount line_item start_time", "start_time amount_value"
+        ),
         instead=_CALLS,
+        is_report=True,
+    ),
+    # https://focus.finops.org/focus-specification
+    Sums(
+        what="a cost export in FOCUS form",
+        signs=any_of("BilledCost ChargePeriodStart"),
+        instead=_CALLS,
+        is_report=True,
     ),
     # https://docs.github.com/en/billing/reference/billing-reports
     Sums(
@@ -21,12 +31,14 @@ OTHER_SUMS: Final = (
             "grossAmount netAmount unitType",
         ),
         instead="read the sessions of your coding agents with `tallystick scrub` instead",
+        is_report=True,
     ),
     # https://docs.aws.amazon.com/cur/latest/userguide/data-dictionary.html
     Sums(
         what="a cost and usage report of AWS",
-        signs=any_of("lineItem/UsageAmount", "line_item_usage_amount", "lineItem/UsageType"),
+        signs=any_of("lineItem/UsageAmount", "line_item_usage_type", "lineItem/UsageType"),
         instead="turn on model invocation logging of Bedrock and read its logs instead",
+        is_report=True,
     ),
     # https://learn.microsoft.com/azure/cost-management-billing/automate/understand-usage-details-fields
     Sums(

@@ -1,4 +1,4 @@
-"""/upload: the upload form, with or without JavaScript."""
+"""/upload: the upload forms, with or without JavaScript: of logs, and of providers' reports."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -26,15 +26,24 @@ from detectors.formats import (
 from detectors.formats.adapters import adapters, all_sums, export_signs
 from detectors.formats.json_logs.records import RECORDS
 from detectors.formats.json_logs.shapes import outline
+from service.connections.exports import list_exports, read_export
 from service.errors import ServiceError
 from service.models.audits.idempotency import KeyTakenError
 from service.models.base import new_id
 from service.models.billing.credits import count_free_credits
+from service.models.connections.connections import MAX_CONNECTIONS, ConnectionLimitError
+from service.operations.connections.by_hand import store_reading
 from service.payments.links import payment_links
+from service.web.auth.callers import current_caller
 from service.web.auth.csrf import check_token
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.current import current_config, current_queues, get_session
+from service.web.http.current import (
+    current_config,
+    current_queues,
+    get_session,
+    sleep_without_slot,
+)
 from service.web.http.error_responses import describe_error
 from service.web.intake.gates import (
     admit_upload,
@@ -43,11 +52,13 @@ from service.web.intake.gates import (
     check_key,
     limit_uploads,
 )
-from service.web.intake.processor_time import limit_refused_files
-from service.web.intake.receiving import MAX_LABEL_LENGTH
+from service.web.intake.processor_time import limit_refused_files, measure_file
+from service.web.intake.receiving import MAX_LABEL_LENGTH, received_file
 from service.web.intake.storing import stored_upload
+from service.web.intake.turns import upload_turns
 from service.web.pages.account.billing import granting_for
 
+REPORT: Final = "report"  # what a provider's file is, in the address
 # The form shows these problems itself, above another attempt.
 _SHOWN_IN_FORM: Final = frozenset({400, 402, 413, 415, 422})
 
@@ -56,7 +67,7 @@ blueprint = PrivatePages("upload", __name__)
 
 @blueprint.get("/upload")
 def form() -> str:
-    return _page()
+    return _show_report_form() if _is_report() and find_web_session() else _page()
 
 
 @blueprint.post("/upload")
@@ -67,6 +78,8 @@ def form() -> str:
 @capped_upload
 def send() -> Response:
     """Accept a file from a browser without JavaScript, with the checks of the API."""
+    if _is_report():
+        return _send_report()
     try:
         key = check_key(request.args.get("key"))
         with stored_upload(admit_upload(key), check_token) as audit:
@@ -82,6 +95,45 @@ def send() -> Response:
         return make_response(page, described.status, dict(described.headers))
     current_queues().enqueue_audit(audit.id, audit.source)
     return _show_audit(audit.id)
+
+
+def _is_report() -> bool:
+    return request.args.get("kind") == REPORT
+
+
+def _send_report() -> Response:
+    """Store what a provider reports, in place of what was stored of its days; it has no calls."""
+    session, account_id = get_session(), current_caller().account_id
+    spent, max_bytes = measure_file(), current_config().max_upload_bytes
+    try:
+        with (
+            received_file(check_token, spent.check) as upload,
+            upload_turns.turn(account_id, sleep=sleep_without_slot),
+        ):
+            reading = read_export(upload.file, max_bytes=max_bytes, advance=spent.check)
+        held = store_reading(session, account_id, reading)
+    except ConnectionLimitError:
+        most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
+        return make_response(_show_report_form(most), 422)
+    except (ServiceError, DetectorError, HTTPException) as error:
+        described = describe_error(error)
+        if described is None or described.status not in _SHOWN_IN_FORM:
+            raise error
+        shown = _show_report_form(described.message)
+        return make_response(shown, described.status, dict(described.headers))
+    session.commit()
+    current_queues().enqueue_pull(held.id)
+    return redirect(url_for("connections.show", connection_id=held.id), 303)
+
+
+def _show_report_form(problem: str = "") -> str:
+    return render_template(
+        "pages/audits/upload_report.html",
+        problem=problem,
+        kind=REPORT,
+        kinds=sorted({export.what for export in list_exports()}, key=str.lower),
+        max_bytes=current_config().max_upload_bytes,
+    )
 
 
 def _page(**context: Any) -> str:
@@ -178,7 +230,11 @@ def mapping_context(columns: Sequence[str] = ()) -> dict[str, Any]:
         "targets": _targets(),
         "export_signs": export_signs(),
         "totals": [
-            {"names": sorted(names), "refusal": sums.refusal()}
+            {
+                "names": sorted(names),
+                "refusal": sums.refusal(),
+                "report": sums.what if sums.is_report else "",
+            }
             for sums in all_sums()
             for names in sums.signs
         ],

@@ -6,7 +6,7 @@ from typing import Any, Final
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
-from service.connections import list_providers
+from service.connections import list_providers, list_pulled
 from service.connections.provider import ACTIVITY, Provider
 from service.errors import NotFoundError
 from service.models.base import utc_now
@@ -46,7 +46,10 @@ _NOT_FOUND: Final = "Not found. It may already be removed."
 _OFF: Final = "Connections are turned off in this installation."
 _ACTIVE_DAYS: Final = 30
 _SHOWN: Final = 50
-OUTCOMES: Final = {"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"}
+OUTCOMES: Final = {
+    **{"done": "Done", "empty": "Nothing to pull", "throttled": "Asked to wait"},
+    "uploaded": "Uploaded",
+}
 
 blueprint = PrivatePages("connections", __name__, url_prefix="/settings/connections")
 
@@ -60,7 +63,7 @@ def home() -> str:
         rows=[
             (each, _provider(each), describe_sight(each.sight), _explain(each)) for each in found
         ],
-        providers=list_providers().values(),
+        providers=list_pulled().values(),
         is_on=current_config().connections == "on",
         most=MAX_CONNECTIONS,
         is_saved="saved" in request.args,
@@ -112,7 +115,7 @@ def change_key(connection_id: str) -> str | Response | tuple[str, int]:
     """Try another key and use it from now on."""
     session, connection = get_session(), _find(connection_id)
     provider = find_provider(current_config(), connection.provider)
-    if provider is None:
+    if provider is None or connection.is_by_hand:
         return _show(connection, _OFF), 422
     try:
         session.commit()
@@ -170,7 +173,8 @@ def remove(connection_id: str) -> Response:
     """Forget the key and, unless it is to be kept, what was pulled."""
     session, connection = get_session(), _find(connection_id)
     account_id, provider = connection.account_id, connection.provider
-    disconnect(session, connection, keep=request.form.get("data") == "keep")
+    keep = request.form.get("data") == "keep" and not connection.is_by_hand
+    disconnect(session, connection, keep=keep)
     record_event(EventKind.CONNECTION_REMOVED, account_id, provider=provider)
     session.commit()
     return redirect(url_for("connections.home", saved=""), 303)
@@ -194,7 +198,7 @@ def _explain(connection: ProviderConnection) -> tuple[str, str] | None:
 def _show_form(chosen: str, problem: str = "") -> str:
     return render_template(
         "pages/connections/add.html",
-        providers=list_providers().values(),
+        providers=list_pulled().values(),
         chosen=chosen,
         label=request.form.get("label", ""),
         names="names" in request.form or request.method == "GET",

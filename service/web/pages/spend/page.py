@@ -5,6 +5,7 @@ from typing import Final
 
 from flask import Response, render_template, request
 
+from service.errors import InvalidRequestError
 from service.models.base import utc_now
 from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
@@ -22,6 +23,7 @@ from service.models.connections.unsent import has_unpriced, sum_unsent
 from service.models.operations.chart_marks import list_latest_marks
 from service.models.operations.saved_views import list_views
 from service.reports.csv_table import BYTE_ORDER_MARK
+from service.reports.focus import V1_2, VERSIONS
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
@@ -94,7 +96,10 @@ def csv() -> Response:
 @require_visitor
 def focus() -> Response:
     """Download the charges of the range as rows of FOCUS."""
-    return answer_focus_csv(current_caller().account_id, _downloaded())
+    version = request.args.get("version", V1_2)
+    if version not in VERSIONS:
+        raise InvalidRequestError(f"The version must be one of {', '.join(VERSIONS)}.")
+    return answer_focus_csv(current_caller().account_id, _downloaded(), version)
 
 
 @blueprint.get("/spend.xlsx")

@@ -30,10 +30,10 @@ function parse(text) {
   return stack[0];
 }
 
-// Why a file with these members or columns has totals, and no calls; null if it has not.
+// Why a file with these members or columns has totals, and no calls, and what it is if it is a report
+// that can be compared with a bill; undefined if it has calls.
 export function findTotals(names) {
-  const found = totals.find((each) => each.names.every((name) => names.includes(name)));
-  return found ? found.refusal : null;
+  return totals.find((each) => each.names.every((name) => names.includes(name)));
 }
 
 // Check for an object of a tool that the service reads by rules of its own.

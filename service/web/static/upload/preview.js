@@ -9,6 +9,7 @@ const figures = document.querySelector("#figures");
 const sendButton = document.querySelector("#send");
 const whyOff = document.querySelector("#why-off");
 const withoutCredits = whyOff.textContent;
+const sendWords = sendButton.textContent;
 const maxBytes = Number(form.dataset.maxBytes);
 const columns = new Columns(form.dataset.required.split(" "));
 const LARGE = 8 << 20;
@@ -61,6 +62,10 @@ async function refresh() {
   }
   if (!isCurrent()) return;
   if (summary.header && !summary.note) columns.show(summary.rows, refresh);
+  if (summary.report) {
+    sayReport(file, summary.report);
+    return;
+  }
   const matching = summary.unmatched && "Match its columns below.";
   say(file, summary.problem || matching || summary.note || "No text found.", Boolean(summary.problem));
   if (summary.unmatched && !summary.problem) setRejected(summary.unmatched);
@@ -79,8 +84,19 @@ function say(file, words, isProblem) {
   setRejected("", isProblem);
 }
 
+// A provider's report takes no credit: the form sends it as what it is.
+function sayReport(file, what) {
+  say(file, `This is ${what}: totals, which we compare with your calls on the page Bill. No credit is used.`, false);
+  form.dataset.kind = "report";
+  sendButton.disabled = false;
+  sendButton.textContent = "Upload report";
+  whyOff.textContent = "";
+}
+
 // What is wrong with the file is above; what is left to do about its columns is at the button.
 function setRejected(words, isRejected = Boolean(words)) {
+  delete form.dataset.kind;
+  sendButton.textContent = sendWords;
   sendButton.disabled = isRejected || Boolean(withoutCredits);
   whyOff.textContent = words || withoutCredits;
 }

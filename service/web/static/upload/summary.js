@@ -21,6 +21,7 @@ class Summary {
   tokens = 0;
   duplicates = 0;
   problem = ""; // why the service would reject the file
+  report = ""; // what the file is, if it can be compared with a bill instead
   unmatched = ""; // what to do about its columns first
   note = ""; // what the preview can't show
   header = null; // of a CSV
@@ -40,6 +41,14 @@ class Summary {
     this.first = Math.min(this.first, call.time);
     this.last = Math.max(this.last, call.time);
     this.tokens += call.prompt + call.completion;
+  }
+
+  // Stop at a file of totals, which has no calls.
+  refuseTotals(names) {
+    const totals = findTotals(names);
+    if (!totals) return;
+    this.report = totals.report;
+    throw new Unreadable(totals.refusal);
   }
 
   // An audit counts a call with the same request ID and counts once.
@@ -176,8 +185,7 @@ class ObjectReader {
   }
 
   #take(document) {
-    const refusal = findTotals(Object.keys(document));
-    if (refusal) throw new Unreadable(refusal);
+    this.summary.refuseTotals(Object.keys(document));
     const style = this.takesCalls ? styleOf(document) : null;
     const unknown = style ? findUnknown(document, style) : "";
     if (unknown === null && !this.#isExport) {
@@ -245,8 +253,7 @@ class RowReader {
     const { summary, columns } = this;
     if (!this.#fields) {
       summary.header = row.map((cell) => cell.trim());
-      const refusal = findTotals(summary.header);
-      if (refusal) throw new Unreadable(refusal);
+      summary.refuseTotals(summary.header);
       this.#isExport = columns.isExport(summary.header);
       if (this.#isExport) {
         this.#fields = [];

@@ -175,6 +175,7 @@ OTHER = make_spend_cursor(SpendCursor(FIRST, SECOND, ("route",), ("chat",)))
         ("group_by=day,day", "group_by must name each key once"),
         ("group_by=day,route,model,provider", "group_by must name at most 3 keys"),
         ("format=xml", "format must be one of json, csv, focus"),
+        ("format=focus&version=1.3", "version must be one of 1.2, 1.4"),
         ("limit=0", "limit must be a whole number from 1 to 200"),
         ("cursor=", f"cursor {CURSOR}"),
         ("cursor=eA", f"cursor {CURSOR}"),

@@ -67,5 +67,6 @@ ADAPTER: Final = Adapter(
             )
         ),
         instead="export the calls at https://openrouter.ai/logs instead",
+        is_report=True,
     ),
 )

@@ -32,5 +32,6 @@ ADAPTER: Final = Adapter(
         what="a usage or cost report of Anthropic",
         signs=any_of("usage_date_utc", "starting_at results"),
         instead="send calls with the client, or log each response's usage, instead",
+        is_report=True,
     ),
 )

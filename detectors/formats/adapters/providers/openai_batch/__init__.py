@@ -25,5 +25,6 @@ ADAPTER: Final = Adapter(
         what="a usage or cost report of OpenAI",
         signs=any_of("num_model_requests", "start_time results"),
         instead="send calls with the client, or log each response's usage, instead",
+        is_report=True,
     ),
 )

@@ -1,0 +1,102 @@
+"""Azure: a key is exchanged for a token, pages are followed on Azure's host alone."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from service.connections import list_providers
+from service.connections.client import (
+    RevokedKeyError,
+    ThrottledError,
+    UnreadableResponseError,
+    WrongKeyError,
+    fetch_window,
+    open_client,
+)
+from service.connections.provider import Window
+from service.connections.stub import Answer, running
+from tests.service.connections.worlds import make_provider
+
+KNOWN = list_providers()["azure"]
+DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+_IDS = [f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 3)]
+KEY = f"{_IDS[0]}:{_IDS[1]}:canary:of:{_IDS[2]}"  # a secret may have colons
+
+
+def _fetch(provider: Any, number: int) -> Any:
+    window = Window(KNOWN.reports[number], DAY - timedelta(9), None)
+    with open_client(KNOWN, provider.key, provider.stub.url) as client:
+        return fetch_window(client, KNOWN, window).lines
+
+
+def test_a_link_to_another_host_is_followed_at_azure_by_its_token_alone() -> None:
+    provider = make_provider("azure", days=5, rows=6)
+    with running(provider.stub):
+        whole = _fetch(provider, 0)
+        provider.world.per_page = 3
+        provider.stub.requests.clear()
+        parts = _fetch(provider, 0)
+    assert sorted(map(str, parts)) == sorted(map(str, whole))
+    assert len(provider.stub.requests) > 3
+    assert {line.model for line in whole} == {""}
+    assert not any("Dv5" in line.line_item for line in whole)
+
+
+def test_the_secret_goes_to_the_sign_in_alone() -> None:
+    provider = make_provider("azure", days=3, rows=2)
+    provider.world.key = KEY
+    seen: list[Any] = []
+    play = provider.stub.answer
+
+    def answer(path: str, query: Any, headers: Any) -> Answer:
+        seen.append((path, query, headers))
+        return play(path, query, headers)
+
+    provider.stub.answer = answer
+    with running(provider.stub):
+        assert _fetch(provider, 1)
+    assert [path.endswith("/token") for path, _query, _headers in seen].count(True) == 1
+    assert "canary" not in str(seen)  # it is in the body of the sign-in
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "error"),
+    [
+        (401, {}, RevokedKeyError),
+        (400, {}, RevokedKeyError),
+        (429, {"x-ms-ratelimit-microsoft.costmanagement-entity-retry-after": "77"}, ThrottledError),
+    ],
+)
+def test_an_error_of_azure_says_why(status: int, headers: Any, error: type[Exception]) -> None:
+    provider = make_provider("azure", days=1)
+    answer = Answer({"error": "invalid_client"}, status, headers)
+    provider.stub.answer = lambda _path, _query, _headers: answer
+    with running(provider.stub), pytest.raises(error) as raised:
+        _fetch(provider, 0)
+    assert getattr(raised.value, "seconds", 77) == 77
+
+
+@pytest.mark.parametrize("link", ["?$skiptoken=a", "?$skiptoken=a%0d%0ab", "?other=1"])
+def test_a_link_that_leads_nowhere_new_stores_nothing(link: str) -> None:
+    provider = make_provider("azure", days=1)
+    play = provider.stub.answer
+
+    def answer(path: str, query: Any, headers: Any) -> Answer:
+        query.pop("$skiptoken", None)
+        found = play(path, query, headers)
+        if "properties" in found.body:
+            found.body["properties"]["nextLink"] = f"https://x.example/{link}"
+        return found
+
+    provider.stub.answer = answer
+    with running(provider.stub), pytest.raises(UnreadableResponseError):
+        _fetch(provider, 0)
+
+
+@pytest.mark.parametrize(
+    "key", ["x", "a:b:c:d", f"{_IDS[0]}:{_IDS[1]}:{_IDS[2]}", KEY[:-1], "../" + KEY]
+)
+def test_a_key_has_its_ids(key: str) -> None:
+    with pytest.raises(WrongKeyError), open_client(KNOWN, key):
+        pass
