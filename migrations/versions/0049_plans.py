@@ -3,15 +3,15 @@
 Lines of the previous release have no hour, until the files of their calls are merged or priced
 again.
 
-Revision ID: 0050
-Revises: 0049
+Revision ID: 0049
+Revises: 0048
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0050"
-down_revision = "0049"
+revision = "0049"
+down_revision = "0048"
 branch_labels = None
 depends_on = None
 

@@ -1,13 +1,13 @@
 """The name of an account on its reports, its time zone, and marks on its charts.
 
-Revision ID: 0049
+Revision ID: 0048
 Revises: 0047
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0049"
+revision = "0048"
 down_revision = "0047"
 branch_labels = None
 depends_on = None
