@@ -16,7 +16,7 @@ _ANSWER_ID: Final = re.compile(
     r"(?:time-[0-9-]{1,40}_)?((?:chatcmpl-|cmpl-|resp_|msg_|gen-)[A-Za-z0-9._:-]{1,110})"
 )
 # A call that an agent exports as an event; its session file has another ID for it.
-EVENT_ID: Final = "event-"
+EVENT_ID: Final = "agent-event-"
 # Providers never give two responses the same ID; what users name may name several calls.
 RESPONSE_ID: Final = r"^(?:chatcmpl-|cmpl-|resp_|msg_|gen-)"
 _UUID: Final = r"^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$"

@@ -10,9 +10,10 @@ so that a part of an audit reads a slice. The frame of a single import has no su
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
-from typing import IO, BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 import msgspec
 import polars as pl
@@ -20,7 +21,7 @@ import polars as pl
 from detectors.contract import SPARSE_CALLS
 from detectors.engine import compose_labels
 from detectors.formats.adapters.labels import EVENT_ID, RESPONSE_ID, RESPONSE_IDS
-from detectors.formats.columns import OF_SOURCE, WRITTEN_LABELS
+from detectors.formats.columns import BILLING, OF_SOURCE, WRITTEN_LABELS
 from detectors.frames.parts import ROW_GROUP, sort_by_bucket
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, concat, from_bytes, to_bytes
 from detectors.report.account.file_counts import FileCounts
@@ -256,21 +257,40 @@ def _drop_events(calls: pl.DataFrame) -> pl.DataFrame:
     is_event = calls["request_id"].str.starts_with(EVENT_ID)
     if "session_id" not in calls.columns or not is_event.any():
         return calls
-    rows = calls.select("ts", "latency_ms", *_SAME_EVENT).with_row_index("row")
     end = pl.col("ts") + pl.duration(milliseconds=pl.col("latency_ms").fill_null(0))
-    others = rows.filter(~is_event & (rows["session_id"] != "")).select(
-        pl.col("row").alias("of"), pl.col("ts").alias("at"), *_SAME_EVENT
-    )
-    pairs = rows.filter(is_event).with_columns(end.alias("end")).join(others, on=_SAME_EVENT)
-    pairs = pairs.filter(pl.col("at").is_between(pl.col("ts") - _NEAR, pl.col("end") + _NEAR))
-    # Each call is of one event, the nearest.
-    pairs = pairs.sort((pl.col("at") - pl.col("end")).abs(), "row", "of")
-    for name in ("row", "of"):
-        pairs = pairs.unique(name, keep="first", maintain_order=True)
-    place = pl.int_range(pl.len())
-    more = place.is_in(pairs["of"].implode()).cast(pl.UInt32)
-    counted = calls.with_columns(pl.col("copies") + more)
-    return counted.filter(~place.is_in(pairs["row"].implode()))
+    rows = calls.select("ts", end.alias("end"), is_event.alias("is_event"), *_SAME_EVENT)
+    rows = rows.with_row_index("row").filter(pl.col("session_id") != "")
+    is_shared = pl.col("is_event").any() & ~pl.col("is_event").all()
+    rows = rows.filter(is_shared.over(_SAME_EVENT)).sort(*_SAME_EVENT, "ts", "row")
+    in_order = rows.select(*_SAME_EVENT, "is_event", "ts", "end", "row").iter_rows()
+    pairs = list[tuple[int, int]]()
+    for _same, group in groupby(in_order, itemgetter(*range(len(_SAME_EVENT)))):
+        pairs += _pair(list(group))
+    paired = pl.DataFrame(pairs, {"row": pl.UInt32, "of": pl.UInt32}, orient="row")
+    numbered = calls.with_row_index("row")
+    more = pl.col("row").is_in(paired["of"].implode())
+    counted = numbered.with_columns(pl.col("copies") + more.cast(pl.UInt32))
+    if BILLING in calls.columns:
+        # The event says who pays, which a session's call mostly doesn't.
+        said = numbered.select("row", BILLING).join(paired, on="row").drop("row")
+        told = counted.join(said, left_on="row", right_on="of", how="left", maintain_order="left")
+        own, other = pl.col(BILLING).fill_null(""), pl.col(f"{BILLING}_right").fill_null("")
+        counted = told.with_columns(pl.when(own == "").then(other).otherwise(own).alias(BILLING))
+    return counted.filter(~pl.col("row").is_in(paired["row"].implode())).select(calls.columns)
+
+
+def _pair(rows: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, int]]:
+    """Yield the row of each event with that of its call; they are in order of time."""
+    calls = iter([(ts, row) for *_same, is_event, ts, _end, row in rows if not is_event])
+    call = next(calls, None)
+    for *_same, is_event, start, end, row in rows:
+        if not is_event:
+            continue
+        while call is not None and call[0] < start - _NEAR:
+            call = next(calls, None)
+        if call is not None and call[0] <= end + _NEAR:
+            yield row, call[1]
+            call = next(calls, None)
 
 
 def _join_responses(calls: pl.DataFrame) -> pl.DataFrame:

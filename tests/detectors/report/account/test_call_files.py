@@ -308,7 +308,7 @@ SESSION: dict[str, Any] = {"session_id": "s1", "provider": "codex"}
     ],
 )
 def test_an_event_of_a_call_in_a_session_is_dropped(event: dict[str, Any], kept: int) -> None:
-    logged = frame(SESSION | {"request_id": "event-1"} | event, import_id="b")
+    logged = frame(SESSION | {"request_id": "agent-event-1"} | event, import_id="b")
     session = frame(SESSION | {"request_id": "s1:100", "tag": "boats"})
     for frames in ((logged, session), (session, logged)):
         [file] = merge(*frames)
@@ -320,10 +320,35 @@ def test_an_event_of_a_call_in_a_session_is_dropped(event: dict[str, Any], kept:
 
 
 def test_each_call_of_a_session_takes_one_event() -> None:
-    events = [SESSION | {"request_id": f"event-{n}"} | at(seconds=n) for n in range(3)]
+    events = [SESSION | {"request_id": f"agent-event-{n}"} | at(seconds=n) for n in range(3)]
     calls = [SESSION | {"request_id": f"s1:{n}"} | at(seconds=n) for n in range(2)]
     [file] = merge(frame(*events), frame(*calls, import_id="b"))
-    assert sorted(file.frame["request_id"].to_list()) == ["event-2", "s1:0", "s1:1"]
+    assert sorted(file.frame["request_id"].to_list()) == ["agent-event-2", "s1:0", "s1:1"]
+
+
+def test_events_and_calls_are_paired_in_order_of_time() -> None:
+    events = [SESSION | {"request_id": f"agent-event-{n}"} | at(seconds=n) for n in range(2)]
+    calls = [SESSION | {"request_id": f"s1:{n}"} | at(seconds=n + 1.5) for n in range(2)]
+    [file] = merge(frame(*events), frame(*calls, import_id="b"))
+    assert sorted(file.frame["request_id"].to_list()) == ["s1:0", "s1:1"]
+
+
+def test_as_many_equal_events_and_calls_as_a_batch_has_are_paired_one_by_one() -> None:
+    """All pairs of them would be 25,000,000."""
+    events = [SESSION | {"request_id": f"agent-event-{n}"} for n in range(5_000)]
+    calls = [SESSION | {"request_id": f"s1:{n}"} for n in range(5_000)]
+    [file] = merge(frame(*events), frame(*calls, import_id="b"))
+    assert file.frame["request_id"].str.starts_with("s1:").all()
+    assert (file.frame.height, file.duplicates) == (5_000, 5_000)
+
+
+@pytest.mark.parametrize(("own", "kept"), [("", "metered"), ("included", "included")])
+def test_a_call_takes_from_its_event_who_pays(own: str, kept: str) -> None:
+    event = frame(SESSION | {"request_id": "agent-event-1", "billing": "metered"}, import_id="b")
+    call = frame(SESSION | {"request_id": "s1:1"} | ({"billing": own} if own else {}))
+    for frames in ((event, call), (call, event)):
+        [file] = merge(*frames)
+        assert file.frame.select("request_id", "billing").rows() == [("s1:1", kept)]
 
 
 def test_an_import_can_be_excluded() -> None:
