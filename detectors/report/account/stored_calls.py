@@ -28,6 +28,7 @@ from detectors.frames.parts import (
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS
 from detectors.report.account.call_files import read_starts
 from detectors.report.account.file_counts import FileCounts
+from detectors.report.account.traffic import add_slots
 
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
@@ -37,7 +38,7 @@ class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     The file has `rows`; `optional` are the optional columns that all files get. There are `calls`
     from the `first` to the `last`, after the moment `after`, beside `future_calls`, which are later
-    than `until`. `counts` are those of the file's metadata, if they are those of the window.
+    than `until`. With `is_counted`, the counts in the file's metadata may be those of the window.
     """
 
     path: Path
@@ -48,7 +49,7 @@ class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime
     calls: int
     future_calls: int
-    counts: FileCounts | None
+    is_counted: bool
     after: datetime | None = None
 
     def read(self, rows: tuple[int, int] | None = None) -> Calls:
@@ -61,7 +62,7 @@ class FileInWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     def later(self, after: datetime) -> Self:
         """Keep the calls after this moment."""
-        cut = msgspec.structs.replace(self, after=after, counts=None)
+        cut = msgspec.structs.replace(self, after=after, is_counted=False)
         return msgspec.structs.replace(cut, calls=int(cut.read().select(pl.len()).collect().item()))
 
 
@@ -83,7 +84,7 @@ def measure_file(path: Path, optional: tuple[str, ...], until: datetime) -> File
         last=last or until,
         calls=calls,
         future_calls=late_calls,
-        counts=None if late_calls else FileCounts.read(path),
+        is_counted=not late_calls,
     )
 
 
@@ -115,9 +116,19 @@ def cut_files(files: Sequence[FileInWindow], window: CallWindow) -> list[FileInW
 def count_files(files: Sequence[FileInWindow]) -> FileCounts:
     """Add up the counts of whole files, and count the calls of the others.
 
-    Seconds with a call are counted by day, so the days that files share are counted together.
+    Seconds with a call are counted by day, so the days that files share are counted together. Slots
+    are added up file by file, because those of many routes take much memory.
     """
-    counted = [file.counts or FileCounts.of(file.read().collect()) for file in files]
+    counted, slots = list[FileCounts](), list[pl.DataFrame]()
+    for file in files:
+        each = FileCounts.read(file.path) if file.is_counted else None
+        each = each or FileCounts.of(file.read().collect())
+        slots = [add_slots([*slots, each.slots])]
+        counted.append(msgspec.structs.replace(each, slots=each.slots.clear()))
+    return msgspec.structs.replace(_add_days(files, counted), slots=slots[0])
+
+
+def _add_days(files: Sequence[FileInWindow], counted: Sequence[FileCounts]) -> FileCounts:
     days = Counter(day for each in counted for day in each.days["day"])
     shared = [day for day, number in days.items() if number > 1]
     if not shared:
