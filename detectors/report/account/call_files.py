@@ -273,9 +273,9 @@ def _drop_events(calls: pl.DataFrame) -> pl.DataFrame:
     if BILLING in calls.columns:
         # The event says who pays, which a session's call mostly doesn't.
         said = numbered.select("row", BILLING).join(paired, on="row").drop("row")
-        told = counted.join(said, left_on="row", right_on="of", how="left", maintain_order="left")
+        named = counted.join(said, left_on="row", right_on="of", how="left", maintain_order="left")
         own, other = pl.col(BILLING).fill_null(""), pl.col(f"{BILLING}_right").fill_null("")
-        counted = told.with_columns(pl.when(own == "").then(other).otherwise(own).alias(BILLING))
+        counted = named.with_columns(pl.when(own == "").then(other).otherwise(own).alias(BILLING))
     return counted.filter(~pl.col("row").is_in(paired["row"].implode())).select(calls.columns)
 
 

@@ -102,9 +102,13 @@ def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> D
 
 def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
     """Check whether providers report tokens of these days that have no known price."""
+    own = (CallFile.account_id == account_id, CallFile.id.like(f"{_PREFIX}%"))
+    files = session.execute(select(CallFile.id).where(*own)).scalars().all()
+    if not files:  # so that no line is read
+        return False
     unpriced = (
         SpendRow.account_id == account_id,
-        SpendRow.file_id.like(f"{_PREFIX}%"),
+        SpendRow.file_id.in_(files),
         SpendRow.day.between(*days),
         SpendRow.list_usd == 0,
         SpendRow.prompt_tokens + SpendRow.completion_tokens > 0,

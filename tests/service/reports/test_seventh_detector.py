@@ -48,7 +48,7 @@ def test_the_pdf_shows_it(client: FlaskClient, address: str, report: Report) -> 
     savings = impact(report.findings[0], report.audit)
     pdf = pypdf.PdfReader(BytesIO(client.get(f"{address}/pdf").data))
     text = " ".join(" ".join(page.extract_text() for page in pdf.pages).split())
-    for part in ("Long answers", "essays", savings, "Do instead. Request a summary"):
+    for part in ("Long answers", "essays", savings):
         assert part in text
 
 

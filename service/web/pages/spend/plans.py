@@ -95,7 +95,7 @@ def _read_plan() -> Plan:
         raise InvalidRequestError(f"Enter a name of at most {_MAX_NAME} characters.")
     if not 0 < len(provider) <= _MAX_NAME or not provider.isprintable():
         raise InvalidRequestError("Choose the tool that the plan is of.")
-    first = _read_day("from")
+    first = _read_day("paid_from")
     if first is None:
         raise InvalidRequestError("Enter the day from which you pay.")
     last = _read_day("until")

@@ -36,7 +36,7 @@ FORM = {
     "provider": "claude-code",
     "price": "100",
     "seats": "2",
-    "from": "2026-01-01",
+    "paid_from": "2026-01-01",
 }
 
 
@@ -113,8 +113,8 @@ def test_other_accounts_see_and_remove_nothing(
         ({"price": "-1"}, "Enter a price"),
         ({"price": "NaN"}, "Enter a price"),
         ({"seats": "0"}, "Enter a number of seats"),
-        ({"from": ""}, "Enter the day from which you pay"),
-        ({"from": "yesterday"}, "Enter days from 2000 to 2100"),
+        ({"paid_from": ""}, "Enter the day from which you pay"),
+        ({"paid_from": "yesterday"}, "Enter days from 2000 to 2100"),
         ({"until": "2025-12-31"}, "The last day must not be before the first"),
     ],
 )
