@@ -14,6 +14,6 @@ PATHS = re.compile(rf"`((?:{TOP})/[\w./-]*)`")
 @pytest.mark.parametrize("doc", DOCS)
 def test_every_path_in_the_doc_exists(doc: str) -> None:
     paths = PATHS.findall((ROOT / doc).read_text())
-    assert len(paths) > 10
+    assert len(paths) > 3
     missing = [path for path in paths if not (ROOT / path).exists()]
     assert not missing, f"{doc} names {missing}"
