@@ -30,6 +30,7 @@ from detectors.report.account.call_files import read_starts
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.traffic import add_slots
 
+_SLOTS_AT_ONCE: Final = 4_000_000  # of 80 bytes
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
 
@@ -117,15 +118,17 @@ def count_files(files: Sequence[FileInWindow]) -> FileCounts:
     """Add up the counts of whole files, and count the calls of the others.
 
     Seconds with a call are counted by day, so the days that files share are counted together. Slots
-    are added up file by file, because those of many routes take much memory.
+    are added up as they are read: those of 40,000 routes and 30 days would take 6 GB.
     """
     counted, slots = list[FileCounts](), list[pl.DataFrame]()
     for file in files:
         each = FileCounts.read(file.path) if file.is_counted else None
         each = each or FileCounts.of(file.read().collect())
-        slots = [add_slots([*slots, each.slots])]
+        slots.append(each.slots)
+        if sum(some.height for some in slots) > _SLOTS_AT_ONCE:
+            slots = [add_slots(slots)]
         counted.append(msgspec.structs.replace(each, slots=each.slots.clear()))
-    return msgspec.structs.replace(_add_days(files, counted), slots=slots[0])
+    return msgspec.structs.replace(_add_days(files, counted), slots=add_slots(slots))
 
 
 def _add_days(files: Sequence[FileInWindow], counted: Sequence[FileCounts]) -> FileCounts:
