@@ -203,7 +203,7 @@ def print_blocks(blocks: Sequence[Block], now: float, zone: tzinfo | None) -> No
 
 def print_restarts(found: "Sequence[ColdRestart]", total: Sums, zone: tzinfo | None) -> None:
     if not found:
-        click.echo("No pause has ended a cache that was written again.")
+        click.echo("No cold restarts found.")
         return
     lines = []
     for each in found[:_MOST_RESTARTS]:
@@ -214,9 +214,7 @@ def print_restarts(found: "Sequence[ColdRestart]", total: Sums, zone: tzinfo | N
         when, session = f"{at:%Y-%m-%d %H:%M}", each.session[:8]
         cells = [when, inert(each.project), session, minutes, short_number(each.tokens), amount]
         lines.append(Line(cells))
-    print_table(
-        ("When", "Project", "Session", "Pause", "Written again", "More than read"), lines, 3
-    )
+    print_table(("When", "Project", "Session", "Pause", "Written again", "Extra cost"), lines, 3)
     if len(found) > len(lines):
         click.echo(f"and {len(found) - len(lines):,} more; --json has all")
     value = sum(each.usd or 0.0 for each in found if not each.is_metered)

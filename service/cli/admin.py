@@ -132,7 +132,7 @@ def report(audit_id: str, output: BinaryIO, data_dir: Path | None) -> None:
     config = reach(data_dir)
     with session_of(config) as session:
         blobs = BlobStore.from_url(config.storage_url)
-        content = get_any_pdf(session, blobs, audit_id, COMMAND)
+        content = get_any_pdf(session, blobs, audit_id, COMMAND, rules_url=config.rules_url)
         session.commit()
     output.write(content)
 

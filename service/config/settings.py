@@ -170,6 +170,11 @@ class Config:
         return (*self.secret_key_fallbacks.split(), self.secret_key)
 
     @property
+    def rules_url(self) -> str:
+        """Return the page that explains the detectors to everybody."""
+        return f"{self.base_url}/sample#methods"
+
+    @property
     def sweep_seconds(self) -> float:
         """Return how often the sweeper looks for leases that ran out."""
         return self.lease_seconds / 6

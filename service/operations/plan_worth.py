@@ -3,10 +3,12 @@
 Value is what the API would charge, and no money: it is compared with a price and added to none.
 """
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from heapq import nsmallest
 from statistics import median
 from typing import Final
 
@@ -16,8 +18,10 @@ from detectors.contract import PlanSums
 from service.models.calls.plan_usage import (
     PlanGroup,
     PlanWindow,
+    iter_plan_windows,
+    lacks_hours,
     list_plan_groups,
-    list_plan_windows,
+    sum_covered,
     sum_plan_usage,
 )
 from service.models.calls.plans import Plan, cost_of, list_plans
@@ -29,7 +33,7 @@ MOST_WINDOWS: Final = 20
 
 @dataclass(frozen=True)
 class Worth:
-    """The plans of one tool on some days: what they cost, and the value of the tool's calls."""
+    """The plans of one tool: what they cost, and the value of its calls on the days they cover."""
 
     provider: str
     plans: Sequence[Plan]
@@ -56,7 +60,8 @@ class PlanReport:
     weeks: Sequence[PlanGroup]
     windows: Sequence[PlanWindow]  # the most valuable first
     window_count: int
-    median_window_usd: Decimal
+    median_window_usd: float
+    lacks_hours: bool  # some calls are in no window
 
     @property
     def price_usd(self) -> Decimal:
@@ -64,7 +69,7 @@ class PlanReport:
 
     @property
     def covered_usd(self) -> Decimal:
-        """Return the value of the tools whose plans are known."""
+        """Return the value of the calls that the known plans cover."""
         return sum((each.value_usd for each in self.worth), Decimal(0))
 
 
@@ -73,15 +78,21 @@ def report_plans(session: Session, account_id: str, days: tuple[date, date]) -> 
         name: list_plan_groups(session, account_id, days, name, MOST_GROUPS)
         for name in ("provider", "route", "environment", "model")
     }
-    values = {each.name: each.sums.value_usd for each in groups["provider"]}
+    values = sum_covered(session, account_id, days)
     plans = list_plans(session, account_id)
     worth = []
     for provider in sorted({plan.provider for plan in plans}):
         own = [plan for plan in plans if plan.provider == provider]
         price = sum((cost_of(plan, days) for plan in own), Decimal(0))
         worth.append(Worth(provider, own, price, values.get(provider, Decimal(0))))
-    windows = list_plan_windows(session, account_id, days)
-    by_value = sorted(windows, key=lambda each: (-each.value_usd, each.start))
+    amounts = array("d")  # of all windows, of which there can be millions
+
+    def windows() -> Iterator[PlanWindow]:
+        for each in iter_plan_windows(session, account_id, days):
+            amounts.append(float(each.value_usd))
+            yield each
+
+    largest = nsmallest(MOST_WINDOWS, windows(), key=lambda each: (-each.value_usd, each.start))
     return PlanReport(
         days=days,
         totals=sum_plan_usage(session, account_id, days),
@@ -91,7 +102,8 @@ def report_plans(session: Session, account_id: str, days: tuple[date, date]) -> 
         environments=groups["environment"],
         models=groups["model"],
         weeks=list_plan_groups(session, account_id, days, "week", MOST_WEEKS),
-        windows=by_value[:MOST_WINDOWS],
-        window_count=len(windows),
-        median_window_usd=median([each.value_usd for each in windows] or [Decimal(0)]),
+        windows=largest,
+        window_count=len(amounts),
+        median_window_usd=median(amounts or (0.0,)),
+        lacks_hours=lacks_hours(session, account_id, days),
     )

@@ -5,27 +5,23 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from detectors.wording.imports import ShownSavings, show_savings
 from service.models.audits.audits import (
-    DONE,
     INGEST,
     PRICED_FINDINGS,
     Audit,
     FindingRow,
     of_source,
 )
-from service.models.imports.by_day import of_client
+from service.models.imports.by_day import HAS_REPORT, of_client
 
 PAGE_SIZE: Final = 25
 RECENT_AUDITS: Final = 50
 _RANKS_PER_AUDIT: Final = 5
 _TOP_FINDINGS: Final = 6
-
-# An audit that is being recalculated has the figures of its earlier report.
-_HAS_REPORT: Final = or_(Audit.status == DONE, Audit.frame_key.is_not(None))
 
 
 class AuditLine(NamedTuple):
@@ -123,7 +119,7 @@ def list_top_findings(session: Session, account_id: str) -> Sequence[TopFinding]
     """
     recent = (
         select(Audit.id)
-        .where(Audit.account_id == account_id, _HAS_REPORT, of_source(None))
+        .where(Audit.account_id == account_id, HAS_REPORT, of_source(None))
         .order_by(Audit.created_at.desc(), Audit.id.desc())
         .limit(RECENT_AUDITS)
         .subquery()

@@ -1,17 +1,18 @@
 """Queries of an account's calls that a plan includes: their value, which is no spend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Date, cast, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Date, cast, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from detectors.contract import PlanModel, PlanSums
 from service.models.calls.call_files import CallFile
 from service.models.calls.daily_spend import PlanRow
+from service.models.calls.plans import Plan
 
 MOST_MODELS: Final = 20
 # By what usage is summed, and the column of it; a week is its Monday.
@@ -23,6 +24,8 @@ GROUPS: Final[Mapping[str, Any]] = {
     "week": cast(func.date_trunc("week", PlanRow.day), Date),
 }
 _WINDOW: Final = timedelta(hours=5)
+_DAY: Final = timedelta(days=1)
+_ROWS: Final = 1_000  # read at a time
 
 
 class PlanGroup(NamedTuple):
@@ -88,36 +91,60 @@ def list_plan_groups(
     return [PlanGroup(row.name, PlanSums(**_values(row._mapping))) for row in found]
 
 
-def list_plan_windows(
-    session: Session, account_id: str, days: tuple[date, date]
-) -> list[PlanWindow]:
-    """Return the five-hour windows of some days, oldest first.
+def sum_covered(session: Session, account_id: str, days: tuple[date, date]) -> dict[str, Decimal]:
+    """Return the value of each tool's calls on those of some days that a plan of it covers."""
+    is_paid = exists().where(
+        Plan.account_id == account_id,
+        Plan.provider == PlanRow.provider,
+        Plan.first_day <= PlanRow.day,
+        func.coalesce(Plan.last_day, PlanRow.day) >= PlanRow.day,
+    )
+    query = select(PlanRow.provider, func.sum(PlanRow.value_usd))
+    query = query.join(CallFile, CallFile.id == PlanRow.file_id).group_by(PlanRow.provider)
+    rows = session.execute(query.where(*_matches(account_id, days, {}), is_paid))
+    return {provider: value for provider, value in rows}
 
-    They begin and end at full hours, so the calls of an hour are all in one. Lines of an earlier
-    release have no hour, and are in none.
+
+def lacks_hours(session: Session, account_id: str, days: tuple[date, date]) -> bool:
+    """Check whether calls of some days are in no window: an earlier release stored no hours."""
+    query = select(PlanRow.id).join(CallFile, CallFile.id == PlanRow.file_id)
+    query = query.where(*_matches(account_id, days, {}), PlanRow.hour.is_(None))
+    return session.execute(query.limit(1)).first() is not None
+
+
+def iter_plan_windows(
+    session: Session, account_id: str, days: tuple[date, date]
+) -> Iterator[PlanWindow]:
+    """Yield the five-hour windows that begin on some days: of each tool and environment in turn.
+
+    They begin and end at full hours, so the calls of an hour are all in one. The day before is
+    read, too: a window that began then has the first calls of these days.
     """
     keys = (PlanRow.provider, PlanRow.environment, PlanRow.day, PlanRow.hour)
     tokens = func.sum(PlanRow.prompt_tokens + PlanRow.completion_tokens)
     query = select(*keys, func.sum(PlanRow.calls), tokens, func.sum(PlanRow.value_usd))
     query = query.join(CallFile, CallFile.id == PlanRow.file_id).group_by(*keys).order_by(*keys)
-    rows = session.execute(query.where(*_matches(account_id, days, {}), PlanRow.hour.is_not(None)))
-    return sorted(_windows(rows.all()), key=lambda each: (each.start, each[:2]))
+    read = days[0] - _DAY, days[1]
+    query = query.where(*_matches(account_id, read, {}), PlanRow.hour.is_not(None))
+    rows = session.execute(query, execution_options={"yield_per": _ROWS})
+    return (each for each in _windows(rows) if each.start.date() >= days[0])
 
 
-def _windows(hours: Sequence[Any]) -> list[PlanWindow]:
-    found: list[PlanWindow] = []
+def _windows(hours: Iterable[Any]) -> Iterator[PlanWindow]:
+    last: PlanWindow | None = None
     for provider, environment, day, hour, calls, tokens, value in hours:
         at = datetime.combine(day, time(hour), UTC)
-        last = found[-1] if found else None
         if last is None or last[:2] != (provider, environment) or at >= last.end:
-            found.append(PlanWindow(provider, environment, at, 0, 0, Decimal(0)))
-        last = found[-1]
-        found[-1] = last._replace(
+            if last is not None:
+                yield last
+            last = PlanWindow(provider, environment, at, 0, 0, Decimal(0))
+        last = last._replace(
             calls=last.calls + int(calls),
             tokens=last.tokens + int(tokens),
             value_usd=last.value_usd + value,
         )
-    return found
+    if last is not None:
+        yield last
 
 
 def _sums() -> list[ColumnElement[Any]]:

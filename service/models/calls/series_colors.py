@@ -3,15 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Final
 
 from sqlalchemy import SmallInteger, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from detectors.charts import MOST_SERIES
 from service.models.base import Base, OwnerKey
-
-SLOTS: Final = 8
 
 
 class SeriesColor(Base):
@@ -50,7 +48,7 @@ def add_slots(session: Session, account_id: str, kind: str, names: Sequence[str]
     rows = []
     for name in names:
         if name not in known:
-            slot = min(range(SLOTS), key=lambda each: (each in taken, used[each], each))
+            slot = min(range(MOST_SERIES), key=lambda each: (each in taken, used[each], each))
             taken.add(slot)
             used[slot] += 1
             rows.append({"account_id": account_id, "kind": kind, "name": name, "slot": slot})
@@ -71,6 +69,6 @@ def tell_apart(names: Sequence[str], known: Mapping[str, int]) -> dict[str, int]
             chosen[name] = known[name]
     for name in names:
         if name not in chosen:
-            free = (slot for slot in range(SLOTS) if slot not in chosen.values())
+            free = (slot for slot in range(MOST_SERIES) if slot not in chosen.values())
             chosen[name] = next(free, known.get(name, 0))
     return {name: chosen[name] for name in names}

@@ -39,7 +39,8 @@ UPLOADS_SHOWN: Final = 50
 ACCOUNT_AUDITS_SHOWN: Final = 25
 
 _DAY: Final = cast(func.timezone("UTC", Audit.created_at), Date)
-_HAS_REPORT: Final = or_(Audit.status == DONE, Audit.frame_key.is_not(None))
+# An audit that is being recalculated has the figures of its earlier report.
+HAS_REPORT: Final = or_(Audit.status == DONE, Audit.frame_key.is_not(None))
 _CLIENTS: Final = text(
     """
     WITH RECURSIVE clients AS (
@@ -166,7 +167,7 @@ def list_batches(
     columns = (
         *(_DAY, Audit.client, Audit.environment, func.count()),
         func.coalesce(func.sum(Audit.records), 0),
-        func.coalesce(func.sum(Audit.total_spend_usd).filter(_HAS_REPORT), 0),
+        func.coalesce(func.sum(Audit.total_spend_usd).filter(HAS_REPORT), 0),
         func.count().filter(Audit.status == FAILED),
         func.count().filter(Audit.status.in_((QUEUED, PROCESSING))),
         func.max(Audit.created_at),

@@ -40,7 +40,9 @@ from service.payments import ManualPayment, mark_paid
 from service.reports.kept import get_pdf
 
 
-def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> bytes:
+def get_any_pdf(
+    session: Session, blobs: BlobStore, audit_id: str, via: Via, *, rules_url: str
+) -> bytes:
     """Return the report of an audit as PDF; reading another account's report is logged too."""
     audit, row = session.get(Audit, audit_id), session.get(ReportRow, audit_id)
     if audit is None:
@@ -49,7 +51,7 @@ def get_any_pdf(session: Session, blobs: BlobStore, audit_id: str, via: Via) -> 
         raise NotFoundError("This audit has no report.")
     log_admin_action(session, via, READ_REPORT, audit.id, {})
     name = get_account(session, audit.account_id).name
-    return get_pdf(blobs, audit, row.document, row.created_at, name=name)
+    return get_pdf(blobs, audit, row.document, row.created_at, name=name, rules_url=rules_url)
 
 
 def mark_purged(session: Session, audit_id: str, via: Via) -> tuple[Audit, bool]:

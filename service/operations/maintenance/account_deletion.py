@@ -16,6 +16,7 @@ from service.core.logs import get_logger
 from service.mail.delivery import delete_mail_files
 from service.models.audits.blob_keys import pdf_key
 from service.models.calls.call_files import list_blob_keys
+from service.models.identity.accounts import get_account
 from service.models.identity.deletion import close_account, delete_account, delete_audits
 
 # A person is waiting. The sweeper removes the remaining blobs as orphans.
@@ -37,6 +38,7 @@ def erase_account(
 
     Without a mail server, its mails are files in the `outbox`.
     """
+    name = get_account(session, account_id).name
     close_account(session, account_id, email, session_id)
     session.commit()
     ends_at = time.monotonic() + _BLOB_SECONDS
@@ -47,7 +49,8 @@ def erase_account(
         for audit in audits:
             if time.monotonic() < ends_at:
                 frames = [audit.frame_key] if audit.frame_key is not None else []
-                for key in (audit.blob_key, *frames, *map(pdf_key, frames)):
+                pdfs = {pdf_key(frame, each) for frame in frames for each in ("", name)}
+                for key in (audit.blob_key, *frames, *pdfs):
                     with suppress(OSError):
                         blobs.delete(key)
     store_keys = list_blob_keys(session, account_id)

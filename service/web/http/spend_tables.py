@@ -35,7 +35,8 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return (*self.wanted.keys, *Sums._fields)
 
     def has_more_lines(self, session: Session, number: int) -> bool:
-        return has_more_lines(session, self.account_id, self.wanted, number)
+        wanted = replace(self.wanted, search="") if self.is_focus else self.wanted
+        return has_more_lines(session, self.account_id, wanted, number)
 
     def rows(self, session: Session) -> Iterator[Sequence[Any]]:
         for row in self._lines(session):

@@ -16,7 +16,14 @@ from detectors.formats.json_logs.usage.reader import Reading, read_usage
 from service.models.imports.span_keys import digest
 from service.web.otlp import attributes as names
 from service.web.otlp.content import Switch, published_name
-from service.web.otlp.spans import OtlpSpan, SpanOrigin, SpanReading, Value, read_number
+from service.web.otlp.spans import (
+    OtlpSpan,
+    SpanOrigin,
+    SpanReading,
+    Value,
+    read_amount,
+    read_number,
+)
 from service.web.otlp.values import AttributeReader
 
 _NS_PER_MS: Final = 1_000_000
@@ -32,7 +39,8 @@ class Agent(NamedTuple):
     """An agent: how its records are known, its event for an answer, and what can hold text.
 
     Records are known by the beginning of their scope's or their event's name. `counts` are the
-    attributes of an answer, and their names in a usage object of `dialect`.
+    attributes of an answer, and their names in a usage object of `dialect`. The message of an error
+    is none of the `texts`: no switch turns it off, and nothing reads it.
     """
 
     name: str
@@ -61,7 +69,7 @@ AGENTS: Final = (
             "cache_creation_tokens": "cache_creation_input_tokens",
         },
         texts=frozenset(
-            ("prompt", "response", "body", "tool_input", "tool_parameters", "tool_output", "error")
+            ("prompt", "response", "body", "tool_input", "tool_parameters", "tool_output")
         ),
         switch=Switch(
             "Claude Code",
@@ -83,7 +91,7 @@ AGENTS: Final = (
             "cache_write_token_count": "cache_write_input_tokens",
             "reasoning_token_count": "reasoning_output_tokens",
         },
-        texts=frozenset(("prompt", "arguments", "output", "error.message")),
+        texts=frozenset(("prompt", "arguments", "output")),
         switch=Switch(
             "Codex", "log_user_prompt = false below [otel]", despite=("arguments", "output")
         ),
@@ -103,9 +111,7 @@ AGENTS: Final = (
             "tool_token_count": "tool",
             "total_token_count": "total",
         },
-        texts=frozenset(
-            ("prompt", "request_text", "response_text", "function_args", "error", "error_message")
-        ),
+        texts=frozenset(("prompt", "request_text", "response_text", "function_args")),
         switch=Switch("Gemini CLI", "GEMINI_TELEMETRY_LOG_PROMPTS=false"),
     ),
 )
@@ -129,8 +135,9 @@ _READ: Final = frozenset(
 class LogReading(SpanReading):
     """What is known of a request of logs while its records are read."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, tag_attribute: str | None = None) -> None:
+        super().__init__(tag_attribute)
+        self._tag_attribute = tag_attribute
         self.unused = 0  # records that are no calls
         self.large = 0  # records that are larger than any without text, and not decoded
 
@@ -145,7 +152,7 @@ class LogReading(SpanReading):
         self.spend(len(attributes))
         values: dict[str, Value] = {}
         for each in attributes:
-            if each.key in _READ and each.value is not None:
+            if (each.key in _READ or each.key == self._tag_attribute) and each.value is not None:
                 value = each.value
                 values[each.key] = value.int_value or value.double_value or value.string_value or 0
         agent = _find_agent(origin, str(values.get("event.name")))
@@ -157,7 +164,7 @@ class LogReading(SpanReading):
             for each in attributes
             if (each.key in agent.texts or published_name(each.key) is not None)
             and reader.holds_text(each.value, self)
-        }
+        } | self._of_resource
         if content:
             count, known = self.rejected.setdefault(agent.switch, (0, set()))
             known |= content
@@ -167,7 +174,9 @@ class LogReading(SpanReading):
         if not is_answer or not agent.counts.keys() & values.keys():
             self.unused += 1
             return None
-        return Answer(agent, origin, time, values)
+        tag = values.get(self._tag_attribute or "")
+        tags = {self._tag_attribute: tag} if self._tag_attribute and tag is not None else {}
+        return Answer(agent, origin, time, values, tags)
 
 
 class Answer(NamedTuple):
@@ -177,6 +186,7 @@ class Answer(NamedTuple):
     origin: SpanOrigin
     time: int  # nanoseconds since 1970
     values: Mapping[str, Value]
+    tags: Mapping[str, Value]  # the attribute that the account has chosen as the tag
 
     @property
     def billing(self) -> str | None:
@@ -196,7 +206,9 @@ class Answer(NamedTuple):
             usage["speed"] = "fast"
         found = read_usage(usage, dialect=self.agent.dialect, model=self.values.get("model"))
         cost = self.values.get("cost_usd")
-        if found and isinstance(cost, int | float):
+        if isinstance(cost, str):
+            cost = read_amount(cost) or None
+        if found and cost is not None:
             found[0].reported_usd = float(cost)
         return found
 
@@ -215,6 +227,7 @@ class Answer(NamedTuple):
             asked = digest(seed).hex() + digest(f"{seed}\0").hex()
         name = f"{EVENT_ID}{asked}"
         labels = {
+            **self.tags,
             names.OPERATION[0]: "chat",
             names.PROVIDER[0]: self.agent.provider,
             names.MODEL[0]: values.get("model", ""),

@@ -12,8 +12,7 @@ from service.web.otlp.requests import Calls
 
 _SHOWN: Final = 5
 _UNUSED: Final = (
-    "Tallystick counts the answers that Claude Code, Codex and Gemini CLI log. {} no answer of"
-    " these, and {} not used."
+    "Tallystick counts the answers that Claude Code, Codex and Gemini CLI log. {} ignored."
 )
 _ASSUMED: Final = (
     "We don't know whether the input tokens of some spans include the cached ones. We assume that"
@@ -26,8 +25,12 @@ def describe(calls: Calls) -> Iterator[str]:
     yield from map(str, list_notices(calls))
     if calls.of_logs and calls.unused and not calls.calls:
         is_one = calls.unused == 1
-        is_of = "log record is" if is_one else "log records are"
-        yield _UNUSED.format(f"{calls.unused:,} {is_of}", "is" if is_one else "are")
+        said = (
+            "log record isn't a model's answer and was"
+            if is_one
+            else ("log records aren't models' answers and were")
+        )
+        yield _UNUSED.format(f"{calls.unused:,} {said}")
     if calls.repeated:
         yield (
             f"The usage of {_spans(calls.repeated)} doesn't count: other spans of the same calls"

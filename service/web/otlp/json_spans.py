@@ -166,6 +166,7 @@ def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
             values: dict[str, Value] = {}
             if resource is not None:
                 _ATTRIBUTES.read(resource.attributes or (), values, {}, reading)
+            reading.begin_resource()
             for part in resource_logs.scope_logs or ():
                 reading.spend(SPAN_COST)
                 scope_logs = _SCOPE_LOGS.decode(part)

@@ -60,6 +60,7 @@ def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
                 if kind == wire.RESOURCE and len(part) <= wire.LARGE:
                     resource = Resource.FromString(bytes(part))
                     _ATTRIBUTES.read(resource.attributes, values, {}, reading)
+            reading.begin_resource()
             for kind, part, _ in parts:
                 if kind == wire.SCOPE_SPANS:
                     yield from _read_scope_logs(part, values, reading)

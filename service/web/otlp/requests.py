@@ -125,7 +125,7 @@ def read_request(body: bytes, read: Reader, tag_attribute: str | None = None) ->
 
 def read_log_request(body: bytes, read: LogReader, tag_attribute: str | None = None) -> Calls:
     """Return the calls of a request of log records; errors are those of `read_request`."""
-    reading = LogReading()
+    reading = LogReading(tag_attribute)
     found, rejected = [], 0
     for answer in read(body, reading):
         span, usage = answer.as_span(), answer.read_usage()

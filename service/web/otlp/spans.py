@@ -35,7 +35,9 @@ SPAN_COST: Final = (
 )
 EVENT_COST: Final = 3
 FIELD_COST: Final = 3  # of a large span, which is cut into its fields
-_TOO_MANY: Final = "The request has too many spans or attributes: lower the exporter's batch size."
+_TOO_MANY: Final = (
+    "The request has too many spans, log records or attributes: lower the exporter's batch size."
+)
 # Nothing longer is a label. Each span of a scope or resource is read with what these say.
 _LONGEST_SHARED: Final = 256
 # Exporters send the same names in all spans; more than these are made up.

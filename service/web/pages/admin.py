@@ -21,7 +21,7 @@ from service.operations.admin.overview import load_overview, write_early_access
 from service.payments import ManualPayment
 from service.web.auth.admin_gate import require_admin
 from service.web.http.bodies import FORM_TYPES, SMALL_BYTES, read_body
-from service.web.http.current import current_blobs, current_queues, get_session
+from service.web.http.current import current_blobs, current_config, current_queues, get_session
 from service.web.http.error_responses import storage_needed, wants_page
 from service.web.http.json_fields import decode_fields
 from service.web.http.paths import (
@@ -156,7 +156,8 @@ def rerun(audit_id: str) -> Any:
 def report(audit_id: str) -> Response:
     """Download an audit's report as PDF without creating a link."""
     with storage_needed():
-        content = get_any_pdf(get_session(), current_blobs(), audit_id, _via())
+        rules_url = current_config().rules_url
+        content = get_any_pdf(get_session(), current_blobs(), audit_id, _via(), rules_url=rules_url)
     get_session().commit()
     headers = {"Content-Disposition": 'attachment; filename="tallystick-report.pdf"'}
     return Response(content, mimetype="application/pdf", headers=headers)

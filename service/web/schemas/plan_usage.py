@@ -57,7 +57,9 @@ class PlanWindowSchema(Schema):
 class PlanWorthSchema(Schema):
     provider = required(fields.String, "The tool.")
     price_usd = _dollars("What the tool's plans cost on these days, in US dollars.")
-    value_usd = _dollars("The value of the tool's calls, in US dollars.")
+    value_usd = _dollars(
+        "The value of the tool's calls on the days that its plans cover, in US dollars."
+    )
     ratio = fields.Float(
         required=True,
         allow_none=True,
@@ -80,4 +82,4 @@ class PlanReportSchema(Schema):
         "The most valuable five-hour windows.",
         fields.Nested(PlanWindowSchema),
     )
-    window_count = required(fields.Integer, "Number of all windows.")
+    window_count = required(fields.Integer, "Number of all windows that begin on these days.")

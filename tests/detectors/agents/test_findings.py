@@ -132,4 +132,4 @@ def test_the_command_speaks_of_value_and_prints_json(
     document = json.loads(run("--json"))
     [row] = document["cold_restarts"]
     assert (row["at"], row["tokens"], row["usd"]) == ("2026-10-05T12:08:00.000Z", 400_000, 2.3)
-    assert "No pause has ended" in run("--project", "other")
+    assert "No cold restarts found." in run("--project", "other")

@@ -160,6 +160,10 @@ def test_everything_goes_and_the_browser_is_signed_out(
 ) -> None:
     secret = furnish(ada)
     [audit_id, _] = db_session.scalars(select(Audit.id)).all()
+    db_session.get_one(Account, ada.account_id).name = "Boats & Co"
+    db_session.commit()
+    named = blobs / pdf_key(f"frames/{audit_id}-1.parquet", "Boats & Co")
+    named.write_bytes(b"bytes")
     assert all(_count(db_session).values())
     answer = _delete(ada)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/deleted")

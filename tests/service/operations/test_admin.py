@@ -16,9 +16,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from detectors.rules.methods import METHODS
 from service.models import AdminAction, Audit, EarlyAccess, Payment, ReportRow, StoredData
 from service.models.base import utc_now
 from tests.databases import as_owner
+from tests.lazily import pypdf
 from tests.service.support.documents import make_report
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import ADMIN_TOKEN
@@ -271,13 +273,15 @@ def test_the_report_of_any_audit_is_downloaded_as_pdf(
     path = f"/admin/audits/{audit.id}/report"
     assert "no report" in message(get(administered, path), 404)
     with administered.sessions() as session:
-        session.add(ReportRow(audit_id=audit.id, document=make_report().to_json()))
+        session.add(ReportRow(audit_id=audit.id, document=make_report(methods=METHODS).to_json()))
         session.commit()
     answer = get(administered, path)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "application/pdf"
     assert "attachment" in answer.headers["Content-Disposition"]
-    assert answer.content.startswith(b"%PDF-")
+    pages = pypdf.PdfReader(io.BytesIO(answer.content)).pages
+    links = [each["/A"]["/URI"] for page in pages for each in page.get("/Annots", [])]
+    assert [link for link in links if link.endswith("/sample#methods")]
     assert [row.act for row in acts_on(administered, audit.id)] == ["read-report"]
     message(get(administered, f"/admin/audits/{uuid4().hex}/report"), 404)
     message(get(administered, f"/admin/audits/{'x' * 201}/report"), 422)

@@ -136,6 +136,64 @@ def test_who_is_signed_in_is_not_billed_by_key(
     assert not any(value in json.dumps(record) for value in added.values())
 
 
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+def test_the_attribute_of_the_account_is_the_tag(kind: str) -> None:
+    document = recorded("codex")
+    document["resourceLogs"][0]["resource"]["attributes"].append(attribute("team", "boats"))
+    tags = []
+    for value in (None, "tides"):
+        if value is not None:
+            first_of(document).append(attribute("team", value))
+        [record] = records(read_log_request(encode(document, kind), LOG_READERS[kind], "team"))
+        tags.append(record["tag"])
+    assert tags == ["boats", "tides"]
+
+
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("claude-code", {"event.name": "api_error", "error": "CANARY is overloaded."}),
+        ("codex", {"event.name": "codex.sse_event", "error.message": "The CANARY is closed."}),
+        ("gemini-cli", {"event.name": "gemini_cli.api_error", "error_message": "No CANARY."}),
+    ],
+)
+def test_a_failure_is_no_leak(name: str, attributes: dict[str, str], kind: str) -> None:
+    document = recorded(name)
+    before = read(document, kind)
+    logs = document["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    logs.append(
+        {"timeUnixNano": "1", "attributes": [attribute(*each) for each in attributes.items()]}
+    )
+    calls = read(document, kind)
+    assert (calls.calls, calls.texts, calls.unused) == (1, {}, before.unused + 1)
+    assert "CANARY" not in " ".join(describe(calls))
+    assert b"CANARY" not in zlib.decompress(calls.lines)
+
+
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+def test_text_of_a_resource_is_held_against_its_records(kind: str) -> None:
+    document = recorded("codex")
+    resource = document["resourceLogs"][0]["resource"]
+    resource["attributes"].append(attribute("gen_ai.input.messages", "CANARY likes boats."))
+    document["resourceLogs"] += recorded("claude-code")["resourceLogs"]
+    calls = read(document, kind)
+    assert [record["provider"] for record in records(calls)] == ["claude-code"]
+    assert [names for _, names in calls.texts.values()] == [{"gen_ai.input.messages"}]
+
+
+def test_a_cost_that_is_a_text_is_read() -> None:
+    document = recorded("claude-code")
+    costs = []
+    for value in ("0.125", "free"):
+        attributes = first_of(document)
+        attributes[:] = [each for each in attributes if each["key"] != "cost_usd"]
+        attributes.append(attribute("cost_usd", value))
+        [record] = records(read(document))
+        costs.append(record.get("reported_usd"))
+    assert costs == [0.125, None]
+
+
 def test_fast_mode_is_a_tier() -> None:
     document = recorded("claude-code")
     attributes = first_of(document)
@@ -161,7 +219,7 @@ def test_logs_of_other_programs_are_dropped_unread(kind: str) -> None:
     calls = read({"resourceLogs": [{"resource": {}, "scopeLogs": [scope]}]}, kind)
     assert (calls.calls, calls.unused, calls.texts) == (0, 1, {})
     [said] = describe(calls)
-    assert "1 log record is no answer of these, and is not used." in said
+    assert "1 log record isn't a model's answer and was ignored." in said
 
 
 @pytest.mark.parametrize("name", ANSWERS)

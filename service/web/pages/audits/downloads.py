@@ -26,14 +26,9 @@ def answer_audited_pdf(audit: Audit, document: Document) -> Response:
         document.load(),
         document.published_at,
         name=get_account(get_session(), audit.account_id).name,
-        rules_url=find_rules_url(),
+        rules_url=current_config().rules_url,
     )
     return answer_pdf(content)
-
-
-def find_rules_url() -> str:
-    """Return the page that explains the detectors to everybody."""
-    return f"{current_config().base_url}/sample#methods"
 
 
 def answer_json(content: bytes, name: str = REPORT) -> Response:

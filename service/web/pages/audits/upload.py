@@ -77,7 +77,10 @@ def form() -> str:
 @bounded_upload
 @capped_upload
 def send() -> Response:
-    """Accept a file from a browser without JavaScript, with the checks of the API."""
+    """Accept a file from a browser, with the checks of the API.
+
+    Without scripts only; upload.js posts to `api/uploads.create`.
+    """
     if _is_report():
         return _send_report()
     try:

@@ -127,7 +127,6 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
     )
     return {
         "query": query,
-        "ranged": query,
         "series_link": lambda value: query.page_url(value) or query.narrowed_url(value),
         "day_link": lambda first, last: query.between(first, last).url(),
         "spend": spend,

@@ -9,7 +9,7 @@ from service.reports.documents import Document, print_findings
 from service.reports.html import ReportLinks, Terms, print_finding, print_report
 from service.reports.sample import get_sample_report
 from service.web.http.current import current_config
-from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf, find_rules_url
+from service.web.pages.audits.downloads import answer_csv, answer_json, answer_pdf
 
 _NAME: Final = "tallystick-sample-report"
 
@@ -57,4 +57,4 @@ def _render_pdf() -> bytes:
     """Render the PDF once per process; it belongs to no account."""
     from service.reports.pdf import print_pdf  # loads the PDF libraries only when needed
 
-    return print_pdf(get_sample_report(), rules_url=find_rules_url())
+    return print_pdf(get_sample_report(), rules_url=current_config().rules_url)

@@ -4,6 +4,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from subprocess import TimeoutExpired
@@ -89,6 +90,21 @@ def test_another_process_writes_the_same_table(
     bodies = [content(response) for response in small]
     assert bodies == [content(response) for response in large]
     assert bodies[0].count(b"\n") == DAYS * 20 + 1
+
+
+@pytest.mark.usefixtures("app")
+def test_a_focus_table_is_as_large_as_all_of_its_lines(
+    account_id: str, wanted: Selection, own_sessions: "sessionmaker[Session]"
+) -> None:
+    searched = replace(wanted, search="no route has this name")
+    with own_sessions() as session:
+        sizes = [
+            SpendTable(account_id=account_id, wanted=searched, is_focus=is_focus).has_more_lines(
+                session, 20
+            )
+            for is_focus in (True, False)
+        ]
+    assert sizes == [True, False]
 
 
 @pytest.mark.usefixtures("app")

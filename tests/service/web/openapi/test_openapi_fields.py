@@ -185,7 +185,7 @@ PARAMETERS: Final = {
     "get /api/v1/audits/{audit_id}/report": READ_ONE,
     "get /api/v1/audits/{audit_id}/status": f"{READ_ONE} x-user-email?",
     "get /api/v1/compare": "before? after? from? to? before_from? before_to? limit? If-None-Match?",
-    "get /api/v1/spend": "from? to? group_by? format? limit? cursor? If-None-Match?",
+    "get /api/v1/spend": "from? to? group_by? format? version? limit? cursor? If-None-Match?",
     "get /api/v1/plan-usage": "from? to? If-None-Match?",
     "get /api/v1/reconciliation": "from? to? provider? lines? If-None-Match?",
     "get /api/v1/future-calls": "If-None-Match?",

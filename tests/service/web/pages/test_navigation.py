@@ -44,7 +44,10 @@ def test_signed_in_visitors_find_their_pages_everywhere(
 ) -> None:
     response = client.get(path, headers=person.headers)
     page = words(response)
-    assert "Overview Spend Findings Bill Imports Compare Go to… ⌘K Connections Developer" in page
+    assert (
+        "Overview Spend Plan usage Findings Bill Imports Compare Go to… ⌘K Connections Developer"
+        in page
+    )
     assert f"{person.email} Free plan" in page
     assert "Billing Sign out" in page
     # The next visitor of a shared browser or proxy gets a page of their own.
@@ -64,6 +67,7 @@ def test_the_current_page_is_marked(client: FlaskClient, person: Person) -> None
         ("/settings/connections/x", '<a href="/settings/connections" aria-current="true">'),
         ("/settings/budgets", '<a href="/settings" aria-current="true">'),
         ("/bill/savings", '<a href="/bill" aria-current="true">'),
+        ("/plan-usage", '<a href="/plan-usage" aria-current="page">'),
         ("/settings/prices", '<a href="/settings" aria-current="true">'),
     ],
 )

@@ -22,7 +22,7 @@ from detectors.prices.book import PriceBook
 from detectors.report.account import sum_spend
 from service.models import CallFile
 from service.models.calls.daily_spend import add_spend
-from service.models.calls.plan_usage import list_plan_groups, list_plan_windows
+from service.models.calls.plan_usage import iter_plan_windows, list_plan_groups
 from service.models.calls.plans import MAX_PLANS, Plan, cost_of
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant
@@ -167,6 +167,41 @@ def test_the_api_has_the_figures_of_the_page(
     assert wrong.status_code == 422
 
 
+def test_a_plan_of_some_days_is_worth_the_value_of_these_days(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    usage(db_session, tenant.account_id)
+    for first, last in ((3, 5), (2, 3)):  # together March 2 to 5: the $200 of March 9 isn't covered
+        paid = plan(date(2026, 3, first), date(2026, 3, last), price="31")
+        paid.account_id, paid.name, paid.provider = tenant.account_id, "Max", "claude-code"
+        db_session.add(paid)
+    db_session.commit()
+    answer = client.get(f"/api/v1/plan-usage{RANGE}", headers=tenant.reads).get_json()
+    [worth] = answer["plans"]
+    assert (worth["price_usd"], worth["value_usd"], worth["ratio"]) == (5.0, 212.0, 42.4)
+    assert answer["totals"]["value_usd"] == 412.0
+
+
+def test_windows_are_the_same_wherever_the_range_begins(
+    client: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    usage(db_session, tenant.account_id)
+    for first, last, count in ((2, 2, 3), (3, 8, 0), (3, 9, 1)):
+        # The call at 1 o'clock of March 3 is in the window that began at 23 o'clock of March 2.
+        path = f"/api/v1/plan-usage?from=2026-03-{first:02}&to=2026-03-{last:02}"
+        assert client.get(path, headers=tenant.reads).get_json()["window_count"] == count
+
+
+def test_calls_without_an_hour_leave_the_windows_incomplete(
+    ada: Browser, db_session: Session
+) -> None:
+    line = spend_line(date(2026, 3, 2), "30", provider="claude-code", hour=None)
+    add_plan_usage(db_session, ada.account_id, line)
+    page = words_of(ada.get(f"/plan-usage{RANGE}"))
+    assert "Five-hour windows are incomplete" in page
+    assert "0 five-hour windows" not in page
+
+
 def test_the_page_and_the_terminal_have_the_same_figures(
     tmp_path: Path, tenant: Tenant, db_session: Session
 ) -> None:
@@ -203,7 +238,7 @@ def test_the_page_and_the_terminal_have_the_same_figures(
                 assert float(each.sums.value_usd) == pytest.approx(theirs[name].value_usd)
                 assert each.sums.cached_tokens == theirs[name].cache_read_tokens
         assert found == {name: sums.calls for name, sums in theirs.items()}
-    windows = list_plan_windows(db_session, tenant.account_id, days)
+    windows = list(iter_plan_windows(db_session, tenant.account_id, days))
     for agent in ("claude-code", "codex"):
         blocks = views.find_blocks(ledger, views.Choice(zone=UTC, agent=agent))
         own = [each for each in windows if each.provider == agent]
