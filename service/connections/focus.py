@@ -49,7 +49,7 @@ def _read(cells: Cells) -> Iterator[TotalsLine | Name]:
         line_item=clean(meter),
         kind=_KINDS.get(pick(cells, "ChargeCategory").lower(), kind_of(unit)),
         amount=usd_of(cells, "BilledCost"),
-        list_amount=usd_of(cells, "ListCost"),
+        list_amount=usd_of(cells, "ListCost") if pick(cells, "ListCost") else None,
         currency=clean(cells.get("BillingCurrency")).upper() or "USD",
     )
     if name := clean(cells.get("SubAccountName")):
@@ -61,7 +61,8 @@ def focus_of(provider: str, title: str, words: str) -> Export:
     own = re.compile(words, re.IGNORECASE)
     return Export(
         provider=provider,
-        name="focus_by_hand",
+        # As other reports of the same costs, so that one replaces the other.
+        name="costs_by_hand",
         what=f"a FOCUS export of {title}",
         signs=signs("BilledCost,ChargePeriodStart"),
         read=_read,

@@ -243,13 +243,16 @@ def _read_analytics(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
     group, cost = row["group"], row["cost"]
     cost_type = clean(group.get("cost_type"))
     kind = _KINDS.get(cost_type, cost_type or "other_fee")
+    model = clean(group.get("model"))
     labels = [clean(group.get(name)) for name in ("product", "service_tier", "context_window")]
+    if kind != TOKENS:  # whose lines have no model, and are told apart by their labels
+        labels.append(model)
     return CostLine(
         bucket=bucket,
         project_id=clean(group.get("workspace_id")),
         line_item=", ".join(filter(None, [*labels, cost_type])),
         kind=kind,
-        model=clean(group.get("model")) if kind == TOKENS else "",
+        model=model if kind == TOKENS else "",
         amount=Decimal(cost["amount"]) / _CENTS,
         list_amount=Decimal(cost["list_amount"]) / _CENTS,
         currency=clean(cost.get("currency")).upper() or "USD",

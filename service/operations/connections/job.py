@@ -305,14 +305,14 @@ class _Pull:
 
     def _pull_window(self, window: Window, now: datetime) -> None:
         began_at, before, outcome = utc_now(), self._client.requests, DONE
-        # A better report whose first answer is an error is none: it may have been retired.
-        is_untried = bool(window.report.instead_of) and window.report.name not in self._progress
+        # A better report whose answer is an error is none: it may have been retired.
+        is_better = bool(window.report.instead_of)
         try:
             fetched = fetch_window(self._client, self._provider, window)
         except (MissingRightError, UnreadableResponseError) as error:
             # The key may read other reports. It is asked again when this one is due again.
             is_missing = isinstance(error, MissingRightError) and window.report.is_optional
-            if not is_missing and not is_untried:
+            if not is_missing and not is_better:
                 self._note(window, began_at, before, error.code)
                 raise
             fetched, outcome = Fetched((), 0, is_empty=True), MissingRightError.code
@@ -320,7 +320,7 @@ class _Pull:
             self._note(window, began_at, before, error.code)
             raise
         if fetched.is_empty and outcome == DONE:
-            outcome = MissingRightError.code if is_untried else EMPTY
+            outcome = MissingRightError.code if is_better else EMPTY
         progress = advance(self._progress, window, now, self._held.created_at)
         if outcome == MissingRightError.code:
             progress = self._without_history(progress, window, now)

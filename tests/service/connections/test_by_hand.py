@@ -2,12 +2,12 @@
 
 import io
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections.exports import read_export
-from service.models import Account, ProviderConnection
+from service.models import Account, ProviderConnection, ReportedCost
 from service.models.base import new_id
 from service.models.calls.daily_spend import SpendRow
 from service.models.connections.connections import count_by_state
@@ -34,3 +34,14 @@ def test_an_uploaded_report_fills_the_spend_without_a_request(
         tokens = sum(each.prompt_tokens for each in session.scalars(select(SpendRow)))
         assert tokens == SAMPLES["cursor events"].prompt
         assert count_by_state(session.connection()) == {}
+
+
+def test_two_reports_of_the_same_costs_replace_each_other(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    for name in ("aws report", "focus of aws"):
+        reading = read_export(io.BytesIO(SAMPLES[name].text.encode()))
+        store_reading(db_session, account.id, reading)
+    total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
+    assert db_session.scalar(total) == SAMPLES["focus of aws"].billed

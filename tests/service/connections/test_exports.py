@@ -123,3 +123,9 @@ def test_a_report_with_too_many_groups_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(exports, "_MAX_LINES", 1)
     with pytest.raises(UnreadableExportError, match="more than 1 days"):
         _read(SAMPLES["anthropic costs"].text)
+
+
+def test_a_missing_list_price_is_not_zero() -> None:
+    text = SAMPLES["focus of aws"].text.replace("1.25,1.5", "1.25,")
+    listed = [line.list_amount for line in _read(text).lines if isinstance(line, CostLine)]
+    assert listed == [None, Decimal("0.005"), Decimal(0)]

@@ -1,14 +1,15 @@
 """What single providers need beside what all do: Cursor's pages, GitHub's keys."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from service.config import Config
 from service.connections import list_providers
-from service.connections.client import WrongKeyError, open_client
+from service.connections.client import WrongKeyError, fetch_window, open_client
+from service.connections.provider import CostLine, UsageLine, Window
 from service.connections.stub import running
 from service.operations.connections.connecting import KeyRefusedError, try_key
 from tests.service.connections.connecting import Connected
@@ -63,3 +64,37 @@ def test_a_token_without_its_organization_is_refused(key: str, own_database: Con
     with pytest.raises(KeyRefusedError, match="wrong kind of key") as raised:
         try_key(own_database, known, key)
     assert "canary" not in str(raised.value)
+
+
+def test_a_month_of_31_days_is_two_requests() -> None:
+    """Cursor refuses ranges over 30 days, and each month is pulled again as a whole."""
+    provider = make_provider("cursor", days=40, rows=1)
+    known = list_providers()["cursor"]
+    first = provider.world.rows[-1]["time"].replace(hour=0, minute=0, second=0, microsecond=0)
+    window = Window(known.reports[0], first, first + timedelta(days=31))
+    with running(provider.stub), open_client(known, provider.key, provider.stub.url) as client:
+        found = fetch_window(client, known, window)
+    assert len({line.bucket for line in found.lines if isinstance(line, UsageLine)}) > 15
+    assert client.requests == 2
+
+
+def test_rows_of_models_that_are_no_tokens_are_told_apart_across_pages() -> None:
+    known = list_providers()["anthropic"]
+    [report] = [each for each in known.reports if each.name == "analytics_costs"]
+    first = datetime(2026, 9, 1, tzinfo=UTC)
+    pages = {"": ("claude-opus-4-1", "100"), "2": ("claude-sonnet-4-5", "200")}
+
+    class Pages:
+        requests = 0
+
+        def get(self, _path: str, query: Any, _headers: Any) -> Any:
+            page = dict(query).get("page", "")
+            model, cents = pages[page]
+            group = {"cost_type": "web_search", "model": model}
+            cost = {"amount": cents, "list_amount": cents, "currency": "USD"}
+            row = {"starting_at": first.isoformat(), "group": group, "cost": cost}
+            return {"data": [row], "has_more": not page, "next_page": None if page else "2"}
+
+    asking: Any = Pages()
+    lines = fetch_window(asking, known, Window(report, first, first + timedelta(days=1))).lines
+    assert sum(line.amount for line in lines if isinstance(line, CostLine)) == 3

@@ -310,6 +310,24 @@ def test_a_better_report_that_is_retired_is_no_loss(
     connected.assert_equal()
 
 
+@pytest.mark.parametrize("answer", [Answer({}, 400), Answer({}, 410), Answer([])])
+def test_costs_go_on_while_a_better_report_stays_retired(
+    connect: Callable[..., Connected], answer: Answer
+) -> None:
+    provider = make_provider("anthropic", days=10, rows=2)
+    others = provider.stub.answer
+    provider.stub.answer = lambda path, *more: (
+        answer if "analytics" in path else others(path, *more)
+    )
+    connected = connect(provider)
+    connected.pull()
+    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    provider.change_day(today - timedelta(days=1))
+    connected.pull_again()
+    assert connected.row.error is None
+    connected.assert_equal()
+
+
 @pytest.mark.parametrize(
     "kills", [3, pytest.param(30, marks=pytest.mark.stress)], ids=["at_a_tenth", "in_full"]
 )
