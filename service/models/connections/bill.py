@@ -132,6 +132,19 @@ def forget_locks(session: Executor, account_id: str, provider: str) -> None:
     session.execute(delete(BillMonth).where(*mine))
 
 
+def forget_locks_of(
+    session: Executor, account_id: str, provider: str, connection_id: str, days: Days
+) -> None:
+    """Forget the locks of months of which a connection has days of this time that count."""
+    months = set[date]()
+    for table in (ReportedCost, ReportedUsage):
+        own = select(table.day).where(table.connection_id == connection_id).distinct()
+        rows = session.execute(_of_provider(own, table, account_id, provider, days)).scalars()
+        months |= {day.replace(day=1) for day in rows}
+    mine = (BillMonth.account_id == account_id, BillMonth.provider == provider)
+    session.execute(delete(BillMonth).where(*mine, BillMonth.month.in_(months)))
+
+
 def lock_month(connection: Connection, values: Mapping[str, Any]) -> None:
     """Lock the month, unless it is locked."""
     connection.execute(insert(BillMonth).values(**values).on_conflict_do_nothing())

@@ -199,9 +199,10 @@ class _Pull:
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
 
     def _track_totals(self, now: datetime) -> None:
-        """Find what totals prove, a few times a day."""
+        """Find what totals prove, a few times a day, and of what isn't pulled when it changes."""
         at = self._progress.get(_TOTALS, {}).get("at")
-        if at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY:
+        is_recent = at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY
+        if self._held.is_active and is_recent:
             return
 
         def track(connection: Connection) -> None:
@@ -225,6 +226,10 @@ class _Pull:
         now = utc_now()
         is_priced = self._reprice(ends_at)
         self._fill(now)
+        if is_priced:
+            if not self._held.is_active:  # the others aren't whole without what is to be pulled
+                transact(self._engine, partial(self._lock_months, now=now))
+            self._track_totals(now)
         next_at = (now + HOUR if self._held.is_active else None) if is_priced else now
         transact(self._engine, partial(release_compared, held=self._held, next_pull_at=next_at))
 

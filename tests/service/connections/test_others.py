@@ -5,12 +5,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections import list_providers
 from service.connections.client import WrongKeyError, fetch_window, open_client
 from service.connections.provider import CostLine, UsageLine, Window
 from service.connections.stub import running
+from service.models import Account, ProviderConnection
+from service.models.base import new_id
+from service.models.connections.connections import SameOrganizationError, add_connection
 from service.operations.connections.connecting import KeyRefusedError, try_key
 from tests.service.connections.connecting import Connected
 from tests.service.connections.worlds import make_provider
@@ -98,3 +102,15 @@ def test_rows_of_models_that_are_no_tokens_are_told_apart_across_pages() -> None
     asking: Any = Pages()
     lines = fetch_window(asking, known, Window(report, first, first + timedelta(days=1))).lines
     assert sum(line.amount for line in lines if isinstance(line, CostLine)) == 3
+
+
+def test_a_key_that_shows_no_organization_is_connected_once(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    for provider, key in (("aws", "AKIA:canary"), ("aws", "AKIA:other"), ("cursor", "AKIA:canary")):
+        row = ProviderConnection(account_id=account.id, provider=provider, key=key, sight={})
+        add_connection(db_session, row)
+    again = ProviderConnection(account_id=account.id, provider="aws", key="AKIA:canary", sight={})
+    with pytest.raises(SameOrganizationError):
+        add_connection(db_session, again)

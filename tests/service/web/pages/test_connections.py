@@ -167,8 +167,8 @@ def test_months_are_locked_again_for_another_organization(
         db_session.commit()
 
     lock()
-    world.projects = {"proj_9": "Of another organization"}
-    assert _connect(ada).startswith("303")
+    world.projects, world.key = {"proj_9": "Of another organization"}, OTHER_KEY
+    assert _connect(ada, OTHER_KEY).startswith("303")
     assert db_session.scalars(select(BillMonth)).all() == []
     lock()
     replace_unsent(db_session.connection(), account_id, "openai", [unsent_on(utc_now().date())])
