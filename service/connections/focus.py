@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from service.connections.exports import Cells, Export, day_of, pick, signs, usd_of
-from service.connections.provider import CREDIT, TAX, TOKENS, CostLine, Name, TotalsLine, clean
+from service.connections.provider import (
+    CREDIT,
+    OTHER_FEE,
+    TAX,
+    TOKENS,
+    CostLine,
+    Name,
+    TotalsLine,
+    clean,
+)
 
 # 1.3 renames the columns of the provider, and 1.4 drops the older names.
 _WHO: Final = ("ServiceProviderName", "ProviderName", "HostProviderName", "InvoiceIssuerName")
@@ -34,7 +43,7 @@ def is_of_models(cells: Cells, *names: str) -> bool:
 
 def kind_of(text: str) -> str:
     """Return what a meter of a model service is for: tokens, or a fee."""
-    return TOKENS if _TOKENS.search(text) else "other_fee"
+    return TOKENS if _TOKENS.search(text) else OTHER_FEE
 
 
 def _read(cells: Cells) -> Iterator[TotalsLine | Name]:

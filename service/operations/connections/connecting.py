@@ -64,7 +64,14 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
     try:
         with open_client(provider, key, find_url(config.connection_urls, provider.name)) as client:
             sight = provider.look(client, utc_now())
-    except (EmptyWindowError, KeyError, TypeError, ValueError) as error:
+    except (
+        EmptyWindowError,
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+    ) as error:
         raise KeyRefusedError(" ".join(explain(UnreadableResponseError.code))) from error
     except ConnectionFailedError as error:
         what, next_step = explain(error.code)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import InvalidOperation
 from typing import Any
 
 import pytest
@@ -56,6 +57,20 @@ def test_events_that_move_to_the_next_page_count_once(connect: Callable[..., Con
     assert len(world.rows) > len(moved)
     connected.pull_again()
     connected.assert_equal()
+
+
+@pytest.mark.parametrize("error", [InvalidOperation, OverflowError, AttributeError])
+def test_an_answer_of_another_form_refuses_the_key(
+    error: type[Exception], own_database: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = list_providers()["cursor"]
+
+    def look(*_given: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(known, "look", look)
+    with pytest.raises(KeyRefusedError):
+        try_key(own_database, known, "canary")
 
 
 @pytest.mark.parametrize(
