@@ -133,7 +133,7 @@ def read_export(
             )
     if not lines:
         raise UnreadableExportError(
-            f"This is {export.what}, without any use of models. Choose days that have some."
+            f"This file has {export.what}, without any use of models. Choose days that have some."
         )
     return Reading(export, list(lines.values()), list(names.values()), number, left_out)
 
@@ -147,12 +147,12 @@ def _read(export: Export, cells: Cells, number: int) -> Iterable[TotalsLine | Na
             yield each
     except KeyError as error:
         raise UnreadableExportError(
-            f"This is {export.what}, but row {number:,} has no value for {error.args[0]}."
+            f"This file has {export.what}, but row {number:,} has no value for {error.args[0]}."
         ) from None
     except (ValueError, ArithmeticError):
         raise UnreadableExportError(
-            f"This is {export.what}, but row {number:,} has a time or number that we can't read. "
-            "Export it again, and don't save it with a spreadsheet program."
+            f"This file has {export.what}, but row {number:,} has a time or number that we can't "
+            "read. Export it again, and don't save it with a spreadsheet program."
         ) from None
 
 
@@ -165,7 +165,7 @@ def _check_groups(export: Export, each: TotalsLine | Name) -> None:
         missing = "line item" if each.amount else ""
     if missing:
         raise UnreadableExportError(
-            f"This is {export.what}, but not by {missing}. Export it grouped by {missing}."
+            f"This file has {export.what}, but not by {missing}. Export it grouped by {missing}."
         )
 
 

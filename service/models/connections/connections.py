@@ -281,7 +281,9 @@ def release_compared(
     What became due meanwhile, such as by an upload, stays so.
     """
     due = ProviderConnection.next_pull_at
-    values = {"next_pull_at": case((due == held.next_pull_at, next_pull_at), else_=due)}
+    values: dict[str, Any] = {
+        "next_pull_at": case((due == held.next_pull_at, next_pull_at), else_=due)
+    }
     if not held.is_active:  # nothing but this job can fail
         values |= _CLEARED
     hold(connection, held, **{**_NO_LEASE, **values})

