@@ -23,7 +23,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from detectors.contract import DailySpend
-from service.connections import list_providers
 from service.models.audits.audit_settings import AuditSettings
 from service.models.base import Executor, utc_now
 from service.models.calls.call_files import DAY, CallFile
@@ -101,9 +100,13 @@ def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> D
     return Decimal(session.execute(query.where(*mine, SpendDay.day.between(*days))).scalar_one())
 
 
-def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
-    """Check whether providers report tokens of these days that have no known price."""
-    own = [each.name for each in list_providers().values() if each.prices_usage]
+def has_unpriced(
+    session: Executor, account_id: str, days: tuple[date, date], priced: Sequence[str]
+) -> bool:
+    """Check whether providers report tokens of these days that have no known price.
+
+    Those whose reports have prices of their own are given.
+    """
     unpriced = (
         SpendRow.account_id == account_id,
         SpendRow.file_id.like(f"{_PREFIX}%"),
@@ -111,7 +114,7 @@ def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) ->
         SpendRow.list_usd == 0,
         SpendRow.prompt_tokens + SpendRow.completion_tokens > 0,
         # What a plan includes costs nothing in dollars of the report's own.
-        SpendRow.provider.not_in(own),
+        SpendRow.provider.not_in(priced),
     )
     return bool(session.execute(select(exists().where(*unpriced))).scalar_one())
 
