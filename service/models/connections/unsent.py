@@ -114,7 +114,7 @@ def has_unpriced(
         SpendRow.list_usd == 0,
         SpendRow.prompt_tokens + SpendRow.completion_tokens > 0,
         # What a plan includes costs nothing in dollars of the report's own.
-        SpendRow.provider.not_in(priced),
+        SpendRow.file_id.not_in([_file_id(account_id, name) for name in priced]),
     )
     return bool(session.execute(select(exists().where(*unpriced))).scalar_one())
 
