@@ -246,7 +246,7 @@ def _read_analytics(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
     kind = _KINDS.get(cost_type, cost_type or OTHER_FEE)
     model = clean(group.get("model"))
     labels = [clean(group.get(name)) for name in ("product", "service_tier", "context_window")]
-    if kind != TOKENS:  # whose lines have no model, and are told apart by their labels
+    if kind != TOKENS:  # whose lines have no model: their labels keep them apart
         labels.append(model)
     return CostLine(
         bucket=bucket,

@@ -17,7 +17,7 @@ COUNTED: Final = [each.name for each in fields(UsageLine) if each.name not in ("
 
 
 def load_prices(connection: Connection, account_id: str, provider: str) -> tuple[str, Prices]:
-    """Return prices, and the name that tells them from earlier and later ones."""
+    """Return prices, and the name by which they differ from earlier and later ones."""
     version = find_version(connection)
     chosen, book = find_account_terms(connection, account_id)
     own = book.with_stored_toml(chosen.price_terms) if chosen.price_terms else book

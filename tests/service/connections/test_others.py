@@ -85,7 +85,7 @@ def test_a_token_without_its_organization_is_refused(key: str, own_database: Con
     assert "canary" not in str(raised.value)
 
 
-def test_a_month_of_31_days_is_two_requests() -> None:
+def test_no_request_to_cursor_is_longer_than_30_days() -> None:
     """Cursor refuses ranges over 30 days, and each month is pulled again as a whole."""
     provider = make_provider("cursor", days=40, rows=1)
     known = list_providers()["cursor"]
@@ -97,7 +97,7 @@ def test_a_month_of_31_days_is_two_requests() -> None:
     assert client.requests == 2
 
 
-def test_rows_of_models_that_are_no_tokens_are_told_apart_across_pages() -> None:
+def test_fees_of_two_models_are_two_lines_across_pages() -> None:
     known = list_providers()["anthropic"]
     [report] = [each for each in known.reports if each.name == "analytics_costs"]
     first = datetime(2026, 9, 1, tzinfo=UTC)
