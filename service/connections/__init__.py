@@ -5,7 +5,7 @@ responses, and the stub that plays it in tests. Nothing here reads or writes the
 """
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
@@ -21,6 +21,11 @@ def list_providers() -> Mapping[str, Provider]:
         if module.ispkg
     )
     return {provider.name: provider for provider in found}
+
+
+def list_priced() -> Sequence[str]:
+    """Return the names of the providers whose usage comes with dollars of its own."""
+    return [name for name, each in list_providers().items() if each.prices_usage]
 
 
 def list_pulled() -> Mapping[str, Provider]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -20,12 +20,22 @@ from typing import Any, BinaryIO, Final
 import service.connections
 from detectors.errors import UnreadableLogError
 from detectors.formats.text.blocks import Advance, read_blocks
-from service.connections.provider import DAY, CostLine, Name, TotalsLine, UsageLine
+from service.connections.provider import (
+    DAY,
+    OTHER_FEE,
+    TOKENS,
+    CostLine,
+    Name,
+    TotalsLine,
+    UsageLine,
+)
 
 _MAX_LINES: Final = 200_000  # of a file's days and groups
 _MAX_CELL: Final = 100_000
 _MOST: Final = 10**15
-_MAX_JSON: Final = 64 << 20
+_MAX_JSON: Final = 4 << 20  # which is read as a whole
+_MOST_DIGITS: Final = 30
+_ROWS_BETWEEN_CHECKS: Final = 1_000
 _ITEMS: Final = ("data", "usageItems")
 _SUMS: Final = ("requests", "prompt_tokens", "completion_tokens", "cached_tokens")
 _COUNTS: Final = (*_SUMS, "cache_write_tokens", "cache_write_1h_tokens")
@@ -110,6 +120,8 @@ def read_export(
     for number, cells in enumerate(chain([first], rows), 1):
         found = list(_read(export, cells, number))
         left_out += not found
+        if advance and number % _ROWS_BETWEEN_CHECKS == 0:  # a block may have many rows
+            advance(0)
         for each in found:
             if isinstance(each, Name):
                 names[each.kind, each.id] = each
@@ -121,7 +133,7 @@ def read_export(
             )
     if not lines:
         raise UnreadableExportError(
-            f"This is {export.what}, without any use of models. Choose days that have some."
+            f"This file has {export.what}, without any use of models. Choose days that have some."
         )
     return Reading(export, list(lines.values()), list(names.values()), number, left_out)
 
@@ -131,16 +143,30 @@ def _read(export: Export, cells: Cells, number: int) -> Iterable[TotalsLine | Na
         for each in export.read(cells):
             if isinstance(each, CostLine):
                 _check(each.amount)
+            _check_groups(export, each)
             yield each
     except KeyError as error:
         raise UnreadableExportError(
-            f"This is {export.what}, but row {number:,} has no value for {error.args[0]}."
+            f"This file has {export.what}, but row {number:,} has no value for {error.args[0]}."
         ) from None
-    except (ValueError, InvalidOperation):
+    except (ValueError, ArithmeticError):
         raise UnreadableExportError(
-            f"This is {export.what}, but row {number:,} has a time or number that we can't read. "
-            "Export it again, and don't save it with a spreadsheet program."
+            f"This file has {export.what}, but row {number:,} has a time or number that we can't "
+            "read. Export it again, and don't save it with a spreadsheet program."
         ) from None
+
+
+def _check_groups(export: Export, each: TotalsLine | Name) -> None:
+    """Refuse sums of all models, which no call can be compared with."""
+    missing = ""
+    if isinstance(each, UsageLine) and not each.model:
+        missing = "model" if each.prompt_tokens or each.completion_tokens else ""
+    elif isinstance(each, CostLine) and not each.line_item and each.kind in (TOKENS, OTHER_FEE):
+        missing = "line item" if each.amount else ""
+    if missing:
+        raise UnreadableExportError(
+            f"This file has {export.what}, but not by {missing}. Export it grouped by {missing}."
+        )
 
 
 def add_up(lines: Iterable[TotalsLine]) -> Sequence[TotalsLine]:
@@ -293,6 +319,7 @@ def usd_of(cells: Cells, *names: str) -> Decimal:
 
 
 def _check(number: Decimal) -> Decimal:
-    if not number.is_finite() or abs(number) >= _MOST:
+    is_long = number.is_finite() and abs(number.adjusted()) > _MOST_DIGITS
+    if is_long or not number.is_finite() or abs(number) >= _MOST:
         raise ValueError
     return number

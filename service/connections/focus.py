@@ -9,7 +9,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from service.connections.exports import Cells, Export, day_of, pick, signs, usd_of
-from service.connections.provider import CREDIT, TAX, TOKENS, CostLine, Name, TotalsLine, clean
+from service.connections.provider import (
+    CREDIT,
+    OTHER_FEE,
+    TAX,
+    TOKENS,
+    CostLine,
+    Name,
+    TotalsLine,
+    clean,
+)
 
 # 1.3 renames the columns of the provider, and 1.4 drops the older names.
 _WHO: Final = ("ServiceProviderName", "ProviderName", "HostProviderName", "InvoiceIssuerName")
@@ -34,7 +43,7 @@ def is_of_models(cells: Cells, *names: str) -> bool:
 
 def kind_of(text: str) -> str:
     """Return what a meter of a model service is for: tokens, or a fee."""
-    return TOKENS if _TOKENS.search(text) else "other_fee"
+    return TOKENS if _TOKENS.search(text) else OTHER_FEE
 
 
 def _read(cells: Cells) -> Iterator[TotalsLine | Name]:
@@ -49,7 +58,7 @@ def _read(cells: Cells) -> Iterator[TotalsLine | Name]:
         line_item=clean(meter),
         kind=_KINDS.get(pick(cells, "ChargeCategory").lower(), kind_of(unit)),
         amount=usd_of(cells, "BilledCost"),
-        list_amount=usd_of(cells, "ListCost"),
+        list_amount=usd_of(cells, "ListCost") if pick(cells, "ListCost") else None,
         currency=clean(cells.get("BillingCurrency")).upper() or "USD",
     )
     if name := clean(cells.get("SubAccountName")):
@@ -61,7 +70,8 @@ def focus_of(provider: str, title: str, words: str) -> Export:
     own = re.compile(words, re.IGNORECASE)
     return Export(
         provider=provider,
-        name="focus_by_hand",
+        # As other reports of the same costs, so that one replaces the other.
+        name="costs_by_hand",
         what=f"a FOCUS export of {title}",
         signs=signs("BilledCost,ChargePeriodStart"),
         read=_read,

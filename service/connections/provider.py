@@ -17,7 +17,7 @@ DAY: Final = timedelta(days=1)
 # What a report has.
 USAGE, COSTS, BOTH, ACTIVITY = "usage", "costs", "both", "activity"
 # What a cost is for. Tokens are explained by usage; the others are fees that tokens don't carry.
-TOKENS, CREDIT, TAX = "tokens", "credit", "tax"
+TOKENS, CREDIT, TAX, OTHER_FEE = "tokens", "credit", "tax", "other_fee"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,11 @@ _NAMES: Final[Mapping[str, str]] = {
     "aws": "Amazon Web Services",
     "azure": "Microsoft Azure",
     "bedrock": "Amazon Web Services",
+    "cursor": "Cursor",
+    "github-copilot": "GitHub Copilot",
     "google": "Google",
     "openai": "OpenAI",
+    "openrouter": "OpenRouter",
     "vertex": "Google Cloud",
 }
 # What `x_BillStatus` says of `BilledCost`: whether its month is reconciled with the bill.

@@ -15,6 +15,7 @@ from service.connections.provider import (
     COSTS,
     DAY,
     HOUR,
+    OTHER_FEE,
     TOKENS,
     USAGE,
     ActivityLine,
@@ -227,7 +228,7 @@ def _read_usage(bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
 def read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
     described = clean(row.get("description"))
     cost_type = clean(row.get("cost_type"))
-    kind = _KINDS.get(cost_type, cost_type or "other_fee")
+    kind = _KINDS.get(cost_type, cost_type or OTHER_FEE)
     return CostLine(
         bucket=bucket,
         project_id=clean(row.get("workspace_id")),
@@ -242,14 +243,17 @@ def read_cost(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
 def _read_analytics(bucket: datetime, row: Mapping[str, Any]) -> CostLine:
     group, cost = row["group"], row["cost"]
     cost_type = clean(group.get("cost_type"))
-    kind = _KINDS.get(cost_type, cost_type or "other_fee")
+    kind = _KINDS.get(cost_type, cost_type or OTHER_FEE)
+    model = clean(group.get("model"))
     labels = [clean(group.get(name)) for name in ("product", "service_tier", "context_window")]
+    if kind != TOKENS:  # whose lines have no model: their labels keep them apart
+        labels.append(model)
     return CostLine(
         bucket=bucket,
         project_id=clean(group.get("workspace_id")),
         line_item=", ".join(filter(None, [*labels, cost_type])),
         kind=kind,
-        model=clean(group.get("model")) if kind == TOKENS else "",
+        model=model if kind == TOKENS else "",
         amount=Decimal(cost["amount"]) / _CENTS,
         list_amount=Decimal(cost["list_amount"]) / _CENTS,
         currency=clean(cost.get("currency")).upper() or "USD",

@@ -41,7 +41,7 @@ def _read(cells: Cells) -> Iterator[TotalsLine]:
 EXPORTS: Final = (
     Export(
         provider="aws",
-        name="report_by_hand",
+        name="costs_by_hand",
         what="a cost and usage report of AWS",
         signs=signs(
             "lineItem/UsageStartDate,lineItem/UsageType,lineItem/UnblendedCost",

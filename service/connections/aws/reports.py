@@ -77,6 +77,7 @@ class AWS(Provider):
         "the access key of an IAM user that may read costs and metrics, as ID:secret or with the "
         "regions of Bedrock as ID:secret:us-east-1,eu-central-1"
     )
+    pause_seconds = 12 * 3_600.0  # because its requests cost money
     reports: Sequence[Report] = REPORTS
 
     def open(self, key: str, base_url: str) -> Asking:

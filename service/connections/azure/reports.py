@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from service.connections.azure.client import AzureClient
 from service.connections.client import UnreadableResponseError
@@ -127,7 +127,7 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
     used: set[str] = set()
     token = ""
     while len(pages) < _MOST_PAGES:
-        body = client.post(f"{path}&$skiptoken={token}" if token else path, query)
+        body = client.post(f"{path}&$skiptoken={quote(token, safe='')}" if token else path, query)
         pages.append(body)
         link = body["properties"].get("nextLink")
         if not link:

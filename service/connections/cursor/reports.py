@@ -16,6 +16,7 @@ from service.connections.exports import add_up
 from service.connections.provider import (
     BOTH,
     CREDIT,
+    DAY,
     Asking,
     CostLine,
     Name,
@@ -43,7 +44,8 @@ REPORTS: Final = (
         kind=BOTH,
         path=_EVENTS,
         grouping=("model",),
-        most_buckets=30,  # the longest range of a request
+        most_buckets=5,  # of many pages each
+        span=30 * DAY,  # the longest range of a request
     ),
 )
 
@@ -70,7 +72,8 @@ class Cursor(Provider):
 
         Newer events move older ones to the next page, so one that comes again there counts once.
         """
-        last = window.last or datetime.now(UTC)
+        now = datetime.now(UTC)
+        last = min(window.last or now, now)
         query = {"startDate": _millis(window.first), "endDate": _millis(last) - 1}
         events: list[Any] = []
         before: list[Any] = []

@@ -40,7 +40,7 @@ REPORTS: Final = (
         kind=BOTH,
         path=_PATH,
         grouping=("model", "sku"),
-        most_buckets=31,
+        most_buckets=7,  # a request each
         every=DAY / 4,
     ),
 )

@@ -16,6 +16,7 @@ from service.connections.provider import (
     CREDIT,
     DAY,
     HOUR,
+    OTHER_FEE,
     TAX,
     TOKENS,
     USAGE,
@@ -121,7 +122,6 @@ _FEES: Final[Sequence[tuple[str, re.Pattern[str]]]] = tuple(
     )
 )
 _MODEL: Final = re.compile(r"[a-z0-9]+(?:[-.:][\w.]+)+", re.IGNORECASE)  # of speech, say
-_OTHER_FEE: Final = "other_fee"
 
 
 class OpenAI(Provider):
@@ -244,7 +244,7 @@ def classify(line_item: str) -> tuple[str, str]:
     for kind, pattern in _FEES:
         if pattern.search(line_item):
             return kind, ""
-    return (TOKENS, line_item.lower()) if _MODEL.fullmatch(line_item) else (_OTHER_FEE, "")
+    return (TOKENS, line_item.lower()) if _MODEL.fullmatch(line_item) else (OTHER_FEE, "")
 
 
 def _seconds(moment: datetime) -> str:

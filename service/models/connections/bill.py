@@ -17,6 +17,8 @@ from service.models.connections.unsent import is_counted
 
 TOKENS = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "completion_tokens")
 Days = tuple[date, date]
+# Calls of a cloud's models also have these providers, as its own logs and libraries name it.
+CALLED = {"aws": ("aws", "bedrock", "amazon-bedrock")}
 
 
 class BillMonth(Base):
@@ -83,7 +85,8 @@ def sum_counted(session: Executor, account_id: str, provider: str, days: Days) -
     table, labels = SpendRow, (SpendRow.day, SpendRow.model)
     sums = [func.sum(getattr(table, name)).label(name) for name in (*TOKENS, "calls")]
     sums += [func.sum(table.list_usd).label("list_usd"), func.sum(table.cost_usd).label("cost_usd")]
-    mine = (table.account_id == account_id, func.lower(table.provider) == provider)
+    is_named = func.lower(table.provider).in_(CALLED.get(provider, (provider,)))
+    mine = (table.account_id == account_id, is_named)
     query = select(*labels, *sums).where(*mine, table.day.between(*days), is_counted())
     return session.execute(query.group_by(*labels)).all()
 
@@ -127,6 +130,19 @@ def find_first_day(session: Executor, account_id: str, provider: str) -> date | 
 def forget_locks(session: Executor, account_id: str, provider: str) -> None:
     mine = (BillMonth.account_id == account_id, BillMonth.provider == provider)
     session.execute(delete(BillMonth).where(*mine))
+
+
+def forget_locks_of(
+    session: Executor, account_id: str, provider: str, connection_id: str, days: Days
+) -> None:
+    """Forget the locks of months of which a connection has days of this time that count."""
+    months = set[date]()
+    for table in (ReportedCost, ReportedUsage):
+        own = select(table.day).where(table.connection_id == connection_id).distinct()
+        rows = session.execute(_of_provider(own, table, account_id, provider, days)).scalars()
+        months |= {day.replace(day=1) for day in rows}
+    mine = (BillMonth.account_id == account_id, BillMonth.provider == provider)
+    session.execute(delete(BillMonth).where(*mine, BillMonth.month.in_(months)))
 
 
 def lock_month(connection: Connection, values: Mapping[str, Any]) -> None:

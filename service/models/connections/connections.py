@@ -5,6 +5,7 @@ A pull is claimed like an audit's attempt: a lease and a token in the row, and t
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from hmac import compare_digest
 from typing import Any, Final
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ from sqlalchemy import (
     Connection,
     Index,
     and_,
+    case,
     delete,
     exists,
     false,
@@ -36,6 +38,7 @@ LEASE_SECONDS: Final = 180.0
 _FIRST_PAUSE_SECONDS: Final = 30.0
 _LONGEST_PAUSE_SECONDS: Final = 3_600.0
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
+_CLEARED: Final = {"failures": 0, "failing_since": None, "error": None, "mailed_at": None}
 
 
 class ProviderConnection(Owned, Base):
@@ -103,7 +106,7 @@ def add_connection(session: Session, connection: ProviderConnection) -> None:
     known = list_connections(session, owner)
     if len(known) >= MAX_CONNECTIONS:
         raise ConnectionLimitError
-    _refuse_same(session, known, connection, connection.sight)
+    _refuse_same(session, known, connection, connection.key, connection.sight)
     session.add(connection)
     session.flush()
 
@@ -112,13 +115,18 @@ def _refuse_same(
     session: Session,
     known: Sequence[ProviderConnection],
     connection: ProviderConnection,
+    key: str,
     sight: Mapping[str, Any],
 ) -> None:
     identity = set(sight.get("identity", ()))
     for each in known:
         is_other = each is not connection and each.provider == connection.provider
         # Of what was pulled and uploaded for a day, only the first counts.
-        if is_other and not each.is_by_hand and identity & _identify(session, each):
+        if not is_other or each.is_by_hand:
+            continue
+        # Some keys show no ID.
+        has_key = bool(key) and compare_digest(each.key.encode(), key.encode())
+        if has_key or identity & _identify(session, each):
             raise SameOrganizationError(each)
 
 
@@ -170,7 +178,7 @@ def replace_key(
     if before and sight["identity"] and not before & set(sight["identity"]):
         raise OtherOrganizationError
     known = list_connections(session, connection.account_id)
-    _refuse_same(session, known, connection, sight)
+    _refuse_same(session, known, connection, key, sight)
     connection.sight, connection.organization = sight, sight["organization"]
     connection.key, connection.key_changed_at = key, utc_now()
     connection.removed_at = connection.error = connection.failing_since = None
@@ -258,19 +266,27 @@ def release(
     connection: Connection, held: ProviderConnection, next_pull_at: datetime | None
 ) -> None:
     """End a pull that went well."""
-    cleared = {"failures": 0, "failing_since": None, "error": None, "mailed_at": None}
     hold(
         connection,
         held,
-        **{**_NO_LEASE, **cleared, "pulled_at": func.now(), "next_pull_at": next_pull_at},
+        **{**_NO_LEASE, **_CLEARED, "pulled_at": func.now(), "next_pull_at": next_pull_at},
     )
 
 
 def release_compared(
     connection: Connection, held: ProviderConnection, next_pull_at: datetime | None
 ) -> None:
-    """End a job that asked the provider nothing."""
-    hold(connection, held, **{**_NO_LEASE, "next_pull_at": next_pull_at})
+    """End a job that asked the provider nothing.
+
+    What became due meanwhile, such as by an upload, stays so.
+    """
+    due = ProviderConnection.next_pull_at
+    values: dict[str, Any] = {
+        "next_pull_at": case((due == held.next_pull_at, next_pull_at), else_=due)
+    }
+    if not held.is_active:  # nothing but this job can fail
+        values |= _CLEARED
+    hold(connection, held, **{**_NO_LEASE, **values})
 
 
 def release_failed(

@@ -100,8 +100,13 @@ def sum_unsent(session: Executor, account_id: str, days: tuple[date, date]) -> D
     return Decimal(session.execute(query.where(*mine, SpendDay.day.between(*days))).scalar_one())
 
 
-def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
-    """Check whether providers report tokens of these days that have no known price."""
+def has_unpriced(
+    session: Executor, account_id: str, days: tuple[date, date], priced: Sequence[str]
+) -> bool:
+    """Check whether providers report tokens of these days that have no known price.
+
+    Those whose reports have prices of their own are given.
+    """
     own = (CallFile.account_id == account_id, CallFile.id.like(f"{_PREFIX}%"))
     files = session.execute(select(CallFile.id).where(*own)).scalars().all()
     if not files:  # so that no line is read
@@ -112,6 +117,8 @@ def has_unpriced(session: Executor, account_id: str, days: tuple[date, date]) ->
         SpendRow.day.between(*days),
         SpendRow.list_usd == 0,
         SpendRow.prompt_tokens + SpendRow.completion_tokens > 0,
+        # What a plan includes costs nothing in dollars of the report's own.
+        SpendRow.file_id.not_in([_file_id(account_id, name) for name in priced]),
     )
     return bool(session.execute(select(exists().where(*unpriced))).scalar_one())
 

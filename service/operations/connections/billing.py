@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from detectors.wording.labels import inert
 from service.connections.provider import CREDIT, TAX, TOKENS
 from service.models.calls.spend import Period, Selection, Sums, iter_spend
-from service.models.connections.bill import find_lock, list_months, sum_costs
+from service.models.connections.bill import CALLED, find_lock, list_months, sum_costs
 from service.operations.connections.plan import month_end
 from service.operations.connections.reconciliation import USD, Known, find_canonical
 from service.operations.connections.wording import name_part
@@ -93,13 +93,14 @@ class Billed:
 
     def _cell(self, day: date, provider: str, model: str) -> _Cell | None:
         """Return the cell of a line, if anything was billed for it."""
-        canonical = self._names.get(provider.lower())
-        cell = canonical and (day, provider.lower(), canonical(model))
+        name = _billed_by(provider)
+        canonical = self._names.get(name)
+        cell = canonical and (day, name, canonical(model))
         return cell if cell and cell in self._left else None
 
     def share(self, day: date, provider: str, model: str, sums: Sums) -> Bill:
         """Return a line's part of the bill. Each line may be asked for once."""
-        status = self._status.get((provider.lower(), _month(day)), NO_BILL)
+        status = self._status.get((_billed_by(provider), _month(day)), NO_BILL)
         cell = self._cell(day, provider, model)
         if cell is None or cell not in self._weights:
             return Bill(_NO_USD, status)
@@ -116,6 +117,12 @@ class Billed:
     def rest(self) -> Iterator[Charge]:
         """Yield what was billed and no line of spend has."""
         yield from sorted(self._charges, key=lambda charge: charge[:4])
+
+
+def _billed_by(provider: str) -> str:
+    """Return the provider whose bill has a line's calls."""
+    name = provider.lower()
+    return next((biller for biller, names in CALLED.items() if name in names), name)
 
 
 def _month(day: date) -> date:

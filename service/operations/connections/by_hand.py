@@ -5,8 +5,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from service.connections.exports import Reading
-from service.connections.provider import CostLine
+from service.connections.provider import DAY, CostLine
 from service.models.base import utc_now
+from service.models.connections.bill import forget_locks_of
 from service.models.connections.connections import ProviderConnection, find_by_hand
 from service.models.connections.reported import (
     UPLOADED,
@@ -34,6 +35,9 @@ def store_reading(session: Session, account_id: str, reading: Reading) -> Provid
     within = (reading.first, reading.end)
     for table, found in rows.items():
         replace_rows(connection, table, held.id, export.name, within, found)
+    # What was billed without these days is no sum that corrections are measured from.
+    days = (reading.first.date(), (reading.end - DAY).date())
+    forget_locks_of(session, account_id, export.provider, held.id, days)
     if held.keeps_names:
         known = {"parent_id": "", "is_active": True}
         names = [

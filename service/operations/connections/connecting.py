@@ -30,6 +30,7 @@ from service.models.connections.connections import (
     SameOrganizationError,
     add_connection,
     compare_soon,
+    list_connections,
     remove_connection,
     replace_key,
 )
@@ -63,7 +64,14 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
     try:
         with open_client(provider, key, find_url(config.connection_urls, provider.name)) as client:
             sight = provider.look(client, utc_now())
-    except (EmptyWindowError, KeyError, TypeError, ValueError) as error:
+    except (
+        EmptyWindowError,
+        KeyError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+    ) as error:
         raise KeyRefusedError(" ".join(explain(UnreadableResponseError.code))) from error
     except ConnectionFailedError as error:
         what, next_step = explain(error.code)
@@ -147,6 +155,8 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
     # Other organizations of the provider keep their spend, which is compared again without this.
     if not compare_soon(session, account_id, provider):
         drop_unsent(session, account_id, provider)
+    left = [each for each in list_connections(session, account_id) if each.provider == provider]
+    if all(each.is_by_hand for each in left):  # whose findings are found again
         drop_totals(session, account_id, provider)
 
 

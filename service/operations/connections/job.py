@@ -199,9 +199,10 @@ class _Pull:
         transact(self._engine, partial(release, held=self._held, next_pull_at=next_at))
 
     def _track_totals(self, now: datetime) -> None:
-        """Find what totals prove, a few times a day."""
+        """Find what totals prove, a few times a day, and of what isn't pulled when it changes."""
         at = self._progress.get(_TOTALS, {}).get("at")
-        if at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY:
+        is_recent = at is not None and now - datetime.fromisoformat(at) < _TOTALS_EVERY
+        if self._held.is_active and is_recent:
             return
 
         def track(connection: Connection) -> None:
@@ -225,6 +226,10 @@ class _Pull:
         now = utc_now()
         is_priced = self._reprice(ends_at)
         self._fill(now)
+        if is_priced:
+            if not self._held.is_active:  # the others aren't whole without what is to be pulled
+                transact(self._engine, partial(self._lock_months, now=now))
+            self._track_totals(now)
         next_at = (now + HOUR if self._held.is_active else None) if is_priced else now
         transact(self._engine, partial(release_compared, held=self._held, next_pull_at=next_at))
 
@@ -305,14 +310,14 @@ class _Pull:
 
     def _pull_window(self, window: Window, now: datetime) -> None:
         began_at, before, outcome = utc_now(), self._client.requests, DONE
-        # A better report whose first answer is an error is none: it may have been retired.
-        is_untried = bool(window.report.instead_of) and window.report.name not in self._progress
+        # A better report whose answer is an error is none: it may have been retired.
+        is_better = bool(window.report.instead_of)
         try:
             fetched = fetch_window(self._client, self._provider, window)
         except (MissingRightError, UnreadableResponseError) as error:
             # The key may read other reports. It is asked again when this one is due again.
             is_missing = isinstance(error, MissingRightError) and window.report.is_optional
-            if not is_missing and not is_untried:
+            if not is_missing and not is_better:
                 self._note(window, began_at, before, error.code)
                 raise
             fetched, outcome = Fetched((), 0, is_empty=True), MissingRightError.code
@@ -320,7 +325,7 @@ class _Pull:
             self._note(window, began_at, before, error.code)
             raise
         if fetched.is_empty and outcome == DONE:
-            outcome = MissingRightError.code if is_untried else EMPTY
+            outcome = MissingRightError.code if is_better else EMPTY
         progress = advance(self._progress, window, now, self._held.created_at)
         if outcome == MissingRightError.code:
             progress = self._without_history(progress, window, now)

@@ -1,12 +1,13 @@
 """The parts of a bill in words, the same on the page, in the terminal and in the API."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
 from detectors.wording.figures import percent, usd
 from detectors.wording.labels import inert
 from service.connections import list_providers
+from service.connections.provider import CREDIT, TAX, TOKENS
 from service.operations.connections.reconciliation import (
     BEYOND,
     CORRECTION,
@@ -20,6 +21,7 @@ from service.operations.connections.reconciliation import (
     UNEXPLAINED,
     UNPRICED,
     VALUATION,
+    Part,
     Reconciliation,
 )
 from service.operations.connections.totals import (
@@ -95,6 +97,14 @@ def name_part(kind: str) -> str:
     return PARTS[kind][0] if kind in PARTS else kind.replace("_", " ").capitalize()
 
 
+def name_line(key: str) -> str:
+    """Return the name of a line of models and fees, whose key is a model or a kind of cost."""
+    kind = {CREDIT: CREDITS, TAX: TAXES}.get(key, key)
+    if kind in PARTS:
+        return name_part(kind)
+    return "No model" if key in ("", TOKENS) else key
+
+
 def describe_part(kind: str) -> str:
     return PARTS[kind][1] if kind in PARTS else "A fee, which tokens don't carry."
 
@@ -128,8 +138,13 @@ def summarize(found: Reconciliation) -> str:
     if found.explained_share is not None:
         share = percent(float(found.explained_share * 100))
         said.append(f"Your calls explain {usd(found.explained_usd)} ({share}).")
-    for part in found.projects[:_SHOWN]:
-        project = name_project(part.project_id, part.project)
+    if [part.project_id for part in found.projects] == [""]:  # the provider may have no projects
+        said.append(f"{usd(found.projects[0].usd)} was not sent.")
+        shown: Sequence[Part] = ()
+    else:
+        shown = found.projects[:_SHOWN]
+    for part in shown:
+        project = inert(part.project or part.project_id) or "the default project"
         said.append(f"{usd(part.usd)} is {project}, which {_sends(found, part.project_id)}.")
     more = sum((part.usd for part in found.projects[_SHOWN:]), Decimal(0))
     if more:

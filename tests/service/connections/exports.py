@@ -194,7 +194,7 @@ SAMPLES = {
     ),
     "aws report": Sample(
         "aws",
-        "report_by_hand",
+        "costs_by_hand",
         '"identity/LineItemId","bill/BillingPeriodStartDate","lineItem/UsageAccountId",'
         '"lineItem/LineItemType","lineItem/UsageStartDate","lineItem/ProductCode",'
         '"lineItem/UsageType","lineItem/UsageAmount","lineItem/UnblendedCost",'
@@ -210,7 +210,7 @@ SAMPLES = {
     ),
     "aws report 2.0": Sample(
         "aws",
-        "report_by_hand",
+        "costs_by_hand",
         "bill_billing_period_start_date,line_item_usage_account_id,line_item_line_item_type,"
         "line_item_usage_start_date,line_item_product_code,line_item_usage_type,"
         "line_item_unblended_cost,line_item_currency_code\n"
@@ -221,7 +221,7 @@ SAMPLES = {
     **{
         f"focus of {provider}": Sample(
             provider,
-            "focus_by_hand",
+            "costs_by_hand",
             _FOCUS.format(who=who, name=name, service=service),
             usd="1.005",
             left_out=1,

@@ -14,7 +14,7 @@ from service.connections.client import (
     fetch_window,
     open_client,
 )
-from service.connections.provider import Window
+from service.connections.provider import COSTS, Window
 from service.connections.stub import Answer, running
 from tests.service.connections.worlds import make_provider
 
@@ -100,3 +100,22 @@ def test_a_link_that_leads_nowhere_new_stores_nothing(link: str) -> None:
 def test_a_key_has_its_ids(key: str) -> None:
     with pytest.raises(WrongKeyError), open_client(KNOWN, key):
         pass
+
+
+def test_a_token_keeps_its_signs() -> None:
+    paths: list[str] = []
+
+    class Pages:
+        requests = 0
+        subscription = "s"
+
+        def post(self, path: str, _body: Any) -> Any:
+            paths.append(path)
+            more = {"nextLink": "https://x.example/?$skiptoken=a%2Bb%3D"} if paths[1:] == [] else {}
+            return {"properties": {"columns": [], "rows": [], **more}}
+
+    asking: Any = Pages()
+    first = datetime(2026, 9, 1, tzinfo=UTC)
+    [report] = [each for each in KNOWN.reports if each.kind == COSTS]
+    KNOWN.request(asking, Window(report, first, first + timedelta(days=1)), None)
+    assert paths[1].endswith("&$skiptoken=a%2Bb%3D")

@@ -1,17 +1,30 @@
 """What is uploaded fills Spend like what is pulled, each token once."""
 
 import io
+from datetime import date, timedelta
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections.exports import read_export
-from service.models import Account, ProviderConnection
-from service.models.base import new_id
+from service.connections.provider import CostLine
+from service.models import (
+    Account,
+    AccountFinding,
+    BillMonth,
+    ProviderConnection,
+    ReportedCost,
+)
+from service.models.base import new_id, utc_now
 from service.models.calls.daily_spend import SpendRow
-from service.models.connections.connections import count_by_state
+from service.models.connections.connections import (
+    claim_connection,
+    count_by_state,
+    release_compared,
+)
 from service.operations.connections.by_hand import store_reading
+from service.operations.connections.connecting import disconnect
 from service.operations.connections.job import pull
 from tests.service.connections.exports import SAMPLES
 
@@ -34,3 +47,89 @@ def test_an_uploaded_report_fills_the_spend_without_a_request(
         tokens = sum(each.prompt_tokens for each in session.scalars(select(SpendRow)))
         assert tokens == SAMPLES["cursor events"].prompt
         assert count_by_state(session.connection()) == {}
+
+
+def test_two_reports_of_the_same_costs_replace_each_other(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    for name in ("aws report", "focus of aws"):
+        reading = read_export(io.BytesIO(SAMPLES[name].text.encode()))
+        store_reading(db_session, account.id, reading)
+    total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
+    assert db_session.scalar(total) == SAMPLES["focus of aws"].billed
+
+
+def test_a_late_upload_opens_its_months_which_are_locked_again(
+    own_database: Config, own_engine: Engine
+) -> None:
+    text = SAMPLES["cursor events"].text.replace("2026-09-", "2025-09-")
+    reading = read_export(io.BytesIO(text.encode()))
+    billed = sum(line.amount for line in reading.lines if isinstance(line, CostLine))
+    with Session(own_engine) as session:
+        account = Account(email=f"{new_id()}@example.org")
+        session.add(account)
+        session.flush()
+        for month in (8, 9):
+            values = {"month": date(2025, month, 1), "locked_at": utc_now(), "billed_usd": 99}
+            session.add(BillMonth(account_id=account.id, provider="cursor", **values, days={}))
+        session.flush()
+        held_id = store_reading(session, account.id, reading).id
+        months = select(BillMonth.month, BillMonth.billed_usd).order_by(BillMonth.month)
+        assert [row[0].month for row in session.execute(months)] == [8]
+        session.commit()
+    pull(own_database, own_engine, held_id)
+    with Session(own_engine) as session:
+        assert session.execute(months).all()[1] == (date(2025, 9, 1), billed)
+
+
+def test_totals_of_an_upload_are_findings_until_other_reports_are_deleted(
+    own_database: Config, own_engine: Engine
+) -> None:
+    day = (utc_now() - timedelta(days=1)).timestamp()
+    header = "start_time,num_model_requests,input_tokens,output_tokens,model,project_id\n"
+    text = f"{header}{day:.0f},10,10000000,1000000,gpt-4-0613,proj_1\n"
+    reading = read_export(io.BytesIO(text.encode()))
+    with Session(own_engine) as session:
+        account = Account(email=f"{new_id()}@example.org")
+        session.add(account)
+        session.flush()
+        held = store_reading(session, account.id, reading)
+        held_id, held.error, held.failing_since, held.failures = held.id, "internal", utc_now(), 2
+        session.commit()
+    pull(own_database, own_engine, held_id)
+    with Session(own_engine) as session:
+        held = session.get_one(ProviderConnection, held_id)
+        assert (held.error, held.failing_since, held.failures) == (None, None, 0)
+        assert len(session.scalars(select(AccountFinding)).all()) == 1
+        pulled = ProviderConnection(account_id=held.account_id, provider="openai")
+        session.add(pulled)
+        session.flush()
+        disconnect(session, pulled, keep=False)
+        session.expire_all()
+        assert session.scalars(select(AccountFinding)).all() == []
+        session.commit()
+
+
+def test_an_upload_while_another_is_compared_is_compared_next(
+    own_engine: Engine,
+) -> None:
+    reading = read_export(io.BytesIO(SAMPLES["cursor events"].text.encode()))
+    with Session(own_engine) as session:
+        account = Account(email=f"{new_id()}@example.org")
+        session.add(account)
+        session.flush()
+        account_id, held_id = account.id, store_reading(session, account.id, reading).id
+        session.commit()
+    with own_engine.begin() as connection:
+        held = claim_connection(connection, held_id)
+    assert held is not None
+    with Session(own_engine) as session:
+        store_reading(session, account_id, reading)
+        session.commit()
+    with own_engine.begin() as connection:
+        release_compared(connection, held, None)
+    with Session(own_engine) as session:
+        row = session.get_one(ProviderConnection, held_id)
+        assert row.next_pull_at is not None
+        assert row.lease_token is None

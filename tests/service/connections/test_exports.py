@@ -86,6 +86,8 @@ def test_a_compressed_report_with_another_encoding_is_read() -> None:
         ("2026-09-01,", "canary,"),
         ("2026-09-01,", "9999-09-01,"),
         ("2026-09-01,", ","),
+        ("2026-09-01,", "1e20,"),
+        ("0.05,0.05", "1e-400,0.05"),
     ],
 )
 def test_a_damaged_row_refuses_the_file_and_is_not_repeated(old: str, new: str) -> None:
@@ -123,3 +125,39 @@ def test_a_report_with_too_many_groups_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(exports, "_MAX_LINES", 1)
     with pytest.raises(UnreadableExportError, match="more than 1 days"):
         _read(SAMPLES["anthropic costs"].text)
+
+
+def test_a_missing_list_price_is_not_zero() -> None:
+    text = SAMPLES["focus of aws"].text.replace("1.25,1.5", "1.25,")
+    listed = [line.list_amount for line in _read(text).lines if isinstance(line, CostLine)]
+    assert listed == [None, Decimal("0.005"), Decimal(0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "missing"),
+    [
+        ('"num_model_requests": 5, "input_tokens": 9, "output_tokens": 1, "model": null', "model"),
+        ('"amount": {"value": 0.06, "currency": "usd"}, "line_item": null', "line item"),
+    ],
+)
+def test_sums_of_all_models_are_refused(row: str, missing: str) -> None:
+    text = f'{{"data": [{{"start_time": 1788220800, "results": [{{{row}}}]}}]}}'
+    with pytest.raises(UnreadableExportError, match=f"Export it grouped by {missing}"):
+        _read(text)
+
+
+def test_a_report_of_many_rows_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "_ROWS_BETWEEN_CHECKS", 2)
+    checks: list[int] = []
+    text = SAMPLES["anthropic costs"].text
+    read_export(io.BytesIO(text.encode()), advance=checks.append)
+    header, row = text.splitlines()[:2]
+    more = "\n".join([header, *[row] * 21])
+    many: list[int] = []
+    read_export(io.BytesIO(more.encode()), advance=many.append)
+    assert len(many) >= len(checks) + 9
+
+
+def test_a_large_json_is_refused() -> None:
+    with pytest.raises(UnreadableExportError, match="too large"):
+        _read("[" + " " * (5 << 20) + "]")

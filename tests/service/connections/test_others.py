@@ -1,15 +1,21 @@
 """What single providers need beside what all do: Cursor's pages, GitHub's keys."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from decimal import InvalidOperation
 from typing import Any
 
 import pytest
+from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections import list_providers
-from service.connections.client import WrongKeyError, open_client
+from service.connections.client import WrongKeyError, fetch_window, open_client
+from service.connections.provider import CostLine, UsageLine, Window
 from service.connections.stub import running
+from service.models import Account, ProviderConnection
+from service.models.base import new_id
+from service.models.connections.connections import SameOrganizationError, add_connection
 from service.operations.connections.connecting import KeyRefusedError, try_key
 from tests.service.connections.connecting import Connected
 from tests.service.connections.worlds import make_provider
@@ -53,6 +59,20 @@ def test_events_that_move_to_the_next_page_count_once(connect: Callable[..., Con
     connected.assert_equal()
 
 
+@pytest.mark.parametrize("error", [InvalidOperation, OverflowError, AttributeError])
+def test_an_answer_of_another_form_refuses_the_key(
+    error: type[Exception], own_database: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = list_providers()["cursor"]
+
+    def look(*_given: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(known, "look", look)
+    with pytest.raises(KeyRefusedError):
+        try_key(own_database, known, "canary")
+
+
 @pytest.mark.parametrize(
     "key", ["canary", "canary:", ":canary", "../canary:x", "acme/x:canary", "a" * 40 + ":canary"]
 )
@@ -63,3 +83,49 @@ def test_a_token_without_its_organization_is_refused(key: str, own_database: Con
     with pytest.raises(KeyRefusedError, match="wrong kind of key") as raised:
         try_key(own_database, known, key)
     assert "canary" not in str(raised.value)
+
+
+def test_no_request_to_cursor_is_longer_than_30_days() -> None:
+    """Cursor refuses ranges over 30 days, and each month is pulled again as a whole."""
+    provider = make_provider("cursor", days=40, rows=1)
+    known = list_providers()["cursor"]
+    first = provider.world.rows[-1]["time"].replace(hour=0, minute=0, second=0, microsecond=0)
+    window = Window(known.reports[0], first, first + timedelta(days=31))
+    with running(provider.stub), open_client(known, provider.key, provider.stub.url) as client:
+        found = fetch_window(client, known, window)
+    assert len({line.bucket for line in found.lines if isinstance(line, UsageLine)}) > 15
+    assert client.requests == 2
+
+
+def test_fees_of_two_models_are_two_lines_across_pages() -> None:
+    known = list_providers()["anthropic"]
+    [report] = [each for each in known.reports if each.name == "analytics_costs"]
+    first = datetime(2026, 9, 1, tzinfo=UTC)
+    pages = {"": ("claude-opus-4-1", "100"), "2": ("claude-sonnet-4-5", "200")}
+
+    class Pages:
+        requests = 0
+
+        def get(self, _path: str, query: Any, _headers: Any) -> Any:
+            page = dict(query).get("page", "")
+            model, cents = pages[page]
+            group = {"cost_type": "web_search", "model": model}
+            cost = {"amount": cents, "list_amount": cents, "currency": "USD"}
+            row = {"starting_at": first.isoformat(), "group": group, "cost": cost}
+            return {"data": [row], "has_more": not page, "next_page": None if page else "2"}
+
+    asking: Any = Pages()
+    lines = fetch_window(asking, known, Window(report, first, first + timedelta(days=1))).lines
+    assert sum(line.amount for line in lines if isinstance(line, CostLine)) == 3
+
+
+def test_a_key_that_shows_no_organization_is_connected_once(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    for provider, key in (("aws", "AKIA:canary"), ("aws", "AKIA:other"), ("cursor", "AKIA:canary")):
+        row = ProviderConnection(account_id=account.id, provider=provider, key=key, sight={})
+        add_connection(db_session, row)
+    again = ProviderConnection(account_id=account.id, provider="aws", key="AKIA:canary", sight={})
+    with pytest.raises(SameOrganizationError):
+        add_connection(db_session, again)

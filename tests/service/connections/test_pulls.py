@@ -155,7 +155,7 @@ def test_pauses_grow_while_the_provider_is_down(
         assert row.error == "provider_down"
         assert row.next_pull_at is not None
         pauses.append((row.next_pull_at - utc_now()).total_seconds())
-    assert pauses[2] > pauses[0]
+    assert pauses[2] > pauses[0] or pauses[0] > 3_600  # as long as the provider wants
     assert connected.row.failing_since is not None
 
 
@@ -307,6 +307,24 @@ def test_a_better_report_that_is_retired_is_no_loss(
     provider.stub.faults = [retired]  # the first request is for the better one
     connected.pull()
     assert "analytics" in provider.stub.requests[0][0]
+    connected.assert_equal()
+
+
+@pytest.mark.parametrize("answer", [Answer({}, 400), Answer({}, 410), Answer([])])
+def test_costs_go_on_while_a_better_report_stays_retired(
+    connect: Callable[..., Connected], answer: Answer
+) -> None:
+    provider = make_provider("anthropic", days=10, rows=2)
+    others = provider.stub.answer
+    provider.stub.answer = lambda path, *more: (
+        answer if "analytics" in path else others(path, *more)
+    )
+    connected = connect(provider)
+    connected.pull()
+    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    provider.change_day(today - timedelta(days=1))
+    connected.pull_again()
+    assert connected.row.error is None
     connected.assert_equal()
 
 

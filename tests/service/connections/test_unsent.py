@@ -13,6 +13,7 @@ from service.connections.provider import UsageLine
 from service.models import BillMonth, ProviderConnection, SpendRow
 from service.models.audits.audit_settings import save_price_terms
 from service.models.base import utc_now
+from service.models.calls.spend import Period, Selection, iter_spend
 from service.models.connections.bill import newest_months
 from service.models.connections.connections import remove_connection
 from service.models.connections.unsent import (
@@ -22,6 +23,7 @@ from service.models.connections.unsent import (
     wake_outdated,
 )
 from service.operations.connections import job
+from service.operations.connections.billing import Billed
 from service.operations.connections.job import pull
 from service.operations.connections.pricing import price_with
 from service.operations.connections.reconciliation import (
@@ -61,6 +63,24 @@ def test_speech_without_tokens_is_spend(openai: Reports, db_session: Session) ->
     none |= dict.fromkeys(("cached_tokens", "cache_write_tokens"), 0)
     add_spend(db_session, openai.account_id, spend_line(DAY, "9", model="tts-1", **none))
     assert [line.cost_usd for line in _unsent(openai)] == [6]
+
+
+@pytest.mark.parametrize("name", ["aws", "bedrock", "Amazon-Bedrock"])
+def test_calls_of_bedrock_cover_what_aws_reports(db_session: Session, name: str) -> None:
+    reports, model = Reports(db_session, "aws"), "anthropic.claude-haiku-4-5-20251001-v1:0"
+    counts = {"prompt_tokens": 1_000, "completion_tokens": 100}
+    reports.add(model, "", days=1, **counts)
+    reports.add_cost(DAY, "3", model)
+    none = {"cached_tokens": 0, "cache_write_tokens": 0}
+    line = spend_line(DAY, "1", provider=name, model=model, **counts, **none)
+    add_spend(db_session, reports.account_id, line)
+    days = (DAY, TODAY)
+    connection = db_session.connection()
+    assert find_unsent(connection, reports.account_id, "aws", days) == []
+    billed = Billed(db_session, reports.account_id, Period(DAY, DAY))
+    wanted = Selection(DAY, DAY, keys=("day", "provider", "model"))
+    [found] = iter_spend(db_session, reports.account_id, wanted)
+    assert billed.share(DAY, name, model, found.sums).usd == 3
 
 
 def test_measures_are_priced_where_the_model_is_billed_by_them(openai: Reports) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from service.connections import list_providers
 from service.models.calls.spend import Line, Sums
 from service.reports.csv_table import spool_csv
 from service.reports.focus import HEADER, Charge, make_charge, make_row
@@ -201,3 +202,10 @@ def test_speech_without_tokens_and_requests_has_a_price() -> None:
     none = {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0}
     row = dict(zip(HEADER, make_row("an-account", line(**none)), strict=True))
     assert row["ListUnitPrice"] * row["PricingQuantity"] == row["ListCost"]
+
+
+def test_every_provider_that_can_be_connected_has_a_name() -> None:
+    for name in list_providers():
+        charge = Charge(date(2026, 2, 28), name, "m", "Usage", Decimal(1), "USD", "provisional")
+        row = dict(zip(HEADER, make_charge("an-account", charge), strict=True))
+        assert row["ProviderName"] != name

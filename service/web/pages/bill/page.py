@@ -17,6 +17,7 @@ from service.operations.connections.wording import (
     ORDER,
     describe_finding,
     describe_part,
+    name_line,
     name_part,
     name_project,
     name_provider,
@@ -90,10 +91,7 @@ def show(provider: str, month: str) -> str:
         by_project=[
             (line, name_project(line.key, line.name)) for line in found.by_project[:_SHOWN_LINES]
         ],
-        models=[
-            (line, name_part(line.key) if line.key in ORDER else line.key or "No model")
-            for line in found.models[:_SHOWN_LINES]
-        ],
+        models=[(line, name_line(line.key)) for line in found.models[:_SHOWN_LINES]],
         is_used="used" in request.args,
         has_discount=has_discount(_find_terms(), provider),
     )

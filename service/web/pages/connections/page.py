@@ -137,11 +137,15 @@ def choose_names(connection_id: str) -> Response:
     connection = _find(connection_id)
     connection.keeps_names = "names" in request.form
     session = get_session()
+    was_shown, connection.shows_people = connection.shows_people, "people" in request.form
+    if not connection.keeps_names or (was_shown and not connection.shows_people):
+        # A pull that began with the old choice can store nothing anymore.
+        connection.lease_token = connection.lease_expires_at = None
+        connection.next_pull_at = utc_now()
     if not connection.keeps_names:
         forget_names(session, connection.id)
         # The routes of what wasn't sent have them, too.
         compare_soon(session, connection.account_id, connection.provider)
-    was_shown, connection.shows_people = connection.shows_people, "people" in request.form
     if not connection.shows_people:
         forget_people(session, connection.id)
     elif not was_shown and connection.is_active:

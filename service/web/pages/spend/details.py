@@ -15,6 +15,7 @@ from flask import render_template, request
 from detectors.charts import HoursOfDay, calls_by_hour
 from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
+from service.connections import list_priced
 from service.models.base import utc_now
 from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
@@ -96,7 +97,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         own=own,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
-        has_unpriced=has_unpriced(session, account_id, (query.first, query.last)),
+        has_unpriced=has_unpriced(session, account_id, (query.first, query.last), list_priced()),
         ranking=ranking,
         gap=gap,
         table=table,

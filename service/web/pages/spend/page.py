@@ -5,6 +5,7 @@ from typing import Final
 
 from flask import Response, render_template, request
 
+from service.connections import list_priced
 from service.errors import InvalidRequestError
 from service.models.base import utc_now
 from service.models.calls.coverage import find_gap
@@ -77,7 +78,7 @@ def show() -> str:
         plan_models=list_plan_models(session, account_id, days, query.only),
         future=sum_future_calls(session, account_id, today),
         unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
-        has_unpriced=has_unpriced(session, account_id, days),
+        has_unpriced=has_unpriced(session, account_id, days, list_priced()),
         unnamed=UNNAMED,
         today=today,
         base_url=current_config().base_url,

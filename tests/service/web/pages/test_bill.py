@@ -25,7 +25,7 @@ from service.operations.connections.reconciliation import (
     lock_months,
     reconcile,
 )
-from service.operations.connections.wording import summarize
+from service.operations.connections.wording import name_line, summarize
 from service.operations.price_book import load_prices
 from service.operations.price_terms import Named, add_price
 from service.operations.watching.budgets import list_states
@@ -185,6 +185,11 @@ def test_pages_of_a_model_show_what_has_dollars_and_no_number_of_calls(
     assert "$12.50" in words_of(ada.get("/model?model=claude-haiku-4-5&provider=anthropic"))
     assert "No calls" not in words_of(ada.get("/compare?days=7"))
     assert "Some reported tokens have no price" in words_of(ada.get("/spend"))
+    drop_unsent(db_session, ada.account_id, "anthropic")
+    included = [unsent_on(today, provider="cursor", **free)]
+    replace_unsent(db_session.connection(), ada.account_id, "cursor", included)
+    db_session.commit()
+    assert "Some reported tokens have no price" not in words_of(ada.get("/spend"))
 
 
 @pytest.mark.parametrize(
@@ -201,6 +206,18 @@ def test_a_fee_is_said_in_grammatical_words(kind: str, said: str) -> None:
     found.projects = projects
     assert said in summarize(found)
     assert "$6.00 is of one other project." in summarize(found)
+
+
+def test_a_provider_without_projects_has_no_default_one() -> None:
+    found = Reconciliation("cursor", date(2026, 2, 1), projects=[Part("not_sent", Decimal(50))])
+    assert "$50.00 was not sent." in summarize(found)
+    found.projects = [*found.projects, Part("not_sent", Decimal(9), "proj_1")]
+    assert "$50.00 is the default project, which sends nothing here." in summarize(found)
+
+
+def test_a_line_of_the_bill_has_a_name() -> None:
+    names = [name_line(key) for key in ("credit", "tax", "tokens", "", "seats", "gpt-4o")]
+    assert names == ["Credits", "Taxes", "No model", "No model", "Seats", "gpt-4o"]
 
 
 def _download(ada: Browser, query: str = "") -> Sequence[dict[str, str]]:

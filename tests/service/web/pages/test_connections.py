@@ -167,8 +167,8 @@ def test_months_are_locked_again_for_another_organization(
         db_session.commit()
 
     lock()
-    world.projects = {"proj_9": "Of another organization"}
-    assert _connect(ada).startswith("303")
+    world.projects, world.key = {"proj_9": "Of another organization"}, OTHER_KEY
+    assert _connect(ada, OTHER_KEY).startswith("303")
     assert db_session.scalars(select(BillMonth)).all() == []
     lock()
     replace_unsent(db_session.connection(), account_id, "openai", [unsent_on(utc_now().date())])
@@ -228,9 +228,16 @@ def test_names_can_be_dropped(ada: Browser, db_session: Session) -> None:
     cost |= {"model": "", "kind": "other_fee", "line_item": "Search for Ada"}
     db_session.add(ReportedCost(**cost, amount=1, currency="USD"))
     row.filled_at = utc_now()
+    row.lease_token, row.lease_expires_at = "of a pull with names", utc_now()
+    row.shows_people = True
     db_session.commit()
     page = f"{PAGE}/{row.id}"
+    assert ada.post(page, f"{page}/names", names="on").status_code == 303
+    assert _row(db_session).lease_token is None  # because people aren't named anymore
+    _row(db_session).lease_token = "of a pull with names"
+    db_session.commit()
     assert ada.post(page, f"{page}/names").status_code == 303
+    assert _row(db_session).lease_token is None
     assert not _row(db_session).keeps_names
     assert db_session.scalar(text("SELECT count(*) FROM reported_names")) == 0
     assert db_session.scalar(select(ReportedCost.line_item)) == ""
