@@ -51,7 +51,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     ),
     "plan_value": Figure(
         "Plan value",
-        "What calls that a plan includes would have cost through the API. It is no spend.",
+        "What calls that a plan includes would have cost through the API. It isn't spend.",
         is_exact=True,
     ),
 }

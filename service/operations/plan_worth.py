@@ -1,6 +1,6 @@
 """What an account's plans are worth: the value of what they include beside their price.
 
-Value is what the API would charge, and no money: it is compared with a price and added to none.
+Value is what the API would charge. It isn't money: it is compared with a price and added to no sum.
 """
 
 from array import array

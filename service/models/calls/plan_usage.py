@@ -1,4 +1,4 @@
-"""Queries of an account's calls that a plan includes: their value, which is no spend."""
+"""Queries of an account's calls that a plan includes: their value, which isn't spend."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta

@@ -35,7 +35,7 @@ def store_reading(session: Session, account_id: str, reading: Reading) -> Provid
     within = (reading.first, reading.end)
     for table, found in rows.items():
         replace_rows(connection, table, held.id, export.name, within, found)
-    # What was billed without these days is no sum that corrections are measured from.
+    # Corrections are measured from locked sums, which lack these days.
     days = (reading.first.date(), (reading.end - DAY).date())
     forget_locks_of(session, account_id, export.provider, held.id, days)
     if held.keeps_names:

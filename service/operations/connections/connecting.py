@@ -110,7 +110,7 @@ def connect(
         except ConnectionLimitError as error:
             most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
             raise KeyRefusedError(most) from error
-    # What was billed without this organization is no sum that corrections are measured from.
+    # Corrections are measured from locked sums, which lack this organization.
     forget_locks(session, account_id, provider.name)
     return connection
 

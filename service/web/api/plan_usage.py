@@ -20,7 +20,7 @@ blueprint = ReadBlueprint("plan_usage_api", __name__, description="Read what pla
     READ_AUDITS,
     PlanReportSchema,
     operation="get_plan_usage",
-    description="At most 50 groups of each kind, 60 weeks and 20 windows. Value is no spend.",
+    description="At most 50 groups of each kind, 60 weeks and 20 windows. Value isn't spend.",
 )
 @blueprint.arguments(PlanUsageQuerySchema, location="query")
 def show(query: dict[str, Any]) -> dict[str, Any]:

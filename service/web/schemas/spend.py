@@ -181,7 +181,7 @@ class SpendSchema(Schema):
     plan_usage = required(
         fields.Nested,
         "The calls of the range that a plan includes, such as those of a coding agent on a"
-        " subscription. No other figure has them: their value is no spend.",
+        " subscription. No other figure has them: their value isn't spend.",
         PlanUsageSchema,
     )
     after_today = required(
