@@ -1,10 +1,12 @@
 """Stopping loses no connection; tests/deploy/test_rolling_restart.py stops whole services."""
 
+import logging
 import os
 import selectors
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from copy import copy
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,15 +32,26 @@ def listener() -> Iterator[socket.socket]:
         yield listener
 
 
-def _stop_before_accepting(listener: socket.socket, *, is_held: bool) -> list[socket.socket]:
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Logger:
+    """gunicorn's logger; its changes to Python's loggers end with the test."""
+    for name in ("gunicorn.error", "gunicorn.access"):
+        logger = logging.getLogger(name)
+        for attribute in ("handlers", "level", "propagate"):
+            monkeypatch.setattr(logger, attribute, copy(getattr(logger, attribute)))
+    return Logger(GunicornConfig())
+
+
+def _stop_before_accepting(
+    listener: socket.socket, log: Logger, *, is_held: bool
+) -> list[socket.socket]:
     """Run a process that is stopped already, and return five connections that wait for it."""
 
     def answer(_environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
         start("200 OK", [("Content-Length", "2")])
         return [b"ok"]
 
-    config = GunicornConfig()
-    worker: Any = WebWorker(0, os.getppid(), [listener], None, 30, config, Logger(config))
+    worker: Any = WebWorker(0, os.getppid(), [listener], None, 30, log.cfg, log)
     worker.wsgi, worker.owns_sockets = answer, not is_held
     address = listener.getsockname()
     made = [socket.create_connection(address) for _ in range(5)]
@@ -53,19 +66,21 @@ def _stop_before_accepting(listener: socket.socket, *, is_held: bool) -> list[so
 
 
 def test_connections_that_were_made_are_answered_and_new_ones_refused(
-    listener: socket.socket,
+    listener: socket.socket, log: Logger
 ) -> None:
     address = listener.getsockname()
-    for connection in _stop_before_accepting(listener, is_held=False):
+    for connection in _stop_before_accepting(listener, log, is_held=False):
         with connection:
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
 
 
-def test_connections_to_a_held_socket_wait_for_the_next_process(listener: socket.socket) -> None:
+def test_connections_to_a_held_socket_wait_for_the_next_process(
+    listener: socket.socket, log: Logger
+) -> None:
     with closing(listener.dup()) as held:
-        waiting = _stop_before_accepting(listener, is_held=True)
+        waiting = _stop_before_accepting(listener, log, is_held=True)
         held.settimeout(5)
         for connection in waiting:
             with connection, held.accept()[0] as accepted:
