@@ -1,20 +1,15 @@
 """What is stored of a provider's reports is the provider's last word, whatever happens."""
 
-import os
-import random
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
 
-from service.config import Config
 from service.connections import list_providers
-from service.connections.openai.reports import REPORTS
 from service.connections.provider import HOUR
 from service.connections.stub import Answer
 from service.models import ConnectionPull, ProviderConnection, ReportedCost, ReportedUsage
@@ -23,20 +18,12 @@ from service.operations.connections.job import pull
 from service.operations.connections.reconciliation import reconcile
 from tests.service.connections.connecting import NAMES, PAGED, Connected
 from tests.service.connections.worlds import (
-    Provider,
+    forbid_others,
     make_due,
     make_provider,
-    oldest_day,
     stored_costs,
     stored_usage,
 )
-from tests.warm import WarmProcess
-
-# The job that is killed is the same for all.
-KILLED = [
-    name if name in ("openai", "anthropic") else pytest.param(name, marks=pytest.mark.stress)
-    for name in NAMES
-]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,7 +66,7 @@ def test_pages_that_come_twice_count_once_and_tokens_keep_their_parameters(
     connect: Callable[..., Connected], name: str
 ) -> None:
     provider = make_provider(name, days=40, rows=2)
-    _forbid_others(provider)
+    forbid_others(provider)
     provider.world.paging.buckets_per_page = 20  # so that each window has two pages at least
     provider.world.paging.repeats_pages = True
     connected = connect(provider)
@@ -326,76 +313,6 @@ def test_costs_go_on_while_a_better_report_stays_retired(
     connected.pull_again()
     assert connected.row.error is None
     connected.assert_equal()
-
-
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(30, marks=pytest.mark.stress)], ids=["at_a_tenth", "in_full"]
-)
-@pytest.mark.parametrize("name", KILLED)
-def test_a_killed_pull_leaves_no_bucket_half_replaced(
-    connect: Callable[..., Connected], name: str, kills: int, tmp_path: Path
-) -> None:
-    """Kill at random moments while reports change; each bucket is whole, old or new."""
-    provider = make_provider(name, days=10 if kills < 30 else 60, rows=2)
-    _forbid_others(provider)
-    if name in PAGED:
-        provider.world.paging.buckets_per_page = 5
-    connected = connect(provider)
-    connected.pull()
-    dice, today = random.Random(3), utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    environment = {**os.environ, **_settings(connected.config)}
-    killed = 0
-    for _round in range(kills * 4):
-        words = [_days_of(provider)]
-        provider.change_day(today - timedelta(days=dice.randrange(1, 5)))
-        words.append(_days_of(provider))
-        make_due(connected.engine, connected.id, hours=25)
-        process = WarmProcess(
-            ["tests.service.connections.pulling", connected.id],
-            environment,
-            tmp_path / "log",
-            imports=("service.operations.connections.job", "genai_prices.data", "httpx2"),
-        )
-        time.sleep(dice.uniform(0.02, 0.4))
-        was_running = process.poll() is None
-        process.kill()
-        process.wait()
-        killed += was_running
-        with connected.engine.begin() as connection:
-            # As if its lease had run out.
-            connection.execute(update(ProviderConnection).values(lease_expires_at=utc_now()))
-            stored = _by_day(stored_usage(connection, connected.id))
-        for day, lines in stored.items():
-            assert lines in [word.get(day, {}) for word in words], day
-        make_due(connected.engine, connected.id, hours=25)
-        connected.pull()
-        connected.assert_equal()
-        if killed == kills:
-            break
-    assert killed == kills
-
-
-def _forbid_others(provider: Provider) -> None:
-    """Forbid reports that have no rows here: each would be as many requests again."""
-    if provider.name == "openai":
-        kinds = {report.path for report in REPORTS} - {"/organization/costs"}
-        provider.world.forbidden = kinds - {"/organization/usage/completions"}
-
-
-def _settings(config: Config) -> dict[str, str]:
-    names = ("secret_key", "database_url", "redis_url", "storage_url", "connection_urls")
-    return {name.upper(): getattr(config, name) for name in names}
-
-
-def _days_of(provider: Provider) -> dict[Any, Any]:
-    return _by_day(provider.usage(oldest_day(provider.name)))
-
-
-def _by_day(sums: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in sums.items():
-        found.setdefault(key[0], {})[key] = value
-    return found
 
 
 @pytest.mark.stress

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections import list_providers
+from service.connections.openai.reports import REPORTS
 from service.connections.stub import Stub
 from service.models import Account, ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import new_id, utc_now
@@ -230,6 +231,13 @@ def oldest_day(provider: str = "openai") -> datetime:
     """Return the first day that a provider's reports have."""
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     return today - timedelta(days=list_providers()[provider].reports[0].days_back - 1)
+
+
+def forbid_others(provider: Provider) -> None:
+    """Forbid reports that have no rows here: each would be as many requests again."""
+    if provider.name == "openai":
+        paths = {report.path for report in REPORTS} - {"/organization/costs"}
+        provider.world.forbidden = paths - {"/organization/usage/completions"}
 
 
 def add_connected(session: Session, provider: Provider, **fields: Any) -> ProviderConnection:
