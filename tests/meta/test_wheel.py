@@ -136,6 +136,12 @@ def test_the_command_works_there_and_says_what_is_missing(empty: Path) -> None:
     assert _run(command, "--help", cwd=empty).endswith(f"run:\n{install}\n")
 
 
+def test_what_plays_the_providers_in_tests_is_not_in_the_wheel(wheel: Path) -> None:
+    packed = [name for name in zipfile.ZipFile(wheel).namelist() if "/connections/" in name]
+    assert "service/connections/openai/reports.py" in packed
+    assert [name for name in packed if "stub" in name or "fixtures" in name] == []
+
+
 def test_every_file_beside_the_packages_is_in_the_wheel(wheel: Path) -> None:
     expected = {
         f"service/resources/{path.relative_to(ROOT)}"
