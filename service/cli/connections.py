@@ -33,7 +33,7 @@ from service.operations.connections.connecting import (
     try_key,
 )
 from service.operations.connections.connecting import connect as connect_account
-from service.operations.connections.reconciliation import Known
+from service.operations.connections.coverage import Known
 from service.operations.connections.reconciliation import reconcile as reconcile_month
 from service.operations.connections.wording import name_part, name_provider, summarize
 from service.web.api.reconciliation import describe

@@ -77,6 +77,7 @@ from service.models.connections.reported import (
     set_prices,
 )
 from service.models.connections.unsent import PRICED, mark_filled, replace_unsent
+from service.operations.connections.coverage import find_unsent
 from service.operations.connections.plan import (
     advance,
     choose_reports,
@@ -86,7 +87,7 @@ from service.operations.connections.plan import (
     needs_names,
     with_names,
 )
-from service.operations.connections.reconciliation import find_unsent, lock_months
+from service.operations.connections.reconciliation import lock_months
 from service.operations.connections.rows import COUNTED, Prices, load_prices, make_row
 from service.operations.findings.totals import track_totals
 

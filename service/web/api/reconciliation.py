@@ -3,7 +3,8 @@
 from typing import Any
 
 from service.models.connections.bill import list_months, newest_months
-from service.operations.connections.reconciliation import Known, Line, Reconciliation, reconcile
+from service.operations.connections.coverage import Known
+from service.operations.connections.reconciliation import Line, Reconciliation, reconcile
 from service.operations.connections.wording import summarize
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS

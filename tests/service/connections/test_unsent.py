@@ -24,12 +24,11 @@ from service.models.connections.unsent import (
 )
 from service.operations.connections import job
 from service.operations.connections.billing import Billed
+from service.operations.connections.coverage import find_canonical, find_unsent
 from service.operations.connections.job import pull
 from service.operations.connections.pricing import price_with
 from service.operations.connections.reconciliation import (
     CORRECTION,
-    find_canonical,
-    find_unsent,
     lock_months,
     reconcile,
 )

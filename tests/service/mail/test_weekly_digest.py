@@ -16,7 +16,7 @@ from service.models.calls.account_findings import AccountFinding, FindingChange,
 from service.models.connections.unsent import replace_unsent
 from service.models.mail.report_mails import WEEKLY_DIGEST
 from service.models.watching.budgets import Budget
-from service.operations.connections.reconciliation import find_unsent
+from service.operations.connections.coverage import find_unsent
 from service.operations.findings.totals import track_totals
 from service.operations.watching.weekly_digest import post_weekly_digests
 from tests.service.connections.reports import TODAY, Reports

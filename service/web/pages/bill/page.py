@@ -11,7 +11,8 @@ from service.models.audits.audit_settings import find_settings, save_price_terms
 from service.models.base import utc_now
 from service.models.connections.bill import list_months, newest_months
 from service.models.connections.connections import list_connections
-from service.operations.connections.reconciliation import Known, Reconciliation, reconcile
+from service.operations.connections.coverage import Known
+from service.operations.connections.reconciliation import Reconciliation, reconcile
 from service.operations.connections.totals import DAYS, audit_totals
 from service.operations.connections.wording import (
     ORDER,

@@ -18,10 +18,10 @@ from service.models.audits.audit_settings import save_price_terms
 from service.models.base import utc_now
 from service.models.connections.unsent import drop_unsent, replace_unsent, sum_unsent
 from service.models.watching.budgets import save_budget
+from service.operations.connections.coverage import find_unsent
 from service.operations.connections.reconciliation import (
     Part,
     Reconciliation,
-    find_unsent,
     lock_months,
     reconcile,
 )
