@@ -1,6 +1,6 @@
 """What a reconciliation reads: billed, reported and counted sums by day, and locked months."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -146,6 +146,21 @@ def find_first_day(session: Executor, account_id: str, provider: str) -> date | 
         first = query.where(*mine).order_by(table.day).limit(1)
         days += session.execute(first).scalars().all()
     return min(days, default=None)
+
+
+def find_last_whole_day(
+    session: Executor, account_id: str, provider: str, reports: Collection[str]
+) -> date:
+    """Return the last day that was over when these reports were last pulled."""
+    pulled = (ProviderConnection.removed_at.is_(None), ~ProviderConnection.sight.has_key(BY_HAND))
+    mine = (ProviderConnection.account_id == account_id, ProviderConnection.provider == provider)
+    last = date.max
+    for progress in session.execute(select(ProviderConnection.progress).where(*mine, *pulled)):
+        states = [progress[0].get(name, {}) for name in reports]
+        moments = [datetime.fromisoformat(state["at"]) for state in states if "at" in state]
+        if moments:
+            last = min(last, max(moments).date() - timedelta(days=1))
+    return last
 
 
 def forget_locks(session: Executor, account_id: str, provider: str) -> None:

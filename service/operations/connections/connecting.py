@@ -172,4 +172,5 @@ def describe_sight(sight: dict[str, Any]) -> str:
         parts.append(f"costs since {datetime.fromisoformat(sight['first_cost']):%b %Y}")
     else:
         parts.append("no costs yet")
-    return ", ".join(filter(None, parts))
+    said = ", ".join(filter(None, parts))
+    return said if sight.get("organization") else said[:1].upper() + said[1:]

@@ -17,8 +17,14 @@ from sqlalchemy import Connection
 
 from detectors.contract import DailySpend
 from service.connections import list_providers
-from service.connections.provider import DAY, MAX_LABEL, TOKENS, UsageLine
-from service.models.connections.bill import Days, sum_costs, sum_counted, sum_usage
+from service.connections.provider import BOTH, COSTS, DAY, MAX_LABEL, TOKENS, UsageLine
+from service.models.connections.bill import (
+    Days,
+    find_last_whole_day,
+    sum_costs,
+    sum_counted,
+    sum_usage,
+)
 from service.models.connections.reported import list_names
 from service.models.connections.unsent import NOT_SENT, SOURCE
 from service.operations.connections.plan import month_start
@@ -48,8 +54,17 @@ class Known:
         self.names = list_names(connection, account_id)
         self.price_with: Callable[[str], Price] = cache(partial(price_with, self.book))
 
+        self._find_last_whole = partial(find_last_whole_day, connection, account_id)
+
     def canonical(self, provider: str, day: date) -> Callable[[str], str]:
         return cache(partial(find_canonical, self.book, provider, day=day))
+
+    def last_whole(self, provider: str) -> date:
+        """Return the last day that was over when the provider's costs were pulled."""
+        pulled = list_providers().get(provider)
+        reports = pulled.reports if pulled else ()
+        costs = [report.name for report in reports if report.kind in (COSTS, BOTH)]
+        return self._find_last_whole(provider, costs)
 
 
 def find_canonical(book: Any, provider: str, model: str, day: date) -> str:
@@ -193,13 +208,21 @@ class Coverage:
         cached = min(cached, prompt)
         return [prompt, cached, min(written, prompt - cached), completion]
 
-    def by_name(self) -> Mapping[Key, Decimal]:
-        """Return the share that calls cover of each day and model, named as it was reported."""
-        return {
-            (day, name): self.shares[day, model]
-            for (day, model), cell in self.cells.items()
-            for name in cell.names
-        }
+    def list_unsent(self) -> Mapping[tuple[date, str, str], Decimal]:
+        """Return the share that calls don't cover of each day, model and project.
+
+        The models are named as they were reported.
+        """
+        found = {}
+        for (day, model), cell in self.cells.items():
+            left, weights = 1 - self.shares[day, model], cell.weights
+            missing = {project: 1 - self.sent[project] for project in weights}
+            rest = sum(weight * missing[project] for project, weight in weights.items())
+            for project in weights:
+                share = left * sum(weights.values()) * missing[project] / rest if rest else left
+                for name in cell.names:
+                    found[day, name, project] = min(Decimal(1), share)
+        return found
 
     @cached_property
     def sent(self) -> Mapping[str, Decimal]:

@@ -56,6 +56,11 @@ class Line:
     counted_tokens: int = 0
 
     @property
+    def is_used(self) -> bool:
+        """Check for more than a cost: fees, credits and taxes have no tokens."""
+        return bool(self.reported_usd or self.counted_usd or self.reported_tokens)
+
+    @property
     def coverage(self) -> Decimal | None:
         covered = Decimal(min(self.counted_tokens, self.reported_tokens))
         return covered / self.reported_tokens if self.reported_tokens else None
@@ -130,7 +135,7 @@ def reconcile(
     known: Known | None = None,
 ) -> Reconciliation:
     """Return the reconciliation of the month."""
-    days = (month, (month_end(month) - DAY).date())
+    days, known = (month, (month_end(month) - DAY).date()), known or Known(connection, account_id)
     covered = Coverage(connection, account_id, provider, days, known)
     cells, shares = covered.cells, covered.shares
     found, dollars = Reconciliation(provider, month), list[Any]()
@@ -145,12 +150,14 @@ def reconcile(
     found.reported_usd = _sum(cell.list_usd for cell in cells.values())
     found.counted_usd = _sum(cell.counted_usd for cell in cells.values())
 
-    last_billed = max((row.day for row in dollars if row.amount), default=date.min)
+    tokens = [row for row in dollars if row.kind == TOKENS]
+    last_billed = max((row.day for row in tokens if row.amount), default=date.min)
+    last_billed = min(last_billed, known.last_whole(provider))
     billable = {
         key: cell.billable_usd if key[0] <= last_billed else NO_USD for key, cell in cells.items()
     }
     listed = _sum(billable.values())
-    found.rate = _find_listed_rate(dollars) or _find_rate(covered, billable)
+    found.rate = _find_listed_rate(tokens) or _find_rate(covered, billable)
     matched = _sum(cell.list_usd * shares[key] for key, cell in cells.items())
     beyond = _sum(map(covered.beyond, cells))
     unbilled = _sum(cell.unbilled_usd for cell in cells.values())
@@ -170,7 +177,9 @@ def reconcile(
             parts[{CREDIT: CREDITS, TAX: TAXES}.get(row.kind, row.kind)] += row.amount
     for key, cell in cells.items():
         left = cell.billed_usd - found.rate * billable[key]
-        if cell.unpriced and not cell.list_usd:
+        if key[0] > last_billed:  # what was billed of it so far
+            parts[PENDING] += left
+        elif cell.unpriced and not cell.list_usd:
             parts[UNPRICED] += left
         elif abs(left) <= _ONE_CENT / 2 * max(cell.cost_rows, 1):
             parts[ROUNDING] += left
@@ -185,9 +194,8 @@ def reconcile(
     return found
 
 
-def _find_listed_rate(dollars: Sequence[Any]) -> Decimal | None:
+def _find_listed_rate(tokens: Sequence[Any]) -> Decimal | None:
     """Return billed ÷ list of tokens, if the provider says its list price of all of them."""
-    tokens = [row for row in dollars if row.kind == TOKENS]
     if any(row.list_amount is None for row in tokens):
         return None
     listed = _sum(row.list_amount for row in tokens)

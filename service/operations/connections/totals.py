@@ -91,8 +91,9 @@ def audit_totals(
     days = (today - timedelta(days=DAYS), today - timedelta(days=1))
     known = Known(connection, account_id)
     price, names = known.price_with(provider), known.names
-    covered = Coverage(connection, account_id, provider, days, known).by_name() if covers else {}
-    groups = _sum_groups(sum_by_key(connection, account_id, provider, days), covered)
+    asked = (connection, account_id, provider, days)
+    unsent = Coverage(*asked, known).list_unsent() if covers else {}
+    groups = _sum_groups(sum_by_key(*asked), unsent)
     hours = sum_by_hour(connection, account_id, provider)
     found = [
         *_find_old_models(groups, known.book, provider, price),
@@ -118,12 +119,12 @@ def audit_totals(
 
 
 def _sum_groups(
-    rows: Sequence[Any], covered: Mapping[tuple[date, str], Decimal]
+    rows: Sequence[Any], unsent: Mapping[tuple[date, str, str], Decimal]
 ) -> Mapping[Group, UsageLine]:
     """Add up the counts that calls don't cover."""
     groups: dict[Group, UsageLine] = {}
     for row in rows:
-        left = 1 - covered.get((row.day, row.model), Decimal(0))
+        left = unsent.get((row.day, row.model, row.project_id), Decimal(1))
         if left <= 0:
             continue
         labels, at = {name: getattr(row, name) for name in _LABELS}, month_start(row.day)

@@ -101,6 +101,7 @@ def test_the_page_explains_the_month(ada: Browser, db_session: Session) -> None:
     assert "which sends nothing here" in words
     assert "$112.00 is file search." in words
     assert "Nothing is unexplained." in words
+    assert "File search $112.00 – – –" in words, words
     assert EVIL not in page
 
 
