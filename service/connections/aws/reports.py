@@ -107,19 +107,19 @@ class AWS(Provider):
 
     def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        found = _get_costs(client, midnight - _LOOK_BACK, midnight)
-        days = [line.bucket for line in _read_costs(found)]
-        return Sight("", 0, min(days, default=None))
+        first = midnight - _LOOK_BACK
+        days = [line.bucket for line in _read_costs(_get_costs(client, first, midnight))]
+        # A payer sees the accounts of its organization, so a member's key shares one with it.
+        accounts = _list_values(client, _make_period(first, midnight), "LINKED_ACCOUNT")
+        return Sight("", 0, min(days, default=None), identity=[*map(clean, accounts)])
 
     def list_names(self, client: Asking) -> Iterator[Name]:
         return iter(())
 
 
 def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
-    period = {"Start": f"{first:%Y-%m-%d}", "End": f"{last:%Y-%m-%d}"}
-    asked = {"TimePeriod": period, "Dimension": "SERVICE", "SearchString": "Bedrock"}
-    found = _get_all(client, f"{_COST_EXPLORER}/GetDimensionValues", asked, "NextPageToken")
-    services = [each["Value"] for body in found for each in body["DimensionValues"]]
+    period = _make_period(first, last)
+    services = _list_values(client, period, "SERVICE", SearchString="Bedrock")
     if not services:
         return []
     query = {
@@ -130,6 +130,18 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
         "Filter": {"Dimensions": {"Key": "SERVICE", "Values": services}},
     }
     return _get_all(client, f"{_COST_EXPLORER}/GetCostAndUsage", query, "NextPageToken")
+
+
+def _make_period(first: datetime, last: datetime) -> Mapping[str, str]:
+    return {"Start": f"{first:%Y-%m-%d}", "End": f"{last:%Y-%m-%d}"}
+
+
+def _list_values(
+    client: Asking, period: Mapping[str, str], dimension: str, **more: str
+) -> Sequence[str]:
+    asked = {"TimePeriod": period, "Dimension": dimension, **more}
+    found = _get_all(client, f"{_COST_EXPLORER}/GetDimensionValues", asked, "NextPageToken")
+    return [each["Value"] for body in found for each in body["DimensionValues"]]
 
 
 def _get_metrics(client: Asking, region: str, first: datetime, last: datetime) -> list[Any]:

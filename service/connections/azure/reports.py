@@ -99,7 +99,7 @@ class Azure(Provider):
         found = _read_costs(_get_costs(client, midnight - _LOOK_BACK * DAY, midnight))
         subscription = _subscription(client)
         first = min((line.bucket for line in found), default=None)
-        return Sight("", 0, first, identity=[subscription])
+        return Sight("", 0, first, identity=[subscription.lower()])
 
     def list_names(self, client: Asking) -> Iterator[Name]:
         return iter(())
