@@ -119,7 +119,7 @@ def test_the_page_shows_people_and_models_and_forgets_names(
     assert "claude-x plan 1 1M" in words
     assert ada.post(page, f"{page}/names", names="on").status_code == 303
     assert "canary" not in ada.get(page)
-    assert "01234567" in ada.get(page)
+    assert "012345" in ada.get(page)
     assert ada.post(page, f"{page}/names", names="on", people="on").status_code == 303
     db_session.expire_all()
     assert db_session.get_one(ProviderConnection, row.id).progress == {"costs": {"at": "y"}}
