@@ -33,8 +33,7 @@ from service.operations.connections.connecting import (
     try_key,
 )
 from service.operations.connections.connecting import connect as connect_account
-from service.operations.connections.coverage import Known
-from service.operations.connections.reconciliation import reconcile as reconcile_month
+from service.operations.connections.reconciliation import reconcile_all
 from service.operations.connections.wording import name_part, name_provider, summarize
 from service.web.api.reconciliation import describe
 from service.web.schemas.reconciliation import ReconciliationSchema
@@ -105,12 +104,15 @@ def reconcile(
             said = _store(config, session, account.id, file)
             click.echo(f"{file.name}: {said}", err=as_json)
         wanted = _read_month(month) if month else None
-        known = Known(session.connection(), account.id)
-        months = [
-            reconcile_month(session.connection(), account.id, provider, first, known)
-            for first, provider in list_months(session, account.id)
-            if wanted is None or first == wanted
-        ]
+        months = reconcile_all(
+            session.connection(),
+            account.id,
+            [
+                each
+                for each in list_months(session, account.id)
+                if wanted is None or each[0] == wanted
+            ],
+        )
     if as_json:
         found = [ReconciliationSchema().dump(describe(each)) for each in months]
         print_fields({"reconciliations": found}, as_json)

@@ -89,7 +89,7 @@ def _decode(text: str) -> Any:
 
 def _dimension_values(world: World, given: dict[str, Any]) -> Any:
     services = {row["service"] for row in world.rows}
-    known = {world.account} if given["Dimension"] == "LINKED_ACCOUNT" else services
+    known: set[str] = {world.account} if given["Dimension"] == "LINKED_ACCOUNT" else services
     found = sorted(name for name in known if given.get("SearchString", "") in name)
     values = [{"Value": name, "Attributes": {}} for name in found]
     return {"DimensionValues": values, "ReturnSize": len(found), "TotalSize": len(found)}

@@ -127,6 +127,14 @@ def lock_months(connection: Connection, account_id: str, provider: str, now: dat
         lock_month(connection, {**labels, "billed_usd": found.billed_usd, "days": days})
 
 
+def reconcile_all(
+    connection: Connection, account_id: str, months: Iterable[tuple[date, str]]
+) -> list[Reconciliation]:
+    """Return the reconciliation of each of these months and providers."""
+    known = Known(connection, account_id)
+    return [reconcile(connection, account_id, provider, month, known) for month, provider in months]
+
+
 def reconcile(
     connection: Connection,
     account_id: str,

@@ -163,8 +163,8 @@ def _say(provider: Provider, name: str) -> Buckets:
     if name == CLAUDE_CODE:
         for row in provider.world.claude_code:
             day = datetime.fromisoformat(row["date"]).date()
-            counts = (1, row["core_metrics"]["num_sessions"])
-            counts = (*counts, row["model_breakdown"][0]["estimated_cost"]["amount"])
+            cents = row["model_breakdown"][0]["estimated_cost"]["amount"]
+            counts = (1, row["core_metrics"]["num_sessions"], cents)
             before = found["activity", day].get("sums", (0, 0, 0))
             found["activity", day]["sums"] = tuple(map(sum, zip(before, counts, strict=True)))
     for hour, tokens in _list_hours(provider):
@@ -194,19 +194,19 @@ def _read(connection: Connection, connection_id: str, name: str) -> Buckets:
     if name == ANALYTICS:
         labels = (ReportedCost.day, ReportedCost.project_id, ReportedCost.model)
         costs = select(*labels, func.sum(ReportedCost.amount)).group_by(*labels)
-        for row in connection.execute(costs):
-            found["costs", row[0]][tuple(row[:3])] = row[3].normalize()
+        for cost in connection.execute(costs):
+            found["costs", cost[0]][tuple(cost[:3])] = cost[3].normalize()
     else:
         for key, value in stored_costs(connection, connection_id).items():
             found["costs", key[0]][key] = value[0].normalize()
     work, estimated = ReportedActivity.sessions, ReportedActivity.estimated_usd
     people = func.count().filter(ReportedActivity.model == "")
     activity = select(ReportedActivity.day, people, func.sum(work), func.sum(estimated))
-    for row in connection.execute(activity.group_by(ReportedActivity.day)):
-        found["activity", row[0]]["sums"] = (row[1], int(row[2]), int(row[3] * 100))
+    for day in connection.execute(activity.group_by(ReportedActivity.day)):
+        found["activity", day[0]]["sums"] = (day[1], int(day[2]), int(day[3] * 100))
     since = utc_now().replace(minute=0, second=0, microsecond=0) - timedelta(days=5)
     bucket, tokens = ReportedUsage.bucket_at, ReportedUsage.prompt_tokens
     hours = select(bucket, func.sum(tokens)).where(ReportedUsage.is_hourly, bucket >= since)
-    for row in connection.execute(hours.group_by(bucket)):
-        found["hours", row[0]]["tokens"] = int(row[1])
+    for hour in connection.execute(hours.group_by(bucket)):
+        found["hours", hour[0]]["tokens"] = int(hour[1])
     return dict(found)

@@ -1,22 +1,27 @@
 """What is stored of a provider's reports is the provider's last word, whatever happens."""
 
-import time
+import json
 from collections.abc import Callable
-from datetime import timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, localcontext
+from random import Random
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import Session
 
 from service.connections import list_providers
 from service.connections.provider import HOUR
 from service.connections.stub import Answer
 from service.models import ConnectionPull, ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import utc_now
+from service.models.connections.reported import replace_rows
 from service.operations.connections.job import pull
 from service.operations.connections.reconciliation import reconcile
+from service.operations.connections.rows import make_row
 from tests.service.connections.connecting import NAMES, PAGED, Connected
+from tests.service.connections.reports import Reports
 from tests.service.connections.worlds import (
     forbid_others,
     make_due,
@@ -24,6 +29,9 @@ from tests.service.connections.worlds import (
     stored_costs,
     stored_usage,
 )
+from tests.worker.support.promises import at_both_scales
+
+_NO_PRICES = (lambda _line: None, lambda _line: None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -242,14 +250,53 @@ def test_labels_have_no_control_characters_and_at_most_200_others(
     assert stored.isprintable()
 
 
-def test_random_reports_add_up_exactly(connect: Callable[..., Connected]) -> None:
-    provider = make_provider("anthropic", seed=7, days=85, rows=12)
-    connected = connect(provider)
-    connected.pull()
-    with connected.engine.connect() as connection:
-        total = connection.scalar(text("SELECT sum(amount) FROM reported_costs"))
-    assert len(provider.world.costs) > 1_000
-    assert total == sum((row["cents"] for row in provider.world.costs), Decimal(0)) / 100
+@at_both_scales
+@pytest.mark.parametrize("name", ["costs", "analytics_costs", "openai"])
+def test_random_reports_add_up_exactly(db_session: Session, name: str, share: float) -> None:
+    """1,000 reports of floats, or of strings of cents, come through JSON into the database."""
+    dice, count, expected = Random(7), int(1_000 * share), Decimal(0)
+    provider = list_providers()["openai" if name == "openai" else "anthropic"]
+    wanted = "costs" if name == "openai" else name
+    [report] = [each for each in provider.reports if each.name == wanted]
+    reports = Reports(db_session, provider.name)
+    day = datetime(2026, 2, 1, tzinfo=UTC)
+    for number in range(count):
+        amounts = [_random_amount(dice) for _row in range(dice.randrange(1, 20))]
+        rows = [_row_of(name, day, amount) for amount in amounts]
+        cents = 1 if name == "openai" else 100
+        with localcontext(prec=60):
+            expected += sum((Decimal(amount) for amount in amounts), Decimal(0)) / cents
+        start = {"starting_at": day.isoformat(), "start_time": int(day.timestamp())}
+        data = rows if report.by_rows else [{**start, "results": rows}]
+        text = json.dumps({"data": data, "has_more": False, "next_page": None})
+        page = provider.read_page(report, json.loads(text, parse_float=str))
+        owner = {
+            "account_id": reports.account_id,
+            "connection_id": reports.id,
+            "report": str(number),
+        }
+        lines = [line for found in page.buckets.values() for line in found]
+        stored = [make_row(line, _NO_PRICES, keeps_names=True) for line in lines]
+        stored = [{**owner, "report": str(number), **row} for row in stored]
+        within, connection = (day, day + timedelta(days=1)), db_session.connection()
+        replace_rows(connection, ReportedCost, reports.id, str(number), within, stored)
+    assert db_session.scalar(select(func.sum(ReportedCost.amount))) == expected
+
+
+def _random_amount(dice: Random) -> str:
+    """Return a number as JSON has it: with a few digits, 17 of them, an exponent, or a sign."""
+    number = dice.choice([1, 1, 1, -1]) * dice.random() * 10 ** dice.randrange(-9, 5)
+    return dice.choice([f"{number:.2f}", f"{number:.6f}", repr(number)])
+
+
+def _row_of(name: str, day: datetime, amount: str) -> dict[str, Any]:
+    if name == "openai":
+        value = {"value": float(amount), "currency": "usd"}
+        return {"amount": value, "line_item": "gpt-4o, input", "project_id": None}
+    if name == "costs":
+        return {"amount": amount, "currency": "USD", "cost_type": "tokens", "model": "claude"}
+    cost = {"amount": amount, "list_amount": amount, "currency": "USD"}
+    return {"starting_at": day.isoformat(), "group": {"cost_type": "tokens"}, "cost": cost}
 
 
 def _reports_of_costs(connected: Connected) -> dict[str, Decimal]:
@@ -313,40 +360,3 @@ def test_costs_go_on_while_a_better_report_stays_retired(
     connected.pull_again()
     assert connected.row.error is None
     connected.assert_equal()
-
-
-@pytest.mark.stress
-def test_the_first_picture_of_a_large_organization_is_there_within_a_minute(
-    connect: Callable[..., Connected],
-) -> None:
-    """90 days of 40 keys and 12 models; `test_the_last_90_days_...` is the smaller proof."""
-    provider = make_provider("openai", days=1)
-    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    models = (
-        *("gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4-turbo"),
-        *("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini"),
-    )
-    for number in range(90):
-        day = today - timedelta(days=number)
-        for key in range(40):
-            for model in models:
-                labels = {"time": day, "project_id": f"proj_{key % 5}", "model": model}
-                counts = {"input_tokens": 1_000 + key, "output_tokens": 10, "num_model_requests": 1}
-                shown = {"batch": False, "service_tier": "default", "api_key_id": f"key_{key}"}
-                provider.world.usage["completions"].append({**labels, **counts, **shown})
-        for project in range(5):
-            for model in models:
-                item = {"line_item": f"{model}, input", "amount": Decimal("1.25")}
-                provider.world.costs.append({"time": day, "project_id": f"proj_{project}", **item})
-    connected = connect(provider)
-    began, busy = time.monotonic(), time.process_time()
-    connected.pull(seconds=30)
-    seconds, busy = time.monotonic() - began, time.process_time() - busy
-    assert connected.row.error is None
-    with connected.engine.connect() as connection:
-        daily = text("SELECT count(*) FROM reported_usage WHERE NOT is_hourly")
-        assert connection.scalar(daily) == 90 * 40 * 12
-        found = reconcile(connection, connected.account_id, "openai", today.date().replace(day=1))
-    assert found.reported_usd > 0
-    print(f"{seconds:.1f} s, {busy:.1f} CPU-seconds here")  # noqa: T201 - a benchmark's figure
-    assert seconds < 60
