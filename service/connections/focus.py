@@ -22,7 +22,7 @@ from service.connections.provider import (
 
 # 1.3 renames the columns of the provider, and 1.4 drops the older names.
 _WHO: Final = ("ServiceProviderName", "ProviderName", "HostProviderName", "InvoiceIssuerName")
-_MODELS: Final = re.compile(
+MODELS: Final = re.compile(
     r"bedrock|openai|foundry|vertex|gemini|generative language|claude|anthropic", re.IGNORECASE
 )
 _WHERE: Final = (
@@ -38,7 +38,7 @@ _KINDS: Final[Mapping[str, str]] = {"tax": TAX, "credit": CREDIT, "adjustment": 
 
 def is_of_models(cells: Cells, *names: str) -> bool:
     """Check whether a row of a cloud's bill is about models."""
-    return any(_MODELS.search(cells.get(name, "")) for name in names)
+    return any(MODELS.search(cells.get(name, "")) for name in names)
 
 
 def kind_of(text: str) -> str:
