@@ -174,6 +174,7 @@ class Provider(Protocol):
     key_prefix: str
     key_page: str  # where a person makes such a key
     key_words: str  # which key, in half a sentence
+    key_is_file: bool = False  # a JSON file, with spaces and line breaks
     pause_seconds: float = 0.0  # at least between two pulls of a connection
     unbilled_tiers: Sequence[str] = ()  # tiers that the cost report leaves out
     # How it answers for times without anything, beside no buckets.
