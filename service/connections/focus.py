@@ -32,7 +32,8 @@ _WHERE: Final = (
     "SkuMeter",
     "PublisherName",
 )
-_TOKENS: Final = re.compile(r"token|\bto?k\b", re.IGNORECASE)
+# Google's meters of tokens are "Gemini 2.5 Flash GA Text Input - Predictions".
+_TOKENS: Final = re.compile(r"token|\bto?k\b|\b(?:in|out)put\b.*\bpredictions\b", re.IGNORECASE)
 _KINDS: Final[Mapping[str, str]] = {"tax": TAX, "credit": CREDIT, "adjustment": CREDIT}
 
 

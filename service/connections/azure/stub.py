@@ -66,8 +66,8 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
     parts = world.key.split(":")
     if len(parts) < 4:  # another secret
         return Answer({"error": "invalid_client", "error_codes": [7000215]}, 401)
-    tenant, client, *_secret, subscription = parts
-    if path == f"/{tenant}/oauth2/v2.0/token":
+    tenant, client, *secret, subscription = parts
+    if path == f"/{tenant}/oauth2/v2.0/token" and query.get("client_secret") == [":".join(secret)]:
         token = {"token_type": "Bearer", "expires_in": 3_599, "access_token": f"{_TOKEN}-{client}"}
         return Answer(token)
     if path.endswith("/oauth2/v2.0/token"):

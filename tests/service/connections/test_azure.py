@@ -56,8 +56,10 @@ def test_the_secret_goes_to_the_sign_in_alone() -> None:
     provider.stub.answer = answer
     with running(provider.stub):
         assert _fetch(provider, 1)
-    assert [path.endswith("/token") for path, _query, _headers in seen].count(True) == 1
-    assert "canary" not in str(seen)  # it is in the body of the sign-in
+    sign_in, *others = seen
+    assert sign_in[0].endswith("/token")
+    assert sign_in[1]["client_secret"] == ["canary:of"]
+    assert "canary" not in str(others)
 
 
 @pytest.mark.parametrize(
