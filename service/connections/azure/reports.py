@@ -6,7 +6,7 @@ Costs name meters, counts name deployments, and neither says which prompt was ca
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -36,6 +36,7 @@ _GROUPING: Final = ("MeterSubCategory", "Meter")
 _COUNTS: Final = ("ProcessedPromptTokens", "GeneratedTokens", "AzureOpenAIRequests")
 _RESOURCE: Final = re.compile(r"/subscriptions/[\w-]+/resourceGroups/[^/?#]+/providers/[^?#]+")
 _LOOK_BACK: Final = 30
+_SECOND: Final = timedelta(seconds=1)
 
 REPORTS: Final = (
     Report(
@@ -100,7 +101,7 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
         "type": "ActualCost",
         "timeframe": "Custom",
         # The end is inclusive.
-        "timePeriod": {"from": f"{first:%Y-%m-%d}", "to": f"{last - DAY:%Y-%m-%d}"},
+        "timePeriod": {"from": first.isoformat(), "to": (last - _SECOND).isoformat()},
         "dataset": {
             "granularity": "Daily",
             "aggregation": {"totalCost": {"name": "Cost", "function": "Sum"}},
@@ -109,13 +110,19 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
     }
     path = f"/subscriptions/{_subscription(client)}/{_COSTS}"
     return follow_pages(
-        lambda token: client.post(f"{path}&$skiptoken={token}" if token else path, query),
+        lambda token: client.post(
+            f"{path}&$skiptoken={quote(token, safe='')}" if token else path, query
+        ),
         lambda body: _find_token(body["properties"].get("nextLink")),
     )
 
 
 def _find_token(link: str | None) -> str:
-    return quote(parse_qs(urlsplit(link).query)["$skiptoken"][0], safe="") if link else ""
+    given = parse_qs(urlsplit(link or "").query)
+    tokens = [values[0] for name, values in given.items() if name.lower() == "$skiptoken"]
+    if link and not tokens:
+        raise UnreadableResponseError
+    return tokens[0] if tokens else ""
 
 
 def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
@@ -140,9 +147,13 @@ def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
 def _get_metrics(client: Asking, first: datetime, last: datetime) -> list[Any]:
     """Return the daily sums of each account, as (name, answer)."""
     path = f"/subscriptions/{_subscription(client)}/{_ACCOUNTS}"
-    accounts = client.get(path, [("api-version", "2024-10-01")])["value"]
+    version = ("api-version", "2024-10-01")
+    pages = follow_pages(
+        lambda token: client.get(path, [version, *([("$skiptoken", token)] if token else [])]),
+        lambda body: _find_token(body.get("nextLink")),
+    )
     found = []
-    for account in accounts:
+    for account in (each for page in pages for each in page["value"]):
         if _RESOURCE.fullmatch(account["id"]) is None:
             raise UnreadableResponseError
         query = [

@@ -1,6 +1,7 @@
 """Google Cloud: a key signs and is never sent, a billing export is found and read whole."""
 
 import json
+import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -21,9 +22,16 @@ from service.connections.client import (
 from service.connections.google.stub import make_key
 from service.connections.provider import CostLine, Name, Window
 from service.connections.stub import Answer, running
+from tests.service.connections.schemas import check, read_body
 from tests.service.connections.worlds import make_provider
 
 KNOWN = list_providers()["google"]
+_TYPES = {
+    "/queries$": "QueryResponse",
+    r"/queries/\w+$": "GetQueryResultsResponse",
+    "/datasets$": "DatasetList",
+    "/tables$": "TableList",
+}
 [REPORT] = KNOWN.reports
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
@@ -46,6 +54,31 @@ def test_a_key_signs_and_is_never_sent() -> None:
     secret = json.loads(make_key())["private_key"].splitlines()[1]
     assert secret not in str(provider.stub.requests)
     assert [path for path, _query in provider.stub.requests].count("/token") == 1
+
+
+def test_requests_and_answers_are_of_the_discovery_documents_types() -> None:
+    provider = make_provider("google", days=6, rows=6)
+    provider.world.per_page, provider.world.waits = 3, 1
+    play, kinds = provider.stub.answer, set()
+
+    def answer(path: str, query: Any, headers: Any) -> Answer:
+        found = play(path, query, headers)
+        for ending, kind in _TYPES.items():
+            if re.search(ending, path):
+                kinds.add(kind)
+                check("bigquery", kind, found.body)
+        if path.endswith("/queries"):
+            asked = read_body(query)
+            others = ("maxResults", "timeoutMs", "useLegacySql")
+            asked |= {name: json.loads(asked[name]) for name in others}
+            check("bigquery", "QueryRequest", asked)
+            assert asked["useLegacySql"] is False
+        return found
+
+    provider.stub.answer = answer
+    with running(provider.stub):
+        assert _fetch(provider)
+    assert kinds == set(_TYPES.values())
 
 
 def test_a_key_is_tried_and_says_what_it_sees() -> None:
