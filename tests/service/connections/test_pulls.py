@@ -346,9 +346,9 @@ def test_a_killed_pull_leaves_no_bucket_half_replaced(
     environment = {**os.environ, **_settings(connected.config)}
     killed = 0
     for _round in range(kills * 4):
-        words = [_days_of(provider)]
+        words = [_words_of(provider)]
         provider.change_day(today - timedelta(days=dice.randrange(1, 5)))
-        words.append(_days_of(provider))
+        words.append(_words_of(provider))
         make_due(connected.engine, connected.id, hours=25)
         process = WarmProcess(
             ["tests.service.connections.pulling", connected.id],
@@ -364,9 +364,11 @@ def test_a_killed_pull_leaves_no_bucket_half_replaced(
         with connected.engine.begin() as connection:
             # As if its lease had run out.
             connection.execute(update(ProviderConnection).values(lease_expires_at=utc_now()))
-            stored = _by_day(stored_usage(connection, connected.id))
-        for day, lines in stored.items():
-            assert lines in [word.get(day, {}) for word in words], day
+            found = (stored_usage, stored_costs)
+            stored = [_by_day(read(connection, connected.id)) for read in found]
+        for number, days in enumerate(stored):
+            for day, lines in days.items():
+                assert lines in [word[number].get(day, {}) for word in words], day
         make_due(connected.engine, connected.id, hours=25)
         connected.pull()
         connected.assert_equal()
@@ -387,8 +389,10 @@ def _settings(config: Config) -> dict[str, str]:
     return {name.upper(): getattr(config, name) for name in names}
 
 
-def _days_of(provider: Provider) -> dict[Any, Any]:
-    return _by_day(provider.usage(oldest_day(provider.name)))
+def _words_of(provider: Provider) -> list[dict[Any, Any]]:
+    """Return what the provider says now of usage and costs."""
+    since = oldest_day(provider.name)
+    return [_by_day(provider.usage(since)), _by_day(provider.costs(since))]
 
 
 def _by_day(sums: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[Any, Any]:
