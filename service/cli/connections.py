@@ -58,7 +58,11 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
         if config.connections != "on":
             raise CommandError("connections are turned off in this installation (CONNECTIONS)")
         raise CommandError(f"choose a provider: {', '.join(sorted(list_pulled()))}")
-    if sys.stdin.isatty():
+    if known.key_is_file:
+        if sys.stdin.isatty():
+            raise CommandError(f"give the key's file on standard input: {known.key_words}")
+        key = sys.stdin.read()
+    elif sys.stdin.isatty():
         click.echo(f"You need {known.key_words}: {known.key_page}")
         key = click.prompt(_KEY_PROMPT, hide_input=True)
     else:

@@ -39,6 +39,7 @@ from service.models.connections.unsent import drop_unsent
 from service.operations.findings.totals import drop_totals
 
 MAX_KEY: Final = 500
+_MAX_KEY_FILE: Final = 5_000
 # Of a large organization's projects, some are enough to know it again.
 _MOST_IDS: Final = 200
 
@@ -54,8 +55,13 @@ def find_provider(config: Config, name: str) -> Provider | None:
 
 def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
     """Return what a key can see: the organization, its projects and since when it has costs."""
-    if not key or not key.isascii() or not key.isprintable() or " " in key or len(key) > MAX_KEY:
-        raise KeyRefusedError("This isn't a key. Paste it without spaces or line breaks.")
+    if provider.key_is_file:
+        how, is_key = "Paste the whole JSON file.", len(key) <= _MAX_KEY_FILE
+    else:
+        how = "Paste it without spaces or line breaks."
+        is_key = len(key) <= MAX_KEY and key.isprintable() and " " not in key
+    if not key or not key.isascii() or not is_key:
+        raise KeyRefusedError(f"This isn't a key. {how}")
     if not key.startswith(provider.key_prefix):
         raise KeyRefusedError(
             f"This is the wrong kind of key. {provider.title} needs {provider.key_words}; "

@@ -121,6 +121,20 @@ def test_a_bill_without_models_says_so() -> None:
         _read("\n".join([text[0], text[3]]))
 
 
+@pytest.mark.parametrize(
+    ("meter", "kind"),
+    [
+        ("Gemini 2.5 Flash GA Cached Text Input - Predictions", "tokens"),
+        ("Claude Sonnet 4.5 Output Tokens", "tokens"),
+        ("Gemini 2.5 Pro Grounding with Google Search", "other_fee"),
+        ("Vertex AI: Online Prediction node hours", "other_fee"),
+    ],
+)
+def test_a_meter_of_google_is_of_tokens_or_a_fee(meter: str, kind: str) -> None:
+    text = SAMPLES["focus of google"].text.replace("Tokens", "count").replace("input tokens", meter)
+    assert _read(text).lines[0].kind == kind
+
+
 def test_a_report_with_too_many_groups_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "_MAX_LINES", 1)
     with pytest.raises(UnreadableExportError, match="more than 1 days"):

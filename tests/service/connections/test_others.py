@@ -1,6 +1,7 @@
 """What single providers need beside what all do: Cursor's pages, GitHub's keys."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import InvalidOperation
 from typing import Any
@@ -129,3 +130,18 @@ def test_a_key_that_shows_no_organization_is_connected_once(db_session: Session)
     again = ProviderConnection(account_id=account.id, provider="aws", key="AKIA:canary", sight={})
     with pytest.raises(SameOrganizationError):
         add_connection(db_session, again)
+
+
+def test_a_key_that_is_a_file_has_lines_and_is_tried_whole(
+    own_database: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, known = make_provider("cursor", days=2, rows=1), list_providers()["cursor"]
+    key = provider.world.key = '{\n  "private_key": "-----BEGIN PRIVATE KEY-----"\n}' + " " * 2_000
+    with running(provider.stub):
+        config = replace(own_database, connection_urls=f"cursor={provider.stub.url}")
+        with pytest.raises(KeyRefusedError, match="without spaces"):
+            try_key(config, known, key)
+        monkeypatch.setattr(known, "key_is_file", True, raising=False)
+        assert try_key(config, known, key)["first_cost"]
+        with pytest.raises(KeyRefusedError, match="whole JSON file"):
+            try_key(config, known, key * 3)

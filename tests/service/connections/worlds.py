@@ -78,7 +78,7 @@ class Provider:
                 if each.time >= since:
                     key = (each.time.date(), each.project, each.line_item)
                     found[key] = found.get(key, Decimal(0)) + each.amount
-            return {key: (value,) for key, value in found.items()}
+            return {key: (value.normalize(),) for key, value in found.items()}
         for row in self.world.costs:
             if row["time"] < since:
                 continue
@@ -87,7 +87,7 @@ class Provider:
             amount = row["amount"] if self.name == "openai" else row["cents"] / 100
             key = (row["time"].date(), row.get(project) or "", row[item])
             found[key] = found.get(key, Decimal(0)) + amount
-        return {key: (value,) for key, value in found.items()}
+        return {key: (value.normalize(),) for key, value in found.items()}
 
 
 def _tables(world: Any) -> list[list[dict[str, Any]]]:
