@@ -12,7 +12,7 @@ gc.disable()
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -28,7 +28,6 @@ from sqlalchemy.orm import configure_mappers
 import detectors
 from detectors.errors import DetectorError, ScratchFullError, UnreadableLogError
 from detectors.formats import read_stored
-from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, timed
