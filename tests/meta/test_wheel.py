@@ -153,6 +153,14 @@ def test_every_file_beside_the_packages_is_in_the_wheel(wheel: Path) -> None:
     assert packed == expected
 
 
+def test_what_the_library_shares_with_the_client_is_in_the_wheel(wheel: Path) -> None:
+    links = [path for path in (ROOT / "detectors").rglob("*.py") if path.is_symlink()]
+    assert len(links) == 3
+    for link in links:
+        packed = zipfile.ZipFile(wheel).read(str(link.relative_to(ROOT)))
+        assert packed == link.read_bytes()
+
+
 def test_the_demo_works_there(served: Path) -> None:
     """No other test runs what is installed. Two thirds of the time is what a demo takes."""
     command = served / "venv" / "bin" / "tallystick"

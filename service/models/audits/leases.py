@@ -268,7 +268,9 @@ def list_queued(
         .limit(_PAGE)
     )
     if after is not None:
-        statement = statement.where(_after(after))
+        created_at, audit_id = after
+        same_time = and_(Audit.created_at == created_at, Audit.id > audit_id)
+        statement = statement.where(or_(Audit.created_at > created_at, same_time))
     return connection.execute(statement).all()
 
 
@@ -315,9 +317,3 @@ def _failed(error: str) -> dict[str, Any]:
 
 def _in(seconds: float) -> ColumnElement[datetime]:
     return func.now() + timedelta(seconds=seconds)
-
-
-def _after(cursor: tuple[datetime, str]) -> ColumnElement[bool]:
-    created_at, audit_id = cursor
-    same_time = and_(Audit.created_at == created_at, Audit.id > audit_id)
-    return or_(Audit.created_at > created_at, same_time)

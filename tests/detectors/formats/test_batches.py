@@ -10,8 +10,9 @@ import pytest
 
 from detectors.contract import UsageRecord
 from detectors.errors import ContractError, MalformedJSONError, TooManyRecordsError
-from detectors.formats import decode_batch, decode_records, encode_records
+from detectors.formats import decode_batch, encode_records
 from detectors.formats.problems import MAX_NAMES
+from tests.detectors.formats.stored import decode_records
 
 GOOD: dict[str, Any] = {
     "ts": "2026-01-01T00:00:00Z",

@@ -21,7 +21,6 @@ from detectors.formats import (
     V2,
     Chunk,
     decode_batch,
-    decode_records,
     encode_chunk,
     encode_records,
     read_chunks,
@@ -31,6 +30,7 @@ from detectors.formats import (
 from detectors.formats.columns import OF_SOURCE, OPTIONAL_COLUMNS, TABLE_FIELDS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
 from detectors.formats.records.items import read_items
+from tests.detectors.formats.stored import decode_records
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
 
 NEW: dict[str, Any] = {

@@ -11,9 +11,9 @@ import pytest
 import detectors
 from detectors.contract import UsageRecord
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
 from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS, as_polars
 from tests.detectors.prices.labels import labelled
+from tests.detectors.prices.pricing import price_calls
 
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 _AT_US = (_NOON - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -11,7 +11,7 @@ from genai_prices.data_snapshot import get_snapshot
 
 from detectors.errors import DetectorError, PriceTermsError
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
+from tests.detectors.prices.pricing import price_calls
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

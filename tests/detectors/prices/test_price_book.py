@@ -13,7 +13,7 @@ from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider, Ti
 from detectors.prices import model_data
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
-from detectors.prices.table import price_calls
+from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = datetime(2026, 11, 2, tzinfo=UTC)

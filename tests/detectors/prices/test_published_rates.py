@@ -8,7 +8,7 @@ import pytest
 
 from detectors.prices.book import PriceBook
 from detectors.prices.model_data import read
-from detectors.prices.table import price_calls
+from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")

@@ -12,7 +12,7 @@ from detectors.prices import model_data
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.targets import LADDER, NO_TARGET, SUCCESSOR, is_same_model
-from detectors.prices.table import price_calls
+from tests.detectors.prices.pricing import price_calls
 
 _DAY = datetime(2026, 11, 2, tzinfo=UTC)
 _PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic"

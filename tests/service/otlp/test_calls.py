@@ -9,7 +9,7 @@ import pytest
 from service.errors import BadRequestError, PayloadTooLargeError
 from service.web.otlp import json_spans, spans
 from service.web.otlp.answers import describe
-from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
+from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, named
 from service.web.otlp.content import has_text
 from service.web.otlp.spans import SPAN_COST
 from tests.adversarial.spans import field
@@ -51,8 +51,8 @@ def test_every_spelling_of_output_tokens_is_read(name: str) -> None:
     ("names", "field"),
     [
         (CACHED, "cached_tokens"),
-        (WRITTEN, "cache_write_tokens"),
-        (REASONING, "reasoning_tokens"),
+        (named("cache_write_tokens"), "cache_write_tokens"),
+        (named("output_reasoning_tokens"), "reasoning_tokens"),
     ],
     ids=["cached", "written", "reasoning"],
 )

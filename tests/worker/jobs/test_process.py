@@ -90,7 +90,7 @@ SESSION = Path("/proc/self/autogroup")
 GIVE_WAY = f"""
 import os
 from pathlib import Path
-from service.jobs.priority import give_way
+from service.jobs.process import give_way
 give_way()
 print(os.nice(0), Path("{SESSION}").read_text())
 """

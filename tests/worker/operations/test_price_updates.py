@@ -12,7 +12,7 @@ from detectors.contract import Report
 from service.config import Config
 from service.models import PriceUpdate
 from service.models.base import utc_now
-from service.operations.maintenance.price_updates import PriceUpdates
+from service.operations.maintenance.sweeper import PriceUpdates
 from service.operations.price_book import VERSION, save_update
 from tests.detectors.prices.published import Publisher, make_providers, started_publisher
 from tests.worker.support.stored import document, load

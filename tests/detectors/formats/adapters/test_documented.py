@@ -19,8 +19,8 @@ from detectors.formats.adapters import adapters
 from detectors.formats.adapters.adapter import unknown_members
 from detectors.formats.adapters.rows import parsed
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
 from detectors.scrub.scrubber import Scrubber
+from tests.detectors.prices.pricing import price_calls
 
 ROOM: Final = Path(room.__file__).parent
 # Every count of a record, and zero where it has none.

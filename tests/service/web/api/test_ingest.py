@@ -11,9 +11,9 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.contract import MAX_BATCH_BYTES
-from detectors.formats import decode_records
 from service.core import tokens
 from service.models import Audit, IngestKey, Subscription
+from tests.detectors.formats.stored import decode_records
 from tests.service.support.scenes import (
     INGEST,
     Tenant,
