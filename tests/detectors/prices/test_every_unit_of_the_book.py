@@ -41,8 +41,6 @@ _USUAL = {
 _PLAIN: dict[str, float] = dict.fromkeys((*_USUAL, *_COUNTS, *UNITS), 0)
 # A query over a frame without columns for the units is planned in a tenth of the time.
 _FIELDS: dict[str, float] = dict.fromkeys((*_USUAL, *_COUNTS), 0)
-# The book prices what it is told, and we write all other tokens for five minutes.
-_WRITTEN = "cache_write_5m_tokens"
 _SHAPES: tuple[dict[str, float], ...] = (
     {"prompt_tokens": 9_001, "cached_tokens": 4_000, "completion_tokens": 700},
     {"prompt_tokens": 300_000, "cache_write_tokens": 299_000, "completion_tokens": 700},
