@@ -16,7 +16,7 @@ from tests.worker.support.system import System, free_port
 from tests.worker.support.waiting import wait_until
 
 PROCESSES = 4  # that count: two of the web, two workers
-RESTARTS = 4
+RESTARTS = 2
 JOBS_DONE = "tallystick_job_seconds_count"
 
 
