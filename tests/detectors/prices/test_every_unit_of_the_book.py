@@ -17,6 +17,7 @@ from detectors.prices import units
 from detectors.prices.book import PriceBook
 from detectors.prices.lookup.published import priced_regions
 from detectors.prices.table import price_calls
+from tests.cases import each_case
 from tests.detectors.prices.labels import PLANS, is_completed, labelled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -184,7 +185,7 @@ def test_a_price_key_that_is_new_to_the_book_is_noticed() -> None:
     assert _unknown({"input_mtok", "input_smell_mtok"}) == {"input_smell_mtok"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "counted", "usd"),
     [
         ("openai", "whisper-1", {"audio_seconds": 90.5}, 90.5 / 60 * 0.006),
@@ -229,7 +230,7 @@ def test_an_hours_cache_and_web_searches_cost_what_the_book_says() -> None:
     assert _cost("claude-sonnet-4-5", **call) == pytest.approx(22, rel=1e-12)
 
 
-@pytest.mark.parametrize(("for_an_hour", "million_usd"), [(0, 2.5), (400, 3.1), (5_000, 4)])
+@each_case(("for_an_hour", "million_usd"), [(0, 2.5), (400, 3.1), (5_000, 4)])
 def test_no_more_tokens_are_written_for_an_hour_than_at_all(
     for_an_hour: int, million_usd: float
 ) -> None:
@@ -253,7 +254,7 @@ def test_a_frames_own_column_prices_a_unit_that_records_do_not_count() -> None:
     assert _cost("claude-sonnet-5", **call) == pytest.approx(base)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "region", "times"),
     [
         ("claude-sonnet-4-6", "us", 1.1),
