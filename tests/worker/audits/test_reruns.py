@@ -45,7 +45,7 @@ def administered(administered_system: System) -> System:
 
 def _ask(system: System, act: str, audit_id: str) -> None:
     url = f"{system.base_url}/admin/audits/{audit_id}/{act}"
-    answer = requests.post(url, headers={"X-Admin-Token": ADMIN_TOKEN}, timeout=10)
+    answer = requests.post(url, headers={"X-Admin-Token": ADMIN_TOKEN}, timeout=60)
     assert answer.status_code == 200, answer.text
 
 

@@ -30,7 +30,7 @@ def person(system: System) -> Person:
 
 def _status(system: System, person: Person, audit_id: str) -> dict[str, Any]:
     url = f"{system.base_url}{AUDITS}/{audit_id}/status"
-    response = requests.get(url, headers=person.headers, timeout=30)
+    response = requests.get(url, headers=person.headers, timeout=60)
     assert response.status_code == 200
     answer: dict[str, Any] = response.json()
     assert answer.pop("audit_id") == audit_id
