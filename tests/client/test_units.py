@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import strategies as st
 
 from detectors.contract import MAX_UNITS, UNITS, find_excess, fit_units
+from tests.cases import each_case
 from tests.exploration import explored
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def test_units_that_fit_are_units_that_the_service_accepts(
         assert fitting == valid
 
 
-@pytest.mark.parametrize("value", [True, "CANARY", None, 1.5, float("nan"), -1, 10**13])
+@each_case("value", [True, "CANARY", None, 1.5, float("nan"), -1, 10**13])
 def test_no_other_value_is_an_amount(value: object) -> None:
     assert fit_units({}, {"code_executions": value}) == {}
     assert fit_units({}, {"CANARY": 1}) == {}

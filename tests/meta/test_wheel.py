@@ -228,13 +228,13 @@ def _install_from_index(install: str, what: str, folder: Path) -> Command:
 
 def _sign_in_and_upload(up: Up, command: Command, settings: Mapping[str, str]) -> None:
     address, _, token = up.sign_in_line.split()[-1].partition("?token=")
-    signed_in = requests.post(address, json={"token": token}, timeout=30)
+    signed_in = requests.post(address, json={"token": token}, timeout=60)
     headers = {"Cookie": f"{SESSION_COOKIE}={signed_in.cookies[SESSION_COOKIE]}"}
     grant = ("admin", "grant", "owner@localhost")
     _run(*command, *grant, cwd=up.folder.parent, env=settings)
     with SAMPLE.open("rb") as log:
         uploads = f"{up.base_url}/api/v1/audits"
-        sent = requests.post(uploads, files={"file": log}, headers=headers, timeout=30)
+        sent = requests.post(uploads, files={"file": log}, headers=headers, timeout=60)
     assert sent.status_code == 201, sent.text
     _read_report(f"{up.base_url}/audits/{sent.json()['audit_id']}", headers)
 
@@ -243,7 +243,7 @@ def _read_report(page: str, headers: Mapping[str, str] | None = None) -> None:
     """Read the report, its PDF and the client's wheel, with the headers of a browser."""
 
     def read(address: str) -> requests.Response:
-        return requests.get(urljoin(page, address), headers=headers, timeout=30)
+        return requests.get(urljoin(page, address), headers=headers, timeout=60)
 
     assert wait_until(lambda: "Oversized model" in read(page).text, 60)
     assert read(f"{page}/pdf").content.startswith(b"%PDF-")

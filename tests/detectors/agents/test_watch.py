@@ -29,6 +29,7 @@ from detectors.agents.sending import Destination, parse_dsn
 from detectors.agents.watching import Watcher, read_status
 from detectors.cli import library
 from detectors.contract import UsageRecordV2
+from tests.cases import each_case
 from tests.worker.support.promises import at_a_fiftieth, scaled
 
 KILLS: Final = 1_000
@@ -305,7 +306,7 @@ def test_a_service_that_is_away_is_tried_again(
     assert len(service.records) == len(corpus[1])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("dsn", "url"),
     [
         ("https://ik_1@example.com", "https://example.com/api/v2/ingest"),
@@ -342,7 +343,7 @@ def test_once_fills_the_ledger_and_status_shows_it(
     assert f"Ledger: {len(corpus[1]):,} calls, since 2026-06-2" in said
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "said"),
     [(["--dsn", "nothing"], "the DSN must be"), (["--label", "\x07"], "--label has at most")],
 )

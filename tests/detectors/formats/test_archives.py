@@ -18,6 +18,7 @@ import pytest
 import detectors
 from detectors.errors import LogTooLargeError, UnreadableLogError
 from detectors.formats import read_chunks
+from tests.cases import each_case
 
 LINE = (
     b'{"created":1767225600,"model":"gpt-5.4","usage":{"prompt_tokens":10,"completion_tokens":2}}\n'
@@ -140,7 +141,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("raw", "message"), REFUSED.values(), ids=REFUSED)
+@each_case(("raw", "message"), REFUSED.values())
 def test_any_other_archive_or_document_is_refused_by_name(raw: bytes, message: str) -> None:
     for file in (BytesIO(raw), Pipe(raw)):
         with pytest.raises(UnreadableLogError, match=message) as caught:

@@ -177,7 +177,9 @@ def test_every_figure_of_an_account_with_one_upload_agrees(up: Up) -> None:
     wait_until(is_mailed)
 
 
+@pytest.mark.stress
 def test_every_figure_of_an_account_on_a_plan_agrees(up: Up) -> None:
+    """The smaller proof is `tests/worker/calls/test_plan_usage.py`: the same money with a plan."""
     person = Person(up, "figures-plan@example.org", "pro")
     with session_of(person.service.config) as session:
         account = find_account(session, person.email)

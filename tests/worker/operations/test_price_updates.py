@@ -19,8 +19,6 @@ from tests.worker.support.stored import document, load
 from tests.worker.support.waiting import wait_until
 from worker import run_audit
 
-TODAY = f"{VERSION}+{utc_now().date().isoformat()}"
-
 
 @pytest.fixture
 def publisher(engine: Engine) -> Iterator[Publisher]:
@@ -81,7 +79,7 @@ def test_audits_use_the_fetched_prices_from_then_on(
 ) -> None:
     assert version_used(engine, new_audit()) == VERSION
     sweep(publishing, engine)
-    assert version_used(engine, new_audit()) == TODAY
+    assert version_used(engine, new_audit()) == f"{VERSION}+{utc_now().date()}"
     sweep(publishing, engine)  # another sweeper that takes over
     assert publisher.requests == 1
 

@@ -10,10 +10,11 @@ import pytest
 from detectors.formats.json_logs.usage import reader, tables
 from examples import make_usage_tables
 from tallystick.reading.usage import reader as home
+from tests.cases import each_case
 from tests.detectors.formats.usage import drift
 
 
-@pytest.mark.parametrize("name", ["reader.py", "tables.py"])
+@each_case("name", ["reader.py", "tables.py"])
 def test_the_library_has_the_clients_file(name: str) -> None:
     assert Path(reader.__file__).with_name(name).samefile(Path(home.__file__).with_name(name))
 
@@ -91,7 +92,7 @@ def test_any_field_that_is_missing_is_found() -> None:
     assert tried > 150
 
 
-@pytest.mark.parametrize("path", ["cacheReadInputTokens", "cacheDetails.inputTokens"])
+@each_case("path", ["cacheReadInputTokens", "cacheDetails.inputTokens"])
 def test_a_field_of_bedrock_that_is_missing_is_found(path: str) -> None:
     assert f"botocore TokenUsage: {path}" in drift.unknown_numbers(_without("camel", path))
 

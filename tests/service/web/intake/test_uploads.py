@@ -158,7 +158,7 @@ def test_keys_and_tokens_upload_nothing_and_see_no_status(live: LiveService) -> 
     for headers in (tenant.writes, tenant.reads):
         bearer = Person(tenant.account_id, "", headers)
         error_in(upload(live.url, bearer, log_file()), 401, "unauthorized")
-        status = requests.get(f"{live.url}{AUDITS}/x/status", headers=headers, timeout=30)
+        status = requests.get(f"{live.url}{AUDITS}/x/status", headers=headers, timeout=60)
         error_in(status, 401, "unauthorized")
 
 
@@ -340,7 +340,7 @@ def test_each_gate_comes_before_the_next(live: LiveService) -> None:
         ).prepare()
         request.headers.update(headers)
         with requests.Session() as session:
-            assert session.send(request, timeout=30).status_code == status
+            assert session.send(request, timeout=60).status_code == status
 
 
 def test_a_known_key_is_asked_for_its_file_even_without_a_credit(live: LiveService) -> None:

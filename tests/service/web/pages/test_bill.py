@@ -29,6 +29,7 @@ from service.operations.connections.wording import name_line, summarize
 from service.operations.price_book import load_prices
 from service.operations.price_terms import Named, add_price
 from service.operations.watching.budgets import list_states
+from tests.cases import each_case
 from tests.service.support.bills import EVIL, MONTH, plant, unsent_on
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_tenant, error_of
@@ -193,7 +194,7 @@ def test_pages_of_a_model_show_what_has_dollars_and_no_number_of_calls(
     assert "Some reported tokens have no price" not in words_of(ada.get("/spend"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "said"),
     [
         ("seats", "$5.00 are seats."),
