@@ -198,7 +198,7 @@ def parts_of(call: Call, cells: Cells, at_us: int) -> list[tuple[str, float, flo
         ("request", 1, cell.request),
         ("web search", call.web_searches, cell.extra.get("web_searches", 0.0)),
     ]
-    if cell.extra:
+    if len(cell.extra) > ("web_searches" in cell.extra):
         answered = usage.completion_tokens_details or _NO_ANSWER
         parts += _surcharges(asked, _OF_PROMPT, uncached, cell)
         parts += _surcharges(answered, _OF_ANSWER, usage.completion_tokens, cell)
