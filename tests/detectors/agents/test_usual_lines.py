@@ -164,7 +164,8 @@ def _file(path: Path, agent: str, lines: Iterable[dict[str, Any]]) -> File:
 
 
 def _said(read: FileRead) -> tuple[Any, ...]:
-    copies = {(*copy[:7], *copy[8:]) for copy in read.copies}
+    # A message that is logged again with the same counts is one of which the first is enough.
+    copies = {copy[:3] + copy[4:7]: (copy[3], copy[9]) for copy in reversed(read.copies)}
     return copies, read.sessions, read.ends, read.limits, read.unread, read.mark, read.problem
 
 
