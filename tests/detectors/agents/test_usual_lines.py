@@ -166,7 +166,8 @@ def _file(path: Path, agent: str, lines: Iterable[dict[str, Any]]) -> File:
 def _said(read: FileRead) -> tuple[Any, ...]:
     # A message that is logged again with the same counts is one of which the first is enough.
     copies = {copy[:3] + copy[4:7]: (copy[3], copy[9]) for copy in reversed(read.copies)}
-    return copies, read.sessions, read.ends, read.limits, read.unread, read.mark, read.problem
+    said = (read.sessions, read.ends.keys(), read.limits, read.unread, read.mark, read.problem)
+    return copies, *said
 
 
 def _read_both(
