@@ -150,7 +150,7 @@ class Ledger:
     def find_mark(self, path: str) -> bytes | None:
         """Return where the reading of a file ended."""
         row = self.database.execute("SELECT mark FROM files WHERE path = ?", (path,)).fetchone()
-        return row and row[0]
+        return row[0] if row else None
 
     def add(self, reads: "Sequence[FileRead]") -> int:
         """Add what was read of some files; return the number of calls that are new or changed."""

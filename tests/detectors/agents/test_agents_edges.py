@@ -275,7 +275,7 @@ def test_prices_stay_within_a_model_with_dates_and_lengths() -> None:
     for provider, model in (("anthropic", "claude-sonnet-4-5"), ("google", "gemini-2.5-pro")):
         listing = book.find_listing(provider, model)
         assert listing
-        cells = pricing.find_cells(book, provider, model, "", "")
+        cells = pricing.cells_of(listing, "", "")
         for at in (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)):
             for prompt in (1_000, 250_000):
                 rates = listing.find_rates(at, prompt)
