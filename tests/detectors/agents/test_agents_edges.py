@@ -255,7 +255,7 @@ def test_an_update_of_the_prices_is_used(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "tallystick").mkdir()
     (tmp_path / "tallystick" / "prices.json").write_text("damaged")
-    assert pricing._load_book().find_listing("openai", "gpt-5.4")
+    assert pricing.load_book().find_listing("openai", "gpt-5.4")
 
 
 def test_a_model_without_a_price_has_no_dollars(tmp_path: Path, ledger: Ledger) -> None:
