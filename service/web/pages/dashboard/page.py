@@ -77,7 +77,6 @@ def dashboard() -> Any:
         is_sample=current_caller().email == SAMPLE_EMAIL,
         last_day=last_day,
         future=sum_future_calls(session, account_id, today),
-        audits=page_of_audits(session, account_id, Filters(), size=1).rows,
         **figures,
     )
 
