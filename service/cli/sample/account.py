@@ -243,7 +243,7 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     released_at = datetime.combine(first + timedelta(days=FIXED_ON), time.min, UTC)
     fixed = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
     session.execute(update(AccountFinding).where(*fixed).values(fixed_at=released_at))
-    add_mark(session, account.id, released_at.date(), "Release 4.2")
+    add_mark(session, account.id, released_at.date(), RELEASE)
     ids = select(AccountFinding.id).where(*fixed)
     changes = update(FindingChange).where(FindingChange.account_finding_id.in_(ids))
     session.execute(changes.values(changed_at=released_at))
