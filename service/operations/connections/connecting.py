@@ -169,7 +169,7 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
     if BY_HAND in sight:
-        return "Reports that you uploaded"
+        return ", ".join(filter(None, [sight.get("organization"), "reports that you uploaded"]))
     projects = sight.get("projects")
     parts = [sight.get("organization", "")]
     if projects:
