@@ -17,7 +17,7 @@ from detectors.wording.figures import percent, usd
 from service.cli.options import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
-from service.connections import list_pulled
+from service.connections import list_providers
 from service.connections.exports import read_export
 from service.core.db import make_engine, make_session_factory
 from service.jobs.queues import AuditQueues
@@ -57,7 +57,7 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
     if known is None:
         if config.connections != "on":
             raise CommandError("connections are turned off in this installation (CONNECTIONS)")
-        raise CommandError(f"choose a provider: {', '.join(sorted(list_pulled()))}")
+        raise CommandError(f"choose a provider: {', '.join(sorted(list_providers()))}")
     if known.key_is_file:
         if sys.stdin.isatty():
             raise CommandError(f"give the key's file on standard input: {known.key_words}")

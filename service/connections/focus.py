@@ -76,5 +76,6 @@ def focus_of(provider: str, title: str, words: str) -> Export:
         what=f"a FOCUS export of {title}",
         signs=signs("BilledCost,ChargePeriodStart"),
         read=_read,
+        organization=("BillingAccountId",),
         is_own=lambda cells: own.search(pick(cells, *_WHO)) is not None,
     )

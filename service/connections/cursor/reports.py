@@ -75,6 +75,8 @@ class Cursor(Provider):
         for number in range(1, _MOST_PAGES):
             body = client.post(_EVENTS, {**query, "page": number, "pageSize": _AT_ONCE})
             shown = body["usageEvents"]
+            if shown and shown == before:
+                break
             events += [each for each in shown if each not in before]
             if not body["pagination"]["hasNextPage"]:
                 return events

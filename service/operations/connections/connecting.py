@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.wording.labels import inert
 from service.config import Config
-from service.connections import list_pulled
+from service.connections import list_providers
 from service.connections.client import (
     ConnectionFailedError,
     EmptyWindowError,
@@ -50,7 +50,7 @@ class KeyRefusedError(Exception):
 
 def find_provider(config: Config, name: str) -> Provider | None:
     """Return a provider that may be connected in this installation."""
-    return list_pulled().get(name) if config.connections == "on" else None
+    return list_providers().get(name) if config.connections == "on" else None
 
 
 def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
@@ -169,7 +169,7 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
     if BY_HAND in sight:
-        return "Reports that you uploaded"
+        return ", ".join(filter(None, [sight.get("organization"), "reports that you uploaded"]))
     projects = sight.get("projects")
     parts = [sight.get("organization", "")]
     if projects:

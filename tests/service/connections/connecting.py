@@ -8,7 +8,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from service.config import Config
-from service.connections import list_pulled
+from service.connections import list_providers
 from service.models import ProviderConnection
 from tests.service.connections.worlds import (
     Provider,
@@ -21,7 +21,7 @@ from tests.service.connections.worlds import (
     stored_usage,
 )
 
-NAMES: Sequence[str] = sorted(list_pulled())
+NAMES: Sequence[str] = sorted(list_providers())
 # Those whose API cuts its reports into pages.
 PAGED: Sequence[str] = [name for name in NAMES if hasattr(import_stub(name).World(), "paging")]
 

@@ -11,7 +11,12 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections import list_providers
-from service.connections.client import WrongKeyError, fetch_window, open_client
+from service.connections.client import (
+    UnreadableResponseError,
+    WrongKeyError,
+    fetch_window,
+    open_client,
+)
 from service.connections.provider import CostLine, UsageLine, Window
 from service.connections.stub import running
 from service.models import Account, ProviderConnection
@@ -58,6 +63,26 @@ def test_events_that_move_to_the_next_page_count_once(connect: Callable[..., Con
     assert len(world.rows) > len(moved)
     connected.pull_again()
     connected.assert_equal()
+
+
+def test_a_page_of_events_that_comes_again_stores_nothing() -> None:
+    provider, known = make_provider("cursor", days=3, rows=2), list_providers()["cursor"]
+    play = provider.stub.answer
+
+    def answer(path: str, query: Any, headers: Any) -> Any:
+        found = play(path, {**query, "page": ["1"]}, headers)
+        found.body["pagination"]["hasNextPage"] = True
+        return found
+
+    provider.stub.answer = answer
+    window = Window(known.reports[0], provider.world.now() - timedelta(days=5), None)
+    with (
+        running(provider.stub),
+        open_client(known, provider.key, provider.stub.url) as client,
+        pytest.raises(UnreadableResponseError),
+    ):
+        fetch_window(client, known, window)
+    assert len(provider.stub.requests) == 2
 
 
 @pytest.mark.parametrize("error", [InvalidOperation, OverflowError, AttributeError])

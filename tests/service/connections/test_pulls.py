@@ -169,6 +169,16 @@ def test_a_key_revoked_in_the_middle_says_so_and_keeps_what_is_stored(
     assert connected.session.scalar(outcome) == "revoked"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_organization_without_use_has_no_rows_and_no_error(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    connected = connect(make_provider(name, days=1))
+    connected.pull()
+    assert connected.row.error is None
+    connected.assert_equal()
+
+
 def test_an_empty_window_that_is_an_error_deletes_nothing(
     connect: Callable[..., Connected],
 ) -> None:
