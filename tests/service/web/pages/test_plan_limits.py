@@ -69,7 +69,10 @@ def test_windows_of_the_days_that_are_asked_for(
 def test_what_is_no_limit_is_refused(
     client: FlaskClient, tenant: Tenant, db_session: Session, change: dict[str, Any]
 ) -> None:
-    assert send(client, tenant, {**WEEK, **change}) == 422
+    body = {"limits": [WEEK, {**WEEK, **change}]}
+    answer = client.post(PATH, json=body, headers=tenant.writes)
+    assert answer.status_code == 422
+    assert answer.get_json()["error"]["message"].startswith(f"limits[1].{next(iter(change))} ")
     assert db_session.scalar(select(PlanLimit)) is None
 
 
