@@ -19,6 +19,7 @@ from service.models.calls.account_findings import (
 )
 from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
+from service.models.calls.plan_limits import PlanLimit
 from service.models.calls.plans import Plan
 from service.models.calls.series_colors import SeriesColor
 from service.models.calls.traffic import TrafficRow
@@ -89,6 +90,7 @@ __all__ = [
     "PaymentEvent",
     "PendingSignIn",
     "Plan",
+    "PlanLimit",
     "PlanRow",
     "PriceUpdate",
     "ProviderConnection",

@@ -18,6 +18,7 @@ PROVIDER = "signed by a provider"  # 404 where that one is not configured, as he
 DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
     ("POST", "/api/v2/ingest"): KEY,
+    ("POST", "/api/v1/plan-limits"): KEY,
     ("POST", "/otlp/v1/traces"): KEY,
     ("POST", "/otlp/v1/logs"): KEY,
     ("POST", "/otlp/v1/metrics"): KEY,

@@ -236,6 +236,16 @@ _PLANS: Final = {
         }
     ],
     "window_count": 1,
+    "limits": [
+        {
+            "provider": "claude-code",
+            "environment": "laptop",
+            "window_minutes": 10080,
+            "used_percent": 38.0,
+            "resets_at": "2026-03-09T00:00:00Z",
+            "windows": 4,
+        }
+    ],
 }
 _RECONCILED: Final = {
     "provider": "openai",
@@ -273,6 +283,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "Comparison": _COMPARISON,
     "ReconciliationList": {"reconciliations": [_RECONCILED]},
     "PlanReport": _PLANS,
+    "StoredLimits": {"limits": 2},
     "FutureCalls": _FUTURE,
     "DeletedFutureCalls": {"calls": 3},
     "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},

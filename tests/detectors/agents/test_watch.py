@@ -12,6 +12,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -48,6 +49,8 @@ class Service(ThreadingHTTPServer):
         self.trouble = trouble
         self.answer = 201
         self.batches: dict[str, list[dict[str, Any]]] = {}
+        self.limits: list[dict[str, Any]] = []
+        self.limits_answer = 200
         self.requests = 0
         self.thread = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.thread.start()
@@ -69,8 +72,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         service = self.server
-        service.requests += 1
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/api/v1/plan-limits":
+            service.limits += json.loads(body)["limits"] if service.answer < 300 else []
+            self._answer(service.limits_answer if service.answer < 300 else service.answer)
+            return
+        service.requests += 1
         luck = service.random.random()
         if luck < service.trouble / 3:
             return  # the connection is closed before anything happened
@@ -304,6 +311,43 @@ def test_a_service_that_is_away_is_tried_again(
     assert "can't be reached" in read_status(ledger)["error"]
     watcher_of(corpus[0], ledger, service).go_round()
     assert len(service.records) == len(corpus[1])
+
+
+def test_the_highest_share_of_each_window_is_sent_once(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    now = int(time.time())
+    with ledger.changing():
+        ledger.put_limits([("codex", 300, 1_000 * n, 5.0, n, "plus", now) for n in range(1, 25)])
+    for _ in range(2):
+        watcher_of(corpus[0], ledger, service, label="laptop").go_round()
+    query = "SELECT minutes, resets_at, peak FROM limits ORDER BY 1, 2"
+    peaks = ledger.database.execute(query).fetchall()
+    assert len(peaks) > 20  # more than a request may have
+    sent = sorted(
+        (each["window_minutes"], datetime.fromisoformat(each["resets_at"]).timestamp(),
+         each["used_percent"])
+        for each in service.limits
+    )  # fmt: skip
+    assert sent == peaks
+    assert {(each["provider"], each["environment"]) for each in service.limits} == {
+        ("codex", "laptop")
+    }
+    minutes, resets, peak = peaks[0]
+    for used in (peak - 1, peak + 1):
+        with ledger.changing():
+            ledger.put_limits([("codex", minutes, resets, used, used, "plus", 1)])
+        watcher_of(corpus[0], ledger, service).go_round()
+    assert [each["used_percent"] for each in service.limits[len(peaks) :]] == [peak + 1]
+
+
+def test_an_earlier_release_without_limits_gets_the_calls(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    service.limits_answer = 404
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert len(service.records) == len(corpus[1])
+    assert read_status(ledger)["error"] == ""
 
 
 @each_case(

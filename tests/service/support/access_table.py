@@ -77,9 +77,20 @@ PAYMENT = {
     "amount": 0,
     "kind": "credit",
 }
+LIMITS = {
+    "limits": [
+        {
+            "provider": "codex",
+            "window_minutes": 300,
+            "resets_at": "2026-03-02T14:00:00Z",
+            "used_percent": 38,
+        }
+    ]
+}
 TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
     ("POST", "/api/v2/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
+    ("POST", "/api/v1/plan-limits"): Row(401, {KEY: Cell(200, 200)}, {"json": LIMITS}),
     ("POST", "/otlp/v1/traces"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
     ("POST", "/otlp/v1/logs"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
     ("POST", "/otlp/v1/metrics"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),

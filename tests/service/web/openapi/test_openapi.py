@@ -231,6 +231,7 @@ OAUTH = f"200 400 401 413 {LIMITED}"
 OPERATIONS = {
     "post /api/v1/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "post /api/v2/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+    "post /api/v1/plan-limits": SIGN_IN.replace("403", "401 403"),
     "post /otlp/v1/traces": f"200 400 401 402 403 413 415 {LIMITED}",
     "post /otlp/v1/logs": f"200 400 401 402 403 413 415 {LIMITED}",
     "post /otlp/v1/metrics": f"200 400 401 402 403 413 {LIMITED}",

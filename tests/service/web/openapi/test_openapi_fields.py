@@ -58,7 +58,11 @@ FIELDS: Final = {
     "SpendTotals": SUMS,
     "Comparison": "kind before after is_per_day total routes models findings? notes",
     "PlanReport": "from to totals plans tools projects environments models weeks windows"
-    " window_count",
+    " window_count limits",
+    "PlanPeak": "provider environment window_minutes used_percent resets_at windows",
+    "PlanLimit": "provider environment? window_minutes resets_at used_percent",
+    "PlanLimits": "limits",
+    "StoredLimits": "limits",
     "PlanWorth": "provider price_usd value_usd ratio",
     "PlanGroup": "name calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
     " cache_write_tokens value_usd",
@@ -120,6 +124,7 @@ FIELDS: Final = {
 # What generated code calls each operation: a name that stays.
 NAMES: Final = {
     "post /api/v1/ingest": "ingest_batch",
+    "post /api/v1/plan-limits": "send_plan_limits",
     "post /api/v2/ingest": "ingest_batch_v2",
     "post /otlp/v1/traces": "export_traces",
     "post /otlp/v1/logs": "export_logs",
@@ -221,6 +226,7 @@ CREDENTIALS: Final = "client_id? client_secret?"
 # By operation and media type: a component's name, or the fields of a form.
 BODIES: Final = {
     "post /api/v1/ingest": {JSON: "Batch"},
+    "post /api/v1/plan-limits": {JSON: "PlanLimits"},
     "post /api/v2/ingest": {JSON: "BatchV2"},
     "post /api/v1/audits": {"multipart/form-data": "file label? map? provider?"},
     "post /otlp/v1/traces": {JSON: ""},
