@@ -166,7 +166,7 @@ def find_account_audits(session: Session, account_id: str) -> AccountAudits:
 
 
 @cache
-def _latest_query() -> Select[tuple[Audit]]:
+def _latest_query() -> Select[Audit]:
     own = Audit.account_id == bindparam("account_id")
     newest_first = (Audit.created_at.desc(), Audit.id.desc())
     any_source = select(Audit.id).where(own).order_by(*newest_first).limit(1)

@@ -61,7 +61,7 @@ def sum_future_calls(session: Session, account_id: str, today: date) -> FutureCa
 
 @cache
 def _sums_query() -> Select[Any]:
-    own = bindparam("account_id"), bindparam("today")
+    own: tuple[Any, Any] = (bindparam("account_id"), bindparam("today"))
     spent = select(SpendDay.day, SpendDay.calls, SpendDay.cost_usd)
     spent = spent.where(SpendDay.account_id == own[0], SpendDay.day > own[1])
     plans = select(PlanRow.day, PlanRow.calls, _NO_COST)

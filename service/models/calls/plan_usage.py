@@ -78,8 +78,8 @@ def sum_plan_usage(
 @cache
 def _sum_query(names: tuple[str, ...]) -> Select[Any]:
     query = select(*_sums()).select_from(PlanRow).join(CallFile, CallFile.id == PlanRow.file_id)
-    only = {name: bindparam(f"only_{name}") for name in names}
-    days = bindparam("first"), bindparam("last")
+    only: dict[str, Any] = {name: bindparam(f"only_{name}") for name in names}
+    days: tuple[Any, Any] = (bindparam("first"), bindparam("last"))
     return query.where(*_matches(bindparam("account_id"), days, only))
 
 

@@ -11,9 +11,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
-    CompoundSelect,
     Connection,
-    Select,
     and_,
     bindparam,
     func,
@@ -95,7 +93,7 @@ def measure_all_realized(
 
 # Writing these queries would take longer than running them.
 @cache
-def _queries(names: tuple[str, ...]) -> tuple[Select[Any], CompoundSelect[Any], Select[Any]]:
+def _queries(names: tuple[str, ...]) -> tuple[Any, Any, Any]:
     """Return the queries for the fixed findings, for their calls, and for what they cost too much.
 
     `names` are the labels that calls must have.
@@ -128,7 +126,7 @@ def _queries(names: tuple[str, ...]) -> tuple[Select[Any], CompoundSelect[Any], 
 
 def _sums(day: Any, amount: Any) -> _Periods:
     since = and_(day > FIXED_ON, day <= bindparam("newest"))
-    ends = [(bindparam(f"first_{at}"), bindparam(f"last_{at}")) for at in range(2)]
+    ends: Any = [(bindparam(f"first_{at}"), bindparam(f"last_{at}")) for at in range(2)]
     in_periods = (and_(since, day.between(*each)) for each in ends)
     conditions = (day <= FIXED_ON, since, *in_periods)
     return _Periods(*(func.coalesce(func.sum(amount).filter(each), 0) for each in conditions))

@@ -92,10 +92,12 @@ def add(fields: dict[str, Any]) -> ChartMark:
     errors={**READ_ERRORS, 404: _NO_MARK, 422: "Invalid mark ID."},
     headers=LIMIT_HEADERS,
 )
-@blueprint.response(204, None, headers=LIMIT_HEADERS, description="Removed.")
-def remove(mark_id: str) -> None:
+@blueprint.response(200, MarkSchema, headers=LIMIT_HEADERS, description="Removed.")
+def remove(mark_id: str) -> ChartMark:
     """Remove a mark."""
     session = get_session()
-    if not remove_mark(session, current_caller().account_id, mark_id):
+    mark = remove_mark(session, current_caller().account_id, mark_id)
+    if mark is None:
         raise NotFoundError(_NO_MARK)
     session.commit()
+    return mark

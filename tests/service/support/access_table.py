@@ -114,7 +114,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/marks"): replace(
         _reading((RT_MARKS,), 201, 201), body={"json": {"words": "Deploy"}}
     ),
-    ("DELETE", "/api/v1/marks/<mark_id>"): _reading((RT_MARKS,), 204),
+    ("DELETE", "/api/v1/marks/<mark_id>"): _reading((RT_MARKS,)),
     ("GET", "/api/v1/report-links"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/report-links/<audit_id>"): Row(401, {SESSION: Cell(200, 404)}),
     # What the provider signed is asked for, whatever credential comes along.

@@ -65,7 +65,7 @@ def dashboard() -> Any:
     today = utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
     spend = read_spend(session, account_id, query, today)
-    # A month without calls is rare, and then two more queries say whether there ever were any.
+    # Few accounts have no calls this month; then two more queries say whether they ever had any.
     last_day = max(spend.usd_by_day, default=None) if not query.only else None
     last_day = last_day or find_last_day(session, account_id, today)
     last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)

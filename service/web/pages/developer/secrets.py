@@ -1,6 +1,6 @@
 """/developer: ingest keys and read tokens. Each secret is shown once, when it is created."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from service.web.auth.scopes import SCOPES, TOKEN_SCOPE_WORDS, TOKEN_SCOPES
 from service.web.auth.security_events import record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
+from service.web.pages.tables import Column, Table, read_tables
 from service.web.schemas.labels import read_label
 
 # How long a replaced key works on, in hours.
@@ -52,6 +53,21 @@ EXPIRIES: Final[Mapping[str, str]] = {
 }
 
 _TOKEN_FIELDS: Final = ("label", "scope", "expires_in_days")
+
+_NAMED: Final = (Column("label", "Label"), Column("prefix", "Prefix"))
+_USED: Final = (
+    Column("created", "Created", is_time=True),
+    Column("used", "Last used", is_time=True),
+)
+_SCOPES, _ROTATE, _REVOKE = (
+    Column(words.lower(), words, is_sortable=False) for words in ("Scopes", "Rotate", "Revoke")
+)
+_KEYS: Final[Mapping[str, Callable[[IngestKey | ReadToken], Any]]] = {
+    "label": lambda row: row.label.casefold() or None,
+    "prefix": lambda row: row.prefix,
+    "created": lambda row: row.created_at,
+    "used": lambda row: row.last_used_at,
+}
 
 blueprint = PrivatePages("developer", __name__, url_prefix="/developer")
 
@@ -143,13 +159,14 @@ def _show_key(key: IngestKey, secret: str) -> str:
 def _show(**problems: str) -> str:
     session, account_id = get_session(), current_caller().account_id
     session.rollback()  # release locks of a rejected form
-    owner = get_account(session, account_id)
+    owner, tables = get_account(session, account_id), _tables()
     return render_template(
         "pages/developer/developer.html",
         plan=owner.plan,
         allowed=KEY_LIMITS[owner.plan],
-        keys=list_ingest_keys(session, account_id),
-        tokens=list_read_tokens(session, account_id),
+        tables=tables,
+        keys=tables["keys"].arrange(list_ingest_keys(session, account_id), _KEYS),
+        tokens=tables["tokens"].arrange(list_read_tokens(session, account_id), _KEYS),
         scope_words=TOKEN_SCOPE_WORDS,
         problems=problems,
         overlaps=OVERLAPS,
@@ -158,6 +175,14 @@ def _show(**problems: str) -> str:
         typed=_typed(bool(problems)),
         **_examples(),
     )
+
+
+def _tables() -> dict[str, Table]:
+    columns = {
+        "keys": (*_NAMED, *_USED, _ROTATE, _REVOKE),
+        "tokens": (*_NAMED, _SCOPES, *_USED, _REVOKE),
+    }
+    return read_tables(request.args, columns, path=url_for("developer.home"), parameters={})
 
 
 def _typed(is_rejected: bool) -> dict[str, Any]:

@@ -252,7 +252,7 @@ OPERATIONS = {
     "delete /api/v1/future-calls": f"202 401 403 414 422 {LIMITED}",
     "get /api/v1/marks": READ,
     "post /api/v1/marks": f"201 400 401 403 413 415 422 {LIMITED}",
-    "delete /api/v1/marks/{mark_id}": f"204 401 403 404 422 {LIMITED}",
+    "delete /api/v1/marks/{mark_id}": f"200 401 403 404 422 {LIMITED}",
     "get /api/v1/report-links": READ,
     "delete /api/v1/report-links/{audit_id}": f"200 401 403 404 422 {LIMITED}",
     "post /api/v1/webhooks/stripe": HOOK,
