@@ -11,17 +11,3 @@ from detectors.frames.usage_log import (
     read_log,
     write_log,
 )
-
-__all__ = [
-    "CALLS",
-    "OPTIONAL_CALLS",
-    "CheckedCalls",
-    "Source",
-    "UsageLog",
-    "from_chunks",
-    "from_columns",
-    "place",
-    "read",
-    "read_log",
-    "write_log",
-]

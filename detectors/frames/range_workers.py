@@ -22,7 +22,7 @@ from typing import IO, Final, Self
 import msgspec
 import polars as pl
 
-from detectors.formats.detection import DIALECTS
+from detectors.formats.detection import LINE_DIALECTS
 from detectors.formats.text.blocks import Advance
 from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 
@@ -36,7 +36,7 @@ BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
     "from detectors.frames.range_workers import worker_main; worker_main(**task)"
 )
-_DIALECTS: Final = {dialect.name: dialect for dialect in DIALECTS}
+_DIALECTS: Final = {dialect.name: dialect for dialect in LINE_DIALECTS}
 
 
 def read_ranges(

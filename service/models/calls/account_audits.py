@@ -129,13 +129,9 @@ def queue_account_audit(connection: Connection, account_id: str, days: int) -> s
     next_call_on = func.least(*ahead)  # ignores nulls
     noted = update(AccountCalls).where(AccountCalls.account_id == account_id)
     connection.execute(noted.values(last_audit_at=func.now(), next_call_on=next_call_on))
-    return added or _find_unfinished(connection, account_id)
-
-
-def _find_unfinished(connection: Connection, account_id: str) -> str | None:
     unfinished = (Audit.source == ACCOUNT, Audit.status.in_((QUEUED, PROCESSING)))
     query = select(Audit.id).where(Audit.account_id == account_id, *unfinished)
-    return connection.scalar(query)
+    return added or connection.scalar(query)
 
 
 @dataclass(frozen=True)
