@@ -81,7 +81,7 @@ def test_redis_is_left_nearly_empty(system: System) -> None:
     system.wait_done(system.ingest(4), 20)
     wait_until(lambda: not system.running_jobs(), 10)
 
-    def kept() -> list[bytes]:
+    def kept() -> list[bytes | str]:
         found = system.redis.keys("rq:*")
         return [key for key in found if b"audit-" in key and system.redis.ttl(key) == -1]
 
