@@ -20,7 +20,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD,
 # Those of programs that tests run in their own process.
 _LOGGERS: Final = ("alembic", "authlib", "gunicorn", "rq", "service", "sqlalchemy", "tallystick")
 # A logger that nobody has changed.
-_FRESH: Final = (logging.NOTSET, True, False, [])
+_FRESH: Final[tuple[object, ...]] = (logging.NOTSET, True, False, [])
 
 
 class LeftBehind:

@@ -5,6 +5,7 @@ from flask import Flask
 
 from service.app import create_app
 from service.config import Config
+from tests.cases import each_case
 
 KEY, TOKEN, SESSION = "ingest key", "read token", "session"
 SIGNED, OPEN = "signed link", "open"
@@ -240,7 +241,7 @@ def test_every_route_is_decided_and_every_decision_has_a_route(app: Flask) -> No
     assert _routes(app) == set(DECISIONS)
 
 
-@pytest.mark.parametrize("decided", DECISIONS)
+@each_case("decided", DECISIONS)
 def test_a_request_without_credentials_gets_the_decided_response(
     app: Flask, decided: tuple[str, str]
 ) -> None:
@@ -252,9 +253,7 @@ def test_a_request_without_credentials_gets_the_decided_response(
             assert response.status_code in STRANGER[DECISIONS[decided]]
 
 
-@pytest.mark.parametrize(
-    "decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN, SESSION)]
-)
+@each_case("decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN, SESSION)])
 def test_options_without_credentials_lists_the_methods_and_nothing_else(
     app: Flask, decided: tuple[str, str]
 ) -> None:

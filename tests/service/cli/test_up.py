@@ -59,7 +59,7 @@ def test_mail_lies_in_the_outbox_and_signs_in(up: Up) -> None:
     )
     assert asked.status_code == 200
     outbox = up.folder / "outbox"
-    wait_until(lambda: bool(mails_to("ada@example.org", outbox)), 20)
+    assert wait_until(lambda: bool(mails_to("ada@example.org", outbox)))
     [mail] = mails_to("ada@example.org", outbox)
     assert stat.S_IMODE(mail.stat().st_mode) == 0o600
     [link] = [line for line in mail.read_text().splitlines() if line.startswith("http")][:1]

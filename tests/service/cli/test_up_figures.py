@@ -86,7 +86,7 @@ class Person:
             ]
             return bool(listed) and all(each["status"] == "done" for each in listed)
 
-        wait_until(is_done)
+        assert wait_until(is_done)
 
     def collect(self) -> Figures:
         return collect(Account(self.page, self.api), utc_now().date())
@@ -174,7 +174,7 @@ def test_every_figure_of_an_account_with_one_upload_agrees(up: Up) -> None:
         flat = (" ".join(mail.split()) for mail in mails if f"To: {person.email}" in mail)
         return any(unescape(headline[1]) in mail for mail in flat)
 
-    wait_until(is_mailed)
+    assert wait_until(is_mailed)
 
 
 @pytest.mark.stress

@@ -3,6 +3,7 @@
 import gzip
 import json
 from io import BytesIO
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -74,9 +75,8 @@ def test_what_is_stored_is_the_reencoding_and_not_the_file(
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack) -> None:  # type: ignore[no-untyped-def]
-    person = add_person(live.sessions, 1)
+def test_every_format_is_accepted_compressed_or_not(live: LiveService, log: Path) -> None:
+    person, pack = add_person(live.sessions, 1), gzip.compress if LOGS.index(log) % 2 else bytes
     response = upload(live.url, person, pack(log.read_bytes()))
     assert response.status_code == 201, response.text
     expected = log.with_name(f"{log.stem}.expected.jsonl").read_text().splitlines()
