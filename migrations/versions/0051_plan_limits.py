@@ -1,14 +1,14 @@
 """How much of a plan's windows is used, as agents report it.
 
-Revision ID: 0052
-Revises: 0049
+Revision ID: 0051
+Revises: 0050
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0052"
-down_revision = "0049"
+revision = "0051"
+down_revision = "0050"
 branch_labels = None
 depends_on = None
 
