@@ -163,7 +163,7 @@ def test_a_day_that_was_not_over_when_its_costs_were_pulled_is_not_billed_yet(
     row.progress = {"costs": {"at": f"{DAY}T05:00:00+00:00"}}
     openai.session.flush()
     found = reconcile(connection, openai.account_id, "openai", month)
-    assert (found.part(PENDING), found.part(UNEXPLAINED)) == (-80, 0)
+    assert (found.part(PENDING), found.part(UNEXPLAINED)) == (Decimal(-80), Decimal(0))
 
 
 def test_old_days_of_what_was_not_sent_are_deleted(openai: Reports) -> None:
