@@ -79,11 +79,7 @@ class Spool:
         self._current: Segment | None = None
         self._sealed: list[Segment] = []
         self._stuck: set[str] = set()  # the paths of segments that can't be removed
-        try:  # whether the disk has locks
-            self._create().remove()
-        except OSError as error:
-            if error.errno not in _FULL:  # there may be space again later
-                raise
+        self._try_locks()
 
     def room(self) -> int:
         """Return how many lines the current segment takes, or a new one if it is full."""
@@ -154,6 +150,13 @@ class Spool:
         names = sorted(name for name in names if name.endswith(_SUFFIX))
         paths = [os.path.join(self.folder, name) for name in names]
         return [path for path in paths if path not in self._stuck]
+
+    def _try_locks(self) -> None:
+        try:
+            self._create().remove()
+        except OSError as error:
+            if error.errno not in _FULL:  # there may be space again later
+                raise
 
     def _create(self) -> Segment:
         for _ in range(_MOST_TRIES):
