@@ -442,6 +442,42 @@ def test_install_writes_a_unit_that_systemd_accepts_and_uninstall_removes_it(
     assert CliRunner().invoke(library, ["watch", "--uninstall"]).stdout == "There was no unit.\n"
 
 
+# A user manager of its own, which runs only where it believes that the system was booted with one.
+MANAGER: Final = """
+mount -t tmpfs tmpfs /run && mkdir -p -m 700 /run/systemd/system /run/user/0
+export XDG_RUNTIME_DIR=/run/user/0
+/lib/systemd/systemd --user > "$HOME/manager.log" 2>&1 & manager=$!
+trap 'kill $manager; wait $manager' EXIT
+until systemctl --user is-system-running > /dev/null 2>&1; do sleep 0.2; done
+watch() { "$PYTHON" -m detectors watch "$@"; }
+pid() { systemctl --user show --property MainPID --value tallystick-watch; }
+watch --install --label laptop
+until watch status | grep -q 'Watch: running'; do sleep 0.2; done
+kill -KILL "$(pid)"
+systemctl --user show --property Restart --value tallystick-watch
+until [ "$(systemctl --user is-active tallystick-watch)" = activating ]; do sleep 0.2; done
+watch --uninstall --forget
+systemctl --user is-active tallystick-watch || true
+"""
+
+
+@pytest.mark.stress
+def test_a_real_user_manager_runs_the_unit_and_forgets_it(tmp_path: Path) -> None:
+    """It is started in a mount namespace of its own, for which the test has to be root."""
+    assert os.geteuid() == 0
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-eu", "-c", MANAGER],
+        env=env, capture_output=True, text=True, timeout=90, check=True,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    assert said[0].endswith("tallystick-watch.service: it runs now and at sign-in.")
+    assert said[2] == "on-failure"
+    assert said[-1] == "inactive"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["manager.log"]
+
+
 def test_macos_gets_a_launch_agent(managed: Path) -> None:
     path = units.install(["--every=10"], "https://ik_1@example.com", {}, managed, "darwin")
     agent = plistlib.loads(path.read_bytes())
