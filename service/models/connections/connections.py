@@ -162,7 +162,7 @@ def find_by_hand(
     session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
     theirs = (_owned_by(account_id), ProviderConnection.provider == provider)
     query = select(ProviderConnection).where(*theirs, ProviderConnection.sight.has_key(BY_HAND))
-    known = session.scalars(query.order_by(ProviderConnection.created_at)).all()
+    known = list(session.scalars(query.order_by(ProviderConnection.created_at)))
     if organization:
         same = [each for each in known if each.organization in ("", organization)]
     else:
