@@ -29,7 +29,7 @@ from service.connections.provider import (
 _LOOK_BACK: Final = 30 * DAY
 _KINDS: Final = {"tax": TAX, "adjustment": CREDIT}
 # An invoice's month ends at midnight in California, and late usage is on the next invoice. A row
-# stays in the month of its invoice, so that a month's sum is the invoice's. Nothing is exported
+# stays in the month of its invoice, so that each month's sum is the invoice's. Nothing is exported
 # before it was used, so older partitions have nothing of these days.
 _FROM: Final = """
 FROM (
