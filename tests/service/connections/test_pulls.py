@@ -31,6 +31,7 @@ from tests.service.connections.worlds import (
     stored_usage,
 )
 from tests.warm import WarmProcess
+from tests.worker.support.promises import sampled
 
 # The job that is killed is the same for all.
 KILLED = [
@@ -99,7 +100,7 @@ def test_pages_without_an_end_fail_and_change_nothing(
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_short_faults_are_tried_again_at_once(connect: Callable[..., Connected], name: str) -> None:
     provider = make_provider(name, days=10, rows=2)
     broken, slow = Answer({}, 500), Answer({}, 429, {"Retry-After": "0.01"})
@@ -110,7 +111,7 @@ def test_short_faults_are_tried_again_at_once(connect: Callable[..., Connected],
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_a_provider_that_wants_a_pause_gets_it_and_what_was_pulled_stays(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -140,7 +141,7 @@ def test_a_provider_that_wants_a_pause_gets_it_and_what_was_pulled_stays(
     assert not {each for each in paths if each[1]} & {each for each in again if each[1]}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_pauses_grow_while_the_provider_is_down(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -159,7 +160,7 @@ def test_pauses_grow_while_the_provider_is_down(
     assert connected.row.failing_since is not None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_a_key_revoked_in_the_middle_says_so_and_keeps_what_is_stored(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -185,7 +186,7 @@ def test_an_empty_window_that_is_an_error_deletes_nothing(
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_a_provider_whose_clock_is_behind_loses_nothing(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -198,7 +199,7 @@ def test_a_provider_whose_clock_is_behind_loses_nothing(
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_after_a_pause_of_weeks_nothing_is_missing(
     connect: Callable[..., Connected], name: str
 ) -> None:
