@@ -13,20 +13,25 @@ Test = Callable[..., None]
 def each_case(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:
     """Try a test with each of these values, named as for `pytest.mark.parametrize`.
 
-    All are tried, and what each wrong one raises says which it was. Cases share the fixtures of
+    All are tried, and what each wrong one raises says which it was; one that skips skips the test
+    unless another is wrong. Cases share the fixtures of
     their test, so this is for tests without fixtures, or with some that no case changes.
     """
     wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     cases = [value if len(wanted) > 1 else (value,) for value in values]
+    assert cases, "there is nothing to try"
 
     def decorate(test: Test) -> Test:
         @wraps(test)
         def try_each(**fixtures: Any) -> None:
             failures: list[BaseException] = []
+            skipped: BaseException | None = None
             for case in cases:
                 chosen = dict(zip(wanted, case, strict=True))
                 try:
                     test(**fixtures, **chosen)
+                except pytest.skip.Exception as error:
+                    skipped = error
                 except (Exception, pytest.fail.Exception) as error:
                     error.add_note(f"in the case {chosen!r:.500}")
                     failures.append(error)
@@ -34,6 +39,8 @@ def each_case(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[
                 raise failures[0]
             if failures:
                 raise BaseExceptionGroup(f"in {len(failures)} of {len(cases)} cases", failures)
+            if skipped is not None:
+                raise skipped
 
         others = [each for each in signature(test).parameters.values() if each.name not in wanted]
         try_each.__signature__ = Signature(others)  # type: ignore[attr-defined]

@@ -121,9 +121,7 @@ def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Ite
             except msgspec.ValidationError:
                 records = _V2_DECODER.decode_lines(calls)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise UnreadableLogError(
-                "The blob is not a canonical re-encoding of records."
-            ) from None
+            raise UnreadableLogError(_NOT_CANONICAL) from None
         invalid = [InvalidRow(each.line, each.reason) for each in left_out if not each.rows]
         dropped = {each.reason: each.rows for each in left_out if each.rows}
         yield Chunk(columns_of(records), invalid, dropped=dropped)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from detectors.contract import AuditSummary, Report
-from detectors.wording.figures import counted, length, period, usd
+from detectors.wording.figures import counted, length, period, usd, whole_usd
 
 NOT_PROJECTED: Final = "none"
 IMPORT: Final = "import"  # of a batch, in what people read; no document has it
@@ -77,6 +77,7 @@ def observed(report: Report) -> str:
         return f"{calls}: {spent}, not projected."
     if audit.span_days > month or audit.monthly_factor == 1:
         return f"{calls}: {spent}. Monthly figures are those of the last {month} days."
-    if audit.observed_days == month:  # less a few hours, which say nothing
+    projected = audit.projected_spend_usd
+    if audit.observed_days == month and whole_usd(projected) == whole_usd(audit.total_spend_usd):
         return f"{calls}: {spent}."
     return f"{calls}: {spent}, projected to {month} days."

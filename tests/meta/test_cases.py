@@ -26,6 +26,29 @@ def test_all_cases_are_tried_and_the_wrong_ones_named() -> None:
     assert alone.value.__notes__ == ["in the case {'text': 'two', 'length': 4}"]
 
 
+@each_case("reason", ["", "wrong", "skip", ""])
+def _skips_after_a_failure(reason: str) -> None:
+    if reason == "skip":
+        pytest.skip("not here")
+    assert not reason
+
+
+@each_case("is_here", [True, False, True])
+def _skips(is_here: bool) -> None:
+    if not is_here:
+        pytest.skip("not here")
+
+
+def test_a_case_that_skips_hides_no_failure_and_none_is_no_case() -> None:
+    with pytest.raises(AssertionError) as caught:
+        _skips_after_a_failure()
+    assert caught.value.__notes__ == ["in the case {'reason': 'wrong'}"]
+    with pytest.raises(pytest.skip.Exception, match="not here"):
+        _skips()
+    with pytest.raises(AssertionError, match="nothing to try"):
+        each_case("number", [])
+
+
 @each_case("number", [1, 2])
 @each_case("other", [3, 4])
 def test_cases_are_combined_and_have_fixtures(number: int, other: int, tmp_path: object) -> None:

@@ -110,7 +110,7 @@ class Selection(Period):
     """Days, the keys to group by, and the values that other keys must have.
 
     `among` are the values that the first key may have. `before` is a period to compare with: a
-    group that has calls only there is a group, too.
+    group that has calls only there is a group, too, unless it `must_be_current`.
     """
 
     keys: Sequence[str] = (DAY,)
@@ -118,12 +118,14 @@ class Selection(Period):
     among: Collection[str] | None = None
     search: str = ""  # what the first key that isn't the day contains
     before: Period | None = None
+    must_be_current: bool = False
     is_brief: bool = False
 
     @property
     def shape(self) -> "Shape":
         has_values = (self.among is not None, bool(self.search), self.before is not None)
-        return Shape(tuple(self.keys), tuple(sorted(self.only)), *has_values, self.is_brief)
+        flags = (*has_values, self.must_be_current, self.is_brief)
+        return Shape(tuple(self.keys), tuple(sorted(self.only)), *flags)
 
     def values(self, account_id: str) -> dict[str, Any]:
         """Return the values of the parameters of a query of this shape."""
@@ -145,6 +147,7 @@ class Shape(NamedTuple):
     has_among: bool
     has_search: bool
     has_before: bool
+    must_be_current: bool
     is_brief: bool
 
     @property
@@ -209,8 +212,12 @@ class Shape(NamedTuple):
     def group(self, *more: ColumnElement[Any]) -> Select[Any]:
         """Return the groups with their keys and sums."""
         keys = [self.column(name).label(name) for name in self.keys]
-        sums = [total.label(name) for name, total in self.sums().items()]
-        query = select(*keys, *sums, *more).where(*self.matches())
+        sums = self.sums()
+        labeled = [total.label(name) for name, total in sums.items()]
+        query = select(*keys, *labeled, *more).where(*self.matches())
+        if self.must_be_current:
+            # What a provider reports and no call covers has a cost without calls.
+            query = query.having(or_(sums["calls"] != 0, sums["cost_usd"] != 0))
         return query.group_by(*(self.column(name) for name in self.keys))
 
     def positions(self, columns: Any = None) -> list[ColumnElement[Any]]:

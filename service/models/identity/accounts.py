@@ -53,10 +53,6 @@ class Account(Base):
     )
 
     @property
-    def is_sample(self) -> bool:
-        return self.email == SAMPLE_EMAIL
-
-    @property
     def plan(self) -> str:
         """Return the best plan with an active subscription, or else `free`."""
         active = (subscription for subscription in self.subscriptions if subscription.is_active)

@@ -58,7 +58,7 @@ def add_mark(session: Session, account_id: str, day: date, words: str) -> ChartM
     return mark
 
 
-def remove_mark(session: Session, account_id: str, mark_id: str) -> ChartMark | None:
-    """Remove and return a mark; return None if the account has no such mark."""
+def remove_mark(session: Session, account_id: str, mark_id: str) -> bool:
+    """Remove a mark; return whether the account had it."""
     own = (ChartMark.id == mark_id, ChartMark.account_id == account_id)
-    return session.scalars(delete(ChartMark).where(*own).returning(ChartMark)).one_or_none()
+    return session.scalar(delete(ChartMark).where(*own).returning(ChartMark.id)) is not None

@@ -7,11 +7,10 @@ from typing import Any, Final, TypeVar
 from flask import jsonify
 
 from detectors.formats import V1, V2, Version
-from service.web.auth.callers import credential_id, require_key, require_subscription
+from service.web.auth.callers import limit_keys, require_key, require_subscription
 from service.web.auth.caps import capped
 from service.web.http.bodies import bounded_body, decode_body
 from service.web.http.current import current_queues
-from service.web.http.limits import client_address, limiter, per_minute
 from service.web.intake.gates import HEADER_DOCUMENT, idempotency_key, replayable
 from service.web.intake.storing import stored_batch
 from service.web.openapi.blueprint import Blueprint, decorated
@@ -89,12 +88,7 @@ def _ingest_route(
     return decorated(
         blueprint.route(rule, methods=["POST"]),
         require_key,
-        limiter.shared_limit(
-            per_minute("ingest_key_limit_per_minute"), "ingest key", key_func=credential_id
-        ),
-        limiter.shared_limit(
-            per_minute("ingest_ip_limit_per_minute"), "ingest address", key_func=client_address
-        ),
+        limit_keys,
         require_subscription,
         bounded_body(version.max_bytes),
         replayable,

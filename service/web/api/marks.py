@@ -1,4 +1,7 @@
-"""Marks on charts, such as deploys: list them, and let a CI system add and remove them."""
+"""Marks on charts, such as deploys: list them with a token, add and remove them with a key.
+
+Tokens stay read-only. A key reads nothing, so a removed mark's words aren't returned.
+"""
 
 from datetime import date
 from typing import Any, Final
@@ -12,14 +15,21 @@ from service.models.operations.chart_marks import (
     list_chart_marks,
     remove_mark,
 )
-from service.web.auth.callers import credential_id, current_caller, require_scope
-from service.web.auth.scopes import READ_AUDITS, WRITE_MARKS
+from service.web.auth.callers import current_caller, limit_keys, require_key
+from service.web.auth.scopes import READ_AUDITS
+from service.web.http.bodies import small_body
 from service.web.http.conditional import LIMIT_HEADERS
 from service.web.http.current import get_session
-from service.web.http.limits import limiter, per_minute
-from service.web.openapi.reading import READ_ERRORS, ReadBlueprint
+from service.web.openapi.blueprint import KEY_ERRORS
+from service.web.openapi.reading import ReadBlueprint
 from service.web.schemas.labels import read_label
-from service.web.schemas.marks import MarkListSchema, MarkQuerySchema, MarkSchema, NewMarkSchema
+from service.web.schemas.marks import (
+    MarkListSchema,
+    MarkQuerySchema,
+    MarkSchema,
+    NewMarkSchema,
+    RemovedMarkSchema,
+)
 
 _MARK_ID_DOCUMENT: Final = {
     "in": "path",
@@ -37,7 +47,7 @@ blueprint = ReadBlueprint("marks", __name__, description="Deploys and other mark
     READ_AUDITS,
     MarkListSchema,
     operation="list_marks",
-    description="Those that you noted. Fixes and unusual days aren't among them.",
+    description="Marks that you added. Fixes and unusual days aren't among them.",
 )
 @blueprint.arguments(MarkQuerySchema, location="query")
 def list_all(query: dict[str, Any]) -> dict[str, Any]:
@@ -47,19 +57,13 @@ def list_all(query: dict[str, Any]) -> dict[str, Any]:
 
 
 @blueprint.route("/marks", methods=["POST"])
-@require_scope(WRITE_MARKS)
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
+@require_key
+@limit_keys
+@small_body
 @blueprint.documented(
     operation="add_mark",
-    security="read_token",
-    scopes=(WRITE_MARKS,),
-    errors={
-        **READ_ERRORS,
-        400: "The body isn't valid JSON.",
-        413: "The body is too large.",
-        415: "The body isn't JSON.",
-        422: "A field is invalid, or you have as many marks as you may have.",
-    },
+    security="ingest_key",
+    errors={**KEY_ERRORS, 422: "A field is invalid, or you have as many marks as you may have."},
     headers=LIMIT_HEADERS,
 )
 @blueprint.arguments(NewMarkSchema)
@@ -83,21 +87,23 @@ def add(fields: dict[str, Any]) -> ChartMark:
 
 
 @blueprint.route("/marks/<mark_id>", methods=["DELETE"], parameters=[_MARK_ID_DOCUMENT])
-@require_scope(WRITE_MARKS)
-@limiter.limit(per_minute("read_limit_per_minute"), key_func=credential_id)
+@require_key
+@limit_keys
 @blueprint.documented(
     operation="remove_mark",
-    security="read_token",
-    scopes=(WRITE_MARKS,),
-    errors={**READ_ERRORS, 404: _NO_MARK, 422: "Invalid mark ID."},
+    security="ingest_key",
+    errors={
+        **{status: KEY_ERRORS[status] for status in (401, 403, 429, 503)},
+        404: _NO_MARK,
+        422: "Invalid mark ID.",
+    },
     headers=LIMIT_HEADERS,
 )
-@blueprint.response(200, MarkSchema, headers=LIMIT_HEADERS, description="Removed.")
-def remove(mark_id: str) -> ChartMark:
+@blueprint.response(200, RemovedMarkSchema, headers=LIMIT_HEADERS, description="Removed.")
+def remove(mark_id: str) -> dict[str, str]:
     """Remove a mark."""
     session = get_session()
-    mark = remove_mark(session, current_caller().account_id, mark_id)
-    if mark is None:
+    if not remove_mark(session, current_caller().account_id, mark_id):
         raise NotFoundError(_NO_MARK)
     session.commit()
-    return mark
+    return {"id": mark_id}

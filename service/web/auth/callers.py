@@ -81,6 +81,12 @@ def limit_by_caller() -> str:
     return f"user:{known.account_id}" if known else client_address()
 
 
+_limit_by_key: Final = limiter.shared_limit(
+    per_minute("ingest_key_limit_per_minute"), "ingest key", key_func=credential_id
+)
+_limit_by_address: Final = limiter.shared_limit(
+    per_minute("ingest_ip_limit_per_minute"), "ingest address", key_func=client_address
+)
 # One limit for all pages together; report links are pages too.
 limit_pages: Final = limiter.shared_limit(
     per_minute("page_limit_per_minute"), scope="pages", key_func=limit_by_caller
@@ -134,9 +140,17 @@ def require_key(view: Callable[P, R]) -> Callable[P, R]:
             plan=known.plan,
             client=known.name,
         )
+        check_path_values()
         return view(*args, **kwargs)
 
+    checked.checks_path_values = True  # type: ignore[attr-defined]
     return checked
+
+
+def limit_keys(view: Callable[P, R]) -> Callable[P, R]:
+    """Apply the limits of ingest, which all its routes share; place it below `require_key`."""
+    limited: Callable[P, R] = _limit_by_key(_limit_by_address(view))
+    return limited
 
 
 def require_subscription(view: Callable[P, R]) -> Callable[P, R]:

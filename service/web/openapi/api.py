@@ -20,9 +20,9 @@ from service.web.http.error_responses import on_http_exception
 from service.web.schemas.ingest import ErrorSchema
 
 _BEARERS: Final = {
-    "ingest_key": "An ingest key (`ik_…`). Write-only: it can send usage but can't read anything.",
-    "read_token": "A read token (`rt_…`). It reads what its scopes allow, and with `write:marks`"
-    " also marks days of charts.",
+    "ingest_key": "An ingest key (`ik_…`). Write-only: it can send usage and marks but can't read"
+    " anything.",
+    "read_token": "A read token (`rt_…`). Read-only, with the scopes you chose.",
 }
 _BY_CONSENT: Final = (
     "An OAuth access token (`at_…`). Read-only, with the scopes the user granted. PKCE (S256) and"

@@ -24,6 +24,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 OAUTH_ERROR: Final = "OAuth errors"
 OTLP_STATUS: Final = "google.rpc.Status"
 JSON_OR_PAGE: Final = "the envelope, or a page for browsers"
+# Of an endpoint for a few fields that takes an ingest key.
+KEY_ERRORS: Final = {
+    400: "The body isn't valid JSON.",
+    401: "The ingest key is missing, invalid, expired or revoked.",
+    403: "The request came from another site.",
+    413: "The body is too large.",
+    415: "The content type isn't application/json.",
+    429: "The rate limit is exceeded.",
+    503: "The service is busy or restarting.",
+}
 _PARAMETERS: Final = "x-parameters"
 _EXAMPLE_ID: Final = "0b9fa5a3a2c14d5cb7f3c1c1f7a9e6d2"
 REQUEST_ID: Final = {

@@ -290,6 +290,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "AccountFinding": _ACCOUNT_FINDING,
     "MarkList": {"marks": [_MARK]},
     "Mark": _MARK,
+    "RemovedMark": {"id": _MARK["id"]},
     "ReportLinkList": {"report_links": [_REPORT_LINK]},
     "ReportLink": {
         **_REPORT_LINK,

@@ -22,7 +22,7 @@ class Column(NamedTuple):
     is_number: bool = False
     is_time: bool = False
     is_sortable: bool = True
-    is_fixed: bool = False  # can't be hidden
+    can_hide: bool = False  # then the rows must ask `Table.shows`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def read_table(
     name: str = "table",
 ) -> Table:
     """Return the state of a URL; values that can't be are ignored."""
-    names = {each.name for each in columns if not each.is_fixed}
+    names = {each.name for each in columns if each.can_hide}
     if _CHOOSE in given:
         hidden = names - set(given.getlist(_COLUMN))
     else:

@@ -22,8 +22,11 @@ class NewMarkSchema(Schema):
     day = day_field("day", "The day (UTC). By default, today.", "2026-03-14")
 
 
-class MarkSchema(Schema):
+class RemovedMarkSchema(Schema):
     id = required(fields.String, "The mark's ID.")
+
+
+class MarkSchema(RemovedMarkSchema):
     day = required(fields.Date, "The day (UTC).")
     words = required(fields.String, "What changed.")
     created_at = required(Moment, "When the mark was added, in UTC.")

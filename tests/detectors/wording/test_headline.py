@@ -145,3 +145,12 @@ def test_the_basis_says_what_was_projected() -> None:
         "$4,666.67 in 14 days. Monthly figures are those of the last 30 days."
     )
     assert observed(report_of(first_call=None)) == ""
+
+
+def test_a_projection_of_thirty_days_is_left_out_where_it_changes_no_dollar() -> None:
+    month = {"observed_days": 30, "span_days": 29.2, "monthly_factor": 30 / 29.2}
+    spent = {"total_spend_usd": Decimal("1000.00"), **month}
+    projected = report_of(projected_spend_usd=Decimal("1027.40"), **spent)
+    assert observed(projected).endswith("$1,000.00 in 30 days, projected to 30 days.")
+    same = report_of(projected_spend_usd=Decimal("1000.10"), **spent)
+    assert observed(same).endswith("$1,000.00 in 30 days.")

@@ -49,6 +49,22 @@ class _Page(HTMLParser):
             self.findings[self._current] = self.findings.get(self._current, "") + data
 
 
+def test_what_to_do_is_shown_whole_and_only_the_formula_is_folded(
+    client: FlaskClient, publish: Publish
+) -> None:
+    report = make_hostile_report()
+    fix = "Stop בוט Inc. bot from retrying. Look for retries without a pause."
+    finding = replace(report.findings[0], fix=fix, route="בוט Inc. bot", formula="1 × $2")
+    page = client.get(publish(replace(report, findings=(finding,)))).get_data(as_text=True)
+    article = page[page.index('<article class="finding') : page.index("</article>")]
+    [shown] = re.findall('<p class="fix anywhere">(.*?)</p>', article)
+    assert shown == (
+        "Stop <bdi>בוט Inc. bot</bdi> from retrying. Look for retries without a pause."
+    )
+    [folded] = re.findall('<details class="how anywhere">(.*?)</details>', article, re.DOTALL)
+    assert re.sub("<.*?>", "", folded) == "How we calculated this1 × $2"
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_dollars_of_each_finding_are_those_of_the_document(
     client: FlaskClient, publish: Publish, shape: str

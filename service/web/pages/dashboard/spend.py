@@ -62,7 +62,13 @@ def read_spend(session: Session, account_id: str, query: Query, today: date) -> 
     only = {name: value for name, value in query.only.items() if name != _ROUTE}
     earlier, _ = query.periods
     wanted = Selection(
-        query.first, query.last, keys=(_ROUTE,), only=only, before=earlier, is_brief=True
+        query.first,
+        query.last,
+        keys=(_ROUTE,),
+        only=only,
+        before=earlier,
+        must_be_current=True,
+        is_brief=True,
     )
     ranked = sum_spend(session, account_id, wanted, order=BY_COST, limit=ROUTES)
     names = [each.value for each in ranked.groups]

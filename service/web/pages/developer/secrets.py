@@ -29,7 +29,7 @@ from service.models.identity.accounts import KEY_LIMITS, get_account
 from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
-from service.web.auth.scopes import SCOPES, TOKEN_SCOPE_WORDS, TOKEN_SCOPES
+from service.web.auth.scopes import SCOPE_WORDS, SCOPES
 from service.web.auth.security_events import record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
@@ -167,7 +167,7 @@ def _show(**problems: str) -> str:
         tables=tables,
         keys=tables["keys"].arrange(list_ingest_keys(session, account_id), _KEYS),
         tokens=tables["tokens"].arrange(list_read_tokens(session, account_id), _KEYS),
-        scope_words=TOKEN_SCOPE_WORDS,
+        scope_words=SCOPE_WORDS,
         problems=problems,
         overlaps=OVERLAPS,
         expiries=EXPIRIES,
@@ -206,7 +206,7 @@ def _examples() -> dict[str, str]:
 
 def _read_scopes() -> list[str]:
     sent = request.form.getlist("scope")
-    chosen = [scope for scope in TOKEN_SCOPES if scope in sent]
+    chosen = [scope for scope in SCOPES if scope in sent]
     if not chosen:
         raise InvalidRequestError("Select at least one scope.")
     return chosen

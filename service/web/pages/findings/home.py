@@ -53,12 +53,12 @@ _NEW_ASSIGNEE: Final = "new_assignee"  # the filter has a field named assignee
 _SHOWN: Final = 200
 _ALL: Final = FindingFilter(state="all")
 _COLUMNS: Final = (
-    Column("detector", "Finding", is_fixed=True),
-    Column("route", "Route"),
-    Column("state", "State"),
-    Column("assignee", "Assignee"),
-    Column("savings", "Savings", is_number=True, is_fixed=True),
-    Column("seen", "Last seen (UTC)", is_time=True),
+    Column("detector", "Finding"),
+    Column("route", "Route", can_hide=True),
+    Column("state", "State", can_hide=True),
+    Column("assignee", "Assignee", can_hide=True),
+    Column("savings", "Savings", is_number=True),
+    Column("seen", "Last seen (UTC)", is_time=True, can_hide=True),
 )
 
 blueprint = PrivatePages("findings", __name__, url_prefix="/findings")

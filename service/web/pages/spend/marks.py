@@ -35,7 +35,7 @@ def save() -> Response:
 @require_visitor
 def remove(mark_id: str) -> Response:
     session = get_session()
-    if remove_mark(session, current_caller().account_id, mark_id) is None:
+    if not remove_mark(session, current_caller().account_id, mark_id):
         raise NotFoundError("Not found. It may already be removed.")
     session.commit()
     return redirect(url_for("spend_page.show"), 303)

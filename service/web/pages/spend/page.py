@@ -35,12 +35,12 @@ from service.web.schemas.labels import MAX_LENGTH
 
 SHOWN: Final = 400
 _COLUMNS: Final = (
-    Column("spend", "Spend", is_number=True, is_fixed=True),
-    Column("share", "Share", is_sortable=False),
-    Column("before", "Change", is_number=True),
-    Column("calls", "Calls", is_number=True),
-    Column("input", "Input tokens", is_number=True),
-    Column("output", "Output tokens", is_number=True),
+    Column("spend", "Spend", is_number=True),
+    Column("share", "Share", is_sortable=False, can_hide=True),
+    Column("before", "Change", is_number=True, can_hide=True),
+    Column("calls", "Calls", is_number=True, can_hide=True),
+    Column("input", "Input tokens", is_number=True, can_hide=True),
+    Column("output", "Output tokens", is_number=True, can_hide=True),
 )
 
 blueprint = PrivatePages("spend_page", __name__)
@@ -118,7 +118,7 @@ def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
 
     Without a state, that is what the chart is from.
     """
-    named = Column("name", query.group.capitalize(), is_fixed=True)
+    named = Column("name", query.group.capitalize())
     table = read_table(
         request.args, (named, *_COLUMNS), "spend", path=query.path, parameters=query.parameters
     )

@@ -88,6 +88,7 @@ FIELDS: Final = {
     "Mark": "id day words created_at",
     "MarkList": "marks",
     "NewMark": "words day?",
+    "RemovedMark": "id",
     "ReportLink": "audit_id state issued_at expires_at revoked_at? opens last_opened_at?",
     "ReportLinkList": "report_links next_cursor?",
     "EventReceived": "received",

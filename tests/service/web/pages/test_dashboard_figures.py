@@ -356,6 +356,22 @@ def test_routes_are_compared_with_the_period_before(
     assert "+50%" in words_of(earlier[earlier.index('id="routes"') :])
 
 
+def test_routes_without_calls_in_the_range_are_left_out(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    before = TODAY - timedelta(days=7)
+    retired = [spend_line(before, "1", route=f"retired-{at}") for at in range(12)]
+    used = [spend_line(TODAY, str(12 - at), route=f"used-{at}") for at in range(9)]
+    add_spend(db_session, account_id, *retired, *used)
+    page = ada.get("/dashboard?days=7")
+    assert "retired" not in page
+    assert "1 other route<" in page  # of the chart
+    assert ">Spend</a>" in page[page.index('id="routes"') :]  # not "All 21"
+    ended = ada.get(f"/dashboard?from={before + timedelta(days=1)}&to={TODAY - timedelta(days=1)}")
+    assert "No calls in this period" in ended
+    assert 'id="routes"' not in ended
+
+
 @pytest.mark.parametrize(
     ("group", "names"),
     [

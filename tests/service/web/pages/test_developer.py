@@ -217,5 +217,8 @@ def test_keys_and_tokens_are_sorted_by_their_own_columns(make_browser: MakeBrows
     page = browser.get(f"{HOME}?sort-keys=label&sort-tokens=-label")
     assert page.index("alpha key") < page.index("beta key")
     assert page.index("beta token") < page.index("alpha token")
+    heads = re.findall("<thead>.*?</thead>", page, re.DOTALL)
+    hidden = browser.get(f"{HOME}?sort-keys=label&sort-tokens=-label&hide=prefix")
+    assert len(re.findall("<th ", "".join(heads))) == hidden.count("<th "), "no column is hidden"
     # A link of one table keeps the order of the other.
     assert "sort-tokens=-label" in re.findall(r'href="([^"]*sort-keys=-label[^"]*)"', page)[0]

@@ -56,6 +56,30 @@ def test_the_latest_are_first_when_sorted_by_time(
     assert re.search(rf'aria-sort="{direction}"><a [^>]*>Last seen', page)
 
 
+@pytest.mark.parametrize(
+    ("state", "first"),
+    [("open", "dismiss_90"), ("acknowledged", "dismiss_90"), ("dismissed", "reopen")],
+)
+def test_enter_in_a_reason_presses_no_button_of_another_menu(
+    ada: Browser, db_session: Session, state: str, first: str
+) -> None:
+    finding = add_account_finding(db_session, ada.account_id, state=state)
+    page = ada.get(f"/findings/{finding.id}")
+    [form] = [each for each in re.findall("<form.*?</form>", page, re.DOTALL) if "reason" in each]
+    assert re.findall('name="action" value="([^"]*)"', form)[0] == first
+    assert ("acknowledge" in page.partition("<form")[2]) or state != "open"
+
+
+def test_what_to_do_is_shown_whole(ada: Browser, db_session: Session) -> None:
+    fix = "Stop בוט Inc. bot from retrying. Look for retries without a pause."
+    finding = add_account_finding(
+        db_session, ada.account_id, fix=fix, route="בוט Inc. bot", detector="d4_duplicate_calls"
+    )
+    page = ada.get(f"/findings/{finding.id}")
+    whole = "Stop <bdi>בוט Inc. bot</bdi> from retrying. Look for retries without a pause."
+    assert whole in page
+
+
 def test_findings_without_savings_are_not_no_findings(ada: Browser, db_session: Session) -> None:
     assert "No findings yet" in ada.get("/findings")
     add_account_finding(db_session, ada.account_id, monthly_usd=Decimal(0))
