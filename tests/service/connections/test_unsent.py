@@ -14,7 +14,7 @@ from service.models import BillMonth, ProviderConnection, SpendRow
 from service.models.audits.audit_settings import save_price_terms
 from service.models.base import utc_now
 from service.models.calls.spend import Period, Selection, iter_spend
-from service.models.connections.bill import newest_months
+from service.models.connections.bill import find_lock, newest_months
 from service.models.connections.connections import remove_connection
 from service.models.connections.unsent import (
     delete_old_unsent,
@@ -164,6 +164,47 @@ def test_a_day_that_was_not_over_when_its_costs_were_pulled_is_not_billed_yet(
     openai.session.flush()
     found = reconcile(connection, openai.account_id, "openai", month)
     assert (found.part(PENDING), found.part(UNEXPLAINED)) == (Decimal(-80), Decimal(0))
+
+
+def test_a_connection_that_fails_leaves_the_bill_of_another_alone(openai: Reports) -> None:
+    """Its own days are not billed yet; the other's are, and so is a month that is locked then."""
+    usd = {"list_usd": Decimal(100), "cost_usd": Decimal(100)}
+    first, month, session = TODAY - timedelta(days=15), TODAY.replace(day=1), openai.session
+    working = session.get_one(ProviderConnection, openai.id)
+    working.progress = {"costs": {"at": "2026-12-20T05:00:00+00:00"}}
+    openai.add(GPT, "key_1", days=10, prompt_tokens=40_000_000, **usd)
+    for number in range(1, 11):
+        openai.add_cost(TODAY - timedelta(days=number), "100", GPT)
+    failing = ProviderConnection(account_id=openai.account_id, provider="openai")
+    failing.progress = {"costs": {"at": f"{first}T05:00:00+00:00"}}
+    failing.failing_since = utc_now()
+    session.add(failing)
+    session.flush()
+    # The day on which its key was revoked has more usage than costs.
+    openai.add_on(first, GPT, "key_2", connection_id=failing.id, prompt_tokens=8_000_000, **usd)
+    openai.add_cost(first, "20", GPT, connection_id=failing.id)
+    connection = session.connection()
+
+    def find() -> Any:
+        return reconcile(connection, openai.account_id, "openai", month)
+
+    assert (find().part(PENDING), find().part(UNEXPLAINED)) == (Decimal(-80), Decimal(0))
+    lock_months(connection, openai.account_id, "openai", datetime(2026, 12, 20, tzinfo=UTC))
+    failing.failing_since, failing.progress = None, working.progress
+    openai.add_cost(first, "80", GPT, connection_id=failing.id)
+    session.flush()
+    assert find().locked_at is not None
+    assert [find().part(kind) for kind in (PENDING, CORRECTION, UNEXPLAINED)] == [0, 0, 0]
+
+
+def test_a_month_is_not_locked_before_its_costs_were_pulled(openai: Reports) -> None:
+    openai.add(GPT, "key_1", days=3, prompt_tokens=40_000_000)
+    row = openai.session.get_one(ProviderConnection, openai.id)
+    row.progress, row.failing_since = {"costs": {"at": f"{DAY}T05:00:00+00:00"}}, utc_now()
+    openai.session.flush()
+    connection, later = openai.session.connection(), datetime(2026, 12, 20, tzinfo=UTC)
+    lock_months(connection, openai.account_id, "openai", later)
+    assert find_lock(connection, openai.account_id, "openai", TODAY.replace(day=1)) is None
 
 
 def test_old_days_of_what_was_not_sent_are_deleted(openai: Reports) -> None:
