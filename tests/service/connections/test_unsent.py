@@ -35,6 +35,7 @@ from service.operations.connections.reconciliation import (
     reconcile,
 )
 from service.operations.price_book import find_version, load_prices
+from service.reports.focus import HEADER, make_charge
 from tests.service.connections.connecting import Connected
 from tests.service.connections.reports import TODAY, Reports
 from tests.service.connections.worlds import LONG_AGO, make_provider
@@ -82,6 +83,23 @@ def test_calls_of_bedrock_cover_what_aws_reports(db_session: Session, name: str)
     wanted = Selection(DAY, DAY, keys=("day", "provider", "model"))
     [found] = iter_spend(db_session, reports.account_id, wanted)
     assert billed.share(DAY, name, model, found.sums).usd == 3
+
+
+def test_tokens_that_a_bill_names_otherwise_cost_what_was_billed_only_once(
+    db_session: Session,
+) -> None:
+    """Costs of clouds name meters: where there is spend of that day, its rows have the costs."""
+    reports, before = Reports(db_session, "google"), DAY - timedelta(days=1)
+    reports.add_cost(before, "2", "")
+    for more in ({}, {"currency": "EUR"}, {"kind": "tax"}):
+        reports.add_cost(DAY, "3", "", **more)
+    line = spend_line(DAY, "3", provider="google", model="gemini-2.5-flash")
+    add_spend(db_session, reports.account_id, line)
+    billed = Billed(db_session, reports.account_id, Period(before, DAY))
+    cells = [make_charge(reports.account_id, each) for each in billed.rest()]
+    names = ("BilledCost", "ListCost", "ContractedCost", "EffectiveCost")
+    found = [[dict(zip(HEADER, row, strict=True))[name] for name in names] for row in cells]
+    assert sorted(found) == [[2, 2, 2, 2], [3, 0, 0, 0], [3, 0, 0, 0], [3, 3, 3, 3]]
 
 
 def test_measures_are_priced_where_the_model_is_billed_by_them(openai: Reports) -> None:
