@@ -13,6 +13,7 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    false,
     func,
     or_,
     select,
@@ -22,7 +23,7 @@ from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from service.models.base import Base, Executor, OwnerKey
 from service.models.calls.daily_spend import SpendRow
-from service.models.connections.connections import BY_HAND, ProviderConnection
+from service.models.connections.connections import APART, BY_HAND, ProviderConnection
 from service.models.connections.reported import ReportedCost, ReportedUsage
 from service.models.connections.unsent import is_counted
 
@@ -200,10 +201,23 @@ def _of_provider(query: Any, table: Any, account_id: str, provider: str, days: D
     return joined.where(*mine, table.day.between(*days), is_last_word(table))
 
 
+def count_unused_days(session: Executor, connection_id: str) -> int:
+    """Return of how many days what was uploaded isn't used, because a connection pulled them."""
+    days = set[date]()
+    for table in (ReportedCost, ReportedUsage):
+        query = select(table.day).join(
+            ProviderConnection, ProviderConnection.id == table.connection_id
+        )
+        unused = query.where(table.connection_id == connection_id, ~is_last_word(table)).distinct()
+        days.update(session.execute(unused).scalars())
+    return len(days)
+
+
 def is_last_word(table: Any) -> ColumnElement[bool]:
     """Match what was pulled, and what was uploaded about days of which nothing was pulled.
 
-    Both are about the same money, and what is pulled is newer. The query joins the connections.
+    Both are about the same money, unless they are two organizations' for certain, and what is
+    pulled is newer. The query joins the connections.
     """
     pulled, other = aliased(ProviderConnection), aliased(table)
     same_day = (
@@ -211,6 +225,7 @@ def is_last_word(table: Any) -> ColumnElement[bool]:
         other.day == table.day,
         pulled.provider == ProviderConnection.provider,
         ~pulled.sight.has_key(BY_HAND),
+        ~func.coalesce(ProviderConnection.sight[APART].has_key(pulled.id), false()),
     )
     is_pulled = select(other.id).join(pulled, pulled.id == other.connection_id).where(*same_day)
     correlated = is_pulled.correlate(table, ProviderConnection).exists()

@@ -5,7 +5,7 @@ there is none. What no line carries, such as fees, credits and taxes, are charge
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final
@@ -89,7 +89,8 @@ class Billed:
         period = self._period
         wanted = Selection(period.first, period.last, keys=("day", "provider", "model"))
         for line in iter_spend(session, account_id, wanted):
-            day, provider, model = line.key
+            key: Sequence[Any] = line.key
+            day, provider, model = key
             self._spent.add((day, _billed_by(provider)))
             cell = self._cell(day, provider, model)
             if cell is not None:

@@ -24,12 +24,14 @@ from service.models.connections.bill import forget_locks
 from service.models.connections.connections import (
     BY_HAND,
     MAX_CONNECTIONS,
+    MOST_IDS,
     ConnectionLimitError,
     OtherOrganizationError,
     ProviderConnection,
     SameOrganizationError,
     add_connection,
     compare_soon,
+    keep_apart,
     list_connections,
     remove_connection,
     replace_key,
@@ -40,8 +42,6 @@ from service.operations.findings.totals import drop_totals
 
 MAX_KEY: Final = 500
 _MAX_KEY_FILE: Final = 5_000
-# Of a large organization's projects, some are enough to know it again.
-_MOST_IDS: Final = 200
 
 
 class KeyRefusedError(Exception):
@@ -89,7 +89,7 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
         "projects": sight.projects,
         "first_cost": sight.first_cost and sight.first_cost.date().isoformat(),
         "missing": list(sight.missing),
-        "identity": sorted(filter(None, sight.identity))[:_MOST_IDS],
+        "identity": sorted(filter(None, sight.identity))[:MOST_IDS],
     }
 
 
@@ -116,6 +116,7 @@ def connect(
         except ConnectionLimitError as error:
             most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
             raise KeyRefusedError(most) from error
+    keep_apart(session, account_id, provider.name)
     # Corrections are measured from locked sums, which lack this organization.
     forget_locks(session, account_id, provider.name)
     return connection
