@@ -5,7 +5,7 @@ there is none. What no line carries, such as fees, credits and taxes, are charge
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, Final

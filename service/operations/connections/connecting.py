@@ -169,15 +169,15 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
-    if BY_HAND in sight:
-        return ", ".join(filter(None, [sight.get("organization"), "reports that you uploaded"]))
-    projects = sight.get("projects")
     parts = [sight.get("organization", "")]
-    if projects:
-        parts.append(f"{projects:,} {'project' if projects == 1 else 'projects'}")
-    if sight.get("first_cost"):
-        parts.append(f"costs since {datetime.fromisoformat(sight['first_cost']):%b %Y}")
+    if BY_HAND in sight:
+        parts.append("reports that you uploaded")
     else:
-        parts.append("no costs yet")
+        if projects := sight.get("projects"):
+            parts.append(f"{projects:,} {'project' if projects == 1 else 'projects'}")
+        since = sight.get("first_cost")
+        parts.append(
+            f"costs since {datetime.fromisoformat(since):%b %Y}" if since else "no costs yet"
+        )
     said = ", ".join(filter(None, parts))
-    return said if sight.get("organization") else said[:1].upper() + said[1:]
+    return said if parts[0] else said[:1].upper() + said[1:]

@@ -27,7 +27,7 @@ from service.models.connections.connections import (
     release_compared,
 )
 from service.operations.connections.by_hand import store_reading, warn_of_unused
-from service.operations.connections.connecting import connect, disconnect
+from service.operations.connections.connecting import connect, describe_sight, disconnect
 from service.operations.connections.job import pull
 from tests.service.connections.exports import SAMPLES
 from tests.service.connections.reports import Reports
@@ -236,3 +236,17 @@ def test_an_upload_while_another_is_compared_is_compared_next(
         row = session.get_one(ProviderConnection, held_id)
         assert row.next_pull_at is not None
         assert row.lease_token is None
+
+
+@pytest.mark.parametrize(
+    ("sight", "said"),
+    [
+        ({"by_hand": True}, "Reports that you uploaded"),
+        ({"by_hand": True, "organization": "acme"}, "acme, reports that you uploaded"),
+        ({"projects": 0}, "No costs yet"),
+    ],
+)
+def test_what_a_connection_sees_begins_with_a_capital_letter_or_a_name(
+    sight: dict[str, object], said: str
+) -> None:
+    assert describe_sight(sight) == said
