@@ -25,7 +25,7 @@ from service.models.connections.bill import list_months
 from service.models.connections.connections import ConnectionLimitError
 from service.models.identity.accounts import Account, find_account
 from service.models.identity.security_events import EventKind, add_security_event
-from service.operations.connections.by_hand import describe_reading, store_reading
+from service.operations.connections.by_hand import describe_reading, store_reading, warn_of_unused
 from service.operations.connections.connecting import (
     KeyRefusedError,
     describe_sight,
@@ -163,9 +163,10 @@ def _store(config: Config, session: Session, account_id: str, file: Path) -> str
         raise CommandError(f"{file.name}: {error}") from error
     except ConnectionLimitError as error:
         raise CommandError("this account has as many connections as it may have") from error
+    unused = warn_of_unused(session, held)
     session.commit()
     AuditQueues.from_config(config).enqueue_pull(held.id)
-    return describe_reading(reading)
+    return f"{describe_reading(reading)}. {unused}" if unused else describe_reading(reading)
 
 
 def _read_month(text: str) -> object:

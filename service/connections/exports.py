@@ -142,6 +142,16 @@ def read_export(
         raise UnreadableExportError(
             f"This file has {export.what}, without any use of models. Choose days that have some."
         )
+    unnamed = found_by.pop("", {})
+    if len(found_by) > 1 and unnamed:
+        raise UnreadableExportError(
+            f"This file has {export.what} of several organizations, and rows that don't say of "
+            "which. Export one organization at a time."
+        )
+    # Rows without a name are of the only organization that has one.
+    only = next(iter(found_by), "")
+    for line in unnamed.values():
+        _include(found_by[only], line)
     by_organization = {name: list(lines.values()) for name, lines in found_by.items()}
     return Reading(export, by_organization, list(names.values()), number, left_out)
 

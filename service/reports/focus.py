@@ -101,6 +101,7 @@ class Charge(NamedTuple):
     amount: Decimal
     currency: str
     status: str
+    is_priced: bool = True  # False where rows of spend have its list and effective cost
 
 
 _NOT_BILLED: Final = Bill(Decimal(0), NO_BILL)
@@ -129,12 +130,16 @@ def make_row(account_id: str, line: Line, bill: Bill = _NOT_BILLED) -> Sequence[
 
 
 def make_charge(account_id: str, charge: Charge) -> Sequence[Any]:
-    """Return the row of a charge, whose costs are all what is billed, as FOCUS wants of credits."""
+    """Return the row of a charge, whose costs are all what is billed, as FOCUS wants of credits.
+
+    Tokens that rows of spend have cost nothing else here, so that no sum has them twice.
+    """
     cells: dict[str, Any] = {**dict.fromkeys(HEADER), "BillingAccountId": account_id, **_SAME}
     cells |= {**_periods(charge.day), **_names(charge.provider, charge.name)}
-    costs = ("BilledCost", "ListCost", "ContractedCost", "EffectiveCost")
+    cost = charge.amount if charge.is_priced else Decimal(0)
     cells |= {
-        **dict.fromkeys(costs, charge.amount),
+        "BilledCost": charge.amount,
+        **dict.fromkeys(("ListCost", "ContractedCost", "EffectiveCost"), cost),
         "BillingCurrency": charge.currency,
         "ChargeCategory": charge.category,
         "ChargeDescription": charge.name,
@@ -143,8 +148,8 @@ def make_charge(account_id: str, charge: Charge) -> Sequence[Any]:
     if charge.category == "Usage":
         cells |= {"ConsumedQuantity": 1, "ConsumedUnit": _CHARGES, "SkuMeter": charge.name}
         # A price isn't negative.
-        cells |= {"PricingQuantity": 1 if charge.amount >= 0 else -1, "PricingUnit": _CHARGES}
-        cells |= dict.fromkeys(("ListUnitPrice", "ContractedUnitPrice"), abs(charge.amount))
+        cells |= {"PricingQuantity": 1 if cost >= 0 else -1, "PricingUnit": _CHARGES}
+        cells |= dict.fromkeys(("ListUnitPrice", "ContractedUnitPrice"), abs(cost))
     else:  # a tax or credit has no quantity, price or product
         cells |= dict.fromkeys(_OF_USAGE) | {"ChargeFrequency": "One-Time"}
     return [cells[name] for name in HEADER]

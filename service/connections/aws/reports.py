@@ -33,6 +33,7 @@ from service.connections.provider import (
 _REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d")
 _DEFAULT_REGIONS: Final = ("us-east-1",)
 _COST_EXPLORER: Final = "ce/us-east-1"
+_BEDROCK: Final = "Bedrock"  # in the name of each of its services
 _EDITION: Final = re.compile(r"(.+) \(Amazon Bedrock Edition\)")
 _NAMESPACE: Final = "AWS/Bedrock"
 # What CloudWatch counts; input doesn't include what was read from the cache or written to it.
@@ -96,23 +97,37 @@ class AWS(Provider):
     def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         first = midnight - _LOOK_BACK
-        days = [line.bucket for line in _read_costs(_get_costs(client, first, midnight))]
+        period = _make_period(first, midnight)
+        # All services by month: with only Bedrock's, their names would be one more request.
+        months = [
+            _read_start(bucket)
+            for page in _get_groups(client, period, "MONTHLY", ["SERVICE"])
+            for bucket in page["ResultsByTime"]
+            if any(_BEDROCK in group["Keys"][0] for group in bucket["Groups"])
+        ]
         # A payer sees the accounts of its organization, so a member's key shares one with it.
-        accounts = _list_values(client, _make_period(first, midnight), "LINKED_ACCOUNT")
-        return Sight("", 0, min(days, default=None), identity=[*map(clean, accounts)])
+        accounts = _list_values(client, period, "LINKED_ACCOUNT")
+        return Sight("", 0, min(months, default=None), identity=[*map(clean, accounts)])
 
 
 def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
     period = _make_period(first, last)
-    services = _list_values(client, period, "SERVICE", SearchString="Bedrock")
+    services = _list_values(client, period, "SERVICE", SearchString=_BEDROCK)
     if not services:
         return []
+    only = {"Filter": {"Dimensions": {"Key": "SERVICE", "Values": services}}}
+    return _get_groups(client, period, "DAILY", ["SERVICE", "USAGE_TYPE"], **only)
+
+
+def _get_groups(
+    client: Asking, period: Mapping[str, str], every: str, groups: Sequence[str], **more: Any
+) -> list[Any]:
     query = {
         "TimePeriod": period,
-        "Granularity": "DAILY",
+        "Granularity": every,
         "Metrics": ["UnblendedCost"],
-        "GroupBy": [{"Type": "DIMENSION", "Key": key} for key in ("SERVICE", "USAGE_TYPE")],
-        "Filter": {"Dimensions": {"Key": "SERVICE", "Values": services}},
+        "GroupBy": [{"Type": "DIMENSION", "Key": key} for key in groups],
+        **more,
     }
     return _get_all(client, f"{_COST_EXPLORER}/GetCostAndUsage", query, "NextPageToken")
 
@@ -175,7 +190,7 @@ def _get_all(client: Asking, path: str, query: Mapping[str, Any], token: str) ->
 def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
     for page in pages:
         for bucket in page["ResultsByTime"]:
-            start = datetime.fromisoformat(bucket["TimePeriod"]["Start"][:10]).replace(tzinfo=UTC)
+            start = _read_start(bucket)
             for group in bucket["Groups"]:
                 service, usage_type = map(clean, group["Keys"])
                 amount = group["Metrics"]["UnblendedCost"]
@@ -189,6 +204,10 @@ def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
                     amount=Decimal(str(amount["Amount"])),
                     currency=clean(amount["Unit"]).upper(),
                 )
+
+
+def _read_start(bucket: Mapping[str, Any]) -> datetime:
+    return datetime.fromisoformat(bucket["TimePeriod"]["Start"][:10]).replace(tzinfo=UTC)
 
 
 def _model(shown: str) -> str:

@@ -97,14 +97,17 @@ def _dimension_values(world: World, given: dict[str, Any]) -> Any:
 
 def _costs(world: World, given: dict[str, Any]) -> Any:
     first, last = (_day(given["TimePeriod"][name]) for name in ("Start", "End"))
-    services = given["Filter"]["Dimensions"]["Values"]
-    groups: dict[datetime, dict[tuple[str, str], Decimal]] = defaultdict(
+    services = given["Filter"]["Dimensions"]["Values"] if "Filter" in given else None
+    names = [each["Key"].lower() for each in given["GroupBy"]]
+    groups: dict[datetime, dict[tuple[str, ...], Decimal]] = defaultdict(
         lambda: defaultdict(Decimal)
     )
     for row in world.rows:
-        is_wanted = first <= row["time"] < last and row["service"] in services
-        if is_wanted and row["time"] <= world.now():
-            groups[row["time"]][row["service"], row["usage_type"]] += row["usd"]
+        is_wanted = services is None or row["service"] in services
+        if is_wanted and first <= row["time"] < last and row["time"] <= world.now():
+            day = row["time"]
+            start = max(first, day.replace(day=1)) if given["Granularity"] == "MONTHLY" else day
+            groups[start][*(row[name] for name in names)] += row["usd"]
     flat = [
         (day, keys, usd) for day, found in sorted(groups.items()) for keys, usd in found.items()
     ]

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,13 +30,14 @@ _GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _TOKEN_SECONDS: Final = 600
 _PROJECT: Final = re.compile(r"[a-z0-9.:-]+")
 # The standard export has all that we read. The detailed one has the same columns, and counts only
-# where there is no other of the same billing account.
+# where there is no other of the same billing account, or none that is still written.
 _EXPORT: Final = re.compile(r"gcp_billing_export_(resource_)?v1_(\w+)")
 _THROTTLED: Final = ("rateLimitExceeded", "quotaExceeded", "jobRateLimitExceeded")
 _WAIT_SECONDS: Final = 60.0
 _AT_ONCE: Final = 10_000
 _WAIT_MS: Final = 10_000  # less than a request may take
-_MOST_WAITS: Final = 12
+_MOST_WAITS: Final = 9  # in all, so that a pull ends before its job is killed
+_STILL_WRITTEN_MS: Final = 3 * 86_400_000
 _MOST_BYTES: Final = 100 << 30  # of a query, for which its project pays
 
 
@@ -45,6 +47,8 @@ class Table:
     dataset: str
     name: str
     location: str
+    account: str
+    is_detailed: bool
 
     def __str__(self) -> str:
         return f"{self.project}.{self.dataset}.{self.name}"
@@ -64,6 +68,7 @@ class GoogleClient(TokenClient):
             raise WrongKeyError from None
         super().__init__(provider, base_url, _LOGIN, _SIGN_IN)
         self._tables: Sequence[Table] = ()
+        self.waits_left = _MOST_WAITS
 
     def form(self) -> Mapping[str, str]:
         now = int(time.time())
@@ -82,20 +87,33 @@ class GoogleClient(TokenClient):
     def find_tables(self) -> Sequence[Table]:
         """Return the export of each billing account that the key can see in its own project."""
         if not self._tables:
-            found: dict[str, Table] = {}
+            found: dict[str, list[Table]] = defaultdict(list)
             root = f"/projects/{self.project}/datasets"
             for dataset in self._list(root, "datasets"):
                 name = dataset["datasetReference"]["datasetId"]
                 for each in self._list(f"{root}/{quote(name, safe='')}/tables", "tables"):
                     table = each["tableReference"]["tableId"]
                     if match := _EXPORT.fullmatch(table):
-                        is_detailed, account = match.groups()
-                        if not is_detailed or account not in found:
-                            found[account] = Table(self.project, name, table, dataset["location"])
-            self._tables = list(found.values())
+                        account = match[2].replace("_", "-")
+                        place = (self.project, name, table, dataset["location"])
+                        found[account].append(Table(*place, account, bool(match[1])))
+            self._tables = [self._choose(tables) for tables in found.values()]
         if not self._tables:
             raise MissingRightError
         return self._tables
+
+    def _choose(self, tables: Sequence[Table]) -> Table:
+        """Return the export that is written now: an earlier one stays where it was."""
+        if len(tables) == 1:
+            return tables[0]
+        written = {}
+        for each in tables:
+            place = f"datasets/{quote(each.dataset, safe='')}/tables/{quote(each.name, safe='')}"
+            body = self.get(f"/projects/{self.project}/{place}", [("fields", "lastModifiedTime")])
+            written[each] = int(body["lastModifiedTime"])
+        newest = max(written.values())
+        current = [each for each in tables if newest - written[each] < _STILL_WRITTEN_MS]
+        return min(current, key=lambda each: (each.is_detailed, -written[each]))
 
     def _list(self, path: str, members: str) -> Iterator[Any]:
         pages = follow_pages(
@@ -122,13 +140,13 @@ class GoogleClient(TokenClient):
                 for name, (kind, value) in parameters.items()
             ],
         }
-        body, waits = self.post(path, asked), 0
+        body = self.post(path, asked)
         job = body["jobReference"]
         results = f"{path}/{quote(job['jobId'], safe='')}"
         shared = [("location", job["location"]), ("maxResults", str(_AT_ONCE))]
         while not body["jobComplete"]:
-            waits += 1
-            if waits > _MOST_WAITS:
+            self.waits_left -= 1
+            if self.waits_left < 0:
                 raise ProviderDownError
             body = self.get(results, [*shared, ("timeoutMs", str(_WAIT_MS))])
         return follow_pages(

@@ -27,6 +27,7 @@ from service.connections.provider import (
 )
 
 _LOOK_BACK: Final = 30 * DAY
+_WAITS_OF_A_LOOK: Final = 2  # while a person waits
 _KINDS: Final = {"tax": TAX, "adjustment": CREDIT}
 # An invoice's month ends at midnight in California, and late usage is on the next invoice. A row
 # stays in the month of its invoice, so that each month's sum is the invoice's. Nothing is exported
@@ -82,8 +83,8 @@ class Google(Provider):
     key_prefix = ""
     key_page = "https://console.cloud.google.com/iam-admin/serviceaccounts"
     key_words = (
-        "the JSON key of a service account that may read the billing export in BigQuery, of the "
-        "project that has the export"
+        "the JSON key of a service account in the project with the BigQuery billing export, with "
+        "permission to read it"
     )
     key_is_file = True
     reports: Sequence[Report] = REPORTS
@@ -98,10 +99,12 @@ class Google(Provider):
         return Page.of(_read(body))
 
     def look(self, client: Any, now: datetime) -> Sight:
+        client.waits_left = _WAITS_OF_A_LOOK
         found = list(_read(_query(client, _COSTS, now - _LOOK_BACK, now + DAY)))
-        projects = {line.project_id for line in found}
+        projects = {line.project_id for line in found} - {""}
         first = min((line.bucket for line in found), default=None)
-        return Sight("", len(projects), first, identity=[*map(str, client.find_tables())])
+        accounts = [table.account for table in client.find_tables()]
+        return Sight("", len(projects), first, identity=accounts)
 
     def list_names(self, client: Asking) -> Iterator[Name]:
         now = datetime.now(UTC)

@@ -68,6 +68,7 @@ class World:
     waits: int = 0  # how often a query isn't done yet
     tables: list[list[dict[str, Any]]] = field(init=False)
     exports: tuple[str, ...] = _TABLES
+    written: dict[str, datetime] = field(default_factory=dict)  # when exports were, but for now
     queries: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -117,6 +118,9 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
     if path == f"{_ROOT}/datasets":
         found = [_dataset(name) for name in ("billing", "logs")]
         return Answer({"kind": "bigquery#datasetList", "etag": "x", "datasets": found})
+    if table := re.fullmatch(rf"{_ROOT}/datasets/billing/tables/(\w+)", path):
+        written = world.written.get(table[1], world.now())
+        return Answer({"lastModifiedTime": f"{written.timestamp() * 1_000:.0f}"})
     if path.startswith(f"{_ROOT}/datasets/"):
         tables = world.exports if path == f"{_ROOT}/datasets/billing/tables" else ()
         body = {"kind": "bigquery#tableList", "etag": "x", "totalItems": len(tables)}

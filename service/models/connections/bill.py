@@ -13,6 +13,7 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    false,
     func,
     or_,
     select,
@@ -22,7 +23,7 @@ from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from service.models.base import Base, Executor, OwnerKey
 from service.models.calls.daily_spend import SpendRow
-from service.models.connections.connections import BY_HAND, ProviderConnection
+from service.models.connections.connections import APART, BY_HAND, ProviderConnection
 from service.models.connections.reported import ReportedCost, ReportedUsage
 from service.models.connections.unsent import is_counted
 
@@ -65,9 +66,10 @@ def newest_months(months: Sequence[Any], count: int) -> Sequence[Any]:
 
 
 def sum_costs(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
-    """Return what was billed by day, project, kind, model and currency."""
+    """Return what was billed by day, project, kind, model, currency and connection."""
     table = ReportedCost
-    labels = (table.day, table.project_id, table.kind, table.model, table.currency)
+    labels = [table.day, table.project_id, table.kind, table.model, table.currency]
+    labels.append(table.connection_id)
     sums = (
         func.sum(table.amount).label("amount"),
         func.count().label("rows"),
@@ -81,12 +83,13 @@ def sum_costs(session: Executor, account_id: str, provider: str, days: Days) -> 
 
 
 def sum_usage(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
-    """Return what was reported by day, project, model and tier, and how many rows have no price.
+    """Return what was reported by day, connection, project, model and tier.
 
     The counts are those of `TOKENS` and requests, the dollars at list and at the account's prices.
+    The last one is how many rows have no price.
     """
     table = ReportedUsage
-    labels = (table.day, table.project_id, table.model, table.tier)
+    labels = (table.day, table.connection_id, table.project_id, table.model, table.tier)
     sums = [*_count(table, *TOKENS, "requests"), *map(_add, (table.list_usd, table.cost_usd))]
     sums.append(func.count().filter(table.list_usd.is_(None)))
     query = _of_provider(select(*labels, *sums), table, account_id, provider, days)
@@ -148,19 +151,25 @@ def find_first_day(session: Executor, account_id: str, provider: str) -> date | 
     return min(days, default=None)
 
 
-def find_last_whole_day(
+def find_last_whole_days(
     session: Executor, account_id: str, provider: str, reports: Collection[str]
-) -> date:
-    """Return the last day that was over when these reports were last pulled."""
+) -> tuple[Mapping[str, date], date]:
+    """Return the last day that was over when each connection last pulled these reports.
+
+    Beside them is that of the provider. A connection that fails doesn't hold the others up.
+    """
     pulled = (ProviderConnection.removed_at.is_(None), ~ProviderConnection.sight.has_key(BY_HAND))
     mine = (ProviderConnection.account_id == account_id, ProviderConnection.provider == provider)
-    last = date.max
-    for progress in session.execute(select(ProviderConnection.progress).where(*mine, *pulled)):
-        states = [progress[0].get(name, {}) for name in reports]
+    columns = (ProviderConnection.progress, ProviderConnection.failing_since)
+    lasts: dict[str, date] = {}
+    working: list[date] = []
+    for row in session.execute(select(ProviderConnection.id, *columns).where(*mine, *pulled)):
+        states = [row.progress.get(name, {}) for name in reports]
         moments = [datetime.fromisoformat(state["at"]) for state in states if "at" in state]
         if moments:
-            last = min(last, max(moments).date() - timedelta(days=1))
-    return last
+            lasts[row.id] = max(moments).date() - timedelta(days=1)
+            working += [lasts[row.id]] if row.failing_since is None else []
+    return lasts, min(working, default=max(lasts.values(), default=date.max))
 
 
 def forget_locks(session: Executor, account_id: str, provider: str) -> None:
@@ -192,10 +201,23 @@ def _of_provider(query: Any, table: Any, account_id: str, provider: str, days: D
     return joined.where(*mine, table.day.between(*days), is_last_word(table))
 
 
+def count_unused_days(session: Executor, connection_id: str) -> int:
+    """Return of how many days what was uploaded isn't used, because a connection pulled them."""
+    days = set[date]()
+    for table in (ReportedCost, ReportedUsage):
+        query = select(table.day).join(
+            ProviderConnection, ProviderConnection.id == table.connection_id
+        )
+        unused = query.where(table.connection_id == connection_id, ~is_last_word(table)).distinct()
+        days.update(session.execute(unused).scalars())
+    return len(days)
+
+
 def is_last_word(table: Any) -> ColumnElement[bool]:
     """Match what was pulled, and what was uploaded about days of which nothing was pulled.
 
-    Both are about the same money, and what is pulled is newer. The query joins the connections.
+    Both are about the same money, unless they are two organizations' for certain, and what is
+    pulled is newer. The query joins the connections.
     """
     pulled, other = aliased(ProviderConnection), aliased(table)
     same_day = (
@@ -203,6 +225,7 @@ def is_last_word(table: Any) -> ColumnElement[bool]:
         other.day == table.day,
         pulled.provider == ProviderConnection.provider,
         ~pulled.sight.has_key(BY_HAND),
+        ~func.coalesce(ProviderConnection.sight[APART].has_key(pulled.id), false()),
     )
     is_pulled = select(other.id).join(pulled, pulled.id == other.connection_id).where(*same_day)
     correlated = is_pulled.correlate(table, ProviderConnection).exists()

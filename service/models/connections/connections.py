@@ -3,7 +3,7 @@
 A pull is claimed like an audit's attempt: a lease and a token in the row, and the database's times.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any, Final
@@ -28,11 +28,14 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.core.sealing import SealedText
 from service.models.base import Base, Executor, Owned, utc_now
-from service.models.connections.reported import list_project_ids
+from service.models.connections.reported import find_project_ids
 from service.models.identity.accounts import Account
 
 MAX_CONNECTIONS: Final = 20  # per account
 BY_HAND: Final = "by_hand"  # in what a connection sees
+APART: Final = "apart"  # there, too: the connections that are another organization's
+# Of a large organization's projects, some are enough to know it again.
+MOST_IDS: Final = 200
 # Longer than a job that hangs, so that no two pull the same.
 LEASE_SECONDS: Final = 180.0
 _FIRST_PAUSE_SECONDS: Final = 30.0
@@ -140,7 +143,7 @@ def _identify(session: Session, connection: ProviderConnection) -> set[str]:
     A connection of an earlier release doesn't have them; its projects do as well.
     """
     found = set(connection.sight.get("identity", ()))
-    return found or set(list_project_ids(session, connection.id))
+    return found or find_project_ids(session, connection.id)
 
 
 def list_connections(session: Executor, account_id: str) -> Sequence[Any]:
@@ -152,7 +155,7 @@ def list_connections(session: Executor, account_id: str) -> Sequence[Any]:
 
 
 def find_by_hand(
-    session: Session, account_id: str, provider: str, organization: str, projects: Container[str]
+    session: Session, account_id: str, provider: str, organization: str, projects: Collection[str]
 ) -> ProviderConnection:
     """Return the account's uploaded reports of a provider's organization, which may be the first.
 
@@ -166,9 +169,9 @@ def find_by_hand(
     if organization:
         same = [each for each in known if each.organization in ("", organization)]
     else:
-        ids = {each.id: list_project_ids(session, each.id) for each in known}
-        sharing = [each for each in known if any(id in projects for id in ids[each.id])]
-        same = known if len(known) == 1 else sharing
+        same = known
+        if len(known) > 1:
+            same = [each for each in known if find_project_ids(session, each.id) & {*projects}]
         if known and len(same) != 1:
             raise UnknownOrganizationError
     if not same:
@@ -177,8 +180,36 @@ def find_by_hand(
     else:  # the one that has the name, before one without
         found = max(same, key=lambda each: each.organization)
     found.organization = organization or found.organization
-    found.sight = {BY_HAND: True, "organization": found.organization}
+    found.sight = {**found.sight, BY_HAND: True, "organization": found.organization}
     return found
+
+
+def keep_apart(session: Session, account_id: str, provider: str) -> None:
+    """Note of uploaded reports which connections are another organization's for certain.
+
+    What these pull replaces nothing of them. Some files and keys don't say their organization, and
+    the same money must not count twice: where it isn't certain, it is the same one.
+    """
+    known = [each for each in list_connections(session, account_id) if each.provider == provider]
+    pulled = {each.id: each for each in known if not each.is_by_hand}
+    identities = {id: set(each.sight.get("identity", ())) for id, each in pulled.items()}
+    for each in known:
+        projects = find_project_ids(session, each.id) if each.is_by_hand and pulled else set()
+        own = {_shorten(id) for id in (each.organization, *projects)}
+        apart = [
+            id
+            for id, ids in identities.items()
+            if each.organization and projects and 0 < len(ids) < MOST_IDS
+            if not own & {_shorten(id) for id in (*ids, *find_project_ids(session, id))}
+        ]
+        if each.is_by_hand:
+            each.sight = {**each.sight, APART: apart}
+    session.flush()
+
+
+def _shorten(text: str) -> str:
+    """Return an ID as both a file and a key may have it: "/subscriptions/1A_2" is 1a-2."""
+    return text.rpartition("/")[2].lower().replace("_", "-")
 
 
 def find_connection(

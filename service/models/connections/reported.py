@@ -279,9 +279,13 @@ def list_names(session: Executor, account_id: str) -> Mapping[tuple[str, str], s
     return {(row[0], row[1]): row[2] for row in rows}
 
 
-def list_project_ids(session: Executor, connection_id: str) -> Sequence[str]:
-    mine = (ReportedName.connection_id == connection_id, ReportedName.kind == "project")
-    return session.execute(select(ReportedName.name_id).where(*mine)).scalars().all()
+def find_project_ids(session: Executor, connection_id: str) -> set[str]:
+    """Return the projects that a connection has rows of; names may be missing."""
+    found = set[str]()
+    for table in (ReportedCost, ReportedUsage):
+        query = select(table.project_id).where(table.connection_id == connection_id).distinct()
+        found.update(session.execute(query).scalars())
+    return found - {""}
 
 
 def add_pull(connection: Executor, **values: Any) -> None:

@@ -36,7 +36,9 @@ class Billed:
         self._left: dict[_Cell, Decimal] = defaultdict(Decimal)
         self._weights: dict[_Cell, tuple[Decimal, int]] = {}
         self._names: dict[str, Callable[[str], str]] = {}
-        self._charges: list[Charge] = []
+        self._charges: list[Charge] = []  # fees, credits and taxes
+        self._unmatched: list[Charge] = []  # tokens that no line is divided by
+        self._spent: set[tuple[date, str]] = set()  # days of providers that have lines
         self._read(session, account_id)
 
     def _read(self, session: Session, account_id: str) -> None:
@@ -51,10 +53,15 @@ class Billed:
             for row in sum_costs(session, account_id, provider, days):
                 self._add(session, account_id, provider, row)
         self._weigh(session, account_id)
-        self._charges += [
+        self._unmatched += [
             Charge(day, provider, model, "Usage", usd, USD, self._status[provider, _month(day)])
             for (day, provider, model), usd in self._left.items()
             if (day, provider, model) not in self._weights and usd
+        ]
+        # Lines have the other costs of these tokens, under names that no bill has.
+        self._charges += [
+            each._replace(is_priced=(each.day, each.provider) not in self._spent)
+            for each in self._unmatched
         ]
 
     def _add(self, session: Session, account_id: str, provider: str, cost: Any) -> None:
@@ -70,7 +77,8 @@ class Billed:
             said = cost.model or name_part(cost.kind)
             category = _CATEGORIES.get(cost.kind, "Usage")
             status = self._status[provider, month]
-            self._charges.append(
+            found = self._unmatched if cost.kind == TOKENS else self._charges
+            found.append(
                 Charge(
                     cost.day, provider, inert(said), category, cost.amount, cost.currency, status
                 )
@@ -82,7 +90,9 @@ class Billed:
         wanted = Selection(period.first, period.last, keys=("day", "provider", "model"))
         for line in iter_spend(session, account_id, wanted):
             key: Sequence[Any] = line.key
-            cell = self._cell(*key)
+            day, provider, model = key
+            self._spent.add((day, _billed_by(provider)))
+            cell = self._cell(day, provider, model)
             if cell is not None:
                 usd, tokens = self._weights.get(cell, (_NO_USD, 0))
                 self._weights[cell] = (usd + line.sums.list_usd, tokens + _tokens(line.sums))

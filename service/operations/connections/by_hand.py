@@ -8,11 +8,12 @@ from sqlalchemy.orm import Session
 from service.connections.exports import Reading, UnreadableExportError
 from service.connections.provider import DAY, CostLine, TotalsLine
 from service.models.base import utc_now
-from service.models.connections.bill import forget_locks_of
+from service.models.connections.bill import count_unused_days, forget_locks_of
 from service.models.connections.connections import (
     ProviderConnection,
     UnknownOrganizationError,
     find_by_hand,
+    keep_apart,
 )
 from service.models.connections.reported import (
     UPLOADED,
@@ -64,6 +65,7 @@ def _store(
     within = (reading.first, reading.end)
     for table, found in rows.items():
         replace_rows(connection, table, held.id, export.name, within, found)
+    keep_apart(session, account_id, export.provider)
     # Corrections are measured from locked sums, which lack these days.
     days = (reading.first.date(), (reading.end - DAY).date())
     forget_locks_of(session, account_id, export.provider, held.id, days)
@@ -87,6 +89,18 @@ def _store(
     )
     held.removed_at, held.next_pull_at = None, utc_now()
     return held
+
+
+def warn_of_unused(session: Session, held: ProviderConnection) -> str:
+    """Return a warning if what a connection pulled is used instead of uploaded days, or ""."""
+    days = count_unused_days(session, held.id) if held.is_by_hand else 0
+    if not days:
+        return ""
+    said = "1 of these days isn't" if days == 1 else f"{days:,} of these days aren't"
+    return (
+        f"{said} used, because a connection pulled them. If these reports are of another "
+        "organization, connect it, too."
+    )
 
 
 def describe_reading(reading: Reading) -> str:

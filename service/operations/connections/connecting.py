@@ -24,12 +24,14 @@ from service.models.connections.bill import forget_locks
 from service.models.connections.connections import (
     BY_HAND,
     MAX_CONNECTIONS,
+    MOST_IDS,
     ConnectionLimitError,
     OtherOrganizationError,
     ProviderConnection,
     SameOrganizationError,
     add_connection,
     compare_soon,
+    keep_apart,
     list_connections,
     remove_connection,
     replace_key,
@@ -40,8 +42,6 @@ from service.operations.findings.totals import drop_totals
 
 MAX_KEY: Final = 500
 _MAX_KEY_FILE: Final = 5_000
-# Of a large organization's projects, some are enough to know it again.
-_MOST_IDS: Final = 200
 
 
 class KeyRefusedError(Exception):
@@ -89,7 +89,7 @@ def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
         "projects": sight.projects,
         "first_cost": sight.first_cost and sight.first_cost.date().isoformat(),
         "missing": list(sight.missing),
-        "identity": sorted(filter(None, sight.identity))[:_MOST_IDS],
+        "identity": sorted(filter(None, sight.identity))[:MOST_IDS],
     }
 
 
@@ -116,6 +116,7 @@ def connect(
         except ConnectionLimitError as error:
             most = f"You have {MAX_CONNECTIONS} connections. Remove one to add another."
             raise KeyRefusedError(most) from error
+    keep_apart(session, account_id, provider.name)
     # Corrections are measured from locked sums, which lack this organization.
     forget_locks(session, account_id, provider.name)
     return connection
@@ -168,15 +169,15 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
-    if BY_HAND in sight:
-        return ", ".join(filter(None, [sight.get("organization"), "reports that you uploaded"]))
-    projects = sight.get("projects")
     parts = [sight.get("organization", "")]
-    if projects:
-        parts.append(f"{projects:,} {'project' if projects == 1 else 'projects'}")
-    if sight.get("first_cost"):
-        parts.append(f"costs since {datetime.fromisoformat(sight['first_cost']):%b %Y}")
+    if BY_HAND in sight:
+        parts.append("reports that you uploaded")
     else:
-        parts.append("no costs yet")
+        if projects := sight.get("projects"):
+            parts.append(f"{projects:,} {'project' if projects == 1 else 'projects'}")
+        since = sight.get("first_cost")
+        parts.append(
+            f"costs since {datetime.fromisoformat(since):%b %Y}" if since else "no costs yet"
+        )
     said = ", ".join(filter(None, parts))
-    return said if sight.get("organization") else said[:1].upper() + said[1:]
+    return said if parts[0] else said[:1].upper() + said[1:]

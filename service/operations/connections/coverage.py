@@ -20,7 +20,7 @@ from service.connections import list_providers
 from service.connections.provider import BOTH, COSTS, DAY, MAX_LABEL, TOKENS, UsageLine
 from service.models.connections.bill import (
     Days,
-    find_last_whole_day,
+    find_last_whole_days,
     sum_costs,
     sum_counted,
     sum_usage,
@@ -54,13 +54,13 @@ class Known:
         self.names = list_names(connection, account_id)
         self.price_with: Callable[[str], Price] = cache(partial(price_with, self.book))
 
-        self._find_last_whole = partial(find_last_whole_day, connection, account_id)
+        self._find_last_whole = partial(find_last_whole_days, connection, account_id)
 
     def canonical(self, provider: str, day: date) -> Callable[[str], str]:
         return cache(partial(find_canonical, self.book, provider, day=day))
 
-    def last_whole(self, provider: str) -> date:
-        """Return the last day that was over when the provider's costs were pulled."""
+    def last_whole(self, provider: str) -> tuple[Mapping[str, date], date]:
+        """Return the last day that was over when costs were pulled, by connection and of all."""
         pulled = list_providers().get(provider)
         reports = pulled.reports if pulled else ()
         costs = [report.name for report in reports if report.kind in (COSTS, BOTH)]
@@ -90,6 +90,8 @@ class Cell:
     counted: Counts = _NONE
     list_usd: Decimal = NO_USD
     unbilled_usd: Decimal = NO_USD  # of tiers that the cost report leaves out
+    pending_usd: Decimal = NO_USD  # of days that weren't over when their costs were pulled
+    billed_so_far_usd: Decimal = NO_USD  # of these days, which `billed_usd` leaves out
     counted_usd: Decimal = NO_USD
     billed_usd: Decimal = NO_USD
     cost_rows: int = 0
@@ -111,7 +113,7 @@ class Cell:
 
     @property
     def billable_usd(self) -> Decimal:
-        return self.list_usd - self.unbilled_usd
+        return self.list_usd - self.unbilled_usd - self.pending_usd
 
 
 class Coverage:
@@ -129,21 +131,25 @@ class Coverage:
         self.names, self._price = known.names, known.price_with(provider)
         self.canonical = known.canonical(provider, days[1])
         self.costs = sum_costs(connection, *asked)
+        self._lasts, last = known.last_whole(provider)
         self.cells: dict[Key, Cell] = defaultdict(Cell)
         self._add_usage(provider, sum_usage(connection, *asked))
         self._add_others(sum_counted(connection, *asked))
         if not any(cell.names for cell in self.cells.values()):
             # There are only costs, so the calls themselves are what is known of usage.
-            for cell in self.cells.values():
+            uploaded = {row.day for row in self.costs if row.connection_id not in self._lasts}
+            for (day, _model), cell in self.cells.items():
                 cell.reported, cell.list_usd = cell.counted, cell.counted_usd
                 cell.projects[""] += cell.counted_usd
+                if day > last and day not in uploaded:
+                    cell.pending_usd = cell.unbilled[""] = cell.list_usd
         self._used, self._surplus = _cover(self.cells)
         self.shares = {key: self._find_share(key, cell) for key, cell in self.cells.items()}
 
     def _add_usage(self, provider: str, usage: Sequence[Any]) -> None:
         known = list_providers().get(provider)
         unbilled = known.unbilled_tiers if known else ()
-        for day, project, model, tier, *counts, requests, listed, own, unpriced in usage:
+        for day, held, project, model, tier, *counts, requests, listed, own, unpriced in usage:
             cell = self.cells[day, self.canonical(model) if model else ""]
             cell.reported = tuple(map(add, cell.reported, counts))
             cell.list_usd += listed
@@ -156,6 +162,13 @@ class Coverage:
             if tier in unbilled:
                 cell.unbilled_usd += listed
                 cell.unbilled[project] += listed
+            elif self._is_pending(day, held):
+                cell.pending_usd += listed
+                cell.unbilled[project] += listed
+
+    def _is_pending(self, day: date, connection_id: str) -> bool:
+        """Check for a day that wasn't over when its connection last pulled costs."""
+        return day > self._lasts.get(connection_id, date.max)
 
     def _add_others(self, counted: Sequence[Any]) -> None:
         for day, model, *counts, calls, listed in counted:
@@ -166,8 +179,11 @@ class Coverage:
         for row in self.costs:
             if row.kind == TOKENS and row.currency == USD:
                 cell = self.cells[row.day, self.canonical(row.model) if row.model else ""]
-                cell.billed_usd += row.amount
                 cell.cost_rows += row.rows
+                if self._is_pending(row.day, row.connection_id):
+                    cell.billed_so_far_usd += row.amount
+                else:
+                    cell.billed_usd += row.amount
 
     def _find_share(self, key: Key, cell: Cell) -> Decimal:
         """Return the share of a cell's reported dollars that our calls cover."""

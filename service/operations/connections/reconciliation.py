@@ -116,11 +116,16 @@ class Reconciliation:
 
 
 def lock_months(connection: Connection, account_id: str, provider: str, now: datetime) -> None:
-    """Lock each month, 10 days after its end."""
-    last = (now - LOCKED_AFTER).date().replace(day=1)
-    months = list_unlocked(connection, account_id, provider, before=last)
-    known = Known(connection, account_id) if months else None
+    """Lock each month, 10 days after its end, unless costs of its last day weren't pulled."""
+    before = (now - LOCKED_AFTER).date().replace(day=1)
+    months = list_unlocked(connection, account_id, provider, before)
+    if not months:
+        return
+    known = Known(connection, account_id)
+    _lasts, last = known.last_whole(provider)
     for month in months:
+        if last < (month_end(month) - DAY).date():
+            continue
         found = reconcile(connection, account_id, provider, month, known)
         labels = {"account_id": account_id, "provider": provider, "month": month, "locked_at": now}
         days = {day: [*map(str, usd)] for day, usd in found.billable_days.items()}
@@ -160,7 +165,6 @@ def reconcile(
 
     tokens = [row for row in dollars if row.kind == TOKENS]
     last_billed = max((row.day for row in tokens if row.amount), default=date.min)
-    last_billed = min(last_billed, known.last_whole(provider))
     billable = {
         key: cell.billable_usd if key[0] <= last_billed else NO_USD for key, cell in cells.items()
     }
@@ -184,6 +188,7 @@ def reconcile(
         if row.kind != TOKENS:
             parts[{CREDIT: CREDITS, TAX: TAXES}.get(row.kind, row.kind)] += row.amount
     for key, cell in cells.items():
+        parts[PENDING] += cell.billed_so_far_usd
         left = cell.billed_usd - found.rate * billable[key]
         if key[0] > last_billed:  # what was billed of it so far
             parts[PENDING] += left

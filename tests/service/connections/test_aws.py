@@ -93,6 +93,17 @@ def test_requests_and_answers_are_of_botocores_models() -> None:
     assert actions == {"GetDimensionValues", "GetCostAndUsage", "ListMetrics", "GetMetricData"}
 
 
+def test_the_day_of_connecting_takes_four_requests_that_cost_money() -> None:
+    provider = make_provider("aws", days=40, rows=2)
+    with running(provider.stub), open_client(KNOWN, provider.key, provider.stub.url) as client:
+        sight = KNOWN.look(client, datetime.now(UTC))
+        assert fetch_window(
+            client, KNOWN, Window(KNOWN.reports[0], DAY - timedelta(89), None)
+        ).lines
+        assert client.requests == len(provider.stub.requests) == 4
+    assert (sight.first_cost, sight.identity) == (DAY - timedelta(30), ["123456789012"])
+
+
 def test_pages_are_cut_within_days_and_all_of_them_count() -> None:
     provider = make_provider("aws", days=4, rows=6)
     found = {}

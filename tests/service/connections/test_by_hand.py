@@ -8,6 +8,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from service.config import Config
+from service.connections import list_providers
 from service.connections.exports import UnreadableExportError, read_export
 from service.connections.provider import CostLine
 from service.models import (
@@ -19,15 +20,17 @@ from service.models import (
 )
 from service.models.base import new_id, utc_now
 from service.models.calls.daily_spend import SpendRow
+from service.models.connections.bill import sum_costs
 from service.models.connections.connections import (
     claim_connection,
     count_by_state,
     release_compared,
 )
-from service.operations.connections.by_hand import store_reading
-from service.operations.connections.connecting import disconnect
+from service.operations.connections.by_hand import store_reading, warn_of_unused
+from service.operations.connections.connecting import connect, describe_sight, disconnect
 from service.operations.connections.job import pull
 from tests.service.connections.exports import SAMPLES
+from tests.service.connections.reports import Reports
 
 
 def test_an_uploaded_report_fills_the_spend_without_a_request(
@@ -76,7 +79,7 @@ def test_reports_of_two_organizations_are_kept_apart(db_session: Session) -> Non
     second = _store(db_session, account.id, theirs)
     assert second != first
     total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
-    assert db_session.scalar(total) == 2 * round(SAMPLES["openai costs"].billed, 12)
+    assert db_session.scalar(total) == 2 * SAMPLES["openai costs"].billed
     # What doesn't name its organization is of the one that has its projects.
     usage = SAMPLES["openai usage"].text
     assert _store(db_session, account.id, usage) == first
@@ -100,6 +103,64 @@ def test_a_file_of_two_billing_accounts_is_stored_as_two(db_session: Session) ->
     assert db_session.scalars(known).all() == ["0", "1"]
     total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
     assert db_session.scalar(total) == SAMPLES["focus of aws"].billed
+
+
+def test_rows_without_an_organization_are_of_the_only_one_in_their_file(
+    db_session: Session,
+) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    header, *rows = SAMPLES["focus of aws"].text.splitlines()
+
+    def name(*organizations: str) -> str:
+        named = [f"{who},{row}" for who, row in zip(organizations, rows, strict=True)]
+        return "\n".join([f"BillingAccountId,{header}", *named])
+
+    total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
+    for text in (name("1", "", "1", "1"), name("", "1", "1", "1")):
+        _store(db_session, account.id, text)
+        assert db_session.scalar(total) == SAMPLES["focus of aws"].billed
+    with pytest.raises(UnreadableExportError, match="several organizations"):
+        _store(db_session, account.id, name("1", "2", "", "1"))
+
+
+def test_files_without_names_of_projects_are_of_the_organization_that_has_their_ids(
+    db_session: Session,
+) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    costs = SAMPLES["openai costs"].text.replace(",Search,", ",,")
+    first = _store(db_session, account.id, costs)
+    _store(db_session, account.id, costs.replace(",o,", ",p,").replace("proj_1", "proj_2"))
+    assert _store(db_session, account.id, SAMPLES["openai usage"].text) == first
+
+
+@pytest.mark.parametrize(
+    ("identity", "used"), [(["proj_9"], True), (["proj_1", "proj_9"], False), ([], False)]
+)
+def test_a_report_of_another_organization_is_used_beside_a_connection(
+    db_session: Session, identity: list[str], used: bool
+) -> None:
+    """Whether the connection or the upload came first; where it isn't certain, only one counts."""
+    reports = Reports(db_session, "openai")
+    pulled = db_session.get_one(ProviderConnection, reports.id)
+    pulled.sight = {"identity": identity}
+    for day in (1, 2):
+        reports.add_cost(date(2026, 9, day), "10", "gpt-4o", project_id="")
+    held_id = _store(db_session, reports.account_id, SAMPLES["openai costs"].text)
+    days = (date(2026, 9, 1), date(2026, 9, 30))
+    billed = sum(row.amount for row in sum_costs(db_session, reports.account_id, "openai", days))
+    assert billed == 20 + used * SAMPLES["openai costs"].billed
+    warning = warn_of_unused(db_session, db_session.get_one(ProviderConnection, held_id))
+    assert ("2 of these days" in warning) != used
+    sight = {"organization": "", "identity": ["proj_8"]}
+    key = "sk-admin-other"
+    other = connect(db_session, reports.account_id, list_providers()["openai"], key, sight)
+    reports.add_cost(date(2026, 9, 1), "1", "gpt-4o", connection_id=other.id, project_id="proj_8")
+    again = sum(row.amount for row in sum_costs(db_session, reports.account_id, "openai", days))
+    assert again == billed + 1
 
 
 def test_a_late_upload_opens_its_months_which_are_locked_again(
@@ -175,3 +236,17 @@ def test_an_upload_while_another_is_compared_is_compared_next(
         row = session.get_one(ProviderConnection, held_id)
         assert row.next_pull_at is not None
         assert row.lease_token is None
+
+
+@pytest.mark.parametrize(
+    ("sight", "said"),
+    [
+        ({"by_hand": True}, "Reports that you uploaded"),
+        ({"by_hand": True, "organization": "acme"}, "acme, reports that you uploaded"),
+        ({"projects": 0}, "No costs yet"),
+    ],
+)
+def test_what_a_connection_sees_begins_with_a_capital_letter_or_a_name(
+    sight: dict[str, object], said: str
+) -> None:
+    assert describe_sight(sight) == said

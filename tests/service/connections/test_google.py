@@ -31,6 +31,7 @@ _TYPES = {
     r"/queries/\w+$": "GetQueryResultsResponse",
     "/datasets$": "DatasetList",
     "/tables$": "TableList",
+    r"/tables/\w+$": "Table",
 }
 [REPORT] = KNOWN.reports
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -86,7 +87,8 @@ def test_a_key_is_tried_and_says_what_it_sees() -> None:
     with running(provider.stub), open_client(KNOWN, provider.key, provider.stub.url) as client:
         sight = KNOWN.look(client, datetime.now(UTC))
         names = list(KNOWN.list_names(client))
-    assert sight.identity == ["acme-billing.billing.gcp_billing_export_v1_01ABCD_23EF45_67ABCD"]
+    assert sight.identity == ["01ABCD-23EF45-67ABCD"]
+    assert sight.projects == 2
     assert sight.first_cost is not None
     assert names == [Name("project", "chat", "Chat"), Name("project", "search", "Search")]
 
@@ -100,6 +102,43 @@ def test_pages_and_slow_queries_are_read_to_their_end() -> None:
         provider.world.waits = 99
         with pytest.raises(ProviderDownError):
             _fetch(provider)
+
+
+def test_all_queries_of_a_key_wait_no_longer_than_their_job_may_take() -> None:
+    """BigQuery answers after 10 seconds that a query isn't done yet."""
+    provider = make_provider("google", days=3, rows=2)
+    provider.world.exports += ("gcp_billing_export_v1_AAAAAA_BBBBBB_CCCCCC",)
+    provider.world.waits = 6
+    with running(provider.stub), open_client(KNOWN, provider.key, provider.stub.url) as client:
+        with pytest.raises(ProviderDownError):
+            KNOWN.look(client, DAY)
+        paths = [path for path, _query in provider.stub.requests]
+        assert sum("/queries" in path for path in paths) == 3
+    with running(provider.stub), pytest.raises(ProviderDownError):
+        _fetch(provider)
+    assert sum("/queries" in path for path, _query in provider.stub.requests) == 3 + 11
+
+
+@pytest.mark.parametrize(
+    ("frozen", "read"),
+    [
+        ((), "billing_export_v1_01ABCD"),
+        (("gcp_billing_export_v1_01ABCD_23EF45_67ABCD",), "resource_v1_01ABCD"),
+        (
+            ("gcp_billing_export_resource_v1_01ABCD_23EF45_67ABCD",),
+            "billing_export_v1_01ABCD",
+        ),
+    ],
+)
+def test_of_two_exports_of_an_account_that_is_read_which_is_still_written(
+    frozen: tuple[str, ...], read: str
+) -> None:
+    provider = make_provider("google", days=3, rows=2)
+    provider.world.written = dict.fromkeys(frozen, DAY - timedelta(days=60))
+    with running(provider.stub):
+        assert _fetch(provider)
+    [query] = provider.world.queries
+    assert read in query["query"][0]
 
 
 def test_the_detailed_export_counts_where_there_is_no_other() -> None:

@@ -14,7 +14,7 @@ from service.models import BillMonth, ProviderConnection, SpendRow
 from service.models.audits.audit_settings import save_price_terms
 from service.models.base import utc_now
 from service.models.calls.spend import Period, Selection, iter_spend
-from service.models.connections.bill import newest_months
+from service.models.connections.bill import find_lock, newest_months
 from service.models.connections.connections import remove_connection
 from service.models.connections.unsent import (
     delete_old_unsent,
@@ -35,6 +35,7 @@ from service.operations.connections.reconciliation import (
     reconcile,
 )
 from service.operations.price_book import find_version, load_prices
+from service.reports.focus import HEADER, make_charge
 from tests.service.connections.connecting import Connected
 from tests.service.connections.reports import TODAY, Reports
 from tests.service.connections.worlds import LONG_AGO, make_provider
@@ -82,6 +83,23 @@ def test_calls_of_bedrock_cover_what_aws_reports(db_session: Session, name: str)
     wanted = Selection(DAY, DAY, keys=("day", "provider", "model"))
     [found] = iter_spend(db_session, reports.account_id, wanted)
     assert billed.share(DAY, name, model, found.sums).usd == 3
+
+
+def test_tokens_that_a_bill_names_otherwise_cost_what_was_billed_only_once(
+    db_session: Session,
+) -> None:
+    """Costs of clouds name meters: where there is spend of that day, its rows have the costs."""
+    reports, before = Reports(db_session, "google"), DAY - timedelta(days=1)
+    reports.add_cost(before, "2", "")
+    for more in ({}, {"currency": "EUR"}, {"kind": "tax"}):
+        reports.add_cost(DAY, "3", "", **more)
+    line = spend_line(DAY, "3", provider="google", model="gemini-2.5-flash")
+    add_spend(db_session, reports.account_id, line)
+    billed = Billed(db_session, reports.account_id, Period(before, DAY))
+    cells = [make_charge(reports.account_id, each) for each in billed.rest()]
+    names = ("BilledCost", "ListCost", "ContractedCost", "EffectiveCost")
+    found = [[dict(zip(HEADER, row, strict=True))[name] for name in names] for row in cells]
+    assert sorted(found) == [[2, 2, 2, 2], [3, 0, 0, 0], [3, 0, 0, 0], [3, 3, 3, 3]]
 
 
 def test_measures_are_priced_where_the_model_is_billed_by_them(openai: Reports) -> None:
@@ -164,6 +182,47 @@ def test_a_day_that_was_not_over_when_its_costs_were_pulled_is_not_billed_yet(
     openai.session.flush()
     found = reconcile(connection, openai.account_id, "openai", month)
     assert (found.part(PENDING), found.part(UNEXPLAINED)) == (Decimal(-80), Decimal(0))
+
+
+def test_a_connection_that_fails_leaves_the_bill_of_another_alone(openai: Reports) -> None:
+    """Its own days are not billed yet; the other's are, and so is a month that is locked then."""
+    usd = {"list_usd": Decimal(100), "cost_usd": Decimal(100)}
+    first, month, session = TODAY - timedelta(days=15), TODAY.replace(day=1), openai.session
+    working = session.get_one(ProviderConnection, openai.id)
+    working.progress = {"costs": {"at": "2026-12-20T05:00:00+00:00"}}
+    openai.add(GPT, "key_1", days=10, prompt_tokens=40_000_000, **usd)
+    for number in range(1, 11):
+        openai.add_cost(TODAY - timedelta(days=number), "100", GPT)
+    failing = ProviderConnection(account_id=openai.account_id, provider="openai")
+    failing.progress = {"costs": {"at": f"{first}T05:00:00+00:00"}}
+    failing.failing_since = utc_now()
+    session.add(failing)
+    session.flush()
+    # The day on which its key was revoked has more usage than costs.
+    openai.add_on(first, GPT, "key_2", connection_id=failing.id, prompt_tokens=8_000_000, **usd)
+    openai.add_cost(first, "20", GPT, connection_id=failing.id)
+    connection = session.connection()
+
+    def find() -> Any:
+        return reconcile(connection, openai.account_id, "openai", month)
+
+    assert (find().part(PENDING), find().part(UNEXPLAINED)) == (Decimal(-80), Decimal(0))
+    lock_months(connection, openai.account_id, "openai", datetime(2026, 12, 20, tzinfo=UTC))
+    failing.failing_since, failing.progress = None, working.progress
+    openai.add_cost(first, "80", GPT, connection_id=failing.id)
+    session.flush()
+    assert find().locked_at is not None
+    assert [find().part(kind) for kind in (PENDING, CORRECTION, UNEXPLAINED)] == [0, 0, 0]
+
+
+def test_a_month_is_not_locked_before_its_costs_were_pulled(openai: Reports) -> None:
+    openai.add(GPT, "key_1", days=3, prompt_tokens=40_000_000)
+    row = openai.session.get_one(ProviderConnection, openai.id)
+    row.progress, row.failing_since = {"costs": {"at": f"{DAY}T05:00:00+00:00"}}, utc_now()
+    openai.session.flush()
+    connection, later = openai.session.connection(), datetime(2026, 12, 20, tzinfo=UTC)
+    lock_months(connection, openai.account_id, "openai", later)
+    assert find_lock(connection, openai.account_id, "openai", TODAY.replace(day=1)) is None
 
 
 def test_old_days_of_what_was_not_sent_are_deleted(openai: Reports) -> None:

@@ -22,6 +22,7 @@ from service.models.connections.connections import (
 from service.models.connections.failures import explain
 from service.models.connections.reported import forget_names, forget_people, list_pulls
 from service.models.identity.security_events import EventKind
+from service.operations.connections.by_hand import warn_of_unused
 from service.operations.connections.connecting import (
     KeyRefusedError,
     connect,
@@ -222,6 +223,7 @@ def _show(connection: ProviderConnection, problem: str = "") -> str:
         provider=_provider(connection),
         sight=describe_sight(connection.sight),
         failure=_explain(connection),
+        unused=warn_of_unused(session, connection),
         pulls=[(each, OUTCOMES.get(each.outcome) or explain(each.outcome)[0]) for each in pulls],
         has_activity=any(each.kind == ACTIVITY for each in _provider(connection).reports),
         people=sum_by_person(session, *mine),
