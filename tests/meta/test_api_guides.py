@@ -20,9 +20,7 @@ from sqlalchemy import create_engine
 
 from service.config import Config
 from service.core.db import make_session_factory
-from service.models.access.credentials import ReadToken
 from service.operations.local.run_state import find_state
-from service.web.auth.scopes import WRITE_MARKS
 from tests.running import Up
 from tests.service.support.oauth_flow import add_application, answer_of, consent_live
 from tests.service.support.scenes import Tenant, add_tenant, batch, sign_in
@@ -73,15 +71,10 @@ def _account(up: Up) -> dict[str, str]:
     cookie = sign_in(sessions, email, config.secret_key)
     give_credits(sessions, email, 2, cookie)
     application = add_application(sessions, tenant.account_id, REDIRECT_URI)
-    with sessions() as session:
-        row, marks_token = ReadToken.minted(tenant.account_id, scopes=(WRITE_MARKS,))
-        session.add(row)
-        session.commit()
     engine.dispose()
     return {
         "INGEST_KEY": tenant.key,
         "READ_TOKEN": tenant.token,
-        "MARKS_TOKEN": marks_token,
         "SESSION": cookie["Cookie"].partition("=")[2],
         "CLIENT_ID": application.client_id,
         "CLIENT_SECRET": application.secret,
