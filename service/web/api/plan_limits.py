@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from service.models.calls.plan_limits import store_limits
 from service.web.auth.callers import credential_id, current_caller, require_key
-from service.web.http.bodies import small_body
 from service.web.http.current import get_session
 from service.web.http.limits import client_address, limiter, per_minute
 from service.web.openapi.blueprint import Blueprint
@@ -32,7 +31,6 @@ blueprint = Blueprint("plan_limits", __name__, description="Send used shares of 
 @limiter.shared_limit(
     per_minute("ingest_ip_limit_per_minute"), "ingest address", key_func=client_address
 )
-@small_body
 @blueprint.documented(operation="send_plan_limits", security="ingest_key", errors=_ERRORS)
 @blueprint.arguments(PlanLimitsSchema, location="json")
 @blueprint.response(200, StoredLimitsSchema, description="Stored.")

@@ -91,6 +91,15 @@ def test_only_as_many_as_a_request_may_have(client: FlaskClient, tenant: Tenant)
     assert send(client, tenant, *([WEEK] * 21)) == 422
 
 
+def test_as_many_as_a_request_may_have_with_the_longest_labels(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    long = {**WEEK, "environment": "\U0001f4bb" * 200}
+    limits = [{**long, "window_minutes": minutes} for minutes in range(1, 21)]
+    assert send(client, tenant, *limits) == 200  # escaped, so three times as long as in UTF-8
+    assert len(peaks(client, tenant)) == 20
+
+
 def test_the_newest_windows_of_an_account_are_kept(
     tenant: Tenant, ada: Browser, db_session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
