@@ -281,7 +281,7 @@ class _Reader:
             used, minutes, resets = window.used_percent, window.window_minutes, window.resets_at
             if resets is None and window.resets_in_seconds is not None:
                 resets = seconds + window.resets_in_seconds
-            if used is None or minutes is None or not resets:
+            if used is None or minutes is None:
                 continue
             # To the minute, because a time that is left has whole seconds only.
             ends = round(_seconds(resets) / 60) * 60
@@ -316,8 +316,7 @@ def _safe_origin(origin: Origin) -> Origin:
 
 
 def _seconds(value: Any) -> int:
-    if isinstance(value, int | float):
-        return int(value)
+    """Return a time in seconds since 1970, whatever its unit; 0 for what is no time."""
     moment = find_moment(value)
     return int(moment.timestamp()) if moment else 0
 

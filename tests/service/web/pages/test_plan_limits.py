@@ -7,8 +7,10 @@ from flask.testing import FlaskClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from detectors.agents import ledger, sending
 from service.models.calls import plan_limits
 from service.models.calls.plan_limits import PlanLimit, store_limits
+from service.web.schemas.plan_usage import MOST_LIMITS, MOST_MINUTES, MOST_PERCENT
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant
 
@@ -84,6 +86,11 @@ def test_what_is_no_list_of_limits_is_refused(
 ) -> None:
     answer = client.post(PATH, json={"limits": limits}, headers=tenant.writes)
     assert (answer.status_code, "limits" in answer.text) == (422, True)
+
+
+def test_a_ledger_keeps_what_the_service_takes() -> None:
+    assert (ledger.MOST_MINUTES, ledger.MOST_PERCENT) == (MOST_MINUTES, MOST_PERCENT)
+    assert sending.MOST_LIMITS == MOST_LIMITS
 
 
 def test_only_as_many_as_a_request_may_have(client: FlaskClient, tenant: Tenant) -> None:
