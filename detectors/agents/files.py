@@ -41,6 +41,7 @@ from detectors.formats.adapters.calls import (
 from detectors.formats.adapters.duplicates import Once
 from detectors.formats.adapters.labels import find_model, find_tag, id_of, route_of
 from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.moments import to_full_hours
 from detectors.formats.text.blocks import read_blocks
 from detectors.formats.text.splitting import join_document
 
@@ -285,6 +286,7 @@ class _Reader:
                 continue
             # To the minute, because a time that is left has whole seconds only.
             ends = round(_seconds(resets) / 60) * 60
+            minutes = to_full_hours(minutes)
             self._limits[minutes, ends] = Limit(
                 "codex", minutes, ends, used, plan if plan.isidentifier() else "", seconds
             )

@@ -27,6 +27,7 @@ from detectors.agents import reading, units
 from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
 from detectors.agents.sending import Destination, parse_dsn
+from detectors.agents.views import find_windows
 from detectors.agents.watching import Watcher, read_status
 from detectors.cli import library
 from detectors.contract import UsageRecordV2
@@ -382,16 +383,17 @@ def test_windows_that_cannot_be_are_left_out(row: tuple[float, ...]) -> None:
 def test_the_end_of_a_codex_window_may_have_any_unit(tmp_path: Path, resets: float | str) -> None:
     path = tmp_path / ".codex" / "sessions" / "2026" / "rollout-1.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
-    window = {"used_percent": 12.0, "window_minutes": 300, "resets_at": resets}
-    limits = {"primary": window, "plan_type": "plus"}
+    window = {"used_percent": 12.0, "window_minutes": 299, "resets_at": resets}
+    limits = {"primary": window, "secondary": window | {"window_minutes": 10_079}}
     payload = {"type": "token_count", "info": None, "rate_limits": limits}
     at = "2026-11-29T12:00:00.000Z"
     path.write_text(json.dumps({"timestamp": at, "type": "event_msg", "payload": payload}) + "\n")
     ledger = Ledger(":memory:")
     reading.update(ledger, find_sources({}, tmp_path), processes=1)
-    found = ledger.database.execute("SELECT minutes, resets_at FROM limits").fetchall()
+    found = [(window.name, window.resets_at) for window in find_windows(ledger)]
     ledger.close()
-    assert found == [(300, 1_795_999_980)]  # to the minute
+    # To the minute, and to full hours.
+    assert found == [("5-hour", 1_795_999_980), ("weekly", 1_795_999_980)]
 
 
 def test_an_earlier_release_without_limits_gets_the_calls(

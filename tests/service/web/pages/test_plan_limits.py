@@ -121,10 +121,19 @@ def test_the_newest_windows_of_an_account_are_kept(
         assert [day for own, day in days if own == account_id] == [3, 4, 5]
 
 
+def test_lengths_a_minute_short_are_those_of_full_hours(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    for minutes in (10_079, 10_080, 299, 90):
+        assert send(client, tenant, {**WEEK, "window_minutes": minutes}) == 200
+    assert [(row[2], row[-1]) for row in peaks(client, tenant)] == [(90, 1), (300, 1), (10_080, 1)]
+
+
 def test_the_page_says_how_full_the_fullest_week_was(
     ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    store_limits(db_session, ada.account_id, [{**WEEK, "used_percent": 38.0}])
+    limit = {**WEEK, "used_percent": 38.0, "window_minutes": 10_079}  # as Codex reports it
+    store_limits(db_session, ada.account_id, [limit])
     db_session.commit()
     page = words_of(ada.get(f"/plan-usage{RANGE}"))
     assert "Week Codex laptop 38%" in page
