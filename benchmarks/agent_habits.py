@@ -20,13 +20,15 @@ _SONNET: Final = {"input": 3.0, "read": 0.3, "write": 3.75, "output": 15.0}
 
 
 class Turn(NamedTuple):
-    """A call: seconds since the one before, and its counts."""
+    """A call: seconds since the one before, its counts, and who it is of, if not the session's."""
 
     seconds: float
     fresh: int
     read: int
     written: int
     output: int
+    model: str = ""
+    is_sidechain: bool = False
 
     def usd(self, rates: dict[str, float]) -> float:
         counts = (self.fresh, self.read, self.written, self.output)
@@ -71,8 +73,9 @@ class Habits:
             counts = turn.fresh, turn.read, turn.written, turn.output
             usage = folder.claude_usage(*counts, "standard", is_hour=False)
             lines += folder.snapshots(
-                common, session, model, at, usage, turn.output, is_sidechain=is_sidechain
-            )
+                common, session, turn.model or model, at, usage, turn.output,
+                is_sidechain=is_sidechain or turn.is_sidechain,
+            )  # fmt: skip
             times.append(at)
         folder.write(folder.home / ".claude" / "projects" / "boats" / f"{session}.jsonl", lines)
         return session, times
@@ -90,6 +93,13 @@ class Habits:
             held = read + written
         return turns
 
+    def _work_elsewhere(self, model: str, *, is_sidechain: bool) -> None:
+        """Go on after 74 minutes with a call of another model or a sub-agent every four."""
+        before = self._turns(16_000, 40)
+        held = before[-1].read + before[-1].written
+        elsewhere = Turn(240, 3, 30_000, 60, 900, model, is_sidechain)
+        self._write([*before, *[elsewhere] * 18, *self._turns(held, 20, pause=120)])
+
     def _stay(self, pause: int = 0, later: int = 0, turns: int = 40, base: int = 16_000) -> None:
         """Go on after a pause, so that each later call reads what was before it."""
         rng = self._random
@@ -98,10 +108,14 @@ class Habits:
         after = self._turns(
             whole, later or rng.randrange(8, 20), pause or rng.randrange(4_000, 36_000)
         )
-        session, times = self._write([*before, *after])
+        # A smaller model may be the first after the pause, for a title.
+        title = Turn(after[0].seconds, 3, 0, 900, 30, SMALL)
+        first = [title] * rng.randrange(2)
+        after = after if not first else [after[0]._replace(seconds=5), *after[1:]]
+        session, times = self._write([*before, *first, *after])
         if not (pause or later or turns < 40):
             usd = (whole - base) * (len(after) - 1) * _OPUS["read"] / 1e6
-            self.planted.append(Habit(LONG_SESSION, session, times[turns], usd))
+            self.planted.append(Habit(LONG_SESSION, session, times[-len(after)], usd))
 
     def _delegate(
         self, longest: int = 390, count: int = 8, model: str = LARGE, *, is_sidechain: bool = True
@@ -137,6 +151,9 @@ class Habits:
         self._stay(pause=3_000)
         self._stay(later=2)
         self._stay(turns=5)
+        # A pause of one model or of the main thread alone, in which the session had other calls.
+        self._work_elsewhere("claude-sonnet-4-6", is_sidechain=False)
+        self._work_elsewhere(LARGE, is_sidechain=True)
         # The context is compacted after the pause.
         self._write([*self._turns(16_000, 40), *self._turns(21_000, 20, pause=9_000)])
         self._delegate(longest=900)

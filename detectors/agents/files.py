@@ -41,6 +41,7 @@ from detectors.formats.adapters.calls import (
 from detectors.formats.adapters.duplicates import Once
 from detectors.formats.adapters.labels import find_model, find_tag, id_of, route_of
 from detectors.formats.adapters.rows import UNREADABLE, Row
+from detectors.formats.moments import to_full_hours
 from detectors.formats.text.blocks import read_blocks
 from detectors.formats.text.splitting import join_document
 
@@ -281,10 +282,11 @@ class _Reader:
             used, minutes, resets = window.used_percent, window.window_minutes, window.resets_at
             if resets is None and window.resets_in_seconds is not None:
                 resets = seconds + window.resets_in_seconds
-            if used is None or minutes is None or not resets:
+            if used is None or minutes is None:
                 continue
             # To the minute, because a time that is left has whole seconds only.
             ends = round(_seconds(resets) / 60) * 60
+            minutes = to_full_hours(minutes)
             self._limits[minutes, ends] = Limit(
                 "codex", minutes, ends, used, plan if plan.isidentifier() else "", seconds
             )
@@ -316,8 +318,7 @@ def _safe_origin(origin: Origin) -> Origin:
 
 
 def _seconds(value: Any) -> int:
-    if isinstance(value, int | float):
-        return int(value)
+    """Return a time in seconds since 1970, whatever its unit; 0 for what is no time."""
     moment = find_moment(value)
     return int(moment.timestamp()) if moment else 0
 

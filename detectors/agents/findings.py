@@ -3,8 +3,9 @@
 The definitions are docs/cold-restarts.md, long-sessions.md, large-subagents.md and retry-loops.md.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
@@ -22,7 +23,6 @@ LEAST_TOKENS: Final = 1_024
 _LEAST_SHARE: Final = 0.5  # of what was in the cache
 LEAST_PAST: Final = 20_000  # tokens of a context beyond its beginning
 LEAST_REREAD: Final = 100_000
-CARRIED_SHARE: Final = 0.5  # of the past, that a new session may have needed at most
 SHORT_ANSWER: Final = 400
 LEAST_CALLS: Final = 5
 LEAST_RESULT: Final = 50
@@ -34,6 +34,12 @@ SELECT session, at, agent, project, provider, model, tier, region, is_metered, p
     cached, written, written_1h, usd, body
 FROM calls WHERE {where} AND session <> '' AND is_subagent = {subagents}
 ORDER BY session, model, at, number
+"""
+_BREAKS: Final = """
+SELECT session, at, at - earlier FROM (
+    SELECT session, at, lag(at) OVER (PARTITION BY session ORDER BY at) AS earlier
+    FROM calls WHERE {where} AND session <> ''
+) WHERE at - earlier > ?
 """
 _decode_cells: Final = msgspec.msgpack.Decoder(Cells).decode
 _decode_call: Final = msgspec.msgpack.Decoder(StoredCall).decode
@@ -71,7 +77,7 @@ class Call(NamedTuple):
 class Finding:
     """Where in a session, its tokens and dollars; without a price, no dollars.
 
-    Where the dollars are an estimate, `usd` is its upper end and `least_usd` its lower end.
+    `usd` is the upper end if the finding is an estimate.
     """
 
     session: str
@@ -96,28 +102,34 @@ class ColdRestart(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LongSession(Finding):
+class Estimate(Finding):
+    """What counts alone don't prove: all of it may have been needed, so it begins at nothing."""
+
+    calls: int
+    least_usd: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "least_usd", None if self.usd is None else 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongSession(Estimate):
     """A session that went on after a pause, and read what was before it with each later call."""
 
     pause_seconds: int
-    calls: int
-    least_usd: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargeSubagents(Finding):
+class LargeSubagents(Estimate):
     """Sub-agents of one session whose answers are all short, and the next smaller model."""
 
-    calls: int
     smaller_model: str
-    least_usd: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetryLoop(Finding):
+class RetryLoop(Estimate):
     """Calls, one after the other, that each got a result of the same size."""
 
-    calls: int
     result_tokens: int
 
 
@@ -140,10 +152,10 @@ def find_all(ledger: Ledger, choice: Choice) -> Findings:
         cells = rates.get(call.names)
         return cells.find(call.at, call.prompt, call.held) if cells else None
 
-    found = Findings([], [], [], [])
+    found, breaks = Findings([], [], [], []), _find_breaks(ledger, choice)
     for thread in _threads(ledger, choice, subagents=0):
         found.cold_restarts.extend(_cold_restarts(thread, cell_of))
-        found.long_sessions.extend(_long_sessions(thread, cell_of))
+        found.long_sessions.extend(_long_sessions(thread, breaks[thread[0].session], cell_of))
         found.retry_loops.extend(_retry_loops(thread))
     found.large_subagents.extend(_large_subagents(_threads(ledger, choice, subagents=1)))
     for kind in found:
@@ -157,6 +169,16 @@ def _threads(ledger: Ledger, choice: Choice, *, subagents: int) -> Iterator[list
     query = _CALLS.format(where=where, subagents=subagents)
     calls = map(Call._make, ledger.database.execute(query, values))
     return (list(group) for _, group in groupby(calls, attrgetter("session", "model")))
+
+
+def _find_breaks(ledger: Ledger, choice: Choice) -> dict[str, list[tuple[int, int]]]:
+    """Return when each session went on after a break of all its calls, and the break."""
+    where, values = choice.where()
+    found = defaultdict[str, list[tuple[int, int]]](list)
+    query = _BREAKS.format(where=where)
+    for session, at, length in ledger.database.execute(query, [*values, AN_HOUR * _MICRO]):
+        found[session].append((at, length))
+    return found
 
 
 def _at(call: Call) -> dict[str, Any]:
@@ -187,15 +209,16 @@ def _cold_restarts(calls: Sequence[Call], cell_of: CellOf) -> Iterator[ColdResta
             lifetime = AN_HOUR if is_hour else FIVE_MINUTES
 
 
-def _long_sessions(calls: Sequence[Call], cell_of: CellOf) -> Iterator[LongSession]:
-    """Yield each part of a session after a natural cut, up to the next one or a compaction."""
+def _long_sessions(
+    calls: Sequence[Call], breaks: Sequence[tuple[int, int]], cell_of: CellOf
+) -> Iterator[LongSession]:
+    """Yield each part of a session after a break, up to the next one or a compaction."""
     base = calls[0].prompt
-    cuts = [
-        place
-        for place in range(1, len(calls))
-        if calls[place].at - calls[place - 1].at > AN_HOUR * _MICRO
-    ]
-    for cut, until in pairwise([*cuts, len(calls)]):
+    pauses: dict[int, int] = {}  # by the place of the first call after them
+    for place, (before, call) in enumerate(pairwise(calls), 1):
+        if lengths := [length for at, length in breaks if before.at < at <= call.at]:
+            pauses[place] = max(lengths)
+    for cut, until in pairwise([*pauses, len(calls)]):
         whole, past = calls[cut - 1].prompt, calls[cut - 1].prompt - base
         if past < LEAST_PAST:
             continue
@@ -208,11 +231,9 @@ def _long_sessions(calls: Sequence[Call], cell_of: CellOf) -> Iterator[LongSessi
             tokens, count = tokens + read, count + (read > 0)
             usd.append(None if cell is None else read * cell.cached)
         if tokens >= LEAST_REREAD:
-            most = _sum(usd)
             yield LongSession(
-                **_at(calls[cut]), tokens=tokens, calls=count, usd=most,
-                least_usd=None if most is None else most * (1 - CARRIED_SHARE),
-                pause_seconds=(calls[cut].at - calls[cut - 1].at) // _MICRO,
+                **_at(calls[cut]), tokens=tokens, calls=count, usd=_sum(usd),
+                pause_seconds=pauses[cut] // _MICRO,
             )  # fmt: skip
 
 
@@ -258,7 +279,7 @@ def _large_subagents(threads: Iterable[list[Call]]) -> Iterator[LargeSubagents]:
             if usd > 0 and (named := smaller[calls[0].names]):
                 tokens = sum(call.prompt + call.completion for call in calls)
                 yield LargeSubagents(
-                    **_at(calls[0]), calls=len(calls), tokens=tokens, usd=usd, least_usd=0.0,
+                    **_at(calls[0]), calls=len(calls), tokens=tokens, usd=usd,
                     smaller_model=named[0],
                 )  # fmt: skip
 

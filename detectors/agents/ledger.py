@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 KEPT_DAYS: Final = 400
+MOST_MINUTES: Final = 60 * 24 * 31  # of a plan's window, and the most used of it
+MOST_PERCENT: Final = 1_000
+_FIRST_SECOND, _LAST_SECOND = 946_684_800, 4_102_444_800  # of 2000, and after 2099
 _BUSY_SECONDS: Final = 10.0
 _CACHE_KIB: Final = 16_384
 _DAY_US: Final = 86_400_000_000
@@ -207,8 +210,11 @@ class Ledger:
             return self._resolve(touched)
 
     def put_limits(self, limits: Iterable[Sequence[Any]]) -> None:
-        """Set windows of plans: agent, minutes, reset, used and highest percentage, plan, time."""
-        self.database.executemany(_LIMIT, limits)
+        """Set windows of plans: agent, minutes, reset, used and highest percentage, plan, time.
+
+        Those that the service would refuse are left out.
+        """
+        self.database.executemany(_LIMIT, filter(_is_possible, limits))
 
     def _resolve(self, touched: set[str]) -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
@@ -250,6 +256,15 @@ class Ledger:
         if abs(now - int(self.get("forgotten") or 0)) > _DAY_US:
             self.forget(now - days * _DAY_US)
             self.put("forgotten", str(now))
+
+
+def _is_possible(limit: Sequence[Any]) -> bool:
+    _, minutes, resets_at, used, peak, *_ = limit
+    return (
+        1 <= minutes <= MOST_MINUTES
+        and _FIRST_SECOND <= resets_at < _LAST_SECOND
+        and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
+    )
 
 
 def _encode_origin(origin: Any) -> bytes | None:

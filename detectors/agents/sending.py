@@ -105,13 +105,14 @@ def send_new(
     return sent
 
 
-def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> None:
-    """Send the windows of plans of which more is used than the service knows.
+def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> int:
+    """Send the windows of plans of which more is used than the service knows; return how many.
 
     The service keeps the highest share of each, so sending one again changes nothing.
     """
     database = ledger.database
     database.execute(_SENT_LIMITS)
+    sent = 0
     url = f"{destination.url.removesuffix('/v2/ingest')}/v1/plan-limits"
     while rows := database.execute(_NEW_LIMITS, (MOST_LIMITS,)).fetchall():
         limits = [
@@ -130,6 +131,8 @@ def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> No
         with ledger.changing():
             query = "INSERT OR REPLACE INTO sent_limits VALUES (?, ?, ?, ?)"
             database.executemany(query, rows)
+        sent += len(rows)
+    return sent
 
 
 def _batches(ledger: Ledger, label: str, settled: float) -> Iterator[tuple[str, int, bytes]]:

@@ -8,6 +8,7 @@ from detectors.agents import reading, views
 from detectors.agents.ledger import Ledger
 
 _WINDOWS: Final = {"five_hour": ("5h", 300), "seven_day": ("week", 10_080)}
+_MILLISECONDS: Final = 100_000_000_000  # above it, a time since 1970 isn't in seconds
 _SESSION: Final = """
 SELECT sum(usd) FILTER (WHERE NOT is_metered), sum(usd) FILTER (WHERE is_metered)
 FROM calls WHERE session = ? AND usd > 0
@@ -48,8 +49,9 @@ def _limits(ledger: Ledger, limits: dict[str, Any], now: int) -> list[str]:
         if not isinstance(used, int | float):
             continue
         parts.append(f"{label} {used:.0f}%")
-        if isinstance(resets, int | float):
-            rows.append(("claude-code", minutes, int(resets), used, used, "", now))
+        if isinstance(resets, int | float) and 0 < resets < 1_000 * _MILLISECONDS:
+            seconds = int(resets if resets < _MILLISECONDS else resets / 1_000)
+            rows.append(("claude-code", minutes, seconds, used, used, "", now))
     if rows:
         with ledger.changing():
             ledger.put_limits(rows)

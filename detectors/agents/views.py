@@ -281,7 +281,10 @@ class Window:
 
     @property
     def name(self) -> str:
-        return {300: "5-hour", 10_080: "weekly"}.get(self.minutes, f"{self.minutes}-minute")
+        if self.minutes == 7 * 24 * 60:
+            return "weekly"
+        hours, minutes = divmod(self.minutes, 60)
+        return f"{self.minutes}-minute" if minutes else f"{hours}-hour"
 
 
 _WINDOWS: Final = """

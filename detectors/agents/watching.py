@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from detectors.agents import reading
@@ -40,15 +41,14 @@ class Watcher:
         settled: float = SETTLED_SECONDS,
     ) -> None:
         self._ledger = ledger
-        self._destination = destination
-        self._label = label
+        self._calls = self._limits = None
+        if destination is not None:
+            self._calls = _Sender(partial(send_new, ledger, destination, label, settled))
+            self._limits = _Sender(
+                partial(send_limits, ledger, destination, label), _LIMITS_SECONDS
+            )
         self._sources = None if sources is None else list(sources)
         self._days = days
-        self._settled = settled
-        self._failures = 0
-        self._error = ""  # of the last try to send
-        self._limits_at = 0.0  # of the monotonic clock, as is
-        self._send_at = 0.0  # of the monotonic clock, which no change of the time moves
 
     def run(self, every: float, wait: Callable[[float], bool]) -> None:
         while True:
@@ -60,34 +60,50 @@ class Watcher:
         """Read what is new and send it; what fails is said in the status and tried again."""
         ledger = self._ledger
         problems = reading.update(ledger, self._sources, processes=1, files_at_once=_FILES_AT_ONCE)
-        sent = 0
-        if self._destination is not None and time.monotonic() >= self._send_at:
-            try:
-                sent = send_new(ledger, self._destination, self._label, self._settled)
-                if time.monotonic() >= self._limits_at:
-                    send_limits(ledger, self._destination, self._label)
-                    self._limits_at = time.monotonic() + _LIMITS_SECONDS
-                self._failures, self._error = 0, ""
-            except (Delayed, Refused) as failure:
-                self._error = str(failure)
-                self._failures += 1
-                asked = failure.seconds if isinstance(failure, Delayed) else _LONGEST_WAIT
-                backoff = min(_LONGEST_WAIT, EVERY_SECONDS * 2**self._failures)
-                self._send_at = time.monotonic() + max(asked, backoff)
+        sent, error = 0, ""
+        if self._calls and self._limits:
+            sent = self._calls.try_to_send()
+            error = self._calls.error
+            if not error:
+                self._limits.try_to_send()
+                error = self._limits.error and f"plan limits: {self._limits.error}"
         ledger.forget_old(self._days)
         before = read_status(ledger)
-        is_news = self._error != before.get("error", "") or sent or problems
+        is_news = error != before.get("error", "") or sent or problems
         if is_news or time.time() - before.get("at", 0) > 60:
-            last = time.time() if sent else before.get("sent_at")
-            self._write_status(problems, last)
+            status = {
+                "at": time.time(), "pid": os.getpid(), "error": error, "problems": problems[:20],
+                "sent_at": time.time() if sent else before.get("sent_at"),
+            }  # fmt: skip
+            with ledger.changing():
+                ledger.put(_STATUS, json.dumps(status))
 
-    def _write_status(self, problems: list[str], sent_at: float | None) -> None:
-        status = {
-            "at": time.time(), "pid": os.getpid(), "error": self._error, "problems": problems[:20],
-            "sent_at": sent_at,
-        }  # fmt: skip
-        with self._ledger.changing():
-            self._ledger.put(_STATUS, json.dumps(status))
+
+class _Sender:
+    """Sends again after `every` seconds; after a failure, ever less often."""
+
+    def __init__(self, send: Callable[[], int], every: float = 0.0) -> None:
+        self._send = send
+        self._every = every
+        self._failures = 0
+        self._at = 0.0  # of the monotonic clock, which no change of the time moves
+        self.error = ""  # of the last try
+
+    def try_to_send(self) -> int:
+        """Send if it is time to; return what `send` does."""
+        if time.monotonic() < self._at:
+            return 0
+        sent, wait = 0, self._every
+        try:
+            sent = self._send()
+            self._failures, self.error = 0, ""
+        except (Delayed, Refused) as failure:
+            self.error = str(failure)
+            self._failures += 1
+            asked = failure.seconds if isinstance(failure, Delayed) else _LONGEST_WAIT
+            wait = max(asked, min(_LONGEST_WAIT, EVERY_SECONDS * 2**self._failures))
+        self._at = time.monotonic() + wait
+        return sent
 
 
 def read_status(ledger: Ledger) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from sqlalchemy import delete, func, select
 from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from detectors.formats.moments import to_full_hours
 from service.models.base import Base, OwnerKey
 
 MAX_LIMITS: Final = 20_000  # windows of an account; five-hour ones of ten people for a year
@@ -44,6 +45,7 @@ def store_limits(session: Session, account_id: str, limits: Iterable[Mapping[str
     names = ("provider", "environment", "window_minutes", "resets_at")
     highest: dict[tuple[Any, ...], float] = {}
     for limit in limits:
+        limit = {**limit, "window_minutes": to_full_hours(limit["window_minutes"])}
         key = tuple(limit[name] for name in names)
         highest[key] = max(limit["used_percent"], highest.get(key, 0.0))
     if not highest:

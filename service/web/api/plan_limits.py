@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from service.models.calls.plan_limits import store_limits
 from service.web.auth.callers import current_caller, limit_keys, require_key
-from service.web.http.bodies import small_body
 from service.web.http.current import get_session
 from service.web.openapi.blueprint import KEY_ERRORS, Blueprint
 from service.web.schemas.plan_usage import PlanLimitsSchema, StoredLimitsSchema
@@ -17,7 +16,6 @@ blueprint = Blueprint("plan_limits", __name__, description="Send used shares of 
 @blueprint.route("/plan-limits", methods=["POST"])
 @require_key
 @limit_keys
-@small_body
 @blueprint.documented(operation="send_plan_limits", security="ingest_key", errors=_ERRORS)
 @blueprint.arguments(PlanLimitsSchema, location="json")
 @blueprint.response(200, StoredLimitsSchema, description="Stored.")

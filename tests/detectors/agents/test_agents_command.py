@@ -180,6 +180,12 @@ def test_the_status_line_keeps_claude_codes_limits(run: Run) -> None:
     run("statusline", given=json.dumps(given))
     said = " ".join(run("daily").stdout.split())
     assert "Claude Code: 7% of the 5-hour limit used" in said
+    given["rate_limits"]["five_hour"]["resets_at"] = 4_000_003_600_000  # type: ignore[index]
+    given["rate_limits"]["seven_day"]["resets_at"] = 4e18  # type: ignore[index]
+    run("statusline", given=json.dumps(given))
+    said = " ".join(run("daily", "--tz", "UTC").stdout.split())
+    assert "Claude Code: 7% of the 5-hour limit used, resets" in said
+    assert "peak 41% over 2 windows" in said
     assert run("statusline", given="{}").stdout.startswith("today $")
 
 

@@ -23,10 +23,11 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.agent_sessions import Billed, write_sessions
-from detectors.agents import units
+from detectors.agents import reading, units
 from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
 from detectors.agents.sending import Destination, parse_dsn
+from detectors.agents.views import find_windows
 from detectors.agents.watching import Watcher, read_status
 from detectors.cli import library
 from detectors.contract import UsageRecordV2
@@ -318,7 +319,8 @@ def test_the_highest_share_of_each_window_is_sent_once(
 ) -> None:
     now = int(time.time())
     with ledger.changing():
-        ledger.put_limits([("codex", 300, 1_000 * n, 5.0, n, "plus", now) for n in range(1, 25)])
+        rows = [("codex", 300, now + 1_000 * n, 5.0, n, "plus", now) for n in range(1, 25)]
+        ledger.put_limits(rows)
     for _ in range(2):
         watcher_of(corpus[0], ledger, service, label="laptop").go_round()
     query = "SELECT minutes, resets_at, peak FROM limits ORDER BY 1, 2"
@@ -339,6 +341,59 @@ def test_the_highest_share_of_each_window_is_sent_once(
             ledger.put_limits([("codex", minutes, resets, used, used, "plus", 1)])
         watcher_of(corpus[0], ledger, service).go_round()
     assert [each["used_percent"] for each in service.limits[len(peaks) :]] == [peak + 1]
+
+
+def test_refused_limits_keep_no_call_waiting(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    service.limits_answer = 422
+    watcher = watcher_of(corpus[0], ledger, service)
+    watcher.go_round()
+    said = len(service.limits)
+    assert said > 0
+    assert read_status(ledger)["error"] == "plan limits: the service answered 422 some_code"
+    with ledger.changing():
+        ledger.database.execute("UPDATE calls SET sent = NULL")
+    watcher.go_round()
+    assert len(service.records) == 2 * len(corpus[1])
+    assert len(service.limits) == said  # they wait
+
+
+@each_case(
+    "row",
+    [
+        (0, 2_000_000_000, 5.0, 5.0),
+        (44_641, 2_000_000_000, 5.0, 5.0),
+        (300, 0, 5.0, 5.0),
+        (300, 1 << 70, 5.0, 5.0),
+        (300, 2_000_000_000, -1.0, -1.0),
+        (300, 2_000_000_000, 5.0, 1_001.0),
+        (300, 2_000_000_000, float("nan"), float("nan")),
+    ],
+)
+def test_windows_that_cannot_be_are_left_out(row: tuple[float, ...]) -> None:
+    ledger = Ledger(":memory:")
+    with ledger.changing():
+        ledger.put_limits([("codex", *row, "plus", 1)])
+    assert ledger.database.execute("SELECT count(*) FROM limits").fetchone() == (0,)
+    ledger.close()
+
+
+@each_case("resets", [1_796_000_000, 1_796_000_000_000, "2026-11-30T00:53:20Z"])
+def test_the_end_of_a_codex_window_may_have_any_unit(tmp_path: Path, resets: float | str) -> None:
+    path = tmp_path / ".codex" / "sessions" / "2026" / "rollout-1.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    window = {"used_percent": 12.0, "window_minutes": 299, "resets_at": resets}
+    limits = {"primary": window, "secondary": window | {"window_minutes": 10_079}}
+    payload = {"type": "token_count", "info": None, "rate_limits": limits}
+    at = "2026-11-29T12:00:00.000Z"
+    path.write_text(json.dumps({"timestamp": at, "type": "event_msg", "payload": payload}) + "\n")
+    ledger = Ledger(":memory:")
+    reading.update(ledger, find_sources({}, tmp_path), processes=1)
+    found = [(window.name, window.resets_at) for window in find_windows(ledger)]
+    ledger.close()
+    # To the minute, and to full hours.
+    assert found == [("5-hour", 1_795_999_980), ("weekly", 1_795_999_980)]
 
 
 def test_an_earlier_release_without_limits_gets_the_calls(

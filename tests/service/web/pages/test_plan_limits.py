@@ -7,8 +7,10 @@ from flask.testing import FlaskClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from detectors.agents import ledger, sending
 from service.models.calls import plan_limits
 from service.models.calls.plan_limits import PlanLimit, store_limits
+from service.web.schemas.plan_usage import MOST_LIMITS, MOST_MINUTES, MOST_PERCENT
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant
 
@@ -86,9 +88,23 @@ def test_what_is_no_list_of_limits_is_refused(
     assert (answer.status_code, "limits" in answer.text) == (422, True)
 
 
+def test_a_ledger_keeps_what_the_service_takes() -> None:
+    assert (ledger.MOST_MINUTES, ledger.MOST_PERCENT) == (MOST_MINUTES, MOST_PERCENT)
+    assert sending.MOST_LIMITS == MOST_LIMITS
+
+
 def test_only_as_many_as_a_request_may_have(client: FlaskClient, tenant: Tenant) -> None:
     assert send(client, tenant) == 422
     assert send(client, tenant, *([WEEK] * 21)) == 422
+
+
+def test_as_many_as_a_request_may_have_with_the_longest_labels(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    long = {**WEEK, "environment": "\U0001f4bb" * 200}
+    limits = [{**long, "window_minutes": minutes} for minutes in range(1, 21)]
+    assert send(client, tenant, *limits) == 200  # escaped, so three times as long as in UTF-8
+    assert len(peaks(client, tenant)) == 20
 
 
 def test_the_newest_windows_of_an_account_are_kept(
@@ -105,10 +121,19 @@ def test_the_newest_windows_of_an_account_are_kept(
         assert [day for own, day in days if own == account_id] == [3, 4, 5]
 
 
+def test_lengths_a_minute_short_are_those_of_full_hours(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    for minutes in (10_079, 10_080, 299, 90):
+        assert send(client, tenant, {**WEEK, "window_minutes": minutes}) == 200
+    assert [(row[2], row[-1]) for row in peaks(client, tenant)] == [(90, 1), (300, 1), (10_080, 1)]
+
+
 def test_the_page_says_how_full_the_fullest_week_was(
     ada: Browser, eve: Browser, db_session: Session
 ) -> None:
-    store_limits(db_session, ada.account_id, [{**WEEK, "used_percent": 38.0}])
+    limit = {**WEEK, "used_percent": 38.0, "window_minutes": 10_079}  # as Codex reports it
+    store_limits(db_session, ada.account_id, [limit])
     db_session.commit()
     page = words_of(ada.get(f"/plan-usage{RANGE}"))
     assert "Week Codex laptop 38%" in page
