@@ -147,7 +147,7 @@ def test_the_basis_says_what_was_projected() -> None:
     assert observed(report_of(first_call=None)) == ""
 
 
-def test_a_projection_of_thirty_days_is_left_out_where_it_changes_no_dollar() -> None:
+def test_a_projection_of_thirty_days_is_said_unless_it_changes_no_dollar() -> None:
     month = {"observed_days": 30, "span_days": 29.2, "monthly_factor": 30 / 29.2}
     spent = {"total_spend_usd": Decimal("1000.00"), **month}
     projected = report_of(projected_spend_usd=Decimal("1027.40"), **spent)

@@ -356,7 +356,7 @@ def test_routes_are_compared_with_the_period_before(
     assert "+50%" in words_of(earlier[earlier.index('id="routes"') :])
 
 
-def test_routes_without_calls_in_the_range_are_left_out(
+def test_only_routes_with_calls_in_the_range_are_shown(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
     before = TODAY - timedelta(days=7)
