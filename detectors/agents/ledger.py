@@ -214,7 +214,8 @@ class Ledger:
 
         Those that the service would refuse are left out.
         """
-        self.database.executemany(_LIMIT, filter(_is_possible, limits))
+        possible = [limit for limit in limits if _is_possible(limit)]
+        self.database.executemany(_LIMIT, possible)
 
     def _resolve(self, touched: set[str]) -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
@@ -260,7 +261,7 @@ class Ledger:
 
 def _is_possible(limit: Sequence[Any]) -> bool:
     _, minutes, resets_at, used, peak, *_ = limit
-    return (
+    return bool(
         1 <= minutes <= MOST_MINUTES
         and _FIRST_SECOND <= resets_at < _LAST_SECOND
         and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
