@@ -16,8 +16,9 @@ import structlog
 
 _SPARKS_FOLDER: Final = "userFiles-"
 # What a library that is imported or started sets for good.
-_KEPT: Final = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_", "COVERAGE_", "COV_CORE_")
+_KEPT: Final = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_", "COVERAGE_", "COV_CORE_", "_RJEM_")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
+_INTERRUPT: Final = signal.getsignal(signal.SIGINT)
 # Those of programs that tests run in their own process.
 _LOGGERS: Final = ("alembic", "authlib", "gunicorn", "rq", "service", "sqlalchemy", "tallystick")
 # A logger that nobody has changed.
@@ -71,7 +72,7 @@ def _handler(number: signal.Signals) -> object:
     """The handler of a signal; the one that Spark adds for good calls the one before it."""
     found = signal.getsignal(number)
     is_sparks = str(getattr(found, "__module__", "")).startswith("pyspark")
-    return signal.default_int_handler if is_sparks else found
+    return _INTERRUPT if is_sparks else found
 
 
 def _state(logger: logging.Logger) -> tuple[object, ...]:

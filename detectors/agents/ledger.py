@@ -212,7 +212,7 @@ class Ledger:
     def put_limits(self, limits: Iterable[Sequence[Any]]) -> None:
         """Set windows of plans: agent, minutes, reset, used and highest percentage, plan, time.
 
-        Those that the service would refuse are left out.
+        Windows that the service would refuse are dropped.
         """
         possible = [limit for limit in limits if _is_possible(limit)]
         self.database.executemany(_LIMIT, possible)

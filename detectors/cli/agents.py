@@ -336,7 +336,7 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
 @with_options(*_choice, *_output[:1], ledger_option, _offline)
 @rare_collections()
 def findings(ledger_path: Path | None, as_json: bool, **options: Any) -> None:
-    """Show cold restarts, long sessions, large sub-agents and retry loops."""
+    """Show cold restarts, long sessions and other habits that cost."""
     from detectors.agents.findings import find_all
 
     with open_ledger(ledger_path) as ledger:

@@ -371,7 +371,7 @@ def test_refused_limits_keep_no_call_waiting(
         (300, 2_000_000_000, float("nan"), float("nan")),
     ],
 )
-def test_windows_that_cannot_be_are_left_out(row: tuple[float, ...]) -> None:
+def test_impossible_windows_are_dropped(row: tuple[float, ...]) -> None:
     ledger = Ledger(":memory:")
     with ledger.changing():
         ledger.put_limits([("codex", *row, "plus", 1)])

@@ -185,7 +185,7 @@ def test_a_day_that_was_not_over_when_its_costs_were_pulled_is_not_billed_yet(
 
 
 def test_a_connection_that_fails_leaves_the_bill_of_another_alone(openai: Reports) -> None:
-    """Its own days are not billed yet; the other's are, and so is a month that is locked then."""
+    """Its own days are not billed yet; the other's are, and so is the month that is locked then."""
     usd = {"list_usd": Decimal(100), "cost_usd": Decimal(100)}
     first, month, session = TODAY - timedelta(days=15), TODAY.replace(day=1), openai.session
     working = session.get_one(ProviderConnection, openai.id)
@@ -215,7 +215,7 @@ def test_a_connection_that_fails_leaves_the_bill_of_another_alone(openai: Report
     assert [find().part(kind) for kind in (PENDING, CORRECTION, UNEXPLAINED)] == [0, 0, 0]
 
 
-def test_a_month_is_not_locked_before_its_costs_were_pulled(openai: Reports) -> None:
+def test_costs_are_pulled_before_their_month_is_locked(openai: Reports) -> None:
     openai.add(GPT, "key_1", days=3, prompt_tokens=40_000_000)
     row = openai.session.get_one(ProviderConnection, openai.id)
     row.progress, row.failing_since = {"costs": {"at": f"{DAY}T05:00:00+00:00"}}, utc_now()
