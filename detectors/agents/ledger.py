@@ -214,7 +214,7 @@ class Ledger:
 
         Those that the service would refuse are left out.
         """
-        self.database.executemany(_LIMIT, filter(_is_possible, limits))
+        self.database.executemany(_LIMIT, [limit for limit in limits if _is_possible(*limit)])
 
     def _resolve(self, touched: set[str]) -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
@@ -258,8 +258,9 @@ class Ledger:
             self.put("forgotten", str(now))
 
 
-def _is_possible(limit: Sequence[Any]) -> bool:
-    _, minutes, resets_at, used, peak, *_ = limit
+def _is_possible(
+    _agent: str, minutes: int, resets_at: int, used: float, peak: float, *_: object
+) -> bool:
     return (
         1 <= minutes <= MOST_MINUTES
         and _FIRST_SECOND <= resets_at < _LAST_SECOND
