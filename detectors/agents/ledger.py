@@ -214,8 +214,7 @@ class Ledger:
 
         Windows that the service would refuse are dropped.
         """
-        possible = [limit for limit in limits if _is_possible(limit)]
-        self.database.executemany(_LIMIT, possible)
+        self.database.executemany(_LIMIT, [limit for limit in limits if _is_possible(*limit)])
 
     def _resolve(self, touched: set[str]) -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
@@ -259,9 +258,10 @@ class Ledger:
             self.put("forgotten", str(now))
 
 
-def _is_possible(limit: Sequence[Any]) -> bool:
-    _, minutes, resets_at, used, peak, *_ = limit
-    return bool(
+def _is_possible(
+    _agent: str, minutes: int, resets_at: int, used: float, peak: float, *_: object
+) -> bool:
+    return (
         1 <= minutes <= MOST_MINUTES
         and _FIRST_SECOND <= resets_at < _LAST_SECOND
         and 0 <= min(used, peak) <= max(used, peak) <= MOST_PERCENT
