@@ -187,13 +187,10 @@ sample: $(DEV) ## Update the sample report that /sample shows
 sources: $(DEV) ## Update what docs/sources.md says about adapters
 	$(BIN)/python -m examples.make_source_guide
 
-# The reader's home is the client, which imports nothing else; `detectors` has a copy.
-usage: $(DEV) ## Write the names of usage fields from genai-prices and our own, and copy the reader
-	cp $(USAGE)/reader.py detectors/formats/json_logs/usage/
+usage: $(DEV) ## Write the names of usage fields from genai-prices and our own
 	$(BIN)/python -m examples.make_usage_tables > $(USAGE)/tables.py.new || \
 	  { rm -f $(USAGE)/tables.py.new; exit 1; }
 	mv $(USAGE)/tables.py.new $(USAGE)/tables.py
-	cp $(USAGE)/tables.py detectors/formats/json_logs/usage/
 
 usage-drift: $(DEV) ## Compare the names of usage fields with those of providers' libraries
 	@$(BIN)/python -m tests.detectors.formats.usage.drift

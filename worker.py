@@ -12,7 +12,7 @@ gc.disable()
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -28,7 +28,6 @@ from sqlalchemy.orm import configure_mappers
 import detectors
 from detectors.errors import DetectorError, ScratchFullError, UnreadableLogError
 from detectors.formats import read_stored
-from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.logs import get_logger
 from service.core.telemetry.counters import ATTEMPTS, timed
@@ -248,7 +247,22 @@ def _run_alone(tools: Tools, claim: Claim, leases: HeldLeases) -> Outage | None:
 def _audit(tools: Tools, claim: Claim, leases: HeldLeases) -> Result:
     """Return the report after storing its calls as a frame."""
     if claim.window_days is not None:
-        return _audit_account(tools, claim, claim.window_days, leases)
+        library, terms, compaction = _open_account(tools, claim.account_id)
+
+        def go_on(done: int, total: int) -> None:
+            leases.check(claim)
+            tools.queues.show_progress(claim.audit_id, done, total)
+
+        # The account's files are audited here, and on Spark if it is configured.
+        config = tools.config
+        spark = library.SparkWindows(terms, config.spark_remote, config.spark_master)
+        auditors = Auditors(
+            here=partial(library.audit_window, terms=terms, progress=go_on),
+            most_here=config.account_polars_calls,
+            on_spark=partial(spark.audit, progress=go_on) if spark.remote or spark.master else None,
+        )
+        window = audit_account(compaction, tools.blobs, claim.window_days, auditors, now=utc_now())
+        return Result(claim, window.report, window=window)
     with timed("read"):
         log = _read(tools.blobs, claim)
     save = partial(save_valid_pct, claim=claim, valid_pct=log.valid_pct)
@@ -289,30 +303,6 @@ def _read(blobs: BlobStore, claim: Claim) -> "UsageLog":
         raise UnreadableLogError("the stored records were deleted before they were audited")
     with blobs.open(claim.published_frame_key) as file:
         return read_log(file).received(claim.received_at)
-
-
-def _audit_account(tools: Tools, claim: Claim, window_days: int, leases: HeldLeases) -> Result:
-    library, terms, compaction = _open_account(tools, claim.account_id)
-
-    def go_on(done: int, total: int) -> None:
-        leases.check(claim)
-        tools.queues.show_progress(claim.audit_id, done, total)
-
-    auditors = _auditors(tools.config, library, terms, go_on)
-    window = audit_account(compaction, tools.blobs, window_days, auditors, now=utc_now())
-    return Result(claim, window.report, window=window)
-
-
-def _auditors(
-    config: Config, library: Any, terms: "Terms", progress: Callable[[int, int], None] | None = None
-) -> Auditors:
-    """Return the audits of an account's files: here, and on Spark if it is configured."""
-    spark = library.SparkWindows(terms, config.spark_remote, config.spark_master)
-    return Auditors(
-        here=partial(library.audit_window, terms=terms, progress=progress),
-        most_here=config.account_polars_calls,
-        on_spark=partial(spark.audit, progress=progress) if spark.remote or spark.master else None,
-    )
 
 
 def _open_account(tools: Tools, account_id: str) -> "tuple[Any, Terms, Compaction]":

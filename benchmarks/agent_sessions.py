@@ -149,7 +149,7 @@ class Folder:
             written = context - cached + new if cached else context + new
             read = cached
             at += timedelta(seconds=random.randrange(3, 30))
-            usage = self._claude_usage(fresh, read, written, output, speed, is_hour=is_hour)
+            usage = self.claude_usage(fresh, read, written, output, speed, is_hour=is_hour)
             billed: dict[str, Any] = {
                 "prompt": fresh + read + written, "completion": output, "cached": read, "written": written,
                 "written_1h": written if is_hour else 0, "tier": "fast" if speed == "fast" else "",
@@ -163,7 +163,7 @@ class Folder:
             if random.random() < 0.02:
                 usage["server_tool_use"] = {"web_search_requests": 2, "web_fetch_requests": 0}
                 billed["searches"] = 2
-            lines += self._snapshots(common, session, model, at, usage, output)
+            lines += self.snapshots(common, session, model, at, usage, output)
             own = Billed("claude-code", model, at, **billed, project=project, session=session)
             self.calls += [own, *extra]
             if cold:
@@ -186,7 +186,7 @@ class Folder:
         if random.random() < 0.3:
             self._delegate(folder, session, project, common, at)
 
-    def _claude_usage(
+    def claude_usage(
         self, fresh: int, read: int, written: int, output: int, speed: str, *, is_hour: bool
     ) -> dict[str, Any]:
         return {
@@ -234,7 +234,7 @@ class Folder:
             session=session,
         )
 
-    def _snapshots(
+    def snapshots(
         self, common: dict[str, Any], session: str, model: str, at: datetime,
         usage: dict[str, Any], output: int, *, is_sidechain: bool = False,
     ) -> Iterator[dict[str, Any]]:  # fmt: skip
@@ -277,8 +277,8 @@ class Folder:
         other = self.uuid()
         copied = [{**line, "sessionId": other} if "sessionId" in line else line for line in lines]
         at += timedelta(hours=2)
-        usage = self._claude_usage(4, 0, 30_000, 210, "standard", is_hour=False)
-        copied += self._snapshots(common, other, _CLAUDE[1], at, usage, 210)
+        usage = self.claude_usage(4, 0, 30_000, 210, "standard", is_hour=False)
+        copied += self.snapshots(common, other, _CLAUDE[1], at, usage, 210)
         self.calls.append(
             Billed("claude-code", _CLAUDE[1], at, 30_004, 210, written=30_000,
                    project=common["cwd"].rpartition("/")[2], session=other)
@@ -292,8 +292,8 @@ class Folder:
         agent, lines, read = f"{self.random.getrandbits(32):08x}", list[dict[str, Any]](), 0
         for _ in range(self.random.randrange(2, 12)):
             at += timedelta(seconds=20)
-            usage = self._claude_usage(5, read, 3_000, 120, "standard", is_hour=False)
-            lines += self._snapshots(
+            usage = self.claude_usage(5, read, 3_000, 120, "standard", is_hour=False)
+            lines += self.snapshots(
                 {**common, "agentId": agent}, session, _CLAUDE[2], at, usage, 120, is_sidechain=True
             )
             self.calls.append(

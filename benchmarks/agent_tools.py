@@ -1,27 +1,31 @@
-"""`tallystick agents` beside ccusage on the same made-up sessions: time, and whose bill is right.
+"""`tallystick agents` beside other tools on the same made-up sessions: time, and who is right.
 
-    python benchmarks/agent_tools.py --ccusage node_modules/.bin/ccusage [--sessions N]
+    python benchmarks/agent_tools.py --ccusage node_modules/.bin/ccusage --tokscale "bun tokscale"
 
 The sessions' bill is known (`agent_sessions`). Runs are in turns, each in a process of its own; the
-first of ours has an empty ledger. Processor time includes that of child processes. ccusage 20.0.24
-is the version that the differences in docs/agents.md are of.
+first of ours has an empty ledger. Processor time includes that of child processes. The differences
+in docs/agents.md are of ccusage 20.0.24 and tokscale 1.4.3. tokscale looks for prices on the
+network and stops without any, so it finds those of the price book in its cache.
 """
 
 import argparse
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.agent_sessions import Billed, write_sessions
+from detectors.prices.book import PriceBook
 
 TURNS: Final = 3
 FIRST_SECONDS, LATER_SECONDS = 3.0, 0.4
@@ -71,9 +75,40 @@ def theirs(document: dict[str, Any]) -> dict[str, list[float]]:
     return found
 
 
+def entries(document: dict[str, Any]) -> dict[str, list[float]]:
+    """Return what tokscale counts by model."""
+    found: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(_KINDS))
+    for entry in document["entries"]:
+        for place, name in enumerate(("input", "cacheRead", "cacheWrite", "output", "cost")):
+            found[entry["model"]][place] += entry[name]
+    return found
+
+
+def write_prices(home: Path, models: dict[str, list[float]]) -> None:
+    """Write tokscale's cache of prices, which holds for an hour."""
+    book, now = PriceBook(), datetime.now(UTC)
+    prices = {}
+    for model in models:
+        listing = book.find_listing("codex" if model.startswith("gpt") else "claude-code", model)
+        rates = listing and listing.find_rates(now, 0)
+        if rates:
+            prices[model] = {
+                "input_cost_per_token": rates.input_usd,
+                "output_cost_per_token": rates.output_usd,
+                "cache_read_input_token_cost": rates.cache_read_usd,
+                "cache_creation_input_token_cost": rates.cache_write_usd,
+            }
+    cache = home / ".cache" / "tokscale"
+    cache.mkdir(parents=True, exist_ok=True)
+    for name, data in (("litellm", prices), ("openrouter", {})):
+        content = {"timestamp": int(now.timestamp()), "data": data}
+        (cache / f"pricing-{name}.json").write_text(json.dumps(content))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ccusage", help="the command to compare with")
+    parser.add_argument("--tokscale", help="another one")
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--megabytes", type=int, default=300)
     options = parser.parse_args()
@@ -86,14 +121,21 @@ def main() -> int:
         first = run(own, home)
         print(f"tallystick, first   {first[0]:6.2f} s  {first[1]:6.2f} s of processor time")
         found = {"known": billed(calls), "tallystick": ours(first[2])}
+        others = {}
+        if options.ccusage:
+            others["ccusage"] = ([options.ccusage, "daily", "--offline", "--json"], theirs)
+        if options.tokscale:
+            write_prices(home, found["known"])
+            command = [*shlex.split(options.tokscale), "models", "--json", "--no-spinner"]
+            others["tokscale"] = (command, entries)
         later = []
         for _ in range(TURNS):
             later.append(run(own, home))
             print(f"tallystick, later   {later[-1][0]:6.2f} s  {later[-1][1]:6.2f} s")
-            if options.ccusage:
-                other = run([options.ccusage, "daily", "--offline", "--json"], home)
-                print(f"ccusage             {other[0]:6.2f} s  {other[1]:6.2f} s")
-                found["ccusage"] = theirs(other[2])
+            for name, (command, read) in others.items():
+                other = run(command, home)
+                print(f"{name:<20}{other[0]:6.2f} s  {other[1]:6.2f} s")
+                found[name] = read(other[2])
     for model in sorted(found["known"]):
         for tool, models in found.items():
             counts = [f"{count:>13,.0f}" for count in models.get(model, [0.0] * 5)[:4]]

@@ -32,7 +32,7 @@ def main() -> None:
 
 def _find_modules(name: str) -> list[Path]:
     path = ROOT / name
-    return [path] if path.is_file() else list(path.rglob("*.py"))
+    return [path] if path.is_file() else [p for p in path.rglob("*.py") if not p.is_symlink()]
 
 
 def _count_lines(paths: list[Path]) -> int:

@@ -21,8 +21,10 @@ from service.web.api import (
     early_access,
     future_calls,
     ingest,
+    marks,
     oauth,
     otlp,
+    plan_limits,
     plan_usage,
     reconciliation,
     report_links,
@@ -50,9 +52,8 @@ from service.web.http.request_log import log_requests
 from service.web.http.request_metrics import count_requests, trace_requests
 from service.web.http.static_files import init_static_files
 from service.web.oauth import init_oauth
-from service.web.openapi.api import Api, admin_api, api
+from service.web.openapi.api import Api, admin_api, admin_schemes, api, security_schemes
 from service.web.openapi.report_schema import report_schemas
-from service.web.openapi.security import admin_schemes, security_schemes
 from service.web.pages import admin, go, views
 from service.web.pages.account import (
     activity,
@@ -98,9 +99,11 @@ _API: Final = (
     account_findings,
     spend,
     comparison,
+    plan_limits,
     plan_usage,
     reconciliation,
     future_calls,
+    marks,
     report_links,
     webhooks,
     early_access,

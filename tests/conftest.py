@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -21,6 +22,7 @@ from service.core.logs import configure_logging
 from service.operations.local.embedded.servers import EmbeddedServers
 from tests.databases import count_rows
 from tests.groups import arrange, scheduler
+from tests.left_behind import LeftBehind
 from tests.run_folder import keep_run_folder
 from tests.running import (
     ONE_OF_EACH,
@@ -35,6 +37,8 @@ from tests.worker.support.promises import STRESS_SECONDS, Note
 
 # What the list of the slowest tests may show.
 _SLOW_SECONDS: Final = 0.1
+_DAY_SECONDS: Final = 86_400
+_BEFORE_MIDNIGHT_SECONDS: Final = 10
 _promises: list[tuple[str, int, int]] = []
 # Almost nothing that collection makes is garbage; looking for it took a fifth of the time.
 gc.disable()
@@ -86,11 +90,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return scheduler(config, log)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Let the collector pass over what stays: looking at all tests again and again took a tenth."""
     gc.freeze()
     gc.set_threshold(7_000, 10, 10)  # ten times as rarely as by default
     gc.enable()
+    session.config.pluginmanager.register(LeftBehind())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Let midnight in UTC pass first: a test and what it tests read the clock at the same day."""
+    left = _DAY_SECONDS - time.time() % _DAY_SECONDS
+    if left < _BEFORE_MIDNIGHT_SECONDS:
+        time.sleep(left + 0.1)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from tests.worker.support.promises import at_both_scales, scaled
 
@@ -15,7 +15,12 @@ def explored(count: int, *strategies: Any, **named: Any) -> Callable[[Test], Tes
 
     def decorate(test: Test) -> Test:
         def explore(share: float) -> None:
-            enough = settings(deadline=None, max_examples=scaled(count, share))
+            enough = settings(
+                deadline=None,
+                max_examples=scaled(count, share),
+                # It counts seconds, which a busy machine takes longer for.
+                suppress_health_check=[HealthCheck.too_slow],
+            )
             with_examples: Any = given(*strategies, **named)
             enough(with_examples(test))()
 

@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[1]
 # Tests that send one request at a time need one process of each kind.
 ONE_WEB_PROCESS = {"GUNICORN_CMD_ARGS": "--workers=1"}
 ONE_OF_EACH = {"WORKER_PROCESSES": "1", **ONE_WEB_PROCESS}
-_STOP_SECONDS = 15
 _Kind = TypeVar("_Kind", bound="Running")
 
 

@@ -1,6 +1,7 @@
 """Reads one session file from where the last reading ended: its calls, and the plan's limits.
 
-Only lines that can have counts are decoded, by the adapters that read uploads and `scrub`.
+Only lines that can have counts are decoded: usual ones at once, others by the adapters that read
+uploads and `scrub`.
 """
 
 import hashlib
@@ -8,7 +9,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +19,14 @@ from urllib.parse import quote
 import msgspec
 
 from detectors.agents.folders import File
+from detectors.agents.usual import (
+    Found,
+    Limits,
+    Repeated,
+    decode_limits,
+    read_message,
+    read_turn,
+)
 from detectors.errors import DetectorError
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
@@ -146,9 +155,9 @@ class _Reader:
         self._state: State = {}
         self._copies = _Copies(Counter())
         self._limits: dict[tuple[int, int], Limit] = {}
-        self._last_limits = b""
+        self._last_limits: Limits | None = None
         self._unread: Counter[str] = Counter()
-        self._repeated: set[tuple[Any, Any, bytes]] = set()
+        self._repeated: Repeated = set()
         self._project = self._find_project()
         self._bytes = 0
 
@@ -211,18 +220,19 @@ class _Reader:
                 break
         else:
             return
+        if self._read_usual(line):
+            return
         try:
             row = Row.decode(line)
         except UNREADABLE:
             if line.strip(b"\0 \r") and not is_last:
                 self._unread[CUT_OFF] += 1
             return
-        if self._name == "claude_code" and self._is_repeated(row):
-            return
         if not self._adapter.recognizes(row):
             return
-        if self._name == "codex":
-            self._read_limits(row)
+        if self._name == "codex" and (limits := row.inner("payload").raw("rate_limits")):
+            with suppress(msgspec.ValidationError):
+                self._read_limits(decode_limits(limits), row.get("timestamp"))
         for seen in self._adapter.read(row, self._state):
             if isinstance(seen, str):
                 if seen not in _QUIET:
@@ -230,17 +240,18 @@ class _Reader:
             else:
                 self._take(seen, line)
 
-    def _is_repeated(self, row: Row) -> bool:
-        """Check for a message that was written again, for the next part of its content."""
-        message = row.inner("message")
-        usage, asked = message.raw("usage"), row.get("requestId")
-        if not usage or not asked:
-            return False
-        key = (message.get("id"), asked, usage)
-        if key in self._repeated:
-            return True
-        self._repeated.add(key)
-        return False
+    def _read_usual(self, line: bytes) -> bool:
+        """Take the line if it is a usual one; return whether it was."""
+        found: Found | tuple[()] | None = None
+        if self._name == "claude_code":
+            found = read_message(line, self._state, self._repeated)
+        elif self._name == "codex" and (turn := read_turn(line, self._state)):
+            found, limits, at = turn
+            self._read_limits(limits, at)
+        if found:
+            for _ in self._copies.add(*found):
+                pass
+        return found is not None
 
     def _take(self, seen: Sighting, line: bytes) -> None:
         seen.way = self._adapter.title
@@ -261,28 +272,22 @@ class _Reader:
             for _ in self._copies.add(call, seen):
                 pass
 
-    def _read_limits(self, row: Row) -> None:
-        payload = row.inner("payload")
-        text = payload.raw("rate_limits")
-        if not text or text == self._last_limits:
+    def _read_limits(self, limits: Limits | None, at: Any) -> None:
+        if limits is None or limits == self._last_limits:
             return
-        self._last_limits = text
-        limits = payload.inner("rate_limits")
-        at = _seconds(row.get("timestamp"))
-        for name in ("primary", "secondary"):
-            window = limits.inner(name)
-            used, minutes = window.get("used_percent"), window.get("window_minutes")
-            resets = window.get("resets_at")
-            if resets is None and isinstance(within := window.get("resets_in_seconds"), int):
-                resets = at + within
-            if not isinstance(used, int | float) or not isinstance(minutes, int) or not resets:
+        self._last_limits, seconds = limits, _seconds(at)
+        plan = limits.plan_type or ""
+        for window in filter(None, (limits.primary, limits.secondary)):
+            used, minutes, resets = window.used_percent, window.window_minutes, window.resets_at
+            if resets is None and window.resets_in_seconds is not None:
+                resets = seconds + window.resets_in_seconds
+            if used is None or minutes is None or not resets:
                 continue
-            plan = limits.get("plan_type")
-            plan = plan if isinstance(plan, str) and plan.isidentifier() else ""
             # To the minute, because a time that is left has whole seconds only.
             ends = round(_seconds(resets) / 60) * 60
-            limit = Limit("codex", minutes, ends, float(used), plan, at)
-            self._limits[minutes, limit.resets_at] = limit
+            self._limits[minutes, ends] = Limit(
+                "codex", minutes, ends, used, plan if plan.isidentifier() else "", seconds
+            )
 
     def result(self, mark: Mark, problem: str = "") -> FileRead:
         copies = self._copies

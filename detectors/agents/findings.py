@@ -1,32 +1,77 @@
-"""What only sessions show: cold restarts, by the definition in docs/cold-restarts.md."""
+"""What only sessions show.
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+The definitions are docs/cold-restarts.md, long-sessions.md, large-subagents.md and retry-loops.md.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from detectors.agents.ledger import Ledger
-from detectors.agents.pricing import Cells
+from detectors.agents.pricing import Cell, Cells, cells_of, load_book, parts_of, sum_parts
 from detectors.agents.views import Choice
+from detectors.formats.adapters.calls import Call as StoredCall
+from detectors.prices.lookup.targets import LADDER
 
 FIVE_MINUTES, AN_HOUR = 300, 3_600  # how long a cache lives without being read
 LEAST_TOKENS: Final = 1_024
 _LEAST_SHARE: Final = 0.5  # of what was in the cache
+LEAST_PAST: Final = 20_000  # tokens of a context beyond its beginning
+LEAST_REREAD: Final = 100_000
+CARRIED_SHARE: Final = 0.5  # of the past, that a new session may have needed at most
+SHORT_ANSWER: Final = 400
+LEAST_CALLS: Final = 5
+LEAST_RESULT: Final = 50
+LEAST_EQUAL: Final = 4  # results of one size, one after the other
+_NEEDED_EQUAL: Final = 2  # of them, that nobody would call a loop
 _MICRO: Final = 1_000_000
 _CALLS: Final = """
-SELECT session, at, agent, project, provider, model, tier, region, is_metered, prompt, cached,
-    written, written_1h
-FROM calls WHERE {where} AND session <> '' AND NOT is_subagent ORDER BY session, model, at, number
+SELECT session, at, agent, project, provider, model, tier, region, is_metered, prompt, completion,
+    cached, written, written_1h, usd, body
+FROM calls WHERE {where} AND session <> '' AND is_subagent = {subagents}
+ORDER BY session, model, at, number
 """
 _decode_cells: Final = msgspec.msgpack.Decoder(Cells).decode
+_decode_call: Final = msgspec.msgpack.Decoder(StoredCall).decode
 
 
-@dataclass(frozen=True)
-class ColdRestart:
-    """A call that wrote its context into the cache again, because a pause had ended the cache.
+class Call(NamedTuple):
+    session: str
+    at: int
+    agent: str
+    project: str
+    provider: str
+    model: str
+    tier: str
+    region: str
+    is_metered: int
+    prompt: int
+    completion: int
+    cached: int
+    written: int
+    written_1h: int
+    usd: float | None
+    body: bytes
 
-    `usd` is what the tokens cost more than read from the cache; None where they have no price.
+    @property
+    def names(self) -> tuple[str, str, str, str]:
+        return self.provider, self.model, self.tier, self.region
+
+    @property
+    def held(self) -> int:
+        """Return the tokens that the call leaves in the cache."""
+        return self.cached + self.written
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Where in a session, its tokens and dollars; without a price, no dollars.
+
+    Where the dollars are an estimate, `usd` is its upper end and `least_usd` its lower end.
     """
 
     session: str
@@ -34,42 +79,190 @@ class ColdRestart:
     agent: str
     project: str
     model: str
-    pause_seconds: int
-    lifetime_seconds: int
     tokens: int
     usd: float | None
     is_metered: bool
 
 
-def find_cold_restarts(ledger: Ledger, choice: Choice) -> list[ColdRestart]:
-    """Return the cold restarts of these calls, the most expensive first."""
-    where, values = choice.where()
+@dataclass(frozen=True, kw_only=True)
+class ColdRestart(Finding):
+    """A call that wrote its context into the cache again, because a pause had ended the cache.
+
+    `usd` is what the tokens cost more than read from the cache.
+    """
+
+    pause_seconds: int
+    lifetime_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongSession(Finding):
+    """A session that went on after a pause, and read what was before it with each later call."""
+
+    pause_seconds: int
+    calls: int
+    least_usd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeSubagents(Finding):
+    """Sub-agents of one session whose answers are all short, and the next smaller model."""
+
+    calls: int
+    smaller_model: str
+    least_usd: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryLoop(Finding):
+    """Calls, one after the other, that each got a result of the same size."""
+
+    calls: int
+    result_tokens: int
+
+
+class Findings(NamedTuple):
+    cold_restarts: list[ColdRestart]
+    long_sessions: list[LongSession]
+    large_subagents: list[LargeSubagents]
+    retry_loops: list[RetryLoop]
+
+
+CellOf = Callable[[Call], Cell | None]
+
+
+def find_all(ledger: Ledger, choice: Choice) -> Findings:
+    """Return what these calls show, the most expensive of each kind first."""
     rows = ledger.database.execute("SELECT * FROM rates")
     rates = {tuple(row[:4]): _decode_cells(row[4]) for row in rows}
-    calls = ledger.database.execute(_CALLS.format(where=where), values)
-    found = list(_find(calls, rates))
-    return sorted(found, key=lambda each: (-(each.usd or 0.0), each.at, each.session))
+
+    def cell_of(call: Call) -> Cell | None:
+        cells = rates.get(call.names)
+        return cells.find(call.at, call.prompt, call.held) if cells else None
+
+    found = Findings([], [], [], [])
+    for thread in _threads(ledger, choice, subagents=0):
+        found.cold_restarts.extend(_cold_restarts(thread, cell_of))
+        found.long_sessions.extend(_long_sessions(thread, cell_of))
+        found.retry_loops.extend(_retry_loops(thread))
+    found.large_subagents.extend(_large_subagents(_threads(ledger, choice, subagents=1)))
+    for kind in found:
+        kind.sort(key=lambda each: (-(each.usd or 0.0), each.at, each.session))
+    return found
 
 
-def _find(calls: Iterable[Any], rates: dict[tuple[Any, ...], Cells]) -> Iterable[ColdRestart]:
-    thread, ended, held, lifetime = ("", ""), 0, 0, FIVE_MINUTES
-    for session, at, agent, project, *names, metered, prompt, cached, written, for_an_hour in calls:
-        if (session, names[1]) != thread:
-            thread, held, lifetime = (session, names[1]), 0, FIVE_MINUTES
-        pause, lost = at - ended, held - cached
-        tokens = min(lost, written)
-        is_cold = pause > lifetime * _MICRO and lost >= held * _LEAST_SHARE
-        if held and is_cold and tokens >= LEAST_TOKENS:
-            cells = rates.get(tuple(names))
-            cell = cells.find(at, prompt, cached + written) if cells else None
-            more = None
-            if cell is not None:
-                rate = cell.written_1h if 2 * for_an_hour > written else cell.written
-                more = tokens * max(0.0, rate - cell.cached)
-            yield ColdRestart(
-                session, at // _MICRO, agent, project, names[1], pause // _MICRO, lifetime,
-                tokens, more, bool(metered),
+def _threads(ledger: Ledger, choice: Choice, *, subagents: int) -> Iterator[list[Call]]:
+    """Yield the calls of each session and model, in order."""
+    where, values = choice.where()
+    query = _CALLS.format(where=where, subagents=subagents)
+    calls = map(Call._make, ledger.database.execute(query, values))
+    return (list(group) for _, group in groupby(calls, attrgetter("session", "model")))
+
+
+def _at(call: Call) -> dict[str, Any]:
+    """Return what every finding says of the call that it begins with."""
+    names = [field.name for field in fields(Finding) if field.name not in ("tokens", "usd")]
+    values = {name: getattr(call, name) for name in names}
+    return {**values, "at": call.at // _MICRO, "is_metered": bool(call.is_metered)}
+
+
+def _cold_restarts(calls: Sequence[Call], cell_of: CellOf) -> Iterator[ColdRestart]:
+    lifetime = FIVE_MINUTES
+    for before, call in zip([None, *calls], calls, strict=False):
+        is_hour = 2 * call.written_1h > call.written
+        if before is not None:
+            pause, lost = call.at - before.at, before.held - call.cached
+            tokens = min(lost, call.written)
+            is_cold = pause > lifetime * _MICRO and lost >= before.held * _LEAST_SHARE
+            if before.held and is_cold and tokens >= LEAST_TOKENS:
+                usd = None
+                if (cell := cell_of(call)) is not None:
+                    rate = cell.written_1h if is_hour else cell.written
+                    usd = tokens * max(0.0, rate - cell.cached)
+                yield ColdRestart(
+                    **_at(call), tokens=tokens, usd=usd, pause_seconds=pause // _MICRO,
+                    lifetime_seconds=lifetime,
+                )  # fmt: skip
+        if call.written:
+            lifetime = AN_HOUR if is_hour else FIVE_MINUTES
+
+
+def _long_sessions(calls: Sequence[Call], cell_of: CellOf) -> Iterator[LongSession]:
+    """Yield each part of a session after a natural cut, up to the next one or a compaction."""
+    base = calls[0].prompt
+    cuts = [
+        place
+        for place in range(1, len(calls))
+        if calls[place].at - calls[place - 1].at > AN_HOUR * _MICRO
+    ]
+    for cut, until in pairwise([*cuts, len(calls)]):
+        whole, past = calls[cut - 1].prompt, calls[cut - 1].prompt - base
+        if past < LEAST_PAST:
+            continue
+        tokens, count, usd = 0, 0, list[float | None]()
+        for call in calls[cut:until]:
+            if call.prompt < whole:  # what was before is not in it any more
+                break
+            read = min(max(0, call.cached - base), past)
+            cell = cell_of(call)
+            tokens, count = tokens + read, count + (read > 0)
+            usd.append(None if cell is None else read * cell.cached)
+        if tokens >= LEAST_REREAD:
+            most = _sum(usd)
+            yield LongSession(
+                **_at(calls[cut]), tokens=tokens, calls=count, usd=most,
+                least_usd=None if most is None else most * (1 - CARRIED_SHARE),
+                pause_seconds=(calls[cut].at - calls[cut - 1].at) // _MICRO,
             )  # fmt: skip
-        ended, held = at, cached + written
-        if written:
-            lifetime = AN_HOUR if 2 * for_an_hour > written else FIVE_MINUTES
+
+
+def _retry_loops(calls: Sequence[Call]) -> Iterator[RetryLoop]:
+    grown = [after.prompt - call.prompt for call, after in pairwise(calls)]
+    place = 0
+    for size, group in groupby(grown):
+        count = len(list(group))
+        if size >= LEAST_RESULT and count >= LEAST_EQUAL:
+            # The call after a result is what it cost.
+            needless = calls[place + 1 + _NEEDED_EQUAL : place + 1 + count]
+            yield RetryLoop(
+                **_at(needless[0]), calls=len(needless), result_tokens=size,
+                tokens=sum(call.prompt + call.completion for call in needless),
+                usd=_sum(None if (call.usd or 0.0) < 0 else call.usd for call in needless),
+            )  # fmt: skip
+        place += count
+
+
+def _large_subagents(threads: Iterable[list[Call]]) -> Iterator[LargeSubagents]:
+    book = None
+    smaller: dict[tuple[str, ...], tuple[str, Cells] | None] = {}
+    for calls in threads:
+        if len(calls) < LEAST_CALLS or max(call.completion for call in calls) > SHORT_ANSWER:
+            continue
+        usd = 0.0
+        for call in calls:
+            if call.names not in smaller:
+                book = book or load_book()
+                listing = book.find_listing(call.provider, call.model)
+                target = listing.target if listing and listing.target_kind == LADDER else None
+                smaller[call.names] = None
+                if target is not None:
+                    cells = cells_of(target, call.tier, call.region)
+                    smaller[call.names] = target.model, cells
+            if (found := smaller[call.names]) is None or call.usd is None or call.usd < 0:
+                break
+            cost = sum_parts(parts_of(_decode_call(call.body), found[1], call.at))
+            if cost is None:
+                break
+            usd += call.usd - cost
+        else:
+            if usd > 0 and (named := smaller[calls[0].names]):
+                tokens = sum(call.prompt + call.completion for call in calls)
+                yield LargeSubagents(
+                    **_at(calls[0]), calls=len(calls), tokens=tokens, usd=usd, least_usd=0.0,
+                    smaller_model=named[0],
+                )  # fmt: skip
+
+
+def _sum(amounts: Iterable[float | None]) -> float | None:
+    found = list(amounts)
+    return None if None in found else sum(amount or 0.0 for amount in found)

@@ -3,12 +3,14 @@
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
 JSON_LINES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 JSON_FILES: Final = (*JSON_LINES, ".json")
 _OPENCODE: Final = ("opencode.db",)
+_NAME: Final = attrgetter("name")
 
 
 class Source(NamedTuple):
@@ -94,16 +96,16 @@ def find_files(source: Source, problems: list[str]) -> Iterator[File]:
             if (found.st_dev, found.st_ino) in seen:
                 continue
             seen.add((found.st_dev, found.st_ino))
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            entries = sorted(os.scandir(folder), key=_NAME)
         except FileNotFoundError:
             continue
         except OSError as error:
             problems.append(f"{folder}: {error.strerror}")
             continue
-        if is_deep:
-            waiting += [entry.path for entry in entries if entry.is_dir()]
         for entry in entries:
-            if entry.name.lower().endswith(source.endings) and _is_within(entry.path, source):
+            if entry.is_dir():
+                waiting += [entry.path] if is_deep else []
+            elif entry.name.lower().endswith(source.endings) and _is_within(entry.path, source):
                 try:
                     status = entry.stat()
                 except OSError as error:

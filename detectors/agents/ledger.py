@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from detectors.agents.files import FileRead
@@ -55,8 +55,10 @@ ON CONFLICT DO UPDATE SET times = times + 1,
 """
 _TOUCHED: Final = """
 SELECT seen.id, way, asked, at, prompt, session, size, number, times, span, body, agent
-FROM seen JOIN touched USING (id) ORDER BY seen.id, at, prompt, session, asked, way
+FROM touched CROSS JOIN seen USING (id) ORDER BY touched.id, at, prompt, session, asked, way
 """
+# A cross join reads the calls of the IDs, and not all.
+_HAD: Final = "SELECT id, number FROM touched CROSS JOIN calls USING (id)"
 _SET_CALL: Final = """
 INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL,
     ?, ?, NULL)
@@ -87,13 +89,6 @@ _SESSION: Final = """
 INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET
     origin = coalesce(excluded.origin, origin), ended = max(ended, excluded.ended)
 """
-
-
-class KnownFile(NamedTuple):
-    size: int
-    mtime: int
-    inode: int
-    mark: bytes
 
 
 class Ledger:
@@ -147,9 +142,15 @@ class Ledger:
         query = "SELECT 1 FROM calls WHERE usd IS NULL LIMIT 1"
         return self.database.execute(query).fetchone() is not None
 
-    def known_files(self) -> dict[str, KnownFile]:
-        rows = self.database.execute("SELECT path, size, mtime, inode, mark FROM files")
-        return {row[0]: KnownFile(*row[1:]) for row in rows}
+    def known_files(self) -> dict[str, tuple[int, int, int]]:
+        """Return the size, time and inode of every file that was read."""
+        rows = self.database.execute("SELECT path, size, mtime, inode FROM files")
+        return {row[0]: row[1:] for row in rows}
+
+    def find_mark(self, path: str) -> bytes | None:
+        """Return where the reading of a file ended."""
+        row = self.database.execute("SELECT mark FROM files WHERE path = ?", (path,)).fetchone()
+        return row[0] if row else None
 
     def add(self, reads: "Sequence[FileRead]") -> int:
         """Add what was read of some files; return the number of calls that are new or changed."""
@@ -221,7 +222,7 @@ class Ledger:
         database.executemany("INSERT INTO touched VALUES (?)", [(each,) for each in touched])
         resolver = Resolver(database.execute("SELECT name, origin, ended FROM sessions"))
         before: dict[str, set[int]] = {}
-        for id_, number in database.execute("SELECT id, number FROM calls JOIN touched USING (id)"):
+        for id_, number in database.execute(_HAD):
             before.setdefault(id_, set()).add(number)
         now = time.time_ns() // 1_000
         rows, gone = list[tuple[Any, ...]](), list[tuple[int]]()

@@ -19,6 +19,7 @@ from detectors.formats.adapters.calls import AnswerDetails, Call, PromptDetails
 
 if TYPE_CHECKING:
     from detectors.prices.book import PriceBook
+    from detectors.prices.listing import Listing
     from detectors.prices.rates import Rates
 
 _DAY_SECONDS: Final = 86_400
@@ -111,8 +112,9 @@ class _Rates:
         key = (provider, model, tier, region)
         if key not in self._known and self._may_load:
             if self._book is None:
-                self._book = _load_book()
-            cells = find_cells(self._book, *key)
+                self._book = load_book()
+            listing = self._book.find_listing(provider, model)
+            cells = cells_of(listing, tier, region) if listing else Cells([], [], [], [None])
             self._known[key] = cells
             self.added.append((*key, msgspec.msgpack.encode(cells)))
         return self._known.get(key)
@@ -123,7 +125,7 @@ class _Rates:
         )
 
 
-def _load_book() -> "PriceBook":
+def load_book() -> "PriceBook":
     from detectors.prices.book import PriceBook
 
     if (data_folder(os.environ, Path.home()) / "prices.json").exists():
@@ -133,15 +135,12 @@ def _load_book() -> "PriceBook":
     return PriceBook()
 
 
-def find_cells(book: "PriceBook", provider: str, model: str, tier: str, region: str) -> Cells:
+def cells_of(listing: "Listing", tier: str, region: str) -> Cells:
     """Return a model's rates at every time and length of prompt at which they change."""
     from datetime import UTC, datetime
 
     from detectors.prices.lookup.published import priced_regions
 
-    listing = book.find_listing(provider, model)
-    if listing is None:
-        return Cells([], [], [], [None])
     changes = listing.find_boundaries(tier)
     moments = sorted(int(each.timestamp()) for each in changes.moments)
     seconds = sorted(changes.day_seconds - {0})
@@ -198,7 +197,7 @@ def parts_of(call: Call, cells: Cells, at_us: int) -> list[tuple[str, float, flo
         ("request", 1, cell.request),
         ("web search", call.web_searches, cell.extra.get("web_searches", 0.0)),
     ]
-    if cell.extra:
+    if len(cell.extra) > ("web_searches" in cell.extra):
         answered = usage.completion_tokens_details or _NO_ANSWER
         parts += _surcharges(asked, _OF_PROMPT, uncached, cell)
         parts += _surcharges(answered, _OF_ANSWER, usage.completion_tokens, cell)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from detectors.agents.folders import File, Source, data_folder, find_files, find_sources
-from detectors.agents.ledger import KnownFile, Ledger
+from detectors.agents.ledger import Ledger
 
 if TYPE_CHECKING:
     from detectors.agents.files import FileRead
@@ -40,9 +40,9 @@ def update(
         for source in sources
         if source.adapter
         for file in find_files(source, problems)
-        if not _is_known(file, known.get(file.path))
+        if (file.size, file.mtime_ns, file.inode) != known.get(file.path)
     ]
-    found = _read_all(changed, known, processes) if changed else iter(())
+    found = _read_all(changed, ledger, processes) if changed else iter(())
     while reads := list(islice(found, files_at_once)):
         problems += [f"{read.file.path}: {read.problem}" for read in reads if read.problem]
         ledger.add(reads)
@@ -72,19 +72,14 @@ def prices_version() -> str:
     return " ".join(f"{each.st_size}:{each.st_mtime_ns:x}" if each else "-" for each in stats)
 
 
-def _is_known(file: File, known: KnownFile | None) -> bool:
-    return known is not None and known[:3] == (file.size, file.mtime_ns, file.inode)
-
-
-def _read_all(
-    files: Sequence[File], known: dict[str, KnownFile], processes: int | None
-) -> Iterator["FileRead"]:
+def _read_all(files: Sequence[File], ledger: Ledger, processes: int | None) -> Iterator["FileRead"]:
     import msgspec
 
     from detectors.agents.files import Mark, read_file
 
     decode = msgspec.msgpack.Decoder(Mark).decode
-    marks = [decode(known[file.path].mark) if file.path in known else Mark() for file in files]
+    known = (ledger.find_mark(file.path) for file in files)
+    marks = [Mark() if mark is None else decode(mark) for mark in known]
     size = sum(max(0, file.size - mark.offset) for file, mark in zip(files, marks, strict=True))
     processes = processes or min(os.cpu_count() or 1, _MOST_PROCESSES)
     if size < _PARALLEL_BYTES or len(files) == 1 or processes == 1:

@@ -11,6 +11,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError
@@ -28,8 +29,19 @@ MOST_CALLS: Final = 1_000
 _TIMEOUT_SECONDS: Final = 20.0
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 # Of these answers, another try has the same end until somebody changes something.
+_NO_ROUTE: Final = 404
 _REFUSED: Final = (400, 401, 402, 403, 404, 413, 422)
 _FIELDS: Final = UsageRecordV2.__struct_fields__
+MOST_LIMITS: Final = 20  # of a request
+_SENT_LIMITS: Final = """
+CREATE TABLE IF NOT EXISTS sent_limits (agent TEXT, minutes INTEGER, resets_at INTEGER,
+    sent REAL, PRIMARY KEY (agent, minutes, resets_at)) WITHOUT ROWID
+"""
+_NEW_LIMITS: Final = """
+SELECT agent, minutes, resets_at, peak FROM limits LEFT JOIN sent_limits
+    USING (agent, minutes, resets_at)
+WHERE peak > coalesce(sent, -1) ORDER BY resets_at DESC LIMIT ?
+"""
 _UNSENT: Final = """
 SELECT number, body FROM calls WHERE sent IS NULL AND abs(? - changed) >= ?
 ORDER BY changed LIMIT ?
@@ -85,11 +97,39 @@ def send_new(
     """Send the batches that wait, then those of new calls; return how many calls arrived."""
     sent = 0
     for key, calls, body in _batches(ledger, label, settled):
-        _post(destination, key, body)
+        headers = {"Content-Encoding": "gzip", "Idempotency-Key": key}
+        _post(Request(destination.url, body, headers, method="POST"), destination.key)  # noqa: S310
         with ledger.changing():
             ledger.database.execute("DELETE FROM batches WHERE key = ?", (key,))
         sent += calls
     return sent
+
+
+def send_limits(ledger: Ledger, destination: Destination, label: str = "") -> None:
+    """Send the windows of plans of which more is used than the service knows.
+
+    The service keeps the highest share of each, so sending one again changes nothing.
+    """
+    database = ledger.database
+    database.execute(_SENT_LIMITS)
+    url = f"{destination.url.removesuffix('/v2/ingest')}/v1/plan-limits"
+    while rows := database.execute(_NEW_LIMITS, (MOST_LIMITS,)).fetchall():
+        limits = [
+            {
+                "provider": agent, "environment": label, "window_minutes": minutes,
+                "resets_at": datetime.fromtimestamp(resets, UTC).isoformat(),
+                "used_percent": used,
+            }
+            for agent, minutes, resets, used in rows
+        ]  # fmt: skip
+        try:
+            _post(Request(url, _encode({"limits": limits}), method="POST"), destination.key)  # noqa: S310
+        except Refused as refusal:
+            if refusal.status != _NO_ROUTE:  # which a service of an earlier release answers
+                raise
+        with ledger.changing():
+            query = "INSERT OR REPLACE INTO sent_limits VALUES (?, ?, ?, ?)"
+            database.executemany(query, rows)
 
 
 def _batches(ledger: Ledger, label: str, settled: float) -> Iterator[tuple[str, int, bytes]]:
@@ -127,19 +167,10 @@ def _record(record: StoredRecord, label: str) -> dict[str, Any]:
     return found
 
 
-def _post(destination: Destination, key: str, body: bytes) -> None:
-    request = Request(  # noqa: S310
-        destination.url,
-        data=body,
-        method="POST",
-        headers={
-            "Authorization": f"Bearer {destination.key}",
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-            "Idempotency-Key": key,
-            "User-Agent": "tallystick-watch",
-        },
-    )
+def _post(request: Request, key: str) -> None:
+    request.add_header("Authorization", f"Bearer {key}")
+    request.add_header("Content-Type", "application/json")
+    request.add_header("User-Agent", "tallystick-watch")
     try:
         with build_opener(_Stay).open(request, timeout=_TIMEOUT_SECONDS) as answer:
             answer.read(1 << 16)

@@ -9,10 +9,18 @@ from typing import Any, Final
 from detectors.agents import reading
 from detectors.agents.folders import Source
 from detectors.agents.ledger import KEPT_DAYS, Ledger
-from detectors.agents.sending import SETTLED_SECONDS, Delayed, Destination, Refused, send_new
+from detectors.agents.sending import (
+    SETTLED_SECONDS,
+    Delayed,
+    Destination,
+    Refused,
+    send_limits,
+    send_new,
+)
 
 EVERY_SECONDS: Final = 10.0
 _LONGEST_WAIT: Final = 900.0
+_LIMITS_SECONDS: Final = 300.0  # they change with each turn
 _STATUS: Final = "watch"
 # Much is new only at first. It is read by one process and in parts, to stay small.
 _FILES_AT_ONCE: Final = 8
@@ -39,6 +47,7 @@ class Watcher:
         self._settled = settled
         self._failures = 0
         self._error = ""  # of the last try to send
+        self._limits_at = 0.0  # of the monotonic clock, as is
         self._send_at = 0.0  # of the monotonic clock, which no change of the time moves
 
     def run(self, every: float, wait: Callable[[float], bool]) -> None:
@@ -55,6 +64,9 @@ class Watcher:
         if self._destination is not None and time.monotonic() >= self._send_at:
             try:
                 sent = send_new(ledger, self._destination, self._label, self._settled)
+                if time.monotonic() >= self._limits_at:
+                    send_limits(ledger, self._destination, self._label)
+                    self._limits_at = time.monotonic() + _LIMITS_SECONDS
                 self._failures, self._error = 0, ""
             except (Delayed, Refused) as failure:
                 self._error = str(failure)

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from io import TextIOWrapper
 from textwrap import wrap
@@ -23,7 +23,7 @@ from detectors.wording.figures import counted, percent, short_number, usd
 from detectors.wording.labels import inert
 
 if TYPE_CHECKING:
-    from detectors.agents.findings import ColdRestart
+    from detectors.agents.findings import Findings
 
 PLAIN_WIDTH: Final = 100  # for a file or a pipe, which has no width
 _WIDEST: Final = 145
@@ -32,7 +32,7 @@ _NARROW: Final = 95
 _HEADINGS: Final = {"daily": "Day", "weekly": "Week from", "monthly": "Month"}
 _TEXTS: Final = ("name", "project", "models")
 _MODELS: Final = 2
-_MOST_RESTARTS: Final = 20
+_MOST_FINDINGS: Final = 20
 _DATE: Final = re.compile(r"-20\d{6}$")
 _USUAL: Final = 80
 _LONGEST, _SHORTEST = 40, 16  # names, in usual and in narrow terminals
@@ -201,29 +201,68 @@ def print_blocks(blocks: Sequence[Block], now: float, zone: tzinfo | None) -> No
         )
 
 
-def print_restarts(found: "Sequence[ColdRestart]", total: Sums, zone: tzinfo | None) -> None:
-    if not found:
-        click.echo("No cold restarts found.")
-        return
-    lines = []
-    for each in found[:_MOST_RESTARTS]:
-        at = datetime.fromtimestamp(each.at, UTC).astimezone(zone)
-        kind = "billed" if each.is_metered else "value"
-        amount = "–" if each.usd is None else f"{usd(each.usd)} {kind}"
-        minutes = f"{each.pause_seconds // 60:,} min"
-        when, session = f"{at:%Y-%m-%d %H:%M}", each.session[:8]
-        cells = [when, inert(each.project), session, minutes, short_number(each.tokens), amount]
-        lines.append(Line(cells))
-    print_table(("When", "Project", "Session", "Pause", "Written again", "Extra cost"), lines, 3)
-    if len(found) > len(lines):
-        click.echo(f"and {len(found) - len(lines):,} more; --json has all")
-    value = sum(each.usd or 0.0 for each in found if not each.is_metered)
-    billed = sum(each.usd or 0.0 for each in found if each.is_metered)
-    said = [f"{counted(len(found), 'cold restart')}: {apart(value, billed)}"]
-    if value and total.value_usd:
-        said.append(f"{percent(value / total.value_usd * 100)} of the value of your plan's calls")
-    tokens = sum(each.tokens for each in found)
-    click.echo(f"{', '.join(said)}. {short_number(tokens)} tokens were written again.")
+def print_findings(found: "Findings", total: Sums, zone: tzinfo | None) -> None:
+    """Print each kind of finding as a table, its most expensive first, and its sum."""
+    kinds: Iterable[Sequence[Any]] = found
+    for kind, (name, headings, text, note) in zip(kinds, _KINDS, strict=True):
+        if not kind:
+            click.echo(f"No {name}s found.\n")
+            continue
+        lines = []
+        for each in kind[:_MOST_FINDINGS]:
+            at = datetime.fromtimestamp(each.at, UTC).astimezone(zone)
+            when, session = f"{at:%Y-%m-%d %H:%M}", each.session[:8]
+            cells = [when, inert(each.project), session, text(each), short_number(each.tokens)]
+            lines.append(Line([*cells, _extra(each)]))
+        print_table(("When", "Project", "Session", *headings, "Dollars"), lines, 3)
+        if len(kind) > len(lines):
+            click.echo(f"and {len(kind) - len(lines):,} more; --json has all")
+        value = sum(each.usd or 0.0 for each in kind if not each.is_metered)
+        billed = sum(each.usd or 0.0 for each in kind if each.is_metered)
+        is_estimate = hasattr(kind[0], "least_usd")
+        amount = f"{'up to ' * is_estimate}{apart(value, billed)}"
+        said = [f"{counted(len(kind), name)}: {amount}"]
+        if value and total.value_usd:
+            share = percent(value / total.value_usd * 100)
+            said.append(f"{share} of the value of your plan's calls")
+        tokens = short_number(sum(each.tokens for each in kind))
+        click.echo(f"{', '.join(said)}. {tokens} {note}\n")
+
+
+def _extra(found: Any) -> str:
+    if found.usd is None:
+        return "–"
+    least = getattr(found, "least_usd", None)
+    amount = usd(found.usd) if least is None else f"{usd(least)} to {usd(found.usd)}"
+    return f"{amount} {'billed' if found.is_metered else 'value'}"
+
+
+def _pause(found: Any) -> str:
+    return f"{found.pause_seconds // 60:,} min"
+
+
+class _Kind(NamedTuple):
+    name: str
+    headings: tuple[str, str]
+    text: Callable[[Any], str]
+    note: str
+
+
+_KINDS: Final = (
+    _Kind("cold restart", ("Pause", "Written again"), _pause, "tokens were written again."),
+    _Kind(
+        "long session", ("Pause", "Read again"), _pause,
+        "tokens from before a pause of over an hour were read again.",
+    ),
+    _Kind(
+        "large sub-agent", ("Smaller model", "Tokens"), lambda each: str(each.smaller_model),
+        "tokens of sub-agents whose answers were all short.",
+    ),
+    _Kind(
+        "retry loop", ("Calls", "Tokens"), lambda each: f"{each.calls:,}",
+        "tokens of calls that got a result of the same size as the two before.",
+    ),
+)  # fmt: skip
 
 
 def print_sources(

@@ -336,27 +336,31 @@ def _block(block: views.Block, now: float) -> dict[str, Any]:
 @with_options(*_choice, *_output[:1], ledger_option, _offline)
 @rare_collections()
 def findings(ledger_path: Path | None, as_json: bool, **options: Any) -> None:
-    """Show pauses after which a whole context was written again."""
-    from detectors.agents.findings import find_cold_restarts
+    """Show cold restarts, long sessions, large sub-agents and retry loops."""
+    from detectors.agents.findings import find_all
 
     with open_ledger(ledger_path) as ledger:
         problems = refresh(ledger)
         choice = _choice_of(options)
-        found = find_cold_restarts(ledger, choice)
+        found = find_all(ledger, choice)
         total = views.total_of(views.sum_calls(ledger, "monthly", choice)).sums
     with standard_output():
         if as_json:
-            rows = [
-                {**vars(each), "at": _iso(each.at * 1_000_000), "usd": _rounded(each.usd)}
-                for each in found
-            ]
-            document = {"cold_restarts": rows, "total": _figures(total), "not_read": problems}
+            rows = {
+                name: [_finding(each) for each in kind] for name, kind in found._asdict().items()
+            }
+            document = {**rows, "total": _figures(total), "not_read": problems}
             click.echo(json.dumps(document, indent=2))
         else:
-            from detectors.cli.agent_tables import print_restarts
+            from detectors.cli.agent_tables import print_findings
 
-            print_restarts(found, total, options["zone"])
+            print_findings(found, total, options["zone"])
     _warn(problems)
+
+
+def _finding(found: Any) -> dict[str, Any]:
+    row = {**vars(found), "at": _iso(found.at * 1_000_000)}
+    return {name: _rounded(row[name]) if "usd" in name else row[name] for name in row}
 
 
 def _rounded(usd: float | None) -> float | None:

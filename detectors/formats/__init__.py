@@ -3,7 +3,7 @@
 Nothing here imports a dataframe library, because the service validates with this package.
 """
 
-from detectors.formats.canonical import decode_records, encode_chunk, encode_records, read_stored
+from detectors.formats.canonical import encode_chunk, encode_records, read_stored
 from detectors.formats.chunks import Chunk
 from detectors.formats.columns import records_of
 from detectors.formats.csv_logs.mapping import ColumnMapping, read_pairs

@@ -8,7 +8,6 @@ is the default.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import repeat
 from operator import attrgetter
@@ -33,6 +32,7 @@ from detectors.formats.moments import to_utc
 from detectors.formats.text.splitting import split_lines
 
 STORED_CHUNK_BYTES: Final = 1 << 20
+_NOT_CANONICAL: Final = "The blob is not a canonical re-encoding of records."
 _INVALID_START: Final = b'{"line":'  # no record can contain this: its quotes would be escaped
 
 
@@ -100,12 +100,6 @@ def encode_chunk(chunk: Chunk) -> bytes:
     return _ENCODER.encode_lines(lines)
 
 
-def decode_records(blob: bytes) -> Sequence[UsageRecord]:
-    """Decode what `encode_records` wrote; anything else raises `UnreadableLogError`."""
-    with _unreadable_on_error():
-        return _decode_lines(blob)
-
-
 def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Iterator[Chunk]:
     """Yield the chunks that `encode_records` or `encode_chunk` wrote, in bounded memory.
 
@@ -115,33 +109,24 @@ def read_stored(file: BinaryIO, *, chunk_bytes: int = STORED_CHUNK_BYTES) -> Ite
     for text in split_lines(blocks, chunk_bytes):
         left_out: list[_LeftOut] = []
         calls = text
-        if _INVALID_START in text:
-            lines = text.splitlines(keepends=True)
-            others = [line for line in lines if line.startswith(_INVALID_START)]
-            calls = b"".join(line for line in lines if not line.startswith(_INVALID_START))
-            with _unreadable_on_error():
+        try:
+            if _INVALID_START in text:
+                lines = text.splitlines(keepends=True)
+                others = [line for line in lines if line.startswith(_INVALID_START)]
+                calls = b"".join(line for line in lines if not line.startswith(_INVALID_START))
                 left_out = _LEFT_OUT_DECODER.decode_lines(b"".join(others))
-        with _unreadable_on_error():
-            records = _decode_lines(calls)
+            try:
+                # Most records have no field of the second version, and the first decodes faster.
+                records: Sequence[UsageRecord] = _DECODER.decode_lines(calls)
+            except msgspec.ValidationError:
+                records = _V2_DECODER.decode_lines(calls)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise UnreadableLogError(
+                "The blob is not a canonical re-encoding of records."
+            ) from None
         invalid = [InvalidRow(each.line, each.reason) for each in left_out if not each.rows]
         dropped = {each.reason: each.rows for each in left_out if each.rows}
         yield Chunk(columns_of(records), invalid, dropped=dropped)
-
-
-def _decode_lines(text: bytes) -> Sequence[UsageRecord]:
-    try:
-        # Most records have no field of the second version, and the first decodes faster.
-        return _DECODER.decode_lines(text)
-    except msgspec.ValidationError:
-        return _V2_DECODER.decode_lines(text)
-
-
-@contextmanager
-def _unreadable_on_error() -> Iterator[None]:
-    try:
-        yield
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise UnreadableLogError("The blob is not a canonical re-encoding of records.") from None
 
 
 def _normalize(record: UsageRecord) -> UsageRecord:

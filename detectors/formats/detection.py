@@ -41,10 +41,11 @@ _PROVIDER_KEYS: Final = frozenset({"usage", "response", "request", "model", "mes
 _RECORD_KEYS: Final = frozenset({"model", "prompt_tokens", "completion_tokens"})
 _NO_RECORD_KEYS: Final = frozenset({"usage", "response", "request"})
 _RECORD_NAMES: Final = frozenset(RECORD_V2_FIELDS)
+LINE_DIALECTS: Final = (*DIALECTS, RECORDS)
 # Of the lines of our own formats; a file of only these needs no adapter.
 _OWN_NAMES: Final = frozenset(
     name
-    for dialect in (OPENAI, ANTHROPIC, RECORDS)
+    for dialect in LINE_DIALECTS
     for layout in (dialect.flat, dialect.wrapped)
     for name in layout.shape.members
 )

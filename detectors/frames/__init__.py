@@ -1,7 +1,7 @@
 """Logs as frames of calls: read from any source, checked, stored as Parquet."""
 
 from detectors.frames.parts import CheckedCalls
-from detectors.frames.sources import Source, from_records, place, read
+from detectors.frames.sources import Source, place, read
 from detectors.frames.usage_log import (
     CALLS,
     OPTIONAL_CALLS,
@@ -11,18 +11,3 @@ from detectors.frames.usage_log import (
     read_log,
     write_log,
 )
-
-__all__ = [
-    "CALLS",
-    "OPTIONAL_CALLS",
-    "CheckedCalls",
-    "Source",
-    "UsageLog",
-    "from_chunks",
-    "from_columns",
-    "from_records",
-    "place",
-    "read",
-    "read_log",
-    "write_log",
-]

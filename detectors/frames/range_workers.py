@@ -22,9 +22,7 @@ from typing import IO, Final, Self
 import msgspec
 import polars as pl
 
-from detectors.formats.json_logs.anthropic import ANTHROPIC
-from detectors.formats.json_logs.openai import OPENAI
-from detectors.formats.json_logs.records import RECORDS
+from detectors.formats.detection import LINE_DIALECTS
 from detectors.formats.text.blocks import Advance
 from detectors.frames.ranges import RangeNotes, RangeResult, Ranges
 
@@ -38,7 +36,7 @@ BOOT: Final = (
     "import json, sys; task = json.loads(sys.argv[1]); sys.path[:] = task.pop('path'); "
     "from detectors.frames.range_workers import worker_main; worker_main(**task)"
 )
-_DIALECTS: Final = {dialect.name: dialect for dialect in (OPENAI, ANTHROPIC, RECORDS)}
+_DIALECTS: Final = {dialect.name: dialect for dialect in LINE_DIALECTS}
 
 
 def read_ranges(

@@ -44,7 +44,6 @@ from detectors.frames.usage_log import (
     UsageLog,
     add_chunks,
     concat,
-    from_chunks,
 )
 
 # Below this, starting another process takes longer than it saves.
@@ -284,7 +283,3 @@ def _find_ranges(file: BinaryIO, size: int, has_categories: bool) -> Ranges | No
         return None
     text_start = len(UTF8_BOM) if start.startswith(UTF8_BOM) else 0
     return Ranges(file.fileno(), text_start, size, form.dialect, RANGE_BYTES, has_categories)
-
-
-def from_records(records: Iterable[UsageRecord | dict[str, Any]]) -> UsageLog:
-    return from_chunks(read_items(records))

@@ -11,7 +11,7 @@ Columns, none of them null. A rule may use these and no others:
 * `request_id`: the caller's ID, for the evidence; empty if absent.
 * `prompt_tokens`, `completion_tokens`, `cached_tokens`, `cache_write_tokens`,
   `declared_max_tokens`: the counts of the record, 0 where absent.
-* the columns that `prices.table.price_calls` adds.
+* the columns that `prices.table.Cells` adds.
 
 These columns exist only where some call of the log (or of the logs that are audited together) has
 a value, so a rule asks for the schema first. None of them is null either:

@@ -57,22 +57,6 @@ _CELL_SCHEMA = {
 }
 
 
-def price_calls(calls: Calls, book: PriceBook) -> Calls:
-    """Add to each call its cost and the rates that the detectors use.
-
-    Calls with unknown rates are removed: an unknown rate is not zero. The new columns are
-    `cost_usd`, `input_usd_per_token` (the input part of the cost over the prompt tokens, 0
-    without any), the rates per token at the call's time, length and tier `input_usd`,
-    `cache_read_usd` and `cache_write_usd` (the input rate if the model has none),
-    `cache_write_1h_usd` (the rate of other cache writes if it has none) and `output_usd`,
-    `has_cache_read`, `has_cache_write_1h`, `cache_minimum`, `needs_cache_opt_in`, `target_kind`
-    (module `lookup.targets`) and `target_saving_usd`: cost minus the cost at the target's rates, 0
-    if there is no target, it is not cheaper, or its context window is too small or unknown.
-    """
-    cells = Cells.of(calls, book)
-    return cells.show(cells.add_cost(cells.number(calls))).drop(CELL)
-
-
 class Gap(msgspec.Struct, frozen=True):
     """Something that a cell's calls have no rate for: their tier, or a unit that some count.
 
@@ -166,7 +150,16 @@ class Cells(msgspec.Struct, frozen=True):
         )
 
     def show(self, spent: Calls) -> Calls:
-        """Add the other columns of `price_calls`."""
+        """Add what the detectors use beside the cost.
+
+        These are the rates per token at the call's time, length and tier `input_usd`,
+        `cache_read_usd` and `cache_write_usd` (the input rate if the model has none),
+        `cache_write_1h_usd` (the rate of other cache writes if it has none) and `output_usd`,
+        `has_cache_read`, `has_cache_write_1h`, `cache_minimum`, `needs_cache_opt_in`, `target_kind`
+        (module `lookup.targets`) and `target_saving_usd`: cost minus the cost at the target's
+        rates, 0 if there is no target, it is not cheaper, or its context window is too small or
+        unknown.
+        """
         known = spent.collect_schema().names()
         target = input_usd(_TARGET, self.optional) + rest_usd(_TARGET, self.optional)
         saving = pl.col("cost_usd") - pl.col("target_usd")

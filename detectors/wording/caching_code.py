@@ -24,7 +24,8 @@ client.models.generate_content(
     config={{"cached_content": cache.name}},
 )"""
 _ORDER: Final = """\
-# Equal beginnings are cached without asking: the fixed part first, what changes last.
+# Equal beginnings are cached without asking:
+# the fixed part first, what changes last.
 client.chat.completions.create(
     model={model},
     messages=[

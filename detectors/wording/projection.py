@@ -77,4 +77,6 @@ def observed(report: Report) -> str:
         return f"{calls}: {spent}, not projected."
     if audit.span_days > month or audit.monthly_factor == 1:
         return f"{calls}: {spent}. Monthly figures are those of the last {month} days."
+    if audit.observed_days == month:  # less a few hours, which say nothing
+        return f"{calls}: {spent}."
     return f"{calls}: {spent}, projected to {month} days."

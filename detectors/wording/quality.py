@@ -237,10 +237,11 @@ def _missing_rate(own: Sequence[MissingRate]) -> str:
     calls = sum(each.calls for each in own)
     has = "has" if calls == 1 else "have"
     when = months(min(each.first_call for each in own), max(each.last_call for each in own))
+    is_part = name.endswith("_tokens")  # of the prompt or the answer
     where, instead = {
         "tier": (f"at tier {name}", "priced as standard"),
         "region": (f"in region {name}", "priced as in any other region"),
-        "unit": (f"with {name}", "billed as other tokens" if _is_part(name) else "not billed"),
+        "unit": (f"with {name}", "billed as other tokens" if is_part else "not billed"),
     }[kind]
     direction = "high" if kind == "tier" and name in _CHEAPER_TIERS else "low"
     sellers = list(dict.fromkeys(f"{inert(each.model)} ({inert(each.provider)})" for each in own))
@@ -251,11 +252,6 @@ def _missing_rate(own: Sequence[MissingRate]) -> str:
         f"{counted(calls, 'call')} {where} {when} {has} no rate for it; {instead}, "
         f"{'possibly' if kind == 'region' else 'probably'} too {direction}. Concerned: {models}."
     )
-
-
-def _is_part(unit: str) -> bool:
-    """Check whether a unit counts tokens, which are part of the prompt or the answer."""
-    return unit.endswith("_tokens")
 
 
 def _reported(quality: DataQuality) -> Iterator[str]:

@@ -45,7 +45,7 @@ from service.models.identity.accounts import COMP, KEY_LIMITS, find_account
 from service.models.identity.security_events import EventKind, add_security_event
 from service.models.imports.span_batches import request_import
 from service.operations.comparing import compare_periods
-from service.web.auth.scopes import SCOPES
+from service.web.auth.scopes import SCOPES, TOKEN_SCOPES
 from service.web.schemas.comparison import ComparisonSchema, ImpossibleError, choose, describe
 from service.web.schemas.labels import read_label
 from service.web.schemas.spend import FutureCallsSchema, find_day
@@ -87,8 +87,8 @@ def create(email: str, plan: str, as_json: bool, data_dir: Path | None) -> None:
     "--scope",
     "scopes",
     multiple=True,
-    type=click.Choice(SCOPES),
-    help="Scope of a read token.  [default: both]",
+    type=click.Choice(TOKEN_SCOPES),
+    help="Scope of a read token.  [default: both that read]",
 )
 @click.option("--label", default="", help="A name to recognize it by; up to 60 characters.")
 @click.option(

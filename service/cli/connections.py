@@ -17,7 +17,7 @@ from detectors.wording.figures import percent, usd
 from service.cli.options import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
-from service.connections import list_pulled
+from service.connections import list_providers
 from service.connections.exports import read_export
 from service.core.db import make_engine, make_session_factory
 from service.jobs.queues import AuditQueues
@@ -33,8 +33,7 @@ from service.operations.connections.connecting import (
     try_key,
 )
 from service.operations.connections.connecting import connect as connect_account
-from service.operations.connections.reconciliation import Known
-from service.operations.connections.reconciliation import reconcile as reconcile_month
+from service.operations.connections.reconciliation import reconcile_all
 from service.operations.connections.wording import name_part, name_provider, summarize
 from service.web.api.reconciliation import describe
 from service.web.schemas.reconciliation import ReconciliationSchema
@@ -58,8 +57,12 @@ def connect(provider: str, email: str, label: str, data_dir: Path | None) -> Non
     if known is None:
         if config.connections != "on":
             raise CommandError("connections are turned off in this installation (CONNECTIONS)")
-        raise CommandError(f"choose a provider: {', '.join(sorted(list_pulled()))}")
-    if sys.stdin.isatty():
+        raise CommandError(f"choose a provider: {', '.join(sorted(list_providers()))}")
+    if known.key_is_file:
+        if sys.stdin.isatty():
+            raise CommandError(f"give the key's file on standard input: {known.key_words}")
+        key = sys.stdin.read()
+    elif sys.stdin.isatty():
         click.echo(f"You need {known.key_words}: {known.key_page}")
         key = click.prompt(_KEY_PROMPT, hide_input=True)
     else:
@@ -105,12 +108,15 @@ def reconcile(
             said = _store(config, session, account.id, file)
             click.echo(f"{file.name}: {said}", err=as_json)
         wanted = _read_month(month) if month else None
-        known = Known(session.connection(), account.id)
-        months = [
-            reconcile_month(session.connection(), account.id, provider, first, known)
-            for first, provider in list_months(session, account.id)
-            if wanted is None or first == wanted
-        ]
+        months = reconcile_all(
+            session.connection(),
+            account.id,
+            [
+                each
+                for each in list_months(session, account.id)
+                if wanted is None or each[0] == wanted
+            ],
+        )
     if as_json:
         found = [ReconciliationSchema().dump(describe(each)) for each in months]
         print_fields({"reconciliations": found}, as_json)

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 import click
 
@@ -15,8 +17,15 @@ from service.cli.options import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_owner_link
 from service.operations.local.embedded.errors import ServerStartError
-from service.operations.local.reloading import SourceWatcher
 from service.operations.local.stack import USUAL_OWNER, Stack
+
+# What `--reload` watches, as a running process has loaded it: code, templates and the data files
+# next to the code.
+_WATCHED: Final = ("client", "detectors", "service", "templates", "worker.py")
+_ENDINGS: Final = frozenset({".html", ".json", ".py", ".toml", ".txt"})
+_STEADY_SECONDS: Final = 0.2
+
+Times = dict[Path, int]
 
 INTERRUPTED = 130  # the exit status after a signal
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -71,6 +80,37 @@ def up(
         click.echo(f"(each link works once, for {config.magic_link_minutes} minutes)")
         stack.wait(partial(_reload, stack, watcher) if watcher else None)
         raise CommandError("the supervisor process exited and stopped the service")
+
+
+class SourceWatcher:
+    """Compares the files' modification times with those of the last look."""
+
+    def __init__(self, root: Path = Path(__file__).parents[2]) -> None:
+        self._root = root
+        self._times = self._look()
+
+    def find_change(self) -> str | None:
+        """Return the name of a file that was changed, added or removed, once all are written."""
+        times = self._look()
+        if times == self._times:
+            return None
+        time.sleep(_STEADY_SECONDS)  # until an editor or a checkout has written the next file
+        while (later := self._look()) != times:
+            times = later
+            time.sleep(_STEADY_SECONDS)
+        changed = {path for path, _ in times.items() ^ self._times.items()}
+        self._times = times
+        return min(changed).relative_to(self._root).as_posix() if changed else None
+
+    def _look(self) -> Times:
+        times: Times = {}
+        for name in _WATCHED:
+            top = self._root / name
+            for path in top.rglob("*") if top.is_dir() else (top,):
+                if path.suffix in _ENDINGS:
+                    with suppress(FileNotFoundError):  # removed since it was listed
+                        times[path] = path.stat().st_mtime_ns
+        return times
 
 
 def _reload(stack: Stack, watcher: SourceWatcher) -> None:

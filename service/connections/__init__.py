@@ -26,8 +26,3 @@ def list_providers() -> Mapping[str, Provider]:
 def list_priced() -> Sequence[str]:
     """Return the names of the providers whose usage comes with dollars of its own."""
     return [name for name, each in list_providers().items() if each.prices_usage]
-
-
-def list_pulled() -> Mapping[str, Provider]:
-    """Return the providers that can be connected. The reports of others come by hand alone."""
-    return {name: each for name, each in list_providers().items() if each.reports}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self
+from urllib.parse import urlencode
 
 import httpx2
 
@@ -26,6 +27,7 @@ _TIMEOUT_SECONDS: Final = 20.0
 _SHORT_WAIT_SECONDS: Final = 5.0
 _TRIES: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.5
+_MOST_PAGES: Final = 100
 
 _log = get_logger(__name__)
 
@@ -182,6 +184,39 @@ class Client:
         raise UnreadableResponseError
 
 
+class TokenClient(Client):
+    """A client that first exchanges its key, at another host, for the token of its requests."""
+
+    def __init__(self, provider: Provider, base_url: str, sign_in_host: str, sign_in: str) -> None:
+        super().__init__(provider, "", base_url)
+        self._own_url = self._base_url
+        self._sign_in_url = self._base_url if base_url else sign_in_host
+        self._sign_in, self._token = sign_in, ""
+
+    def form(self) -> Mapping[str, str]:
+        """Return what is exchanged."""
+        raise NotImplementedError
+
+    def _try(self, method: str, path: str, **fields: Any) -> Any:
+        if not self._token:
+            content = urlencode(self.form()).encode()
+            headers = {"Content-Type": "application/x-www-form-urlencoded"}
+            found = super()._try("POST", self._sign_in, content=content, headers=headers)
+            self._token = str(found["access_token"])
+        return super()._try(method, path, **fields)
+
+    def _request(self, method: str, path: str, **fields: Any) -> Any:
+        self._base_url = self._own_url if self._token else self._sign_in_url
+        if self._token:
+            fields["headers"] = {"Authorization": f"Bearer {self._token}"}
+        return super()._request(method, path, **fields)
+
+    def _check(self, response: httpx2.Response, content: bytes) -> None:
+        if response.status_code == 400 and not self._token:
+            raise RevokedKeyError  # not everywhere is a deleted account or another secret a 401
+        super()._check(response, content)
+
+
 _WRONG_KINDS: Final = frozenset({"invalid_key_type", "wrong_key_type", "missing_scope"})
 
 
@@ -215,6 +250,22 @@ def find_url(urls: str, provider: str) -> str:
     """Return the address that CONNECTION_URLS has for a provider, or "" for the provider's own."""
     entries = (entry.strip().partition("=") for entry in urls.split(","))
     return next((url for name, _sign, url in entries if name == provider), "")
+
+
+def follow_pages(get: Callable[[str], Any], find_next: Callable[[Any], str | None]) -> list[Any]:
+    """Return all pages of a query whose pages are cut anywhere; the token of the first is "".
+
+    A token that comes twice would lead around in circles.
+    """
+    pages: list[Any] = []
+    used, token = set[str](), ""
+    while len(pages) < _MOST_PAGES and token not in used:
+        used.add(token)
+        pages.append(get(token))
+        token = find_next(pages[-1]) or ""
+        if not token:
+            return pages
+    raise UnreadableResponseError
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Its rows become the lines that a pull has, added up by day; whom a row belongs t
 import csv
 import json
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from service.connections.provider import (
     Name,
     TotalsLine,
     UsageLine,
+    clean,
 )
 
 _MAX_LINES: Final = 200_000  # of a file's days and groups
@@ -62,6 +64,7 @@ class Export:
     signs: Sequence[frozenset[str]]
     read: Callable[[Cells], Iterable[TotalsLine | Name]]
     is_own: Callable[[Cells], bool] = lambda _cells: True
+    organization: Sequence[str] = ()  # columns with its ID
 
     def recognizes(self, cells: Cells) -> bool:
         return any(names <= cells.keys() for names in self.signs) and self.is_own(cells)
@@ -72,10 +75,14 @@ class Reading:
     """What a file has: lines by day, the names of projects, and how many rows concern others."""
 
     export: Export
-    lines: Sequence[TotalsLine]
+    by_organization: Mapping[str, Sequence[TotalsLine]]  # "" where the file doesn't say which
     names: Sequence[Name]
     rows: int
     left_out: int
+
+    @property
+    def lines(self) -> Sequence[TotalsLine]:
+        return [line for lines in self.by_organization.values() for line in lines]
 
     @property
     def first(self) -> datetime:
@@ -114,7 +121,7 @@ def read_export(
     export = next((each for each in list_exports() if each.recognizes(first)), None)
     if export is None:
         raise UnreadableExportError(_UNKNOWN)
-    lines: dict[Any, TotalsLine] = {}  # by their labels
+    found_by: dict[str, dict[Any, TotalsLine]] = defaultdict(dict)  # lines by their labels
     names: dict[tuple[str, str], Name] = {}
     number = left_out = 0
     for number, cells in enumerate(chain([first], rows), 1):
@@ -126,16 +133,17 @@ def read_export(
             if isinstance(each, Name):
                 names[each.kind, each.id] = each
             else:
-                _include(lines, each)
-        if len(lines) > _MAX_LINES or len(names) > _MAX_LINES:
+                _include(found_by[clean(pick(cells, *export.organization))], each)
+        if sum(map(len, found_by.values())) > _MAX_LINES or len(names) > _MAX_LINES:
             raise UnreadableExportError(
                 f"This report has more than {_MAX_LINES:,} days and groups. Export fewer days."
             )
-    if not lines:
+    if not found_by:
         raise UnreadableExportError(
             f"This file has {export.what}, without any use of models. Choose days that have some."
         )
-    return Reading(export, list(lines.values()), list(names.values()), number, left_out)
+    by_organization = {name: list(lines.values()) for name, lines in found_by.items()}
+    return Reading(export, by_organization, list(names.values()), number, left_out)
 
 
 def _read(export: Export, cells: Cells, number: int) -> Iterable[TotalsLine | Name]:

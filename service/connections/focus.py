@@ -22,7 +22,7 @@ from service.connections.provider import (
 
 # 1.3 renames the columns of the provider, and 1.4 drops the older names.
 _WHO: Final = ("ServiceProviderName", "ProviderName", "HostProviderName", "InvoiceIssuerName")
-_MODELS: Final = re.compile(
+MODELS: Final = re.compile(
     r"bedrock|openai|foundry|vertex|gemini|generative language|claude|anthropic", re.IGNORECASE
 )
 _WHERE: Final = (
@@ -32,13 +32,14 @@ _WHERE: Final = (
     "SkuMeter",
     "PublisherName",
 )
-_TOKENS: Final = re.compile(r"token|\bto?k\b", re.IGNORECASE)
+# Google's meters of tokens are "Gemini 2.5 Flash GA Text Input - Predictions".
+_TOKENS: Final = re.compile(r"token|\bto?k\b|\b(?:in|out)put\b.*\bpredictions\b", re.IGNORECASE)
 _KINDS: Final[Mapping[str, str]] = {"tax": TAX, "credit": CREDIT, "adjustment": CREDIT}
 
 
 def is_of_models(cells: Cells, *names: str) -> bool:
     """Check whether a row of a cloud's bill is about models."""
-    return any(_MODELS.search(cells.get(name, "")) for name in names)
+    return any(MODELS.search(cells.get(name, "")) for name in names)
 
 
 def kind_of(text: str) -> str:
@@ -75,5 +76,6 @@ def focus_of(provider: str, title: str, words: str) -> Export:
         what=f"a FOCUS export of {title}",
         signs=signs("BilledCost,ChargePeriodStart"),
         read=_read,
+        organization=("BillingAccountId",),
         is_own=lambda cells: own.search(pick(cells, *_WHO)) is not None,
     )

@@ -4,11 +4,12 @@ Counts are normalized here: `prompt_tokens` includes cached tokens and cache wri
 records, whatever the provider calls input.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 MAX_LABEL: Final = 200
 HOUR: Final = timedelta(hours=1)
@@ -173,6 +174,7 @@ class Provider(Protocol):
     key_prefix: str
     key_page: str  # where a person makes such a key
     key_words: str  # which key, in half a sentence
+    key_is_file: bool = False  # a JSON file, with spaces and line breaks
     pause_seconds: float = 0.0  # at least between two pulls of a connection
     unbilled_tiers: Sequence[str] = ()  # tiers that the cost report leaves out
     # How it answers for times without anything, beside no buckets.
@@ -184,17 +186,20 @@ class Provider(Protocol):
     @property
     def reports(self) -> Sequence[Report]: ...
 
-    def headers(self, key: str) -> Mapping[str, str]: ...
+    def headers(self, key: str) -> Mapping[str, str]:
+        return {}
 
     def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
         """Return the query of a window's page; all but the page is the same for each."""
+        return ()
 
     def read_page(self, report: Report, body: Any) -> "Page": ...
 
     def look(self, client: Asking, now: datetime) -> Sight:
         """Try a key with read-only calls; raise `ConnectionFailedError` if it doesn't work."""
 
-    def list_names(self, client: Asking) -> Iterator[Name]: ...
+    def list_names(self, client: Asking) -> Iterator[Name]:
+        return iter(())
 
     def request(self, client: Asking, window: Window, page: str | None) -> Any:
         """Return the body of a window's page."""
@@ -212,6 +217,14 @@ class Page:
 
     buckets: Mapping[datetime, Sequence[Line]]
     next_page: str | None
+
+    @classmethod
+    def of(cls, lines: Iterable[Line]) -> Self:
+        """Return the only page of a window."""
+        buckets: dict[datetime, list[Line]] = defaultdict(list)
+        for line in lines:
+            buckets[line.bucket].append(line)
+        return cls(buckets, None)
 
 
 def clean(text: Any) -> str:

@@ -69,6 +69,8 @@ class Stub:
                 name: [value if isinstance(value, str) else json.dumps(value)]
                 for name, value in json.loads(content).items()
             }
+        elif headers.get("content-type") == "application/x-www-form-urlencoded":
+            query |= parse_qs(content.decode())
         with self.lock:
             self.requests.append((parts.path, query))
             fault = self.faults.pop(0) if self.faults else None

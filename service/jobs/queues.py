@@ -64,6 +64,8 @@ _KINDS: Final = {
 # RQ forgets finished jobs soon, because PostgreSQL has their state.
 _FINISHED_TTL_SECONDS: Final = 60
 _FAILED_TTL_SECONDS: Final = 600
+# A pull goes on in another job of the same name, and is tried again half a minute after a failure.
+_PULL_TTL_SECONDS: Final = (0, 30)
 _PROGRESS_TTL_SECONDS: Final = 600
 _PROGRESS: Final = re.compile(r"([0-9]{1,9})/([0-9]{1,9})")
 # After a failure, no wake-ups are sent for this long; the sweeper sends them later.
@@ -168,12 +170,14 @@ class AuditQueues:
     def enqueue_pull(self, connection_id: str) -> bool:
         """Have a worker pull a connection's reports, unless a job for it exists. Never raises."""
         job = (PULL, connection_id, f"pull-{connection_id}", PULL_TIMEOUT_SECONDS)
-        push = partial(self._push_once, self._connection_queue, *job)
+        push = partial(self._push_once, self._connection_queue, *job, _PULL_TTL_SECONDS)
         return self._try(push, connection_id=connection_id)
 
-    def _push_once(self, queue: Queue, function: str, name: str, job_id: str, seconds: int) -> None:
+    def _push_once(
+        self, queue: Queue, function: str, name: str, job_id: str, seconds: int, *ttls: Any
+    ) -> None:
         if not self.existing_job_ids([job_id]):
-            _push(queue, function, name, job_id, seconds)
+            _push(queue, function, name, job_id, seconds, *ttls)
 
     def show_progress(self, audit_id: str, done: int, total: int) -> None:
         """Keep for the audit's page how many steps are done. Never raises either."""
@@ -257,7 +261,14 @@ def _progress_key(audit_id: str) -> str:
     return f"tallystick:progress:{audit_id}"
 
 
-def _push(queue: Queue, function: str, row_id: str, job_id: str, timeout: int) -> None:
+def _push(
+    queue: Queue,
+    function: str,
+    row_id: str,
+    job_id: str,
+    timeout: int,
+    ttls: tuple[int, int] = (_FINISHED_TTL_SECONDS, _FAILED_TTL_SECONDS),
+) -> None:
     with queue.connection.pipeline() as pipeline:  # without it, RQ sends two transactions
         queue.enqueue_call(
             function,
@@ -265,8 +276,8 @@ def _push(queue: Queue, function: str, row_id: str, job_id: str, timeout: int) -
             job_id=job_id,
             description=job_id,
             timeout=timeout,
-            result_ttl=_FINISHED_TTL_SECONDS,
-            failure_ttl=_FAILED_TTL_SECONDS,
+            result_ttl=ttls[0],
+            failure_ttl=ttls[1],
             pipeline=pipeline,
         )
         pipeline.execute()

@@ -23,11 +23,14 @@ class _Summary(NamedTuple):
 
 def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the subject and the template variables. Links are signed now and never stored."""
-    site, days = config.base_url, _days(parameters["since"], parameters["day"])
-    reports = counted(parameters["audits"], "report")
+    site = config.base_url
+    # Usually one day, or several after an outage of the sweeper.
+    first, last = (date.fromisoformat(parameters[name]) for name in ("since", "day"))
+    days = f"on {day(last)}" if first >= last else f"from {day(first)} to {day(last)}"
+    headline = f"{counted(parameters['audits'], 'report')} ready {days} (UTC)"
     spend = usd(Decimal(parameters["spend_usd"]))
     words = {
-        "headline": f"{reports} ready {days}",
+        "headline": headline,
         "totals": f"{counted(parameters['records'], 'call')} for {spend} at list prices",
         "listed": [_describe(config, audit) for audit in parameters["listed"]],
         "more": parameters["audits"] - len(parameters["listed"]),
@@ -36,14 +39,7 @@ def write_digest(config: Config, parameters: Mapping[str, Any]) -> tuple[str, di
         "settings_url": f"{site}/settings",
         "site": site,
     }
-    return f"{reports} ready {days}", words
-
-
-def _days(since: str, until: str) -> str:
-    """Return the period: usually one day, or several after an outage of the sweeper."""
-    first, last = date.fromisoformat(since), date.fromisoformat(until)
-    days = f"on {day(last)}" if first >= last else f"from {day(first)} to {day(last)}"
-    return f"{days} (UTC)"
+    return headline, words
 
 
 def _describe(config: Config, audit: Mapping[str, Any]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Compose each kind of mail: a subject, and templates for its text and HTML parts."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
@@ -10,22 +11,21 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from detectors.wording.labels import JOINERS
+from detectors.wording.figures import day
+from detectors.wording.labels import JOINERS, inert, may_be_link
 from service.config import Config
 from service.config.resources import RESOURCES
 from service.core import tokens
 from service.mail.addresses import find_address
-from service.mail.connection_failing import write_connection_failing
 from service.mail.digest import write_digest
 from service.mail.report_ready import write_report_ready
 from service.mail.security_notice import SECURITY_NOTICE, write_notice
 from service.mail.spend_notice import write_spend_notice
-from service.mail.target_disabled import write_target_disabled
 from service.mail.weekly_digest import write_weekly_digest
-from service.models.connections.failures import CONNECTION_FAILING
+from service.models.connections.failures import CONNECTION_FAILING, explain
 from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import REPORT_DIGEST, REPORT_READY, WEEKLY_DIGEST
-from service.models.notices.targets import TARGET_DISABLED
+from service.models.notices.targets import FAILING, GONE, TARGET_DISABLED, WEBHOOK
 from service.models.watching.news import SPEND_NOTICE
 
 SIGN_IN: Final = "sign_in"
@@ -33,6 +33,11 @@ _TEMPLATES: Final = RESOURCES / "templates" / "mail"
 _MAX_SUBJECT_LENGTH: Final = 150
 _LONGEST_LINE: Final = 900  # mail servers accept 998
 _POLICY: Final = policy.SMTP.clone(cte_type="7bit")  # so that any server can relay it
+_TARGETS: Final = {WEBHOOK: "webhook"}
+_DISABLED: Final[Mapping[str, str]] = {
+    GONE: "It responded with status 410 (Gone), which means that it doesn't want any more notices.",
+    FAILING: "It has accepted no notice for 24 hours.",
+}
 
 # The subject, and the variables of the templates.
 Words = tuple[str, dict[str, Any]]
@@ -88,13 +93,44 @@ def _sign_in(config: Config, parameters: Mapping[str, Any]) -> Words:
     return "Your sign-in link for Tallystick", words
 
 
+def _connection_failing(config: Config, parameters: Mapping[str, Any]) -> Words:
+    label, provider = parameters["label"], parameters["provider"]
+    # The name is somebody's text, of this account or at the provider.
+    shown = f"{provider} “{inert(label)}”" if label and not may_be_link(label) else provider
+    what, next_step = explain(parameters["reason"])
+    words = {
+        "name": shown,
+        "since": day(datetime.fromisoformat(parameters["since"]).date()),
+        "what": what,
+        "next_step": next_step,
+        "connections_url": f"{config.base_url}/settings/connections",
+        "site": config.base_url,
+    }
+    return f"Your connection to {shown} isn't working", words
+
+
+def _target_disabled(config: Config, parameters: Mapping[str, Any]) -> Words:
+    """Name the host of the target only, because the rest of the URL may be a secret."""
+    name, label = _TARGETS.get(parameters["kind"], "Slack channel"), parameters["label"]
+    # Someone with a stolen session may have chosen the label.
+    name = f"{name} “{inert(label)}”" if label and not may_be_link(label) else name
+    words = {
+        "name": name,
+        "host": parameters["host"],
+        "reason": _DISABLED[parameters["reason"]],
+        "notices_url": f"{config.base_url}/settings/notices",
+        "site": config.base_url,
+    }
+    return f"We disabled your {name} at {parameters['host']}", words
+
+
 KINDS: Final[dict[str, Callable[[Config, Mapping[str, Any]], Words]]] = {
     SIGN_IN: _sign_in,
     REPORT_READY: write_report_ready,
     REPORT_DIGEST: write_digest,
     SECURITY_NOTICE: write_notice,
-    TARGET_DISABLED: write_target_disabled,
-    CONNECTION_FAILING: write_connection_failing,
+    TARGET_DISABLED: _target_disabled,
+    CONNECTION_FAILING: _connection_failing,
     SPEND_NOTICE: write_spend_notice,
     WEEKLY_DIGEST: write_weekly_digest,
 }

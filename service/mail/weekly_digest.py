@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from detectors.wording.actions import action
 from detectors.wording.figures import change, changed_from, counted, day, usd, whole_usd
+from detectors.wording.names import PROVIDER_TOTALS
 from service.config import Config
 from service.mail.spend_notice import describe_budget
 
@@ -82,7 +83,8 @@ def _describe_finding(finding: Mapping[str, Any]) -> str:
         suggested_model=finding.get("suggested_model"),
         confidence=finding["confidence"],
     )
-    return f"{action(listed, has_labels=False)}: {worth}, {listed.confidence.lower()}"
+    source = ", from provider totals" if listed.detector == PROVIDER_TOTALS else ""
+    return f"{action(listed, has_labels=False)}: {worth}, {listed.confidence.lower()}{source}"
 
 
 def _describe_changes(parameters: Mapping[str, Any]) -> str:

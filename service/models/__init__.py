@@ -19,6 +19,7 @@ from service.models.calls.account_findings import (
 )
 from service.models.calls.call_files import CallFile, CallImport, DeletedCalls, ReplacedImport
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendGroup, SpendRow
+from service.models.calls.plan_limits import PlanLimit
 from service.models.calls.plans import Plan
 from service.models.calls.series_colors import SeriesColor
 from service.models.calls.traffic import TrafficRow
@@ -48,70 +49,3 @@ from service.models.operations.saved_views import SavedView
 from service.models.operations.stored_data import StoredData
 from service.models.watching.budgets import Budget, BudgetNotice
 from service.models.watching.watches import AccountWatch, UnusualDay
-
-__all__ = [
-    "Account",
-    "AccountCalls",
-    "AccountFinding",
-    "AccountTurn",
-    "AccountWatch",
-    "AdminAction",
-    "Audit",
-    "AuditSettings",
-    "Base",
-    "BillMonth",
-    "Budget",
-    "BudgetNotice",
-    "CallFile",
-    "ChartMark",
-    "CallImport",
-    "ConnectionPull",
-    "Credit",
-    "Customer",
-    "DeletedCalls",
-    "EarlyAccess",
-    "FailedWork",
-    "FindingChange",
-    "FindingRecord",
-    "FindingRow",
-    "FindingSaving",
-    "IdempotencyKey",
-    "IngestKey",
-    "MagicLink",
-    "Mail",
-    "NoticeDelivery",
-    "NoticeTarget",
-    "OAuthApplication",
-    "OAuthCode",
-    "OAuthToken",
-    "Passkey",
-    "Payment",
-    "PaymentEvent",
-    "PendingSignIn",
-    "Plan",
-    "PlanRow",
-    "PriceUpdate",
-    "ProviderConnection",
-    "ReadToken",
-    "RecoveryCode",
-    "ReplacedImport",
-    "ReportLink",
-    "ReportRow",
-    "ReportedActivity",
-    "ReportedCost",
-    "ReportedName",
-    "ReportedUsage",
-    "SavedView",
-    "SecurityEvent",
-    "SeriesColor",
-    "SpanBatch",
-    "SpanNotice",
-    "SpendDay",
-    "SpendGroup",
-    "SpendRow",
-    "StoredData",
-    "Subscription",
-    "TrafficRow",
-    "UnusualDay",
-    "WebSession",
-]

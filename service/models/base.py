@@ -1,11 +1,11 @@
 """The declarative base and the types that all tables share."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Annotated
 from uuid import uuid4
 
-from sqlalchemy import Connection, DateTime, ForeignKey, MetaData, func, select
+from sqlalchemy import ColumnElement, Connection, DateTime, ForeignKey, MetaData, func, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedColumn, Session, mapped_column
 
 # Predictable names, so that migrations can refer to constraints.
@@ -69,6 +69,11 @@ def new_id() -> str:
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+def from_now(seconds: float) -> ColumnElement[datetime]:
+    """Return the time so many seconds from now, by the database's clock."""
+    return func.now() + timedelta(seconds=seconds)
 
 
 class Owned:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base, new_id, utc_now
+from service.models.base import Base, from_now, new_id, utc_now
 
 QUEUED: Final = "queued"
 SENDING: Final = "sending"
@@ -115,7 +115,7 @@ def claim(
     is_due = and_(table.status == QUEUED, table.next_attempt_at <= func.now())
     is_free = and_(or_(is_due, _is_dropped(table)), table.is_ready())
     claimed = update(table).where(table.id == row_id, is_free, ~_is_overdue(table))
-    lease = {"lease_token": uuid4().hex, "lease_expires_at": _in(lease_seconds)}
+    lease = {"lease_token": uuid4().hex, "lease_expires_at": from_now(lease_seconds)}
     rows = _change(
         connection, table, claimed.values(status=SENDING, attempts=table.attempts + 1, **lease)
     )
@@ -137,7 +137,7 @@ def finish(connection: Connection, row: Outgoing, **values: Any) -> bool:
 def postpone(connection: Connection, row: Outgoing, error: str, **values: Any) -> None:
     """Schedule another attempt, after a pause that grows with each attempt."""
     pause = _FIRST_PAUSE_SECONDS * row.PAUSE_FACTOR ** (row.attempts - 1)
-    next_at = _in(min(pause, row.LONGEST_PAUSE_SECONDS))
+    next_at = from_now(min(pause, row.LONGEST_PAUSE_SECONDS))
     again: dict[str, Any] = {"status": QUEUED, "next_attempt_at": next_at, "error": error}
     again |= {**NO_LEASE, **row.NO_RESPONSE, **values}
     if connection.execute(_held(row).values(again)).rowcount:
@@ -166,7 +166,7 @@ def list_due(
     connection: Connection, table: type[Outgoing], older_than_seconds: float
 ) -> Sequence[Row[str, int]]:
     """Return the IDs and attempts of rows that are due, longest due first."""
-    is_due = and_(table.status == QUEUED, table.next_attempt_at < _in(-older_than_seconds))
+    is_due = and_(table.status == QUEUED, table.next_attempt_at < from_now(-older_than_seconds))
     due = select(table.id, table.attempts).where(
         table.is_unsent(), or_(is_due, _is_dropped(table)), table.is_ready()
     )
@@ -198,7 +198,3 @@ def _change(connection: Connection, table: type[Sent], statement: Update) -> Seq
     with Session(connection, join_transaction_mode="rollback_only") as session:
         unsynchronized = {"synchronize_session": False}
         return session.scalars(statement.returning(table), execution_options=unsynchronized).all()
-
-
-def _in(seconds: float) -> ColumnElement[datetime]:
-    return func.now() + timedelta(seconds=seconds)

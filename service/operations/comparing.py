@@ -162,13 +162,17 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
         ).groups
         for keys in (("route",), ("provider", "model"))
     )
+    rows = compare_findings(session, account_id, periods, limit)
+    used = _find_used(session, account_id, periods[1], [row.finding for row in rows])
+    days = [span.days if is_per_day(*spans) else 1 for span in spans]
+    found = [_measure(row, days, has_traffic=row.finding.id in used) for row in rows]
     return Compared(
         kind=PERIODS,
         before=spans[0],
         after=spans[1],
         routes=_changes(routes, spans),
         models=_changes(models, spans),
-        findings=_compare_findings(session, account_id, periods, spans, limit),
+        findings=sorted(found, key=_rank),
         notes=(
             *([f"{gap}."] if gap else []),
             *describe_lengths(*spans),
@@ -195,16 +199,6 @@ def _changes(lines: Sequence[Line], spans: tuple[Span, Span]) -> Sequence[SpendC
     before: dict[Any, Decimal] = {line.key: line.previous_usd for line in lines}
     after: dict[Any, Decimal] = {line.key: line.sums.cost_usd for line in lines}
     return compare_spend(before, after, spans)
-
-
-def _compare_findings(
-    session: Session, account_id: str, periods: Periods, spans: tuple[Span, Span], limit: int
-) -> Sequence[ComparedFinding]:
-    rows = compare_findings(session, account_id, periods, limit)
-    used = _find_used(session, account_id, periods[1], [row.finding for row in rows])
-    days = [span.days if is_per_day(*spans) else 1 for span in spans]
-    found = [_measure(row, days, has_traffic=row.finding.id in used) for row in rows]
-    return sorted(found, key=_rank)
 
 
 def _find_used(

@@ -15,6 +15,7 @@ from typing import Final
 from sqlalchemy.orm import Session
 
 from detectors.contract import PlanSums
+from service.models.calls.plan_limits import Peak, list_peaks
 from service.models.calls.plan_usage import (
     PlanGroup,
     PlanWindow,
@@ -61,6 +62,7 @@ class PlanReport:
     windows: Sequence[PlanWindow]  # the most valuable first
     window_count: int
     median_window_usd: float
+    peaks: Sequence[Peak]  # of the windows that agents reported
     lacks_hours: bool  # some calls are in no window
 
     @property
@@ -105,5 +107,6 @@ def report_plans(session: Session, account_id: str, days: tuple[date, date]) -> 
         windows=largest,
         window_count=len(amounts),
         median_window_usd=median(amounts or (0.0,)),
+        peaks=list_peaks(session, account_id, days),
         lacks_hours=lacks_hours(session, account_id, days),
     )

@@ -129,15 +129,12 @@ def make_row(account_id: str, line: Line, bill: Bill = _NOT_BILLED) -> Sequence[
 
 
 def make_charge(account_id: str, charge: Charge) -> Sequence[Any]:
-    """Return the row of a charge, which is billed and costs nothing else.
-
-    So costs but the billed one add up to the spend, with these rows as without them.
-    """
+    """Return the row of a charge, whose costs are all what is billed, as FOCUS wants of credits."""
     cells: dict[str, Any] = {**dict.fromkeys(HEADER), "BillingAccountId": account_id, **_SAME}
     cells |= {**_periods(charge.day), **_names(charge.provider, charge.name)}
-    cells |= dict.fromkeys(("ListCost", "ContractedCost", "EffectiveCost"), 0)
+    costs = ("BilledCost", "ListCost", "ContractedCost", "EffectiveCost")
     cells |= {
-        "BilledCost": charge.amount,
+        **dict.fromkeys(costs, charge.amount),
         "BillingCurrency": charge.currency,
         "ChargeCategory": charge.category,
         "ChargeDescription": charge.name,
@@ -145,8 +142,9 @@ def make_charge(account_id: str, charge: Charge) -> Sequence[Any]:
     }
     if charge.category == "Usage":
         cells |= {"ConsumedQuantity": 1, "ConsumedUnit": _CHARGES, "SkuMeter": charge.name}
-        cells |= {"PricingQuantity": 1, "PricingUnit": _CHARGES}
-        cells |= {"ListUnitPrice": 0, "ContractedUnitPrice": 0}
+        # A price isn't negative.
+        cells |= {"PricingQuantity": 1 if charge.amount >= 0 else -1, "PricingUnit": _CHARGES}
+        cells |= dict.fromkeys(("ListUnitPrice", "ContractedUnitPrice"), abs(charge.amount))
     else:  # a tax or credit has no quantity, price or product
         cells |= dict.fromkeys(_OF_USAGE) | {"ChargeFrequency": "One-Time"}
     return [cells[name] for name in HEADER]

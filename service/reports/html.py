@@ -1,7 +1,7 @@
 """The report document as an HTML page. Computes no figure."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -120,6 +120,9 @@ def _print(document: Document, terms: Terms) -> Printed:
     findings = with_savings(report.findings)
     audit = report.audit
     days = (audit.first_call or "")[:10], (audit.last_call or "")[:10]
+    kinds = sorted({finding.detector for finding in findings})
+    # Most common first.
+    reasons = sorted(report.invalid_rows.reasons.items(), key=lambda each: (-each[1], each[0]))
     variables = {
         "report": report,
         "terms": terms,
@@ -139,8 +142,10 @@ def _print(document: Document, terms: Terms) -> Printed:
         "full": findings[:_FULL_FINDINGS],
         "listed": findings[_FULL_FINDINGS:_SHOWN_FINDINGS],
         "hidden": max(0, len(findings) - _SHOWN_FINDINGS),
-        "detectors": _present(report),
-        "reasons": _rank(report.invalid_rows.reasons),
+        "detectors": {
+            each.partition("_")[0]: detector_name(each, report.methods) for each in kinds
+        },
+        "reasons": [(inert(reason), figures.number(count)) for reason, count in reasons],
     }
     return Printed(
         Markup(render_template("reports/opening.html", **variables)),  # noqa: S704 - our markup
@@ -179,18 +184,6 @@ def _owner_of(document: Document) -> str:
 def print_missing(audit: Audit) -> str:
     """Say why there is no report: it isn't ready, the audit failed, or the report was deleted."""
     return render_template("reports/waiting.html", audit=audit)
-
-
-def _present(report: ListedReport) -> Mapping[str, str]:
-    """Return the short codes and names of the detectors that found something."""
-    found = sorted({finding.detector for finding in with_savings(report.findings)})
-    return {each.partition("_")[0]: detector_name(each, report.methods) for each in found}
-
-
-def _rank(reasons: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return the reasons why rows were excluded, most common first."""
-    ranked = sorted(reasons.items(), key=lambda reason: (-reason[1], reason[0]))
-    return [(inert(reason), figures.number(count)) for reason, count in ranked]
 
 
 def register_filters(app: Flask) -> None:

@@ -16,6 +16,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Page,
     Request,
+    expect,
     sync_playwright,
 )
 
@@ -32,6 +33,9 @@ Look = tuple[int, Scheme]
 # In this order, two pages in a row differ in both.
 LOOKS: Final[tuple[Look, ...]] = ((1280, "light"), (360, "dark"), (1280, "dark"), (360, "light"))
 _HEIGHTS: Final = {1280: 900, 360: 740}
+# What a page waits for on a busy machine; by default, `expect` gives up after five seconds.
+_MOST_MILLISECONDS: Final = 60_000
+expect.set_options(timeout=_MOST_MILLISECONDS)
 
 # What moves after it was first painted, other than by what somebody did. Chromium may paint in the
 # midst of a page that is still coming in: the last pixels of a row's width are no move (0.1 is the
@@ -128,7 +132,7 @@ def opened(
     # Without this, checks would see colors halfway through the transition between schemes.
     options = {"reduced_motion": "reduce", **options}
     context = browser.new_context(base_url=base_url, viewport=viewport, **options)  # type: ignore[arg-type]
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(_MOST_MILLISECONDS)
     if cookie is not None:
         context.add_cookies([{"url": base_url, **cookie}])  # type: ignore[typeddict-item]
     context.add_init_script(_WATCH_SHIFTS)

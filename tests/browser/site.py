@@ -56,7 +56,6 @@ from service.models.imports.span_batches import SpanBatch
 from service.models.notices.events import REPORT_READY
 from service.models.notices.targets import SLACK, WEBHOOK, NewTarget, add_target
 from service.models.watching.budgets import save_budget
-from service.models.watching.watches import UnusualDay
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
@@ -287,26 +286,6 @@ def _add_life(session: Session, finding: AccountFinding) -> None:
         change.before, change.after = OPEN if name == "state" else "", after
         change.reason = _LONG_LABEL[:60] if name == "state" else ""
         session.add(change)
-
-
-def _add_own_audits(sessions: "sessionmaker[Session]", account_id: str) -> None:
-    """Audits of the account, 31 days apart, and a day that was unusual."""
-    now = utc_now()
-    for days_ago in (0, 31):
-        own: dict[str, Any] = {
-            "verified_savings_usd": Decimal(200 + days_ago),
-            "estimated_savings_usd": Decimal(12_000),
-            "estimated_savings_low_usd": Decimal(9_000),
-            "estimated_savings_high_usd": Decimal(15_000),
-            "conditional_savings_high_usd": Decimal(3_000),
-        }
-        created_at = now - timedelta(days=days_ago)
-        own |= {"source": "account", "window_days": 30, "projection": "good", "blob_key": ""}
-        add_run(sessions, account_id, **own, created_at=created_at, records=9_999)
-    series = [{"name": _LONG_LABEL, "spend_usd": 90.5, "expected_usd": 3}]
-    with sessions() as session:
-        session.add(UnusualDay(account_id=account_id, day=now.date(), series=series))
-        session.commit()
 
 
 def _add_passkeys(sessions: "sessionmaker[Session]", account_id: str) -> None:

@@ -64,7 +64,7 @@ _FOCUSED: Final = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", sampled(MAIN, 6))
+@pytest.mark.parametrize("name", sampled(MAIN, 8))
 def test_tab_reaches_everything_and_shows_where_it_is(windows: Windows, name: str) -> None:
     page = windows.show(named(name)).page
     wanted: list[str] = page.evaluate(_MARK)

@@ -153,10 +153,6 @@ def _read_whole(body: Any) -> bytes:
     return bytes(body.read())
 
 
-def _read_into(body: Any) -> bytes:
-    return io.BufferedReader(body).read()
-
-
 def _read_within(body: Any) -> bytes:
     with body as raw:
         return bytes(raw.read())

@@ -17,6 +17,7 @@ from tallystick.reading.prompts import hash_prefixes
 from tallystick.reading.usage.reader import Reading, read_usage
 from tallystick.reading.usual import usual_message, usual_usage
 from tallystick.sending.dsn import parse_dsn
+from tests.cases import each_case
 from tests.client.offline import queued, record_calls
 from tests.lazily import anthropic, openai
 
@@ -63,7 +64,7 @@ def test_a_pending_response_lets_no_other_count() -> None:
     assert background.is_new("resp_1", has_usage=True)
 
 
-@pytest.mark.parametrize(("total", "counts"), [(5, [(5, 0, None, None)]), (6, []), (None, [])])
+@each_case(("total", "counts"), [(5, [(5, 0, None, None)]), (6, []), (None, [])])
 def test_where_the_total_is_the_prompt_there_was_no_output(
     total: int | None, counts: object
 ) -> None:
@@ -89,7 +90,7 @@ def test_a_message_without_output_tokens_makes_no_record() -> None:
     assert tallystick.stats()["without_usage"] == 1
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+@each_case("name", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
 def test_each_name_of_a_limit_is_known(name: str) -> None:
     assert declared_limit({name: 7}) == 7
 
@@ -102,7 +103,7 @@ def test_manual_records_have_the_surrounding_tag() -> None:
     assert [record["tag"] for record in queued()] == ["inside", "own"]
 
 
-@pytest.mark.parametrize("mark", [*":/?#[]@\\\"'"])
+@each_case("mark", [*":/?#[]@\\\"'"])
 def test_a_key_has_no_marks(mark: str) -> None:
     assert parse_dsn(f"https://ik{mark}x@host") is None
 
@@ -117,7 +118,7 @@ def test_each_library_has_a_header_of_its_own_for_the_id(library: str, found: st
     assert call._id_of_request() == found
 
 
-@pytest.mark.parametrize("url", ["https://me:secret@h/chat/completions", "/messages?key=secret"])
+@each_case("url", ["https://me:secret@h/chat/completions", "/messages?key=secret"])
 def test_no_url_that_may_hold_a_secret_is_remembered(url: str) -> None:
     assert route_of(url)[0] in ("chat/completions", "messages")
     assert "secret" not in str(list(options._routes))
@@ -137,7 +138,7 @@ def same(found: tuple[Any, ...] | None, usage: Any) -> bool:
     return found is None or tuple(count or None for count in found) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("details", "total", "is_usual"),
     [
         ({}, 12, True),
@@ -159,7 +160,7 @@ def test_usages_read_in_few_steps_are_read_as_all_others(
     assert same(found, usage)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("details", "is_usual"),
     [
         ({}, True),

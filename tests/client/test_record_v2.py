@@ -15,6 +15,7 @@ from detectors.formats import V1, V2, decode_batch
 from tallystick.calls import begin
 from tallystick.reading import prompts
 from tallystick.reading.prompts import hash_prefixes
+from tests.cases import each_case
 from tests.client.collector import Collector, refusing_dsn
 from tests.client.offline import capturing, queued
 
@@ -204,7 +205,7 @@ def test_an_odd_tier_does_no_harm(tier: object) -> None:
     assert tallystick.stats()["faults"] == 0
 
 
-@pytest.mark.parametrize("length", [0, 4_096, 5_792, 5_793, 16_384, 65_535, 262_144, 300_000])
+@each_case("length", [0, 4_096, 5_792, 5_793, 16_384, 65_535, 262_144, 300_000])
 def test_every_level_is_hashed_that_the_prompt_reaches(length: int) -> None:
     text = "aé" * (length // 2) + "x" * (length % 2)
     parts = [text[:7_000], text[7_001:]] if length > 7_001 else [text]

@@ -15,6 +15,7 @@ from tallystick.calls import begin
 from tallystick.capture import Background
 from tallystick.reading import options, providers
 from tallystick.reading.prompts import hash_prefixes
+from tests.cases import each_case
 from tests.client import offline, provider_stub
 from tests.client.offline import capturing, queued
 from tests.client.styles import ASKED, CHAT
@@ -117,7 +118,7 @@ def test_an_invalid_optional_value_is_dropped(field: str, value: object) -> None
     assert field not in record
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "endpoint", "response_id"),
     [
         ("/chat/completions", "chat/completions", None),
@@ -150,7 +151,7 @@ def test_memory_of_urls_is_bounded() -> None:
     assert len(options._routes) <= 256
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "label"),
     [
         ("api.openai.com", "openai"),
@@ -332,7 +333,7 @@ HASHED: list[tuple[dict[str, Any], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "text"), HASHED, ids=range(len(HASHED)))
+@each_case(("body", "text"), HASHED)
 def test_the_hash_is_of_the_canonical_text(body: dict[str, Any], text: str | None) -> None:
     expected = None if text is None else hashlib.sha256(text.encode()).hexdigest()
     assert hash_prefixes(body)[0] == expected

@@ -1,11 +1,11 @@
-"""The client's copy of the units, and what it makes of those that a program passes."""
+"""The client's units, which the library shares, and what it makes of those that programs pass."""
 
 from pathlib import Path
 
-import pytest
 from hypothesis import strategies as st
 
 from detectors.contract import MAX_UNITS, UNITS, find_excess, fit_units
+from tests.cases import each_case
 from tests.exploration import explored
 
 ROOT = Path(__file__).parents[2]
@@ -15,10 +15,9 @@ COUNTS = (
 )
 
 
-def test_the_client_has_the_same_file() -> None:
-    """After a change: `cp detectors/contract/units.py client/tallystick/reading/units.py`."""
-    own, copied = "detectors/contract/units.py", "client/tallystick/reading/units.py"
-    assert (ROOT / own).read_bytes() == (ROOT / copied).read_bytes()
+def test_the_library_has_the_same_file() -> None:
+    home, linked = "client/tallystick/reading/units.py", "detectors/contract/units.py"
+    assert (ROOT / linked).samefile(ROOT / home)
 
 
 @explored(
@@ -38,7 +37,7 @@ def test_units_that_fit_are_units_that_the_service_accepts(
         assert fitting == valid
 
 
-@pytest.mark.parametrize("value", [True, "CANARY", None, 1.5, float("nan"), -1, 10**13])
+@each_case("value", [True, "CANARY", None, 1.5, float("nan"), -1, 10**13])
 def test_no_other_value_is_an_amount(value: object) -> None:
     assert fit_units({}, {"code_executions": value}) == {}
     assert fit_units({}, {"CANARY": 1}) == {}

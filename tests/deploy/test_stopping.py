@@ -149,10 +149,10 @@ def stopped(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[LiveS
 
 def test_readiness_fails_before_the_service_stops(stopped: LiveService) -> None:
     writes = stopped.add_tenant().writes
-    assert requests.get(f"{stopped.url}/readyz", timeout=5).status_code == 200
+    assert requests.get(f"{stopped.url}/readyz", timeout=60).status_code == 200
     stopped.process.terminate()
     wait_until(lambda: requests.get(f"{stopped.url}/readyz", timeout=5).status_code == 503, 20)
-    answer = requests.post(f"{stopped.url}{INGEST}", json=batch(), headers=writes, timeout=5)
+    answer = requests.post(f"{stopped.url}{INGEST}", json=batch(), headers=writes, timeout=60)
     assert answer.status_code == 201
-    assert requests.get(f"{stopped.url}/healthz", timeout=5).status_code == 200
+    assert requests.get(f"{stopped.url}/healthz", timeout=60).status_code == 200
     assert stopped.process.poll() is None

@@ -3,8 +3,6 @@
 from datetime import date
 from decimal import Decimal
 
-import pytest
-
 from detectors.wording.figures import (
     change,
     counted,
@@ -19,10 +17,11 @@ from detectors.wording.figures import (
     whole_usd,
 )
 from detectors.wording.labels import inert, is_right_to_left, may_be_link, shortened
+from tests.cases import each_case
 from tests.detectors.hostile_links import LINKS
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "written"),
     [
         (0, "0"),
@@ -39,7 +38,7 @@ def test_a_large_number_is_short(value: float, written: str) -> None:
     assert short_number(value) == written
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "written"),
     [(0, "$0"), (0.004, "$0.004"), (0.2, "$0.20"), (5, "$5.00"), (250, "$250"), (40_000, "$40K")],
 )
@@ -56,7 +55,7 @@ def test_negative_dollars_keep_their_sign() -> None:
     assert whole_usd(Decimal("-1234.5")) == "−$1,235"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("share", "written"),
     [(0, "0"), (0.001, "< 0.1"), (0.06, "0.1"), (3.4, "3.4"), (56, "56")]
     + [(99.94, "99.9"), (99.99, "> 99.9"), (100, "100")],
@@ -65,7 +64,7 @@ def test_a_percentage_keeps_its_sign_and_never_rounds_to_zero(share: float, writ
     assert percent(share) == f"{written}%"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("usd_per_mtok", "written"),
     [(30, "$30.00"), (1.5, "$1.50"), (0.075, "$0.075"), (18.75, "$18.75"), (1_200, "$1,200.00")],
 )
@@ -86,7 +85,7 @@ def test_labels_cannot_affect_the_text_around_them() -> None:
     assert not is_right_to_left("hello")
 
 
-@pytest.mark.parametrize("label", LINKS)
+@each_case("label", LINKS)
 def test_whatever_could_become_a_link_is_noticed(label: str) -> None:
     assert may_be_link(label)
     assert may_be_link(f"see {label} now")
@@ -97,14 +96,12 @@ def test_names_of_models_and_versions_are_no_links() -> None:
     assert [label for label in labels if may_be_link(label)] == []
 
 
-@pytest.mark.parametrize(
-    ("amount", "written"), [("0.004", "$0.004"), ("0.00001", "< $0.0001"), ("0", "$0.00")]
-)
+@each_case(("amount", "written"), [("0.004", "$0.004"), ("0.00001", "< $0.0001"), ("0", "$0.00")])
 def test_dollars_too_small_for_cents_keep_their_leading_digits(amount: str, written: str) -> None:
     assert usd(Decimal(amount)) == written
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("now", "before", "words"),
     [
         ("112.3", "100", "+12.3%"),
@@ -129,7 +126,7 @@ def test_a_short_day_has_no_year() -> None:
     assert short_day(date(2026, 11, 2)) == "Nov 2"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("milliseconds", "written"),
     [
         (1.02, "1 ms"),
@@ -146,7 +143,7 @@ def test_a_latency_has_two_digits(milliseconds: float, written: str) -> None:
     assert latency(milliseconds) == written
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("count", "written"),
     [
         (0, "0 bytes"),

@@ -60,7 +60,7 @@ def start_owner(folder: Path) -> Owner:
     return Owner(process=process, **answer)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     """Whether the condition came true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

@@ -20,7 +20,9 @@ from sqlalchemy import create_engine
 
 from service.config import Config
 from service.core.db import make_session_factory
+from service.models.access.credentials import ReadToken
 from service.operations.local.run_state import find_state
+from service.web.auth.scopes import WRITE_MARKS
 from tests.running import Up
 from tests.service.support.oauth_flow import add_application, answer_of, consent_live
 from tests.service.support.scenes import Tenant, add_tenant, batch, sign_in
@@ -71,10 +73,15 @@ def _account(up: Up) -> dict[str, str]:
     cookie = sign_in(sessions, email, config.secret_key)
     give_credits(sessions, email, 2, cookie)
     application = add_application(sessions, tenant.account_id, REDIRECT_URI)
+    with sessions() as session:
+        row, marks_token = ReadToken.minted(tenant.account_id, scopes=(WRITE_MARKS,))
+        session.add(row)
+        session.commit()
     engine.dispose()
     return {
         "INGEST_KEY": tenant.key,
         "READ_TOKEN": tenant.token,
+        "MARKS_TOKEN": marks_token,
         "SESSION": cookie["Cookie"].partition("=")[2],
         "CLIENT_ID": application.client_id,
         "CLIENT_SECRET": application.secret,
@@ -83,10 +90,10 @@ def _account(up: Up) -> dict[str, str]:
 
 def _audit_something(port: int, tenant: Tenant) -> None:
     url = f"http://127.0.0.1:{port}/api/v1"
-    sent = requests.post(f"{url}/ingest", json=batch(20), headers=tenant.writes, timeout=30)
+    sent = requests.post(f"{url}/ingest", json=batch(20), headers=tenant.writes, timeout=60)
     audit = f"{url}/audits/{sent.json()['audit_id']}"
     deadline = time.monotonic() + 60
-    while requests.get(audit, headers=tenant.reads, timeout=30).json()["status"] != "done":
+    while requests.get(audit, headers=tenant.reads, timeout=60).json()["status"] != "done":
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -141,17 +148,17 @@ def test_the_example_application_reads_with_consent(environment: dict[str, str])
 
 def _use_application(cookie: dict[str, str]) -> None:
     home = f"http://127.0.0.1:{PORT}/"
-    begun = requests.get(home, allow_redirects=False, timeout=30)
+    begun = requests.get(home, allow_redirects=False, timeout=60)
     assert begun.status_code == http.client.SEE_OTHER
     back = consent_live("", begun.headers["Location"], cookie)
     # Another browser than the one that began gets nothing for the same answer.
-    stolen = requests.get(back, timeout=30)
+    stolen = requests.get(back, timeout=60)
     assert (stolen.status_code, "Begin again" in stolen.text) == (400, True)
-    begun = requests.get(home, allow_redirects=False, timeout=30)
+    begun = requests.get(home, allow_redirects=False, timeout=60)
     state = begun.cookies["state"]
     back = consent_live("", begun.headers["Location"], cookie)
     assert answer_of(back)["state"] == state
-    shown = requests.get(back, headers={"Cookie": f"state={state}"}, timeout=30)
+    shown = requests.get(back, headers={"Cookie": f"state={state}"}, timeout=60)
     assert shown.status_code == http.client.OK
     assert "Allowed: read:audits read:findings" in shown.text
     assert re.search(r"\d+ audits", shown.text)

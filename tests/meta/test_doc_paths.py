@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 DOCS = ("CONTRIBUTING.md", "docs/architecture.md")
@@ -11,7 +11,7 @@ TOP = "service|detectors|client|templates|migrations|tests|docs|deploy|benchmark
 PATHS = re.compile(rf"`((?:{TOP})/[\w./-]*)`")
 
 
-@pytest.mark.parametrize("doc", DOCS)
+@each_case("doc", DOCS)
 def test_every_path_in_the_doc_exists(doc: str) -> None:
     paths = PATHS.findall((ROOT / doc).read_text())
     assert len(paths) > 3

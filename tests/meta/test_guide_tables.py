@@ -3,14 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from detectors.contract import MAX_BATCH_RECORDS, RECORD_FIELDS, RECORD_V2_FIELDS, UNITS
 from service.config import Config
 from service.errors import MESSAGES, OAUTH_CODES, code_for
 from service.models.access.credentials import MAX_READ_TOKENS
 from service.models.access.oauth import CODE_SECONDS, MAX_APPLICATIONS, TOKEN_SECONDS
 from service.models.identity.accounts import KEY_LIMITS
+from tests.cases import each_case
 
 GUIDES = Path(__file__).parents[2] / "docs" / "api"
 USUAL = Config(
@@ -37,7 +36,7 @@ def test_every_error_of_a_program_stands_in_the_guide_to_oauth() -> None:
     assert _told("oauth") == of_the_standard | set(OAUTH_CODES.items())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("thing", "value"),
     [
         ("records of a batch", f"1 to {MAX_BATCH_RECORDS:,}"),

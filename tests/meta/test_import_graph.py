@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each_case
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"service": ROOT, "detectors": ROOT, "tallystick": ROOT / "client"}
 
@@ -46,7 +48,7 @@ def _graph(modules: Mapping[str, Path]) -> dict[str, set[str]]:
     return graph
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each_case("package", PACKAGES)
 def test_no_files_import_each_other_in_a_circle(package: str) -> None:
     modules = _modules(package)
     assert len(modules) > 10

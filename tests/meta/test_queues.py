@@ -18,6 +18,7 @@ from service.jobs.queues import (
     WRITE_CALLS,
 )
 from service.models.audits.audits import SOURCES
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,7 +52,7 @@ def test_a_process_is_started_for_every_kind_of_queue() -> None:
     assert '("service", "worker", "--queue=notices")' in stack
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "argument"),
     [
         (RUN_AUDIT, "audit_id"),

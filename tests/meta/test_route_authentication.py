@@ -5,6 +5,7 @@ from flask import Flask
 
 from service.app import create_app
 from service.config import Config
+from tests.cases import each_case
 
 KEY, TOKEN, SESSION = "ingest key", "read token", "session"
 SIGNED, OPEN = "signed link", "open"
@@ -18,6 +19,7 @@ PROVIDER = "signed by a provider"  # 404 where that one is not configured, as he
 DECISIONS = {
     ("POST", "/api/v1/ingest"): KEY,
     ("POST", "/api/v2/ingest"): KEY,
+    ("POST", "/api/v1/plan-limits"): KEY,
     ("POST", "/otlp/v1/traces"): KEY,
     ("POST", "/otlp/v1/logs"): KEY,
     ("POST", "/otlp/v1/metrics"): KEY,
@@ -36,6 +38,9 @@ DECISIONS = {
     ("GET", "/api/v1/reconciliation"): TOKEN,
     ("GET", "/api/v1/future-calls"): TOKEN,
     ("DELETE", "/api/v1/future-calls"): SESSION,
+    ("GET", "/api/v1/marks"): TOKEN,
+    ("POST", "/api/v1/marks"): TOKEN,
+    ("DELETE", "/api/v1/marks/<mark_id>"): TOKEN,
     ("GET", "/api/v1/report-links"): TOKEN,
     ("DELETE", "/api/v1/report-links/<audit_id>"): SESSION,
     ("POST", "/api/v1/webhooks/stripe"): PROVIDER,
@@ -236,7 +241,7 @@ def test_every_route_is_decided_and_every_decision_has_a_route(app: Flask) -> No
     assert _routes(app) == set(DECISIONS)
 
 
-@pytest.mark.parametrize("decided", DECISIONS)
+@each_case("decided", DECISIONS)
 def test_a_request_without_credentials_gets_the_decided_response(
     app: Flask, decided: tuple[str, str]
 ) -> None:
@@ -248,9 +253,7 @@ def test_a_request_without_credentials_gets_the_decided_response(
             assert response.status_code in STRANGER[DECISIONS[decided]]
 
 
-@pytest.mark.parametrize(
-    "decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN, SESSION)]
-)
+@each_case("decided", [one for one, by in DECISIONS.items() if by in (KEY, TOKEN, SESSION)])
 def test_options_without_credentials_lists_the_methods_and_nothing_else(
     app: Flask, decided: tuple[str, str]
 ) -> None:

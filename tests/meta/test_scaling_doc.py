@@ -8,18 +8,19 @@ import pytest
 
 from benchmarks.load.__main__ import describe, describe_cost
 from benchmarks.load.model import MEASURED, Cost, Load, needs_of
+from tests.cases import each_case
 
 DOC: Final = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text().splitlines()
 USUAL: Final = Load(accounts=100, calls_per_day=1_000_000, calls_per_batch=500)
 
 
-@pytest.mark.parametrize("accounts", [1, 100, 10_000])
+@each_case("accounts", [1, 100, 10_000])
 def test_its_rows_are_those_of_the_model(accounts: int) -> None:
     cells = describe(replace(USUAL, accounts=accounts))
     assert f"| {' | '.join(cells)} |" in DOC
 
 
-@pytest.mark.parametrize("kind", MEASURED)
+@each_case("kind", MEASURED)
 def test_its_costs_are_the_inputs_of_the_model(kind: str) -> None:
     assert f"| {' | '.join(describe_cost(kind, MEASURED[kind]))} |" in DOC
 

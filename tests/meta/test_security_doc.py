@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "security.md").read_text()
@@ -32,7 +32,7 @@ def test_what_is_met_is_shown_by_something() -> None:
     assert [row[0] for row in ROWS if row[1] != "not applicable" and not row[3]] == []
 
 
-@pytest.mark.parametrize("doc", ["docs/security.md", "SECURITY.md"])
+@each_case("doc", ["docs/security.md", "SECURITY.md"])
 def test_every_file_and_test_that_it_names_exists(doc: str) -> None:
     text = (ROOT / doc).read_text()
     named = re.findall(r"`((?:[\w.-]+/)+[\w.-]+\.\w+|[\w-]+\.(?:md|toml))(?:::(\w+))?`", text)
@@ -45,9 +45,7 @@ def test_every_file_and_test_that_it_names_exists(doc: str) -> None:
             assert re.search(rf"^def {test}\(", file.read_text(), re.MULTILINE), f"{path}::{test}"
 
 
-@pytest.mark.parametrize(
-    "doc", ["docs/security.md", "SECURITY.md", "docs/operations.md", "docs/settings.md"]
-)
+@each_case("doc", ["docs/security.md", "SECURITY.md", "docs/operations.md", "docs/settings.md"])
 def test_every_link_leads_to_a_heading_or_a_file(doc: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / doc).read_text()):
         if target.startswith("https://"):

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from detectors.formats.adapters import adapters
 from examples.make_source_guide import BEGIN, GUIDE, make_source_guide
+from tests.cases import each_case
 
 ROOT: Final = Path(__file__).parents[2]
 TEXT: Final = GUIDE.read_text()
@@ -40,7 +39,7 @@ def test_every_row_has_a_command_and_says_what_is_lacking() -> None:
         assert (lacks == "nothing") == (costs == "none")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "way",
     ["client/README.md", "api/ingest.md", "api/otlp.md", "api/upload.md", "--map", "scrub.md"],
 )
@@ -49,6 +48,6 @@ def test_the_ways_without_an_adapter_have_a_row_too(way: str) -> None:
     assert way in head
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/scrub.md", "docs/architecture.md"])
+@each_case("page", ["README.md", "docs/scrub.md", "docs/architecture.md"])
 def test_other_pages_link_to_the_guide(page: str) -> None:
     assert re.search(r"\]\((docs/)?sources\.md\)", (ROOT / page).read_text())

@@ -136,6 +136,12 @@ def test_the_command_works_there_and_says_what_is_missing(empty: Path) -> None:
     assert _run(command, "--help", cwd=empty).endswith(f"run:\n{install}\n")
 
 
+def test_what_plays_the_providers_in_tests_is_not_in_the_wheel(wheel: Path) -> None:
+    packed = [name for name in zipfile.ZipFile(wheel).namelist() if "/connections/" in name]
+    assert "service/connections/openai/reports.py" in packed
+    assert [name for name in packed if "stub" in name or "fixtures" in name] == []
+
+
 def test_every_file_beside_the_packages_is_in_the_wheel(wheel: Path) -> None:
     expected = {
         f"service/resources/{path.relative_to(ROOT)}"
@@ -145,6 +151,14 @@ def test_every_file_beside_the_packages_is_in_the_wheel(wheel: Path) -> None:
     }
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if "/resources/" in name}
     assert packed == expected
+
+
+def test_what_the_library_shares_with_the_client_is_in_the_wheel(wheel: Path) -> None:
+    links = [path for path in (ROOT / "detectors").rglob("*.py") if path.is_symlink()]
+    assert len(links) == 3
+    for link in links:
+        packed = zipfile.ZipFile(wheel).read(str(link.relative_to(ROOT)))
+        assert packed == link.read_bytes()
 
 
 def test_the_demo_works_there(served: Path) -> None:
@@ -214,13 +228,13 @@ def _install_from_index(install: str, what: str, folder: Path) -> Command:
 
 def _sign_in_and_upload(up: Up, command: Command, settings: Mapping[str, str]) -> None:
     address, _, token = up.sign_in_line.split()[-1].partition("?token=")
-    signed_in = requests.post(address, json={"token": token}, timeout=30)
+    signed_in = requests.post(address, json={"token": token}, timeout=60)
     headers = {"Cookie": f"{SESSION_COOKIE}={signed_in.cookies[SESSION_COOKIE]}"}
     grant = ("admin", "grant", "owner@localhost")
     _run(*command, *grant, cwd=up.folder.parent, env=settings)
     with SAMPLE.open("rb") as log:
         uploads = f"{up.base_url}/api/v1/audits"
-        sent = requests.post(uploads, files={"file": log}, headers=headers, timeout=30)
+        sent = requests.post(uploads, files={"file": log}, headers=headers, timeout=60)
     assert sent.status_code == 201, sent.text
     _read_report(f"{up.base_url}/audits/{sent.json()['audit_id']}", headers)
 
@@ -229,7 +243,7 @@ def _read_report(page: str, headers: Mapping[str, str] | None = None) -> None:
     """Read the report, its PDF and the client's wheel, with the headers of a browser."""
 
     def read(address: str) -> requests.Response:
-        return requests.get(urljoin(page, address), headers=headers, timeout=30)
+        return requests.get(urljoin(page, address), headers=headers, timeout=60)
 
     assert wait_until(lambda: "Oversized model" in read(page).text, 60)
     assert read(f"{page}/pdf").content.startswith(b"%PDF-")

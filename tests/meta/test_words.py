@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-import pytest
+from tests.cases import each_case
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -117,7 +117,7 @@ def test_no_retired_word_is_used() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["months are Reckoned", "the dearest calls", "24.4 % of it", "24.4\u202f%", "nobody is told"],
 )
@@ -125,7 +125,7 @@ def test_retired_words_are_noticed_however_they_are_written(text: str) -> None:
     assert list(_hits("docs/example.md", text))
 
 
-@pytest.mark.parametrize("text", ["24.4% of it", "a dearestless `dearest`", "{{ share }}% of it"])
+@each_case("text", ["24.4% of it", "a dearestless `dearest`", "{{ share }}% of it"])
 def test_other_words_and_code_pass(text: str) -> None:
     assert not list(_hits("docs/example.md", text))
 

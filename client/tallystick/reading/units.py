@@ -1,8 +1,8 @@
 """The units of the price book that a record's `units` may count, and which are parts of which.
 
 They are those of the registry of the installed genai-prices, which a test compares, so that an
-update of prices never changes what is accepted. The client has a copy of this file, which needs
-nothing but Python.
+update of prices never changes what is accepted. `detectors/contract/units.py` is a link to this
+file, which needs nothing but Python.
 """
 
 from __future__ import annotations

@@ -11,20 +11,3 @@ from detectors.report.account.merging import (
 )
 from detectors.report.account.spark_windows import SparkWindows
 from detectors.report.account.windows import audit_window
-
-__all__ = [
-    "CallFile",
-    "Import",
-    "SparkWindows",
-    "Terms",
-    "audit_imports",
-    "audit_window",
-    "find_repeated_calls",
-    "merge_files",
-    "merge_stored",
-    "read_import",
-    "read_calls",
-    "sum_spend",
-    "sum_stored",
-    "write_calls",
-]

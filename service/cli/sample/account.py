@@ -1,7 +1,7 @@
 """tallystick up --seed: an account with example data, for work on the pages.
 
-Ninety days of calls, sent week by week through the real API and queue, with the account audited in
-between. Each file and batch has an idempotency key, so seeding again adds nothing.
+Ninety days of calls, sent two weeks at a time through the real API and queue, with the account
+audited in between. Each file and batch has an idempotency key, so seeding again adds nothing.
 """
 
 import csv
@@ -46,19 +46,19 @@ from service.payments import ManualPayment, mark_paid
 from service.web.auth.scopes import SCOPES
 
 SEEDED_EMAIL = SAMPLE_EMAIL
-_WEEK = 7  # days; each batch has the calls of a week
-_UPLOADED_WEEKS = (2, 6, 10)
-_BROKEN_WEEK = 10
-# The account is audited after these weeks, so that a finding is fixed, and another one returns.
-_AUDITED_WEEKS = (5, 8, 12)
-# The release that fixes a finding is in this week.
-_RELEASED_WEEK = FIXED_ON // 7
+_DAYS = 14  # of calls in a batch, which are nearly as many as it may have
+_UPLOADED = (1, 5)  # batches whose calls are in a file, too
+_BROKEN = 5
+# The account is audited after these batches, so that a finding is fixed, and another one returns.
+_AUDITED = (2, 4, 6)
+# The release that fixes a finding is in this batch.
+_RELEASED = FIXED_ON // _DAYS
 _CREDITS = 6
 _SENDING = "seed"  # the label of the key that sends the batches
 _KEYS = ("checkout-service", "nightly-jobs")
 _TOKEN = "spreadsheet"  # noqa: S105 - a token's label
 _AUDIT_SECONDS = 180.0
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.1
 _AUDIT_TIME = timedelta(seconds=4)
 _BOUNDARY = "seed-file"
 _MULTIPART = f"multipart/form-data; boundary={_BOUNDARY}"
@@ -69,7 +69,7 @@ _BROKEN_LOG = b"""ts,provider,model,prompt_tokens,completion_tokens
 2026-10-05T09:00:02Z,openai,gpt-5.5,-1,85
 """
 
-_AUDITED_AFTER = {f"seed-batch-{number}" for number in _AUDITED_WEEKS}
+_AUDITED_AFTER = {f"seed-batch-{number}" for number in _AUDITED}
 # The account's budget is nearly spent, the route's is not.
 _SPENT_SHARE = Decimal("0.92")
 _LEAST_BUDGET, _ROUTE_BUDGET = Decimal(100), Decimal(150)
@@ -156,7 +156,7 @@ def _send(
         else:
             headers["Authorization"] = f"Bearer {sender}"
             call(service.port, "POST", "/api/v2/ingest", headers, item.body)
-        if item.key == f"seed-batch-{_RELEASED_WEEK}":
+        if item.key == f"seed-batch-{_RELEASED}":
             _fix(session, account)
         if item.key in _AUDITED_AFTER:
             _wait_until_audited(session, account)
@@ -190,14 +190,14 @@ def _items(newest: datetime, make: _MakeCalls) -> Iterator[Item]:
     """Return the batches and files, which depend on nothing but the day before the account."""
     last = newest.date() - timedelta(days=1)
     days = list(make(last))
-    for number, first in enumerate(range(0, SEEDED_DAYS, _WEEK)):
-        calls = [call for day in days[first : first + _WEEK] for call in day]
+    for number, first in enumerate(range(0, SEEDED_DAYS, _DAYS)):
+        calls = [call for day in days[first : first + _DAYS] for call in day]
         arrived_at = calls[-1].ts
-        if number in _UPLOADED_WEEKS:
+        if number in _UPLOADED:
             # The same calls, which the account has once.
             yield Item(f"seed-file-{number}", arrived_at, _as_form(_as_csv(calls)), is_upload=True)
         yield Item(f"seed-batch-{number}", arrived_at, msgspec.json.encode({"records": calls}))
-        if number == _BROKEN_WEEK:
+        if number == _BROKEN:
             yield Item("seed-broken", arrived_at, _as_form(_BROKEN_LOG), is_upload=True)
 
 
@@ -228,7 +228,7 @@ def _wait_until_audited(session: Session, account: Account) -> None:
 
 
 def _date_back(session: Session, account: Account, items: Sequence[Item]) -> None:
-    """Let each audit have happened when its calls had; those of the account, after their week."""
+    """Let each audit have happened when its calls had; those of the account, after their batch."""
     mine = IdempotencyKey.account_id == account.id
     query = select(IdempotencyKey.key_hash, IdempotencyKey.audit_id).where(mine)
     audits = {row.key_hash: row.audit_id for row in session.execute(query)}
@@ -236,14 +236,14 @@ def _date_back(session: Session, account: Account, items: Sequence[Item]) -> Non
     arrived = {item.key: item.arrived_at for item in items}
     own = select(Audit.id).where(Audit.account_id == account.id, Audit.source == ACCOUNT)
     ordered = session.scalars(own.order_by(Audit.created_at, Audit.id)).all()
-    after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED_WEEKS]
+    after = [arrived[f"seed-batch-{number}"] + _AUDIT_TIME for number in _AUDITED]
     for audit_id, moment in (*moments, *zip(ordered, after, strict=False)):
         _move(session, audit_id, moment)
     first = account.created_at.date() - timedelta(days=SEEDED_DAYS)
     released_at = datetime.combine(first + timedelta(days=FIXED_ON), time.min, UTC)
     fixed = (AccountFinding.account_id == account.id, AccountFinding.route == FIXED_ROUTE)
     session.execute(update(AccountFinding).where(*fixed).values(fixed_at=released_at))
-    add_mark(session, account.id, released_at.date(), "Release 4.2")
+    add_mark(session, account.id, released_at.date(), RELEASE)
     ids = select(AccountFinding.id).where(*fixed)
     changes = update(FindingChange).where(FindingChange.account_finding_id.in_(ids))
     session.execute(changes.values(changed_at=released_at))

@@ -117,45 +117,31 @@ class Anthropic(Provider):
 
     def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
         report = window.report
-        if report.kind == ACTIVITY:
-            day = [("starting_at", f"{window.first:%Y-%m-%d}"), ("limit", str(_ROWS_AT_ONCE))]
-            return day if page is None else [*day, ("page", page)]
-        if report.span is not None and window.last is not None:
-            query = [
-                ("starting_at", _moment(window.first)),
-                ("ending_at", _moment(window.last)),
-                ("time_bucket_width", "1d"),
-                ("order_by", "time"),
-                ("limit", str(_ROWS_AT_ONCE)),
-                *(("group_by[]", name) for name in report.grouping),
-            ]
-            return query if page is None else [*query, ("page", page)]
-        query = [
-            ("starting_at", _moment(window.first)),
-            ("bucket_width", "1h" if report.width == HOUR else "1d"),
-            ("limit", str(report.most_buckets)),
-            *(("group_by[]", name) for name in report.grouping),
-        ]
-        if window.last is not None:
-            query.append(("ending_at", _moment(window.last)))
+        if report.kind == ACTIVITY:  # of one day
+            query = [("starting_at", f"{window.first:%Y-%m-%d}")]
+        else:
+            query = [("starting_at", _moment(window.first))]
+            query += [("ending_at", _moment(window.last))] if window.last is not None else []
+            query += [("group_by[]", name) for name in report.grouping]
+            if report.by_rows:
+                query += [("time_bucket_width", "1d"), ("order_by", "time")]
+            else:
+                query.append(("bucket_width", "1h" if report.width == HOUR else "1d"))
+        query.append(("limit", str(_ROWS_AT_ONCE if report.by_rows else report.most_buckets)))
         return query if page is None else [*query, ("page", page)]
 
     def read_page(self, report: Report, body: Any) -> Page:
         read = read_cost if report.kind == COSTS else _read_usage
         buckets: dict[datetime, list[Line]] = defaultdict(list)
-        if report.kind == ACTIVITY:
-            for row in body["data"]:
-                day = datetime.fromisoformat(row["date"]).astimezone(UTC)
-                buckets[day] += _read_activity(day, row)
-            return Page(buckets, body["next_page"] if body["has_more"] else None)
-        if report.by_rows:
-            for row in body["data"]:
-                day = datetime.fromisoformat(row["starting_at"]).astimezone(UTC)
-                buckets[day].append(_read_analytics(day, row))
-            return Page(buckets, body["next_page"] if body["has_more"] else None)
-        for bucket in body["data"]:
-            start = datetime.fromisoformat(bucket["starting_at"]).astimezone(UTC)
-            buckets[start] = [read(start, row) for row in bucket["results"]]
+        for each in body["data"]:  # a row of a bucket, or all of its rows
+            text = each["date" if report.kind == ACTIVITY else "starting_at"]
+            start = datetime.fromisoformat(text).astimezone(UTC)
+            if report.kind == ACTIVITY:
+                buckets[start] += _read_activity(start, each)
+            elif report.by_rows:
+                buckets[start].append(_read_analytics(start, each))
+            else:
+                buckets[start] = [read(start, row) for row in each["results"]]
         return Page(buckets, body["next_page"] if body["has_more"] else None)
 
     def look(self, client: Asking, now: datetime) -> Sight:

@@ -48,6 +48,7 @@ EXPORTS: Final = (
             "line_item_usage_start_date,line_item_usage_type,line_item_unblended_cost",
         ),
         read=_read,
+        organization=("bill/PayerAccountId", "bill_payer_account_id"),
     ),
     focus_of("aws", "AWS", r"\baws\b|amazon"),
 )

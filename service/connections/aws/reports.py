@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from service.connections.aws.client import AWSClient
-from service.connections.client import UnreadableResponseError, WrongKeyError
+from service.connections.client import WrongKeyError, follow_pages
 from service.connections.focus import kind_of
 from service.connections.provider import (
     COSTS,
@@ -21,8 +21,6 @@ from service.connections.provider import (
     USAGE,
     Asking,
     CostLine,
-    Line,
-    Name,
     Page,
     Provider,
     Report,
@@ -43,7 +41,6 @@ _METRICS: Final = (
     *("OutputTokenCount", "Invocations"),
 )
 _QUERIES_AT_ONCE: Final = 500
-_MOST_PAGES: Final = 100
 _LOOK_BACK: Final = timedelta(days=30)
 
 REPORTS: Final = (
@@ -86,12 +83,6 @@ class AWS(Provider):
             raise WrongKeyError
         return client
 
-    def headers(self, key: str) -> Mapping[str, str]:
-        return {}
-
-    def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
-        return ()
-
     def request(self, client: Asking, window: Window, page: str | None) -> Any:
         last = window.last or datetime.now(UTC).replace(hour=0, minute=0, second=0) + DAY
         if window.report.kind == COSTS:
@@ -100,26 +91,20 @@ class AWS(Provider):
         return {region: _get_metrics(client, region, window.first, last) for region in regions}
 
     def read_page(self, report: Report, body: Any) -> Page:
-        buckets: dict[datetime, list[Line]] = defaultdict(list)
-        for line in _read_costs(body) if report.kind == COSTS else _read_metrics(body):
-            buckets[line.bucket].append(line)
-        return Page(buckets, None)
+        return Page.of(_read_costs(body) if report.kind == COSTS else _read_metrics(body))
 
     def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        found = _get_costs(client, midnight - _LOOK_BACK, midnight)
-        days = [line.bucket for line in _read_costs(found)]
-        return Sight("", 0, min(days, default=None))
-
-    def list_names(self, client: Asking) -> Iterator[Name]:
-        return iter(())
+        first = midnight - _LOOK_BACK
+        days = [line.bucket for line in _read_costs(_get_costs(client, first, midnight))]
+        # A payer sees the accounts of its organization, so a member's key shares one with it.
+        accounts = _list_values(client, _make_period(first, midnight), "LINKED_ACCOUNT")
+        return Sight("", 0, min(days, default=None), identity=[*map(clean, accounts)])
 
 
 def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
-    period = {"Start": f"{first:%Y-%m-%d}", "End": f"{last:%Y-%m-%d}"}
-    asked = {"TimePeriod": period, "Dimension": "SERVICE", "SearchString": "Bedrock"}
-    found = _get_all(client, f"{_COST_EXPLORER}/GetDimensionValues", asked, "NextPageToken")
-    services = [each["Value"] for body in found for each in body["DimensionValues"]]
+    period = _make_period(first, last)
+    services = _list_values(client, period, "SERVICE", SearchString="Bedrock")
     if not services:
         return []
     query = {
@@ -130,6 +115,18 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
         "Filter": {"Dimensions": {"Key": "SERVICE", "Values": services}},
     }
     return _get_all(client, f"{_COST_EXPLORER}/GetCostAndUsage", query, "NextPageToken")
+
+
+def _make_period(first: datetime, last: datetime) -> Mapping[str, str]:
+    return {"Start": f"{first:%Y-%m-%d}", "End": f"{last:%Y-%m-%d}"}
+
+
+def _list_values(
+    client: Asking, period: Mapping[str, str], dimension: str, **more: str
+) -> Sequence[str]:
+    asked = {"TimePeriod": period, "Dimension": dimension, **more}
+    found = _get_all(client, f"{_COST_EXPLORER}/GetDimensionValues", asked, "NextPageToken")
+    return [each["Value"] for body in found for each in body["DimensionValues"]]
 
 
 def _get_metrics(client: Asking, region: str, first: datetime, last: datetime) -> list[Any]:
@@ -169,19 +166,10 @@ def _query(key: str, model: str, name: str) -> dict[str, Any]:
 
 def _get_all(client: Asking, path: str, query: Mapping[str, Any], token: str) -> list[Any]:
     """Return all pages; a page is cut within days, and its token leads to the next."""
-    pages: list[Any] = []
-    used: set[str] = set()
-    following = ""
-    while len(pages) < _MOST_PAGES:
-        body = client.post(path, {**query, **({token: following} if following else {})})
-        pages.append(body)
-        following = body.get(token) or ""
-        if not following:
-            return pages
-        if following in used:
-            break
-        used.add(following)
-    raise UnreadableResponseError
+    return follow_pages(
+        lambda following: client.post(path, {**query, **({token: following} if following else {})}),
+        lambda body: body.get(token),
+    )
 
 
 def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:

@@ -30,6 +30,7 @@ class World:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     key: str = KEY
+    account: str = "123456789012"
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     forbidden: set[str] = field(default_factory=set)
     per_page: int = 10_000
@@ -87,9 +88,9 @@ def _decode(text: str) -> Any:
 
 
 def _dimension_values(world: World, given: dict[str, Any]) -> Any:
-    found = sorted(
-        {row["service"] for row in world.rows if given["SearchString"] in row["service"]}
-    )
+    services = {row["service"] for row in world.rows}
+    known: set[str] = {world.account} if given["Dimension"] == "LINKED_ACCOUNT" else services
+    found = sorted(name for name in known if given.get("SearchString", "") in name)
     values = [{"Value": name, "Attributes": {}} for name in found]
     return {"DimensionValues": values, "ReturnSize": len(found), "TotalSize": len(found)}
 

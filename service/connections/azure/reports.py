@@ -5,14 +5,14 @@ Costs name meters, counts name deployments, and neither says which prompt was ca
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
 
 from service.connections.azure.client import AzureClient
-from service.connections.client import UnreadableResponseError
+from service.connections.client import UnreadableResponseError, follow_pages
 from service.connections.focus import is_of_models, kind_of
 from service.connections.provider import (
     COSTS,
@@ -20,8 +20,6 @@ from service.connections.provider import (
     USAGE,
     Asking,
     CostLine,
-    Line,
-    Name,
     Page,
     Provider,
     Report,
@@ -37,8 +35,8 @@ _METRICS: Final = "providers/Microsoft.Insights/metrics"
 _GROUPING: Final = ("MeterSubCategory", "Meter")
 _COUNTS: Final = ("ProcessedPromptTokens", "GeneratedTokens", "AzureOpenAIRequests")
 _RESOURCE: Final = re.compile(r"/subscriptions/[\w-]+/resourceGroups/[^/?#]+/providers/[^?#]+")
-_MOST_PAGES: Final = 100
 _LOOK_BACK: Final = 30
+_SECOND: Final = timedelta(seconds=1)
 
 REPORTS: Final = (
     Report(
@@ -76,12 +74,6 @@ class Azure(Provider):
     def open(self, key: str, base_url: str) -> Asking:
         return AzureClient(self, key, base_url)
 
-    def headers(self, key: str) -> Mapping[str, str]:
-        return {}
-
-    def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
-        return ()
-
     def request(self, client: Asking, window: Window, page: str | None) -> Any:
         midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         last = window.last or midnight + DAY
@@ -89,20 +81,14 @@ class Azure(Provider):
         return get(client, window.first, last)
 
     def read_page(self, report: Report, body: Any) -> Page:
-        buckets: dict[datetime, list[Line]] = defaultdict(list)
-        for line in _read_costs(body) if report.kind == COSTS else _read_metrics(body):
-            buckets[line.bucket].append(line)
-        return Page(buckets, None)
+        return Page.of(_read_costs(body) if report.kind == COSTS else _read_metrics(body))
 
     def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         found = _read_costs(_get_costs(client, midnight - _LOOK_BACK * DAY, midnight))
         subscription = _subscription(client)
         first = min((line.bucket for line in found), default=None)
-        return Sight("", 0, first, identity=[subscription])
-
-    def list_names(self, client: Asking) -> Iterator[Name]:
-        return iter(())
+        return Sight("", 0, first, identity=[subscription.lower()])
 
 
 def _subscription(client: Asking) -> str:
@@ -115,7 +101,7 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
         "type": "ActualCost",
         "timeframe": "Custom",
         # The end is inclusive.
-        "timePeriod": {"from": f"{first:%Y-%m-%d}", "to": f"{last - DAY:%Y-%m-%d}"},
+        "timePeriod": {"from": first.isoformat(), "to": (last - _SECOND).isoformat()},
         "dataset": {
             "granularity": "Daily",
             "aggregation": {"totalCost": {"name": "Cost", "function": "Sum"}},
@@ -123,20 +109,20 @@ def _get_costs(client: Asking, first: datetime, last: datetime) -> list[Any]:
         },
     }
     path = f"/subscriptions/{_subscription(client)}/{_COSTS}"
-    pages: list[Any] = []
-    used: set[str] = set()
-    token = ""
-    while len(pages) < _MOST_PAGES:
-        body = client.post(f"{path}&$skiptoken={quote(token, safe='')}" if token else path, query)
-        pages.append(body)
-        link = body["properties"].get("nextLink")
-        if not link:
-            return pages
-        [token] = parse_qs(urlsplit(link).query)["$skiptoken"]
-        if token in used or not re.fullmatch(r"[\w=+/.-]+", token):
-            break
-        used.add(token)
-    raise UnreadableResponseError
+    return follow_pages(
+        lambda token: client.post(
+            f"{path}&$skiptoken={quote(token, safe='')}" if token else path, query
+        ),
+        lambda body: _find_token(body["properties"].get("nextLink")),
+    )
+
+
+def _find_token(link: str | None) -> str:
+    given = parse_qs(urlsplit(link or "").query)
+    tokens = [values[0] for name, values in given.items() if name.lower() == "$skiptoken"]
+    if link and not tokens:
+        raise UnreadableResponseError
+    return tokens[0] if tokens else ""
 
 
 def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
@@ -161,9 +147,13 @@ def _read_costs(pages: Sequence[Any]) -> Iterator[CostLine]:
 def _get_metrics(client: Asking, first: datetime, last: datetime) -> list[Any]:
     """Return the daily sums of each account, as (name, answer)."""
     path = f"/subscriptions/{_subscription(client)}/{_ACCOUNTS}"
-    accounts = client.get(path, [("api-version", "2024-10-01")])["value"]
+    version = ("api-version", "2024-10-01")
+    pages = follow_pages(
+        lambda token: client.get(path, [version, *([("$skiptoken", token)] if token else [])]),
+        lambda body: _find_token(body.get("nextLink")),
+    )
     found = []
-    for account in accounts:
+    for account in (each for page in pages for each in page["value"]):
         if _RESOURCE.fullmatch(account["id"]) is None:
             raise UnreadableResponseError
         query = [

@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
 from typing import Any, Final
@@ -16,7 +16,6 @@ _CLIENT: Final = "00000000-0000-4000-8000-000000000002"
 _SUBSCRIPTION: Final = "00000000-0000-4000-8000-000000000003"
 KEY: Final = f"{_TENANT}:{_CLIENT}:secret:{_SUBSCRIPTION}"
 _TOKEN: Final = "stub"  # noqa: S105 - of the stub
-_DAY: Final = timedelta(days=1)
 _MODELS: Final = ("gpt-4o", "gpt-4.1-mini")
 _COUNTS: Final = ("ProcessedPromptTokens", "GeneratedTokens", "AzureOpenAIRequests")
 _ACCOUNTS: Final = ("search", "chat")
@@ -30,6 +29,7 @@ class World:
     key: str = KEY
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     per_page: int = 1_000
+    accounts_per_page: int = 100
 
     @property
     def tables(self) -> list[list[dict[str, Any]]]:
@@ -66,8 +66,8 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
     parts = world.key.split(":")
     if len(parts) < 4:  # another secret
         return Answer({"error": "invalid_client", "error_codes": [7000215]}, 401)
-    tenant, client, *_secret, subscription = parts
-    if path == f"/{tenant}/oauth2/v2.0/token":
+    tenant, client, *secret, subscription = parts
+    if path == f"/{tenant}/oauth2/v2.0/token" and query.get("client_secret") == [":".join(secret)]:
         token = {"token_type": "Bearer", "expires_in": 3_599, "access_token": f"{_TOKEN}-{client}"}
         return Answer(token)
     if path.endswith("/oauth2/v2.0/token"):
@@ -78,7 +78,11 @@ def _answer(world: World, path: str, query: Query, headers: Headers) -> Answer:
     if path == f"{root}/providers/Microsoft.CostManagement/query":
         return Answer(_costs(world, query))
     if path == f"{root}/providers/Microsoft.CognitiveServices/accounts":
-        return Answer({"value": [_account(root, name) for name in _ACCOUNTS]})
+        offset = int(query.get("$skiptoken", ["0"])[0])
+        following = offset + world.accounts_per_page
+        more = {"nextLink": f"https://elsewhere.example/?$skiptoken={following}"}
+        shown = [_account(root, name) for name in _ACCOUNTS[offset:following]]
+        return Answer({"value": shown, **(more if following < len(_ACCOUNTS) else {})})
     for name in _ACCOUNTS:
         if path == f"{_account(root, name)['id']}/providers/Microsoft.Insights/metrics":
             return Answer(_metrics(world, name, query))
@@ -95,7 +99,7 @@ def _costs(world: World, query: Query) -> dict[str, Any]:
     first, last = (_moment(period[name]) for name in ("from", "to"))
     sums: dict[tuple[datetime, str, str], Decimal] = defaultdict(Decimal)
     for row in world.rows:
-        if first <= row["time"] < last + _DAY and row["time"] <= world.now():
+        if first <= row["time"] <= last and row["time"] <= world.now():
             sums[row["time"], "Azure OpenAI", row["meter"]] += row["cost"]
             sums[row["time"], "Dv5 Series", "D2 v5"] += 9
     rows = [

@@ -5,7 +5,6 @@ shows and the bill stays what it is. Events name people, whom we don't store.
 """
 
 from base64 import b64encode
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,7 +18,6 @@ from service.connections.provider import (
     DAY,
     Asking,
     CostLine,
-    Name,
     Page,
     Provider,
     Report,
@@ -64,9 +62,6 @@ class Cursor(Provider):
     def headers(self, key: str) -> Mapping[str, str]:
         return {"Authorization": f"Basic {b64encode(f'{key}:'.encode()).decode()}"}
 
-    def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
-        return ()
-
     def request(self, client: Asking, window: Window, page: str | None) -> Any:
         """Return the events of all pages: these are cut within days.
 
@@ -80,6 +75,8 @@ class Cursor(Provider):
         for number in range(1, _MOST_PAGES):
             body = client.post(_EVENTS, {**query, "page": number, "pageSize": _AT_ONCE})
             shown = body["usageEvents"]
+            if shown and shown == before:
+                break
             events += [each for each in shown if each not in before]
             if not body["pagination"]["hasNextPage"]:
                 return events
@@ -87,11 +84,7 @@ class Cursor(Provider):
         raise UnreadableResponseError
 
     def read_page(self, report: Report, body: Any) -> Page:
-        buckets: dict[datetime, list[TotalsLine]] = defaultdict(list)
-        for event in body:
-            for line in _read(event):
-                buckets[line.bucket].append(line)
-        return Page({day: add_up(lines) for day, lines in buckets.items()}, None)
+        return Page.of(add_up(line for event in body for line in _read(event)))
 
     def look(self, client: Asking, now: datetime) -> Sight:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -99,9 +92,6 @@ class Cursor(Provider):
         body = client.post(_EVENTS, {**query, "page": 1, "pageSize": 1})
         has_some = bool(body["usageEvents"])
         return Sight("", 0, midnight - _LOOK_BACK if has_some else None)
-
-    def list_names(self, client: Asking) -> Iterator[Name]:
-        return iter(())
 
 
 def _read(event: Mapping[str, Any]) -> Iterator[TotalsLine]:

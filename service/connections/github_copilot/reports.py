@@ -18,8 +18,6 @@ from service.connections.provider import (
     DAY,
     Asking,
     CostLine,
-    Line,
-    Name,
     Page,
     Provider,
     Report,
@@ -73,9 +71,6 @@ class GitHubCopilot(Provider):
             "X-GitHub-Api-Version": "2022-11-28",
         }
 
-    def parameters(self, window: Window, page: str | None) -> Sequence[tuple[str, str]]:
-        return ()
-
     def request(self, client: Asking, window: Window, page: str | None) -> Any:
         """Return the days of a window, each as GitHub sums it up."""
         last = window.last or datetime.now(UTC) + DAY
@@ -83,21 +78,18 @@ class GitHubCopilot(Provider):
         return [[f"{day:%Y-%m-%d}", client.get(_PATH, _query(day))] for day in days]
 
     def read_page(self, report: Report, body: Any) -> Page:
-        buckets: dict[datetime, Sequence[Line]] = {}
-        for day, found in body:
-            start = datetime.fromisoformat(day).replace(tzinfo=UTC)
-            buckets[start] = [
-                line
-                for item in found["usageItems"]
-                for line in lines_of(
-                    start,
-                    sku=clean(item.get("sku")),
-                    model=clean(item.get("model")),
-                    gross=Decimal(str(item.get("grossAmount") or 0)),
-                    discount=Decimal(str(item.get("discountAmount") or 0)),
-                )
-            ]
-        return Page(buckets, None)
+        return Page.of(
+            line
+            for day, found in body
+            for item in found["usageItems"]
+            for line in lines_of(
+                datetime.fromisoformat(day).replace(tzinfo=UTC),
+                sku=clean(item.get("sku")),
+                model=clean(item.get("model")),
+                gross=Decimal(str(item.get("grossAmount") or 0)),
+                discount=Decimal(str(item.get("discountAmount") or 0)),
+            )
+        )
 
     def look(self, client: Asking, now: datetime) -> Sight:
         months = [now.date().replace(day=1)]
@@ -108,9 +100,6 @@ class GitHubCopilot(Provider):
         first = datetime.combine(min(used), datetime.min.time(), UTC) if used else None
         name = clean(found[0][1].get("organization"))
         return Sight(name, 0, first, identity=[name.lower()])
-
-    def list_names(self, client: Asking) -> Iterator[Name]:
-        return iter(())
 
 
 def _query(day: date) -> Sequence[tuple[str, str]]:

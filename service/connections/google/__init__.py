@@ -1,5 +1,5 @@
-"""Google Cloud: its reports come by hand. README.md has the rest."""
+"""Google Cloud: what its model services cost, by the billing export. README.md has the rest."""
 
-from service.connections.by_hand import ByHand
+from service.connections.google.reports import Google
 
-PROVIDER = ByHand("google", "Google Cloud")
+PROVIDER = Google()

@@ -68,6 +68,7 @@ EXPORTS: Final = (
         what="OpenAI's costs by day",
         signs=signs("start_time,amount_value"),
         read=_read_cost,
+        organization=("organization_id",),
     ),
     *(
         Export(

@@ -4,7 +4,6 @@ One request has all of it: tokens and dollars by day, workspace, model and endpo
 what was read from a cache, so usage has the report's own dollars instead of our price.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -65,11 +64,7 @@ class OpenRouter(Provider):
         return _BY_WORKSPACE
 
     def read_page(self, report: Report, body: Any) -> Page:
-        buckets: dict[datetime, list[Line]] = defaultdict(list)
-        for row in body["data"]:
-            day = datetime.fromisoformat(row["date"][:10]).replace(tzinfo=UTC)
-            buckets[day] += [_read_usage(day, row), _read_cost(day, row)]
-        return Page(buckets, None)
+        return Page.of(line for row in body["data"] for line in _read(row))
 
     def look(self, client: Asking, now: datetime) -> Sight:
         found = self.read_page(REPORTS[0], client.get(_ACTIVITY, _BY_WORKSPACE))
@@ -93,25 +88,19 @@ class OpenRouter(Provider):
                 return
 
 
-def _read_usage(day: datetime, row: Mapping[str, Any]) -> UsageLine:
-    return UsageLine(
-        bucket=day,
-        project_id=clean(row.get("workspace_id")),
-        model=clean(row["model"]),
+def _read(row: Mapping[str, Any]) -> Iterator[Line]:
+    shared: dict[str, Any] = {
+        "bucket": datetime.fromisoformat(row["date"][:10]).replace(tzinfo=UTC),
+        "project_id": clean(row.get("workspace_id")),
+        "model": clean(row["model"]),
+    }
+    usd = Decimal(str(row["usage"]))
+    yield UsageLine(
+        **shared,
         context=clean(row.get("provider_name")),
         requests=row["requests"],
         prompt_tokens=row["prompt_tokens"],
         completion_tokens=row["completion_tokens"],
-        usd=Decimal(str(row["usage"])),
+        usd=usd,
     )
-
-
-def _read_cost(day: datetime, row: Mapping[str, Any]) -> CostLine:
-    model = clean(row["model"])
-    return CostLine(
-        bucket=day,
-        project_id=clean(row.get("workspace_id")),
-        line_item=model,
-        model=model,
-        amount=Decimal(str(row["usage"])),
-    )
+    yield CostLine(**shared, line_item=shared["model"], amount=usd)

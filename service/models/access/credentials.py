@@ -42,7 +42,7 @@ class IngestKey(Owned, Base):
 
 
 class ReadToken(Owned, Base):
-    """A read-only token with the scope `read:audits`, `read:findings` or both."""
+    """A token that reads, and that may mark days of charts with the scope `write:marks`."""
 
     __tablename__ = "read_tokens"
 

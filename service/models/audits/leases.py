@@ -6,7 +6,7 @@ write must carry. All times are the database's. Callers commit.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 from uuid import uuid4
 
@@ -38,6 +38,7 @@ from service.models.audits.audits import (
     ReportRow,
 )
 from service.models.audits.blob_keys import frame_key
+from service.models.base import from_now
 from service.models.billing.credits import return_credit
 
 _NO_LEASE: Final = {"lease_token": None, "lease_expires_at": None}
@@ -110,7 +111,7 @@ def claim_each(
             status=PROCESSING,
             attempts=Audit.attempts + 1,
             lease_token=token,
-            lease_expires_at=_in(lease_seconds),
+            lease_expires_at=from_now(lease_seconds),
             started_at=func.now(),
         )
         .returning(
@@ -135,7 +136,7 @@ def claim_each(
 
 def renew_lease(connection: Connection, claim: Claim, lease_seconds: float) -> bool:
     """Extend the lease; return False if the claim no longer holds the audit."""
-    return _update(connection, _held(claim).values(lease_expires_at=_in(lease_seconds)))
+    return _update(connection, _held(claim).values(lease_expires_at=from_now(lease_seconds)))
 
 
 def save_valid_pct(connection: Connection, claim: Claim, valid_pct: float) -> bool:
@@ -211,8 +212,8 @@ def postpone_audit(connection: Connection, claim: Claim) -> bool:
     """
     uncounted = {"uncounted_attempts": Audit.uncounted_attempts + 1}
     pause = min(_FIRST_PAUSE_SECONDS * 2.0**claim.outages, _LONGEST_PAUSE_SECONDS)
-    queued = {"status": QUEUED, "outages": Audit.outages + 1, "resume_at": _in(pause), **_NO_LEASE}
-    if _update(connection, _held(claim).values(queued | uncounted)):
+    queued = {"status": QUEUED, "outages": Audit.outages + 1, "resume_at": from_now(pause)}
+    if _update(connection, _held(claim).values(queued | uncounted | _NO_LEASE)):
         return True
     own = update(Audit).where(Audit.id == claim.audit_id, Audit.attempts >= claim.attempt)
     connection.execute(own.where(_UNFINISHED, counted_attempts() > 0).values(uncounted))
@@ -222,7 +223,7 @@ def postpone_audit(connection: Connection, claim: Claim) -> bool:
 def extend_leases(connection: Connection, lease_seconds: float) -> None:
     """Extend the leases that expired while the database was away and couldn't be renewed."""
     statement = update(Audit).where(_UNFINISHED, EXPIRED)
-    connection.execute(statement.values(lease_expires_at=_in(lease_seconds)))
+    connection.execute(statement.values(lease_expires_at=from_now(lease_seconds)))
 
 
 def fail_exhausted(connection: Connection, max_attempts: int) -> Sequence[str]:
@@ -263,12 +264,14 @@ def list_queued(
     order = (Audit.created_at, Audit.id)
     statement = (
         select(Audit.id, Audit.source, Audit.attempts.label("attempts"), Audit.created_at)
-        .where(_UNFINISHED, READY, woken_at < _in(-older_than_seconds))
+        .where(_UNFINISHED, READY, woken_at < from_now(-older_than_seconds))
         .order_by(*order)
         .limit(_PAGE)
     )
     if after is not None:
-        statement = statement.where(_after(after))
+        created_at, audit_id = after
+        same_time = and_(Audit.created_at == created_at, Audit.id > audit_id)
+        statement = statement.where(or_(Audit.created_at > created_at, same_time))
     return connection.execute(statement).all()
 
 
@@ -311,13 +314,3 @@ def _failed(error: str) -> dict[str, Any]:
         "finished_at": func.coalesce(published_at, func.now()),
         **_ENDED,
     }
-
-
-def _in(seconds: float) -> ColumnElement[datetime]:
-    return func.now() + timedelta(seconds=seconds)
-
-
-def _after(cursor: tuple[datetime, str]) -> ColumnElement[bool]:
-    created_at, audit_id = cursor
-    same_time = and_(Audit.created_at == created_at, Audit.id > audit_id)
-    return or_(Audit.created_at > created_at, same_time)

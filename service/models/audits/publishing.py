@@ -53,7 +53,22 @@ def publish_reports(connection: Connection, results: Sequence[Result]) -> set[Cl
     held = finish_each(connection, {result.claim: _totals(result) for result in results})
     published = [result for result in results if result.claim in held]
     if published:
-        _replace_reports(connection, published)
+        ids = [result.claim.audit_id for result in published]
+        for table in (FindingRow, ReportRow):
+            connection.execute(delete(table).where(table.audit_id.in_(ids)))
+        findings = [
+            _finding_row(result.claim.audit_id, rank, finding)
+            for result in published
+            for rank, finding in enumerate(result.report.findings, 1)
+        ]
+        if findings:
+            connection.execute(insert(FindingRow), findings)
+        documents = [
+            {"audit_id": result.claim.audit_id, "document": result.report.to_json()}
+            for result in published
+        ]
+        # The database's time, as the audit's end, which a failed recalculation restores from it.
+        connection.execute(insert(ReportRow).values(created_at=func.now()), documents)
     return held
 
 
@@ -73,25 +88,6 @@ def _totals(result: Result) -> dict[str, Any]:
 
 def _moment(value: str | None) -> datetime | None:
     return None if value is None else datetime.fromisoformat(value)
-
-
-def _replace_reports(connection: Connection, results: Sequence[Result]) -> None:
-    ids = [result.claim.audit_id for result in results]
-    for table in (FindingRow, ReportRow):
-        connection.execute(delete(table).where(table.audit_id.in_(ids)))
-    findings = [
-        _finding_row(result.claim.audit_id, rank, finding)
-        for result in results
-        for rank, finding in enumerate(result.report.findings, 1)
-    ]
-    if findings:
-        connection.execute(insert(FindingRow), findings)
-    documents = [
-        {"audit_id": result.claim.audit_id, "document": result.report.to_json()}
-        for result in results
-    ]
-    # The database's time, as the audit's end, which a failed recalculation restores from it.
-    connection.execute(insert(ReportRow).values(created_at=func.now()), documents)
 
 
 def _finding_row(audit_id: str, rank: int, finding: Finding) -> dict[str, Any]:

@@ -3,14 +3,26 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import Final
 
-from sqlalchemy import Connection, and_, func, or_, select, text, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+    text,
+    true,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.contract import CLOCK_MARGIN
-from service.models.audits.audits import ACCOUNT, DONE, PROCESSING, QUEUED, Audit
+from service.models.audits.audits import ACCOUNT, DONE, PROCESSING, QUEUED, Audit, of_source
 from service.models.base import Base, OwnerKey, new_id, utc_now
 from service.models.calls.call_files import CallFile
 from service.models.calls.daily_spend import PlanRow, SpendDay
@@ -117,41 +129,51 @@ def queue_account_audit(connection: Connection, account_id: str, days: int) -> s
     next_call_on = func.least(*ahead)  # ignores nulls
     noted = update(AccountCalls).where(AccountCalls.account_id == account_id)
     connection.execute(noted.values(last_audit_at=func.now(), next_call_on=next_call_on))
-    return added or _find_unfinished(connection, account_id)
-
-
-def _find_unfinished(connection: Connection, account_id: str) -> str | None:
     unfinished = (Audit.source == ACCOUNT, Audit.status.in_((QUEUED, PROCESSING)))
     query = select(Audit.id).where(Audit.account_id == account_id, *unfinished)
-    return connection.scalar(query)
+    return added or connection.scalar(query)
 
 
 @dataclass(frozen=True)
 class AccountAudits:
     """The latest finished audit of an account, the one that is queued or running, and an earlier.
 
-    The earlier one has the same window, and is at least 30 days older.
+    The earlier one has the same window, and is at least 30 days older. `imported` is the latest
+    audit of a batch or a file.
     """
 
     latest: Audit | None
     unfinished: Audit | None
     earlier: Audit | None
+    imported: Audit | None
 
 
 def find_account_audits(session: Session, account_id: str) -> AccountAudits:
     """Return the audits of the account that its dashboard shows."""
-    own = select(Audit).where(Audit.account_id == account_id, Audit.source == ACCOUNT)
-    newest = own.order_by(Audit.created_at.desc(), Audit.id.desc()).limit(1)
-    done = newest.where(Audit.status == DONE)
-    unfinished = newest.where(Audit.status.in_((QUEUED, PROCESSING)))
-    both = (query.with_only_columns(Audit.id).scalar_subquery() for query in (done, unfinished))
-    found = session.scalars(select(Audit).where(Audit.id.in_(both))).all()
-    latest = next((audit for audit in found if audit.status == DONE), None)
-    earlier = None
-    if latest is not None:
-        is_same = Audit.window_days == latest.window_days
-        before = Audit.created_at <= latest.created_at - _PERIOD
-        earlier = session.scalars(done.where(is_same, before)).one_or_none()
+    found = session.scalars(_latest_query(), {"account_id": account_id}).all()
+    own = [audit for audit in found if audit.source == ACCOUNT]
+    finished = [audit for audit in own if audit.status == DONE]
     return AccountAudits(
-        latest, next((audit for audit in found if audit.status != DONE), None), earlier
+        next(iter(finished), None),
+        next((audit for audit in own if audit.status != DONE), None),
+        next(iter(finished[1:]), None),
+        next((audit for audit in found if audit.source != ACCOUNT), None),
     )
+
+
+@cache
+def _latest_query() -> Select[Audit]:
+    own = Audit.account_id == bindparam("account_id")
+    newest_first = (Audit.created_at.desc(), Audit.id.desc())
+    any_source = select(Audit.id).where(own).order_by(*newest_first).limit(1)
+    newest, imported = (any_source.where(of_source(each)) for each in (ACCOUNT, None))
+    columns = (Audit.id, Audit.window_days, Audit.created_at)
+    done = newest.where(Audit.status == DONE).with_only_columns(*columns).subquery()
+    unfinished = newest.where(Audit.status.in_((QUEUED, PROCESSING)))
+    earlier = newest.join(done, true()).where(
+        Audit.status == DONE,
+        Audit.window_days == done.c.window_days,
+        Audit.created_at <= done.c.created_at - _PERIOD,
+    )
+    ids = [query.scalar_subquery() for query in (select(done.c.id), unfinished, earlier, imported)]
+    return select(Audit).where(own, Audit.id.in_(ids)).order_by(*newest_first)

@@ -153,7 +153,7 @@ def list_values(session: Session, account_id: str, key: str) -> Sequence[str]:
     return session.scalars(query.group_by(column).order_by(*order).limit(_MOST_VALUES)).all()
 
 
-def matches_findings(only: Mapping[str, str]) -> list[ColumnElement[bool]]:
+def matches_findings(only: Mapping[str, Any]) -> list[ColumnElement[bool]]:
     """Match the findings of calls with these labels; findings have no environment."""
     columns = {"route": OWN_ROUTE, "provider": AccountFinding.provider}
     columns["model"] = AccountFinding.model

@@ -7,9 +7,22 @@ figure once their day has come. Those that a plan includes are counted and cost 
 from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Numeric, Row, exists, func, insert, literal, select, update
+from sqlalchemy import (
+    Connection,
+    Numeric,
+    Row,
+    Select,
+    bindparam,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_audits import note_imports
@@ -42,14 +55,19 @@ class FutureLine(NamedTuple):
 
 def sum_future_calls(session: Session, account_id: str, today: date) -> FutureCalls:
     """Return the sums of all calls after today."""
-    spent = select(SpendDay.day, SpendDay.calls, SpendDay.cost_usd)
-    spent = spent.where(SpendDay.account_id == account_id, SpendDay.day > today)
-    plans = select(PlanRow.day, PlanRow.calls, _NO_COST)
-    plans = plans.where(PlanRow.account_id == account_id, PlanRow.day > today)
-    both = spent.union_all(plans).subquery().c
-    query = select(func.sum(both.calls), func.sum(both.cost_usd), func.max(both.day))
-    row = session.execute(query).one()
+    row = session.execute(_sums_query(), {"account_id": account_id, "today": today}).one()
     return FutureCalls(int(row[0] or 0), row[1] or Decimal(0), row[2])
+
+
+@cache
+def _sums_query() -> Select[Any]:
+    own: tuple[Any, Any] = (bindparam("account_id"), bindparam("today"))
+    spent = select(SpendDay.day, SpendDay.calls, SpendDay.cost_usd)
+    spent = spent.where(SpendDay.account_id == own[0], SpendDay.day > own[1])
+    plans = select(PlanRow.day, PlanRow.calls, _NO_COST)
+    plans = plans.where(PlanRow.account_id == own[0], PlanRow.day > own[1])
+    both = spent.union_all(plans).subquery().c
+    return select(func.sum(both.calls), func.sum(both.cost_usd), func.max(both.day))
 
 
 def list_future_calls(session: Session, account_id: str, today: date) -> Sequence[FutureLine]:

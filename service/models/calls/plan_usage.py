@@ -3,10 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Date, cast, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Date,
+    Select,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.orm import Session
 
 from detectors.contract import PlanModel, PlanSums
@@ -57,9 +69,18 @@ def sum_plan_usage(
     only: Mapping[str, str] = MappingProxyType({}),
 ) -> PlanSums:
     """Return the sums of some days' calls with these labels that a plan includes."""
-    query = select(*_sums()).select_from(PlanRow).join(CallFile, CallFile.id == PlanRow.file_id)
-    row = session.execute(query.where(*_matches(account_id, days, only))).one()
+    given = {"account_id": account_id, "first": days[0], "last": days[1]}
+    given |= {f"only_{name}": value for name, value in only.items()}
+    row = session.execute(_sum_query(tuple(only)), given).one()
     return PlanSums(**_values(row._mapping))
+
+
+@cache
+def _sum_query(names: tuple[str, ...]) -> Select[Any]:
+    query = select(*_sums()).select_from(PlanRow).join(CallFile, CallFile.id == PlanRow.file_id)
+    only: dict[str, Any] = {name: bindparam(f"only_{name}") for name in names}
+    days: tuple[Any, Any] = (bindparam("first"), bindparam("last"))
+    return query.where(*_matches(bindparam("account_id"), days, only))
 
 
 def list_plan_models(
@@ -153,7 +174,7 @@ def _sums() -> list[ColumnElement[Any]]:
 
 
 def _matches(
-    account_id: str, days: tuple[date, date], only: Mapping[str, str]
+    account_id: Any, days: tuple[Any, Any], only: Mapping[str, Any]
 ) -> list[ColumnElement[bool]]:
     # The previous release, which merges files beside this one, leaves the lines of a merged file.
     is_counted = or_(CallFile.replaced_at.is_(None), CallFile.purged_at.is_not(None))

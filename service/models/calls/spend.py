@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -334,8 +334,8 @@ def sum_days(
 ) -> UsdByDay:
     """Return the dollars of each day, of calls with these labels."""
     wanted = Selection(*days, only=only, is_brief=True)
-    spend = sum_spend(session, account_id, wanted)
-    return {line.value: line.sums.cost_usd for line in spend.groups}
+    rows = session.execute(_plain(wanted.shape), wanted.values(account_id))
+    return {row.day: row.cost_usd for row in rows}
 
 
 def sum_days_of(
@@ -343,11 +343,18 @@ def sum_days_of(
 ) -> Mapping[str, UsdByDay]:
     """Return the dollars by day of some groups of the selection's first key."""
     found: dict[str, dict[date, Decimal]] = {value: {} for value in values}
-    by_day = replace(wanted, keys=(wanted.keys[0], DAY), among=values, is_brief=True, before=None)
-    for line in sum_spend(session, account_id, by_day).groups if values else ():
-        value, day = cast("tuple[str, date]", line.key)
-        found[value][day] = line.sums.cost_usd
+    key = wanted.keys[0]
+    by_day = replace(wanted, keys=(key, DAY), among=values, is_brief=True, before=None)
+    if values:
+        for row in session.execute(_plain(by_day.shape), by_day.values(account_id)):
+            found[getattr(row, key)][row.day] = row.cost_usd
     return found
+
+
+@cache
+def _plain(shape: Shape) -> Select[Any]:
+    """Return the query of all groups, without the totals of `_ranked`, which take longer."""
+    return shape.group().order_by(*shape.positions())
 
 
 def find_last_day(

@@ -1,11 +1,22 @@
 """What a reconciliation reads: billed, reported and counted sums by day, and locked months."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Numeric, case, delete, func, or_, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Numeric,
+    case,
+    cast,
+    delete,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.orm import Mapped, aliased, mapped_column
 
@@ -70,25 +81,35 @@ def sum_costs(session: Executor, account_id: str, provider: str, days: Days) -> 
 
 
 def sum_usage(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
-    """Return what was reported by day, project, model and tier, with its list price."""
+    """Return what was reported by day, project, model and tier, and how many rows have no price.
+
+    The counts are those of `TOKENS` and requests, the dollars at list and at the account's prices.
+    """
     table = ReportedUsage
     labels = (table.day, table.project_id, table.model, table.tier)
-    sums = [func.sum(getattr(table, name)).label(name) for name in (*TOKENS, "requests")]
-    sums += [func.sum(table.list_usd).label("list_usd"), func.sum(table.cost_usd).label("cost_usd")]
-    sums.append(func.count().filter(table.list_usd.is_(None)).label("unpriced"))
+    sums = [*_count(table, *TOKENS, "requests"), *map(_add, (table.list_usd, table.cost_usd))]
+    sums.append(func.count().filter(table.list_usd.is_(None)))
     query = _of_provider(select(*labels, *sums), table, account_id, provider, days)
     return session.execute(query.where(table.is_hourly.is_(False)).group_by(*labels)).all()
 
 
 def sum_counted(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
-    """Return what our calls counted by day and model."""
+    """Return what our calls counted by day and model: `TOKENS`, calls, and dollars at list."""
     table, labels = SpendRow, (SpendRow.day, SpendRow.model)
-    sums = [func.sum(getattr(table, name)).label(name) for name in (*TOKENS, "calls")]
-    sums += [func.sum(table.list_usd).label("list_usd"), func.sum(table.cost_usd).label("cost_usd")]
+    sums = [*_count(table, *TOKENS, "calls"), _add(table.list_usd)]
     is_named = func.lower(table.provider).in_(CALLED.get(provider, (provider,)))
     mine = (table.account_id == account_id, is_named)
     query = select(*labels, *sums).where(*mine, table.day.between(*days), is_counted())
     return session.execute(query.group_by(*labels)).all()
+
+
+def _count(table: Any, *names: str) -> Sequence[Any]:
+    # The database's sums of integers are decimals, which are slower to read.
+    return [cast(func.sum(getattr(table, name)), BigInteger) for name in names]
+
+
+def _add(dollars: Any) -> Any:
+    return func.coalesce(func.sum(dollars), 0)
 
 
 def find_lock(session: Executor, account_id: str, provider: str, month: date) -> Any:
@@ -125,6 +146,21 @@ def find_first_day(session: Executor, account_id: str, provider: str) -> date | 
         first = query.where(*mine).order_by(table.day).limit(1)
         days += session.execute(first).scalars().all()
     return min(days, default=None)
+
+
+def find_last_whole_day(
+    session: Executor, account_id: str, provider: str, reports: Collection[str]
+) -> date:
+    """Return the last day that was over when these reports were last pulled."""
+    pulled = (ProviderConnection.removed_at.is_(None), ~ProviderConnection.sight.has_key(BY_HAND))
+    mine = (ProviderConnection.account_id == account_id, ProviderConnection.provider == provider)
+    last = date.max
+    for progress in session.execute(select(ProviderConnection.progress).where(*mine, *pulled)):
+        states = [progress[0].get(name, {}) for name in reports]
+        moments = [datetime.fromisoformat(state["at"]) for state in states if "at" in state]
+        if moments:
+            last = min(last, max(moments).date() - timedelta(days=1))
+    return last
 
 
 def forget_locks(session: Executor, account_id: str, provider: str) -> None:

@@ -3,7 +3,7 @@
 A pull is claimed like an audit's attempt: a lease and a token in the row, and the database's times.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime, timedelta
 from hmac import compare_digest
 from typing import Any, Final
@@ -95,6 +95,10 @@ class OtherOrganizationError(Exception):
     """The key is another organization's than that whose reports the connection has."""
 
 
+class UnknownOrganizationError(Exception):
+    """A file doesn't say its organization, and the account has files of several."""
+
+
 class LostConnectionError(Exception):
     """Another worker has the connection, or it was removed or given another key."""
 
@@ -147,15 +151,33 @@ def list_connections(session: Executor, account_id: str) -> Sequence[Any]:
     return session.execute(found).all()
 
 
-def find_by_hand(session: Session, account_id: str, provider: str) -> ProviderConnection:
-    """Return the account's uploaded reports of a provider, which may be the first."""
+def find_by_hand(
+    session: Session, account_id: str, provider: str, organization: str, projects: Container[str]
+) -> ProviderConnection:
+    """Return the account's uploaded reports of a provider's organization, which may be the first.
+
+    Some files don't say their organization. They are of the only one, or of the one that has their
+    projects.
+    """
     session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
     theirs = (_owned_by(account_id), ProviderConnection.provider == provider)
     query = select(ProviderConnection).where(*theirs, ProviderConnection.sight.has_key(BY_HAND))
-    found = session.scalars(query).one_or_none()
-    if found is None:
+    known = list(session.scalars(query.order_by(ProviderConnection.created_at)))
+    if organization:
+        same = [each for each in known if each.organization in ("", organization)]
+    else:
+        ids = {each.id: list_project_ids(session, each.id) for each in known}
+        sharing = [each for each in known if any(id in projects for id in ids[each.id])]
+        same = known if len(known) == 1 else sharing
+        if known and len(same) != 1:
+            raise UnknownOrganizationError
+    if not same:
         found = ProviderConnection(account_id=account_id, provider=provider, sight={BY_HAND: True})
         add_connection(session, found)
+    else:  # the one that has the name, before one without
+        found = max(same, key=lambda each: each.organization)
+    found.organization = organization or found.organization
+    found.sight = {BY_HAND: True, "organization": found.organization}
     return found
 
 

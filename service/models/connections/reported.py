@@ -96,8 +96,8 @@ class ReportedCost(_Reported, Base):
 
     kind: Mapped[str]
     line_item: Mapped[str]
-    amount: Mapped[Decimal] = mapped_column(_USD)
-    list_amount: Mapped[Decimal | None] = mapped_column(_USD)
+    amount: Mapped[Decimal] = mapped_column(Numeric)  # with all digits of a float
+    list_amount: Mapped[Decimal | None] = mapped_column(Numeric)
     currency: Mapped[str]
 
 

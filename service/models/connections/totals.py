@@ -11,7 +11,7 @@ from service.models.connections.bill import TOKENS, Days, is_last_word
 from service.models.connections.connections import ProviderConnection
 from service.models.connections.reported import ReportedName, ReportedUsage
 
-_COUNTS = (*TOKENS, "cache_write_1h_tokens", "requests")
+COUNTS = (*TOKENS, "cache_write_1h_tokens", "requests")
 
 
 def sum_by_key(session: Executor, account_id: str, provider: str, days: Days) -> Sequence[Any]:
@@ -19,8 +19,8 @@ def sum_by_key(session: Executor, account_id: str, provider: str, days: Days) ->
     table = ReportedUsage
     labels = (table.day, table.project_id, table.key_id, table.model)
     labels = (*labels, table.tier, table.context, table.region)  # type: ignore[assignment]
-    sums = [func.sum(getattr(table, name)).label(name) for name in _COUNTS]
-    query = select(*labels, *sums, func.sum(table.list_usd).label("list_usd"))
+    sums = [func.sum(getattr(table, name)).label(name) for name in COUNTS]
+    query = select(*labels, *sums)
     query = query.join(ProviderConnection, ProviderConnection.id == table.connection_id)
     mine = (table.account_id == account_id, ProviderConnection.provider == provider)
     within = (table.day.between(*days), table.is_hourly.is_(False), table.model != "")

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Index, ScalarSelect, delete, false, func, select, update
+from sqlalchemy import Index, ScalarSelect, Select, bindparam, delete, false, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 from sqlalchemy.types import LargeBinary
@@ -164,21 +165,28 @@ class KnownSession(NamedTuple):
 def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
     """Return the session with its account, unless it has expired or was idle too long."""
     now = utc_now()
+    given = {"secret": secret_hash, "now": now, "seen": now - timedelta(days=idle_days)}
+    row = session.execute(_session_query(), given).one_or_none()
+    return None if row is None else KnownSession(*row)
+
+
+# Every page asks for it, and writing it takes longer than running it.
+@cache
+def _session_query() -> Select[Any]:
     columns: tuple[Any, ...] = (
         *(WebSession.id, WebSession.account_id, WebSession.secret_hash, WebSession.last_seen_at),
         *(WebSession.created_at, Account.email, has_active_subscription(WebSession.account_id)),
         *(best_plan(WebSession.__table__.c.account_id), _count_credits(), Account.time_zone),
     )
-    row = session.execute(
+    return (
         select(*columns)
         .join(Account, Account.id == WebSession.account_id)
         .where(
-            WebSession.secret_hash == secret_hash,
-            WebSession.expires_at > now,
-            WebSession.last_seen_at > now - timedelta(days=idle_days),
+            WebSession.secret_hash == bindparam("secret"),
+            WebSession.expires_at > bindparam("now"),
+            WebSession.last_seen_at > bindparam("seen"),
         )
-    ).one_or_none()
-    return None if row is None else KnownSession(*row)
+    )
 
 
 def _count_credits() -> ScalarSelect[int]:

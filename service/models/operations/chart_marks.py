@@ -11,6 +11,7 @@ from service.models.base import Base, Owned
 from service.models.identity.accounts import Account
 
 MAX_MARKS: Final = 500  # per account
+TOO_MANY: Final = f"You can have up to {MAX_MARKS} marks. Remove one first."
 _LATEST: Final = 20
 
 
@@ -40,18 +41,24 @@ def list_latest_marks(session: Session, account_id: str) -> Sequence[ChartMark]:
     return session.scalars(latest).all()
 
 
-def add_mark(session: Session, account_id: str, day: date, words: str) -> bool:
-    """Add a mark; return False if there are too many."""
+def add_mark(session: Session, account_id: str, day: date, words: str) -> ChartMark | None:
+    """Add a mark, or return the same one of that day; return None if there are too many."""
     # The lock makes the count and the insert one step.
     session.execute(select(Account.id).where(Account.id == account_id).with_for_update())
-    own = select(func.count()).where(ChartMark.account_id == account_id)
-    if (session.scalar(own.select_from(ChartMark)) or 0) >= MAX_MARKS:
-        return False
-    session.add(ChartMark(account_id=account_id, day=day, words=words))
-    return True
+    own = ChartMark.account_id == account_id
+    same = select(ChartMark).where(own, ChartMark.day == day, ChartMark.words == words)
+    known = session.scalars(same.limit(1)).first()
+    if known is not None:
+        return known
+    if (session.scalar(select(func.count()).select_from(ChartMark).where(own)) or 0) >= MAX_MARKS:
+        return None
+    mark = ChartMark(account_id=account_id, day=day, words=words)
+    session.add(mark)
+    session.flush()
+    return mark
 
 
-def remove_mark(session: Session, account_id: str, mark_id: str) -> bool:
-    """Remove a mark; return False if the account has no such mark."""
+def remove_mark(session: Session, account_id: str, mark_id: str) -> ChartMark | None:
+    """Remove and return a mark; return None if the account has no such mark."""
     own = (ChartMark.id == mark_id, ChartMark.account_id == account_id)
-    return session.scalar(delete(ChartMark).where(*own).returning(ChartMark.id)) is not None
+    return session.scalars(delete(ChartMark).where(*own).returning(ChartMark)).one_or_none()

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
-from functools import cache, partial
 from typing import Any, Final
 
 from sqlalchemy.orm import Session
@@ -17,8 +16,8 @@ from detectors.wording.labels import inert
 from service.connections.provider import CREDIT, TAX, TOKENS
 from service.models.calls.spend import Period, Selection, Sums, iter_spend
 from service.models.connections.bill import CALLED, find_lock, list_months, sum_costs
+from service.operations.connections.coverage import USD, Known
 from service.operations.connections.plan import month_end
-from service.operations.connections.reconciliation import USD, Known, find_canonical
 from service.operations.connections.wording import name_part
 from service.reports.focus import NO_BILL, PROVISIONAL, RECONCILED, Bill, Charge
 
@@ -47,8 +46,7 @@ class Billed:
             return
         known = Known(session.connection(), account_id)
         for provider in sorted({each[1] for each in months}):
-            canonical = partial(find_canonical, known.book, provider, day=self._period.last)
-            self._names[provider] = cache(canonical)
+            self._names[provider] = known.canonical(provider, self._period.last)
             days = (first, last - timedelta(days=1))
             for row in sum_costs(session, account_id, provider, days):
                 self._add(session, account_id, provider, row)

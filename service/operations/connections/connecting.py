@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from detectors.wording.labels import inert
 from service.config import Config
-from service.connections import list_pulled
+from service.connections import list_providers
 from service.connections.client import (
     ConnectionFailedError,
     EmptyWindowError,
@@ -39,6 +39,7 @@ from service.models.connections.unsent import drop_unsent
 from service.operations.findings.totals import drop_totals
 
 MAX_KEY: Final = 500
+_MAX_KEY_FILE: Final = 5_000
 # Of a large organization's projects, some are enough to know it again.
 _MOST_IDS: Final = 200
 
@@ -49,13 +50,18 @@ class KeyRefusedError(Exception):
 
 def find_provider(config: Config, name: str) -> Provider | None:
     """Return a provider that may be connected in this installation."""
-    return list_pulled().get(name) if config.connections == "on" else None
+    return list_providers().get(name) if config.connections == "on" else None
 
 
 def try_key(config: Config, provider: Provider, key: str) -> dict[str, Any]:
     """Return what a key can see: the organization, its projects and since when it has costs."""
-    if not key or not key.isascii() or not key.isprintable() or " " in key or len(key) > MAX_KEY:
-        raise KeyRefusedError("This isn't a key. Paste it without spaces or line breaks.")
+    if provider.key_is_file:
+        how, is_key = "Paste the whole JSON file.", len(key) <= _MAX_KEY_FILE
+    else:
+        how = "Paste it without spaces or line breaks."
+        is_key = len(key) <= MAX_KEY and key.isprintable() and " " not in key
+    if not key or not key.isascii() or not is_key:
+        raise KeyRefusedError(f"This isn't a key. {how}")
     if not key.startswith(provider.key_prefix):
         raise KeyRefusedError(
             f"This is the wrong kind of key. {provider.title} needs {provider.key_words}; "
@@ -163,7 +169,7 @@ def disconnect(session: Session, connection: ProviderConnection, *, keep: bool) 
 def describe_sight(sight: dict[str, Any]) -> str:
     """Return what a key can see: "Acme, 3 projects, costs since Aug 2025"."""
     if BY_HAND in sight:
-        return "Reports that you uploaded"
+        return ", ".join(filter(None, [sight.get("organization"), "reports that you uploaded"]))
     projects = sight.get("projects")
     parts = [sight.get("organization", "")]
     if projects:
@@ -172,4 +178,5 @@ def describe_sight(sight: dict[str, Any]) -> str:
         parts.append(f"costs since {datetime.fromisoformat(sight['first_cost']):%b %Y}")
     else:
         parts.append("no costs yet")
-    return ", ".join(filter(None, parts))
+    said = ", ".join(filter(None, parts))
+    return said if sight.get("organization") else said[:1].upper() + said[1:]

@@ -24,7 +24,7 @@ _NAMES_EVERY: Final = DAY
 Progress = Mapping[str, Mapping[str, Any]]
 
 
-def choose_reports(reports: Sequence[Report], progress: Progress) -> Sequence[Report]:
+def _choose(reports: Sequence[Report], progress: Progress) -> Sequence[Report]:
     """Leave out reports that a better one replaces, unless the key may not read that."""
     better = {report.instead_of: report.name for report in reports if report.instead_of}
     return [
@@ -45,7 +45,7 @@ def list_windows(
     """Return what is due, newest first. `since` is when the connection was made."""
     due = [
         window
-        for report in reports
+        for report in _choose(reports, progress)
         for window in _list_due(report, progress.get(report.name, {}), now, since)
     ]
     # What was never pulled comes before what is pulled again, and both in the order of reports.
@@ -123,7 +123,7 @@ def find_next(reports: Sequence[Report], progress: Progress, now: datetime) -> d
     """Return when a report is due again, once nothing is."""
     due = (
         datetime.fromisoformat(progress[report.name]["at"]) + report.every
-        for report in reports
+        for report in _choose(reports, progress)
         if "at" in progress.get(report.name, {})
     )
     return min(due, default=now + HOUR)
@@ -138,10 +138,6 @@ def without(progress: Progress, reports: Sequence[Report], kind: str) -> dict[st
 def needs_names(progress: Progress, now: datetime) -> bool:
     at = progress.get("names", {}).get("at")
     return at is None or now - datetime.fromisoformat(at) >= _NAMES_EVERY
-
-
-def with_names(progress: Progress, now: datetime) -> dict[str, Any]:
-    return {**progress, "names": {"at": now.isoformat()}}
 
 
 def floor(moment: datetime, width: timedelta) -> datetime:

@@ -16,12 +16,15 @@ from sqlalchemy import Connection
 
 from service.connections import list_providers
 from service.connections.provider import UsageLine
-from service.models.connections.reported import list_names
-from service.models.connections.totals import list_unused_keys, sum_by_hour, sum_by_key
+from service.models.connections.totals import (
+    COUNTS,
+    list_unused_keys,
+    sum_by_hour,
+    sum_by_key,
+)
+from service.operations.connections.coverage import Coverage, Known
 from service.operations.connections.plan import month_start
-from service.operations.connections.pricing import Price, price_as, price_with
-from service.operations.connections.reconciliation import find_coverage, read_inputs
-from service.operations.price_terms import find_account_terms
+from service.operations.connections.pricing import Price, price_as
 
 DAYS: Final = 30
 OLD_MODEL, UNCACHED, UNREAD_WRITES = "replaced_model", "uncached_key", "unread_writes"
@@ -53,7 +56,6 @@ class TotalsFinding:
     """What totals prove. `usd` is for the last 30 days, at list price."""
 
     kind: str
-    provider: str
     usd: Decimal
     project: str = ""
     key: str = ""
@@ -64,13 +66,15 @@ class TotalsFinding:
     # By what it is the same again, whatever the names are.
     project_id: str = ""
     key_id: str = ""
+    provider: str = ""
 
     @property
     def confidence(self) -> str:
         return CONFIDENCE[self.kind]
 
 
-Group = tuple[str, str, str, str, str, str]  # project, key, model, tier, context, region
+_LABELS: Final = ("project_id", "key_id", "model", "tier", "context", "region")
+Group = tuple[str, ...]  # the values of these
 
 
 def audit_totals(
@@ -81,29 +85,29 @@ def audit_totals(
     Unless told not to, leave out what calls cover. Where usage has dollars of its own, ours aren't
     what is paid, so nothing is proven.
     """
-    known = list_providers().get(provider)
-    if known is None or known.prices_usage:
+    pulled = list_providers().get(provider)
+    if pulled is None or pulled.prices_usage:
         return []
     days = (today - timedelta(days=DAYS), today - timedelta(days=1))
-    _chosen, book = find_account_terms(connection, account_id)
-    names = list_names(connection, account_id)
-    price = price_with(book, provider)
-    inputs = read_inputs(connection, account_id, provider, days)
-    covered = find_coverage(inputs) if covers else {}
-    groups = _sum_groups(sum_by_key(connection, account_id, provider, days), covered)
+    known = Known(connection, account_id)
+    price, names = known.price_with(provider), known.names
+    asked = (connection, account_id, provider, days)
+    unsent = Coverage(*asked, known).list_unsent() if covers else {}
+    groups = _sum_groups(sum_by_key(*asked), unsent)
+    hours = sum_by_hour(connection, account_id, provider)
     found = [
-        *_find_old_models(groups, book, provider, price),
-        *_find_uncached(groups, price, provider),
-        *_find_unread(groups, price, provider),
-        *_find_batch(groups, sum_by_hour(connection, account_id, provider), price, provider),
-        *(
-            TotalsFinding(UNUSED, provider, Decimal(0), row.parent_id, row.name_id)
-            for row in list_unused_keys(connection, account_id, provider, days[0])[:_SHOWN]
-        ),
+        *_find_old_models(groups, known.book, provider, price),
+        *_find_uncached(groups, price),
+        *_find_unread(groups, price),
+        *_find_batch(groups, hours, price),
     ]
+    found = [each for each in found if each.usd >= _LEAST_USD]
+    unused = list_unused_keys(connection, account_id, provider, days[0])[:_SHOWN]
+    found += [TotalsFinding(UNUSED, Decimal(0), row.parent_id, row.name_id) for row in unused]
     named = [
         replace(
             each,
+            provider=provider,
             project_id=each.project,
             key_id=each.key,
             project=names.get(("project", each.project), "") or each.project,
@@ -115,26 +119,19 @@ def audit_totals(
 
 
 def _sum_groups(
-    rows: Sequence[Any], covered: Mapping[tuple[date, str], Decimal]
+    rows: Sequence[Any], unsent: Mapping[tuple[date, str, str], Decimal]
 ) -> Mapping[Group, UsageLine]:
     """Add up the counts that calls don't cover."""
     groups: dict[Group, UsageLine] = {}
     for row in rows:
-        left = 1 - covered.get((row.day, row.model), Decimal(0))
+        left = unsent.get((row.day, row.model, row.project_id), Decimal(1))
         if left <= 0:
             continue
-        key = (row.project_id, row.key_id, row.model, row.tier, row.context, row.region)
-        names = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
-        names = (*names, "cache_write_1h_tokens", "requests")  # type: ignore[assignment]
-        before = groups.get(key) or UsageLine(
-            bucket=month_start(row.day),
-            **dict(zip(("project_id", "key_id", "model"), key, strict=False)),
-            tier=row.tier,
-            context=row.context,
-            region=row.region,
-        )
-        counts = {name: getattr(before, name) + int(getattr(row, name) * left) for name in names}
-        groups[key] = replace(before, bucket=max(before.bucket, month_start(row.day)), **counts)
+        labels, at = {name: getattr(row, name) for name in _LABELS}, month_start(row.day)
+        key = tuple(labels.values())
+        before = groups.get(key) or UsageLine(bucket=at, **labels)
+        counts = {name: getattr(before, name) + int(getattr(row, name) * left) for name in COUNTS}
+        groups[key] = replace(before, bucket=max(before.bucket, at), **counts)
     return groups
 
 
@@ -151,13 +148,10 @@ def _find_old_models(
         if now is not None and then is not None:
             saved[project, model, listing.target.model] += now - then
     for (project, model, better), usd in saved.items():
-        if usd >= _LEAST_USD:
-            yield TotalsFinding(OLD_MODEL, provider, usd, project, "", model, better)
+        yield TotalsFinding(OLD_MODEL, usd, project, "", model, better)
 
 
-def _find_uncached(
-    groups: Mapping[Group, UsageLine], price: Price, provider: str
-) -> Iterator[TotalsFinding]:
+def _find_uncached(groups: Mapping[Group, UsageLine], price: Price) -> Iterator[TotalsFinding]:
     """Find keys that cache far less than what other keys reach with the same model."""
     by_model: dict[str, dict[tuple[str, str], list[UsageLine]]] = defaultdict(
         lambda: defaultdict(list)
@@ -172,48 +166,38 @@ def _find_uncached(
                 shares[owner] = sum(line.cached_tokens for line in lines) / prompt
         if len(shares) < _FEWEST_KEYS:
             continue
-        for (project, key), share in shares.items():
-            others = [value for owner, value in shares.items() if owner != (project, key)]
-            usual = median(others)
+        for owner, share in shares.items():
+            usual = median(value for other, value in shares.items() if other != owner)
             if usual < _LEAST_MEDIAN or share >= usual * _FAR_BELOW:
                 continue
             usd = Decimal(0)
-            for line in keys[project, key]:
-                more = int(line.prompt_tokens * usual) - line.cached_tokens
+            for line in keys[owner]:
+                more = max(int(line.prompt_tokens * usual) - line.cached_tokens, 0)
                 room = line.prompt_tokens - line.cached_tokens - line.cache_write_tokens
-                usd += _saved_by_reading(line, min(max(more, 0), room), price)
-            if usd >= _LEAST_USD:
-                yield TotalsFinding(
-                    UNCACHED, provider, usd, project, key, model, share=share, usual=usual
-                )
+                cached = line.cached_tokens + min(more, room)
+                usd += _saved(price, line, replace(line, cached_tokens=cached))
+            yield TotalsFinding(UNCACHED, usd, *owner, model, share=share, usual=usual)
 
 
-def _saved_by_reading(line: UsageLine, tokens: int, price: Price) -> Decimal:
-    """Return what a line would cost less if so many of its tokens were read from the cache."""
-    now = price(line)
-    then = price(replace(line, cached_tokens=line.cached_tokens + tokens))
+def _saved(price: Price, line: UsageLine, other: UsageLine) -> Decimal:
+    """Return what a line would cost less with the other's counts and tier."""
+    now, then = price(line), price(other)
     return Decimal(0) if now is None or then is None else now - then
 
 
-def _find_unread(
-    groups: Mapping[Group, UsageLine], price: Price, provider: str
-) -> Iterator[TotalsFinding]:
+def _find_unread(groups: Mapping[Group, UsageLine], price: Price) -> Iterator[TotalsFinding]:
     """Find writes that cost more than their reads save: without caching, it would be less."""
-    lost: dict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
-    for (project, key, model, *_labels), line in groups.items():
-        if not line.cache_write_tokens:
-            continue
-        plain = replace(line, cached_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
-        now, then = price(line), price(plain)
-        if now is not None and then is not None:
-            lost[project, key, model] += now - then
+    lost: dict[Group, Decimal] = defaultdict(Decimal)
+    for group, line in groups.items():
+        if line.cache_write_tokens:
+            plain = replace(line, cached_tokens=0, cache_write_tokens=0, cache_write_1h_tokens=0)
+            lost[group[:3]] += _saved(price, line, plain)
     for (project, key, model), usd in lost.items():
-        if usd >= _LEAST_USD:
-            yield TotalsFinding(UNREAD_WRITES, provider, usd, project, key, model)
+        yield TotalsFinding(UNREAD_WRITES, usd, project, key, model)
 
 
 def _find_batch(
-    groups: Mapping[Group, UsageLine], hours: Sequence[Any], price: Price, provider: str
+    groups: Mapping[Group, UsageLine], hours: Sequence[Any], price: Price
 ) -> Iterator[TotalsFinding]:
     """Find keys that work steadily around the clock, which the batch tier does for less."""
     by_key: dict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
@@ -229,10 +213,6 @@ def _find_batch(
             continue
         if min(found.values()) < _LEAST_OF_MEAN * mean:
             continue
-        usd = Decimal(0)
-        for group, line in groups.items():
-            if group[:3] == owner and not line.tier:
-                now, then = price(line), price(replace(line, tier="batch"))
-                usd += Decimal(0) if now is None or then is None else now - then
-        if usd >= _LEAST_USD:
-            yield TotalsFinding(BATCH, provider, usd, *owner)
+        lines = [line for group, line in groups.items() if group[:3] == owner and not line.tier]
+        usd = sum((_saved(price, line, replace(line, tier="batch")) for line in lines), Decimal(0))
+        yield TotalsFinding(BATCH, usd, *owner)

@@ -48,7 +48,10 @@ PARTS: Final[Mapping[str, tuple[str, str]]] = {
         "Tiers without cost",
         "Usage of tiers that the provider's cost report leaves out, at list price.",
     ),
-    PENDING: ("Not billed yet", "Usage of days whose costs the provider hasn't reported yet."),
+    PENDING: (
+        "Not billed yet",
+        "Usage of days whose costs the provider hasn't reported yet, or only in part.",
+    ),
     DISCOUNT: ("Discount", "What you pay less than list price."),
     "web_search": ("Web search", "A fee per search, which tokens don't carry."),
     "file_search": ("File search", "A fee per search, which tokens don't carry."),

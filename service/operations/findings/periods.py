@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, and_, func, select, union_all
+from sqlalchemy import (
+    Connection,
+    and_,
+    bindparam,
+    func,
+    select,
+    union_all,
+)
 from sqlalchemy.orm import Session
 
 from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
@@ -34,10 +42,6 @@ class RealizedSavings:
     monthly_usd: Decimal = Decimal(0)  # at today's volume
 
 
-# The last day until today with calls, and two periods.
-_Ends = tuple[date, tuple[date, date], tuple[date, date]]
-
-
 class _Periods(NamedTuple):
     """Sums before the fix, since, and in two periods since."""
 
@@ -58,32 +62,15 @@ def measure_all_realized(
 
     ``newest`` is the last day until today with calls of the account.
     """
-    matches = (
-        AccountFinding.account_id == account_id,
-        AccountFinding.state == FIXED,
-        AccountFinding.fixed_at.is_not(None),
-        *matches_findings(only),
-    )
-    query = select(AccountFinding.id, FIXED_ON).where(*matches)
-    fixed = {row[0]: row[1] for row in session.execute(query)}
+    ends: dict[str, Any] = {"newest": newest}
+    for at, (first, last) in enumerate(periods):
+        ends |= {f"first_{at}": first, f"last_{at}": last}
+    given = {"account_id": account_id, **{f"only_{name}": value for name, value in only.items()}}
+    of_fixed, of_calls, of_waste = _queries(tuple(only))
+    fixed = {row[0]: row[1] for row in session.execute(of_fixed, given)}
     if not fixed or newest is None:
         return RealizedSavings(findings=len(fixed), measured=0)
-    ends = (newest, *periods)
-    # The calls of each finding's route, which are grouped; without one, of its model.
-    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls, ends))
-    of_route = (_HAS_ROUTE, SpendGroup.value == AccountFinding.route, SpendGroup.label == "route")
-    groups = groups.join(SpendGroup, SpendGroup.account_id == AccountFinding.account_id)
-    groups = groups.where(*of_route, SpendGroup.day >= _BEFORE)
-    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls, ends))
-    lines = lines.join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE)).where(~_HAS_ROUTE)
-    both = (each.where(*matches).group_by(AccountFinding.id) for each in (groups, lines))
-    calls = _read(session, union_all(*both))
-    # The dollars that each finding cost more than it had to.
-    of_finding = FindingSaving.account_finding_id == AccountFinding.id
-    sums = _sums(FindingSaving.day, FindingSaving.saving_usd, ends)
-    recent = and_(of_finding, FindingSaving.day >= _BEFORE)
-    wasted = select(AccountFinding.id, *sums).join(FindingSaving, recent)
-    waste = _read(session, wasted.where(*matches).group_by(AccountFinding.id))
+    calls, waste = (_read(session, each, given | ends) for each in (of_calls, of_waste))
     nothing = _Periods(*(Decimal(0) for _ in _Periods._fields))
     saved = []
     for finding_id, fixed_on in fixed.items():
@@ -104,13 +91,48 @@ def measure_all_realized(
     )
 
 
-def _sums(day: Any, amount: Any, ends: _Ends) -> _Periods:
-    newest, *periods = ends
-    since = and_(day > FIXED_ON, day <= newest)
-    in_periods = (and_(since, day.between(*each)) for each in periods)
+# Writing these queries would take longer than running them.
+@cache
+def _queries(names: tuple[str, ...]) -> tuple[Any, Any, Any]:
+    """Return the queries for the fixed findings, for their calls, and for what they cost too much.
+
+    `names` are the labels that calls must have.
+    """
+    matches = (
+        AccountFinding.account_id == bindparam("account_id"),
+        AccountFinding.state == FIXED,
+        AccountFinding.fixed_at.is_not(None),
+        *matches_findings({name: bindparam(f"only_{name}") for name in names}),
+    )
+    # The calls of each finding's route, which are grouped; without one, of its model.
+    groups = select(AccountFinding.id, *_sums(SpendGroup.day, SpendGroup.calls))
+    of_route = (_HAS_ROUTE, SpendGroup.value == AccountFinding.route, SpendGroup.label == "route")
+    groups = groups.join(SpendGroup, SpendGroup.account_id == AccountFinding.account_id)
+    groups = groups.where(*of_route, SpendGroup.day >= _BEFORE)
+    lines = select(AccountFinding.id, *_sums(SpendRow.day, SpendRow.calls))
+    lines = lines.join(SpendRow, and_(IS_ROUTE, SpendRow.day >= _BEFORE)).where(~_HAS_ROUTE)
+    both = (each.where(*matches).group_by(AccountFinding.id) for each in (groups, lines))
+    # The dollars that each finding cost more than it had to.
+    of_finding = FindingSaving.account_finding_id == AccountFinding.id
+    sums = _sums(FindingSaving.day, FindingSaving.saving_usd)
+    recent = and_(of_finding, FindingSaving.day >= _BEFORE)
+    wasted = select(AccountFinding.id, *sums).join(FindingSaving, recent)
+    return (
+        select(AccountFinding.id, FIXED_ON).where(*matches),
+        union_all(*both),
+        wasted.where(*matches).group_by(AccountFinding.id),
+    )
+
+
+def _sums(day: Any, amount: Any) -> _Periods:
+    since = and_(day > FIXED_ON, day <= bindparam("newest"))
+    ends: Any = [(bindparam(f"first_{at}"), bindparam(f"last_{at}")) for at in range(2)]
+    in_periods = (and_(since, day.between(*each)) for each in ends)
     conditions = (day <= FIXED_ON, since, *in_periods)
     return _Periods(*(func.coalesce(func.sum(amount).filter(each), 0) for each in conditions))
 
 
-def _read(session: Session | Connection, query: Any) -> Mapping[str, _Periods]:
-    return {row[0]: _Periods(*map(Decimal, row[1:])) for row in session.execute(query)}
+def _read(
+    session: Session | Connection, query: Any, given: Mapping[str, Any]
+) -> Mapping[str, _Periods]:
+    return {row[0]: _Periods(*map(Decimal, row[1:])) for row in session.execute(query, given)}

@@ -86,7 +86,21 @@ def track_findings(connection: Connection, audited: AuditedFindings) -> None:
     connection.execute(update(AccountFinding).where(*ahead).values(last_seen=newest))
     has_usual_calls = _has_usual_calls(connection, audited)
     for row in lock_findings(connection, audited.account_id, _OF_CALLS).values():
-        _move(connection, row, newest, has_usual_calls=has_usual_calls)
+        is_absent = row.last_seen < newest - FIXED_AFTER
+        if row.state in UNRESOLVED and is_absent:
+            # Only calls of the finding's route, or without one of its model, show that it is gone.
+            days = (row.last_seen.astimezone(UTC).date() + timedelta(days=1), newest.date())
+            calls = (SpendRow.account_id == row.account_id, SpendRow.day.between(*days))
+            later = select(SpendRow.id).where(*calls, *match_route(row)).limit(1)
+            if has_usual_calls and connection.scalar(later) is not None:
+                change_state(connection, row, FIXED, fixed_at=row.last_seen)
+        elif row.state == FIXED and row.fixed_at is not None and row.last_seen > row.fixed_at:
+            change_state(connection, row, RETURNED, fixed_at=None)
+        elif row.state == FIXED and row.fixed_at == row.last_seen and not is_absent:
+            # It seemed absent beside a call that was dated in the future.
+            change_state(connection, row, OPEN, fixed_at=None)
+        elif row.state == DISMISSED and row.silent_until is not None and row.silent_until < newest:
+            change_state(connection, row, OPEN, silent_until=None)
 
 
 def _save(
@@ -175,27 +189,6 @@ def _has_usual_calls(connection: Connection, audited: AuditedFindings) -> bool:
     largest = select(func.max(Audit.records - Audit.included_calls))
     most = connection.scalar(largest.where(*own, Audit.created_at >= since))
     return most is None or audited.report.audit.metered_calls * 2 >= most
-
-
-def _move(
-    connection: Connection, row: Row[Any], newest: datetime, *, has_usual_calls: bool
-) -> None:
-    """Change the finding's state if it is due."""
-    is_absent = row.last_seen < newest - FIXED_AFTER
-    if row.state in UNRESOLVED and is_absent:
-        # Only calls of the finding's route, or without one of its model, show that it is gone.
-        days = (row.last_seen.astimezone(UTC).date() + timedelta(days=1), newest.date())
-        calls = (SpendRow.account_id == row.account_id, SpendRow.day.between(*days))
-        later = select(SpendRow.id).where(*calls, *match_route(row)).limit(1)
-        if has_usual_calls and connection.scalar(later) is not None:
-            change_state(connection, row, FIXED, fixed_at=row.last_seen)
-    elif row.state == FIXED and row.fixed_at is not None and row.last_seen > row.fixed_at:
-        change_state(connection, row, RETURNED, fixed_at=None)
-    elif row.state == FIXED and row.fixed_at == row.last_seen and not is_absent:
-        # It seemed absent beside a call that was dated in the future.
-        change_state(connection, row, OPEN, fixed_at=None)
-    elif row.state == DISMISSED and row.silent_until is not None and row.silent_until < newest:
-        change_state(connection, row, OPEN, silent_until=None)
 
 
 def match_route(row: Row[Any]) -> tuple[ColumnElement[bool], ...]:

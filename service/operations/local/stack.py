@@ -1,23 +1,63 @@
 """The whole service on one machine: servers, migrations, web, workers and sweeper."""
 
+import errno
 import http.client
 import json
 import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Self
 
 from service.config import Config, read_secrets
 from service.core.db import migrate_tables
 from service.operations.local import run_state
-from service.operations.local.embedded.errors import ServerStartError
+from service.operations.local.embedded.errors import ServersError, ServerStartError
 from service.operations.local.embedded.servers import EmbeddedServers
-from service.operations.local.listening import close, listen
 from service.operations.local.processes.handle import OrdinaryUser, Program, Supervisor
 from service.operations.local.users import choose_user, own_folders
+
+_BACKLOG = 2048
+_ATTEMPTS = 20  # a port that is free on IPv4 may be taken on IPv6
+
+
+class PortTakenError(ServersError):
+    """Another program is listening on the requested port."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(f"port {port} is in use; choose another with --port")
+
+
+def listen(wanted: int | None, usual: int) -> tuple[int, list[socket.socket]]:
+    """Listen on the requested port, or else the default port, or else any free port.
+
+    Returns the port and its sockets: for `localhost` over IPv4, and IPv6 if this machine has it.
+    They listen from the start, so no other program can take the port before the web process runs.
+    """
+    for port in (wanted,) if wanted else (usual, *[0] * _ATTEMPTS):
+        sockets = list[socket.socket]()
+        try:
+            sockets.append(socket.create_server(("127.0.0.1", port), backlog=_BACKLOG))
+            port = int(sockets[0].getsockname()[1])
+            ipv6 = socket.create_server(("::1", port), family=socket.AF_INET6, backlog=_BACKLOG)
+            sockets.append(ipv6)
+        except OSError as error:
+            if not sockets or error.errno == errno.EADDRINUSE:
+                close(sockets)
+                continue
+        return port, sockets
+    if wanted:
+        raise PortTakenError(wanted)
+    raise ServersError("no port is free on both IPv4 and IPv6")
+
+
+def close(sockets: Iterable[socket.socket]) -> None:
+    """Close this process's copies; those of other processes stay open."""
+    for each in sockets:
+        each.close()
+
 
 USUAL_PORT = 8000
 USUAL_METRICS_PORT = 9464

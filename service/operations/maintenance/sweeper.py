@@ -1,21 +1,23 @@
 """The sweeper: re-queue audits, mails and notices whose wake-up or worker was lost; clean up."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 from typing import Final
 
 from redis import RedisError
 from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from detectors.errors import PriceUpdateError
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.core.db import make_engine
 from service.core.logs import get_logger
-from service.core.telemetry.counters import SWEEPER_ACTIONS, timed_task
+from service.core.telemetry.counters import PRICE_UPDATES, SWEEPER_ACTIONS, timed_task
 from service.core.telemetry.processes import begin_process
 from service.jobs.outages import find_outage
 from service.jobs.queues import QUEUE_NAMES, AuditQueues, WakeUp
@@ -29,23 +31,32 @@ from service.models.audits.leases import (
     mark_enqueued,
     requeue_expired,
 )
+from service.models.base import utc_now
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
     list_due_accounts,
     queue_account_audit,
 )
+from service.models.calls.call_files import list_due
+from service.models.calls.missing_imports import list_incomplete_accounts
+from service.models.calls.stored_prices import list_outdated_accounts
 from service.models.connections.connections import list_due_connections
 from service.models.connections.unsent import wake_outdated
 from service.models.mail.outbox import Mail
 from service.models.notices.deliveries import NoticeDelivery
-from service.operations.call_store.due import DueAccounts
 from service.operations.connections.failing import post_failing_mails
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
-from service.operations.maintenance.price_updates import PriceUpdates
 from service.operations.maintenance.span_imports import SpanImports
-from service.operations.price_book import find_version
+from service.operations.price_book import fetch_update, find_fetched_at, find_version, save_update
 
+# Accounts whose call store has something to do: the expensive searches run rarely.
+_AT_ONCE: Final = 100
+_OFTEN_SECONDS: Final = 60.0
+_RARELY_SECONDS: Final = 3_600.0
+# The published prices.
+_DAY_SECONDS: Final = 86_400.0
+_RETRY_SECONDS: Final = 3_600.0
 # An arbitrary number: every sweeper of this database takes the same lock.
 SWEEPER_LOCK: Final = 7_255_019_430_872
 # The view enqueues right after its commit, so a row this young was probably just sent.
@@ -227,3 +238,62 @@ def run_sweeper(config: Config) -> None:
     _log.info("sweeper_started")
     Sweeper(config, make_engine(config), AuditQueues.from_config(config), blobs).run(stopping)
     _log.info("sweeper_stopped")
+
+
+class PriceUpdates:
+    """Fetch the published prices daily, in a thread, so that a slow network delays no audit."""
+
+    def __init__(self, config: Config, engine: Engine) -> None:
+        self._config = config
+        self._engine = engine
+        self._due_at = time.monotonic()
+        self._thread = Thread()
+
+    def take_turn(self, connection: Connection) -> None:
+        """Begin to fetch if the stored prices are a day old, or an hour after a failure."""
+        is_due = self._config.prices_update == "on" and time.monotonic() >= self._due_at
+        if not is_due or self._thread.is_alive():
+            return
+        with connection.begin():
+            fetched_at = find_fetched_at(connection)
+        if fetched_at is not None:
+            left = _DAY_SECONDS - (utc_now() - fetched_at).total_seconds()
+            if left > 0:
+                self._due_at = time.monotonic() + left
+                return
+        self._due_at = time.monotonic() + _RETRY_SECONDS
+        self._thread = Thread(target=self._update, name="prices", daemon=True)
+        self._thread.start()
+
+    def _update(self) -> None:
+        try:
+            content = fetch_update(self._config.prices_url)
+            with self._engine.begin() as connection:
+                save_update(connection, content)
+        except (PriceUpdateError, SQLAlchemyError) as error:
+            # The text may contain the URL, and with it a password.
+            cause = type(error.__cause__ or error).__name__
+            PRICE_UPDATES.labels("failed").inc()
+            _log.warning("prices_not_updated", error_type=cause)
+        else:
+            PRICE_UPDATES.labels("fetched").inc()
+            _log.info("prices_updated", size=len(content))
+
+
+class DueAccounts:
+    """The accounts whose call store has something to do."""
+
+    def __init__(self) -> None:
+        self._outdated_at = self._incomplete_at = time.monotonic()
+
+    def find(self, connection: Connection) -> Sequence[str]:
+        """Return accounts with files to merge or to reprice, or with imports to add."""
+        now, found = time.monotonic(), list(list_due(connection, utc_now().date(), _AT_ONCE))
+        if now >= self._outdated_at:
+            found += list_outdated_accounts(connection, find_version(connection), _AT_ONCE)
+            self._outdated_at = now + _OFTEN_SECONDS
+        if now >= self._incomplete_at:
+            incomplete = list_incomplete_accounts(connection, _AT_ONCE)
+            self._incomplete_at = now + (_OFTEN_SECONDS if incomplete else _RARELY_SECONDS)
+            found += incomplete
+        return list(dict.fromkeys(found))

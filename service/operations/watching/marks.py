@@ -43,7 +43,11 @@ def list_marks(
     """Return the marks of each day of a range that has any: of the account, or of `only`."""
     marks = defaultdict[date, list[Mark]](list)
     for found in list_unusual_days(session, account_id, days, limit=None):
-        series = [each for each in found.series if not only or _is_of(each, only)]
+        series = [
+            each
+            for each in found.series
+            if not only or (only.get(each["scope"]) == (each["name"] or ""))
+        ]
         if len(only) < 2 and (series or not only):
             marks[found.day].append(Mark(UNUSUAL, _describe(series)))
     terms = find_settings(session, account_id).price_terms
@@ -96,10 +100,6 @@ def _list_price_days(terms: Any, name: str = "") -> Iterator[tuple[date, str]]:
             yield terms["until"] + timedelta(days=1), f"Your prices for {name} end"
         for key, each in terms.items():
             yield from _list_price_days(each, shortened(key, _LONGEST_NAME))
-
-
-def _is_of(series: Mapping[str, Any], only: Mapping[str, str]) -> bool:
-    return only.get(series["scope"]) == (series["name"] or "")
 
 
 def _describe(series: Sequence[Mapping[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, func, select
 
 from service.models.calls.account_findings import (
     FIXED,
@@ -44,22 +44,19 @@ def post_weekly_digests(connection: Connection, now: datetime, limit: int = BATC
         due = list_due_weekly(connection, ended_at, limit)
     for account in due:
         with connection.begin():
-            if claim_week(connection, account, ended_at):
-                _post(connection, account, monday, today)
+            if not claim_week(connection, account, ended_at):
+                continue
+            parameters = summarize_week(connection, account.id, monday, today)
+            if parameters is not None:
+                post_mail(
+                    connection,
+                    kind=WEEKLY_DIGEST,
+                    recipient=account.email,
+                    account_id=account.id,
+                    parameters=parameters,
+                    dedupe_key=f"{WEEKLY_DIGEST}:{account.id}:{monday}",
+                )
     return len(due)
-
-
-def _post(connection: Connection, account: Row[str, str], monday: date, today: date) -> None:
-    parameters = summarize_week(connection, account.id, monday, today)
-    if parameters is not None:
-        post_mail(
-            connection,
-            kind=WEEKLY_DIGEST,
-            recipient=account.email,
-            account_id=account.id,
-            parameters=parameters,
-            dedupe_key=f"{WEEKLY_DIGEST}:{account.id}:{monday}",
-        )
 
 
 def summarize_week(

@@ -219,9 +219,10 @@ def _finding(finding: Finding, report: Report) -> Flowable:
     severity = SEVERITY_WORDS.get(finding.severity, finding.severity)
     confidence = CONFIDENCE_WORDS.get(finding.confidence, "")
     color = SEVERITIES.get(finding.severity, SEVERITIES["low"])
+    model = "" if finding.route == finding.model else f" · {finding.model}"
     parts: list[Flowable] = [
         head,
-        words(_where(finding)),
+        words(f"{finding.route}{model} ({finding.provider})"),
         colored(
             f"{finding.id} · {detector_name(finding.detector, report.methods)} · ",
             severity,
@@ -245,11 +246,6 @@ def _range_and_times(finding: Finding) -> str:
     between = impact_range(finding)
     known = [f"range {between}" if between else "", how_long(finding), seen(finding)]
     return "".join(f" · {each}" for each in known if each)
-
-
-def _where(finding: Finding) -> str:
-    model = "" if finding.route == finding.model else f" · {finding.model}"
-    return f"{finding.route}{model} ({finding.provider})"
 
 
 def _row(finding: Finding, methods: tuple[Method, ...]) -> tuple[str, ...]:

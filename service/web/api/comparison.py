@@ -38,8 +38,6 @@ def show(query: dict[str, Any]) -> dict[str, Any]:
         named = [{}, {}]
     answer = describe(compared)
     answer |= {name: named[at] | answer[name] for at, name in enumerate(("before", "after"))}
-    return answer if READ_FINDINGS in caller.scopes else _without(answer, "findings")
-
-
-def _without(answer: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in answer.items() if key != name}
+    if READ_FINDINGS not in caller.scopes:
+        answer.pop("findings", None)
+    return answer

@@ -14,7 +14,7 @@ from service.web.http.current import current_queues
 from service.web.http.limits import client_address, limiter, per_minute
 from service.web.intake.gates import HEADER_DOCUMENT, idempotency_key, replayable
 from service.web.intake.storing import stored_batch
-from service.web.openapi.blueprint import Blueprint
+from service.web.openapi.blueprint import Blueprint, decorated
 from service.web.schemas.ingest import AcceptedSchema, BatchSchema, BatchV2Schema, ReplayedSchema
 
 _ERRORS: Final = {
@@ -86,7 +86,7 @@ def _ingest_route(
     The schema only documents the body: it would take twenty times as long as `decode_body`.
     """
     content = {"application/json": {"schema": schema, "example": example}}
-    decorators = (
+    return decorated(
         blueprint.route(rule, methods=["POST"]),
         require_key,
         limiter.shared_limit(
@@ -111,13 +111,6 @@ def _ingest_route(
         ),
         blueprint.response(201, AcceptedSchema, description="Accepted. The audit is running."),
     )
-
-    def decorate(view: F) -> F:
-        for decorator in reversed(decorators):
-            view = decorator(view)
-        return view
-
-    return decorate
 
 
 @_ingest_route("/v1/ingest", "ingest_batch", V1, BatchSchema, _EXAMPLE)

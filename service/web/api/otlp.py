@@ -1,7 +1,7 @@
 """POST /otlp/v1/traces, /logs and /metrics: what OpenTelemetry's exporters send."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from flask import Response, request
 from sqlalchemy import insert
@@ -22,7 +22,7 @@ from service.web.http.bodies import bounded_body, plain_body
 from service.web.http.current import get_session
 from service.web.http.limits import client_address, limiter, per_minute
 from service.web.http.otlp_status import accepted_response
-from service.web.openapi.blueprint import OTLP_STATUS, REQUEST_ID, Blueprint
+from service.web.openapi.blueprint import OTLP_STATUS, REQUEST_ID, Blueprint, decorated
 from service.web.openapi.otlp_documents import (
     CONTENT_ENCODING,
     ERRORS,
@@ -66,7 +66,7 @@ def _documented(kind: str, rejected: str, when: str, errors: Mapping[int, str]) 
     name = "traces" if kind == "Trace" else kind.lower()
     parameters = [CONTENT_ENCODING] if kind == "Metrics" else [CONTENT_ENCODING, TAG_ATTRIBUTE]
     success = {200: response(rejected, when, REQUEST_ID)}
-    decorators = (
+    return decorated(
         blueprint.route(f"/{name}", methods=["POST"]),
         blueprint.doc(responses=success),
         blueprint.documented(
@@ -79,17 +79,10 @@ def _documented(kind: str, rejected: str, when: str, errors: Mapping[int, str]) 
         ),
     )
 
-    def decorate(view: F) -> F:
-        for decorator in reversed(decorators):
-            view = decorator(view)
-        return view
-
-    return decorate
-
 
 def _limited(view: F) -> F:
     """Require an ingest key, limit its requests, and read the body within its limit."""
-    decorators = (
+    return decorated(
         require_key,
         limiter.shared_limit(
             per_minute("otlp_key_limit_per_minute"), "OTLP key", key_func=credential_id
@@ -99,11 +92,7 @@ def _limited(view: F) -> F:
         ),
         require_subscription,
         bounded_body(_MAX_BYTES),
-    )
-    limited: Any = view
-    for decorator in reversed(decorators):
-        limited = decorator(limited)
-    return cast(F, limited)
+    )(view)
 
 
 @_documented("Trace", "rejectedSpans", _STORED, ERRORS)

@@ -41,6 +41,7 @@ def show(query: dict[str, Any]) -> dict[str, Any]:
         "weeks": [_describe(each, "monday") for each in report.weeks],
         "windows": [{**each._asdict(), "end": each.end} for each in report.windows],
         "window_count": report.window_count,
+        "limits": [each._asdict() for each in report.peaks],
     }
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from service.models.connections.bill import list_months, newest_months
-from service.operations.connections.reconciliation import Known, Line, Reconciliation, reconcile
+from service.operations.connections.reconciliation import Line, Reconciliation, reconcile_all
 from service.operations.connections.wording import summarize
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
@@ -40,11 +40,8 @@ def show(query: dict[str, Any]) -> dict[str, Any]:
         and month <= query.get("last", month)
         and month >= query.get("first", query.get("last", month))
     ]
-    known = Known(session.connection(), account_id)
-    found = [
-        reconcile(session.connection(), account_id, provider, month, known)
-        for month, provider in newest_months(months, MAX_MONTHS)
-    ]
+    newest = newest_months(months, MAX_MONTHS)
+    found = reconcile_all(session.connection(), account_id, newest)
     return {"reconciliations": [describe(each, query.get("lines")) for each in found]}
 
 

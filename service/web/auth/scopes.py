@@ -11,6 +11,13 @@ SCOPE_WORDS: Final[Mapping[str, str]] = {
     READ_FINDINGS: "Read the findings of each audit",
 }
 SCOPES: Final = tuple(SCOPE_WORDS)
+# Of tokens that somebody mints for a program; applications only read.
+WRITE_MARKS: Final = "write:marks"
+TOKEN_SCOPE_WORDS: Final[Mapping[str, str]] = {
+    **SCOPE_WORDS,
+    WRITE_MARKS: "Mark deploys on charts, and remove marks",
+}
+TOKEN_SCOPES: Final = tuple(TOKEN_SCOPE_WORDS)
 
 
 def find_scopes(text: str) -> list[str]:

@@ -31,6 +31,7 @@ from detectors.errors import (
     TooManyRecordsError,
     UnreadableLogError,
 )
+from detectors.formats.problems import shown_name
 from service.core.blobs import BlobError, BlobNotFoundError
 from service.core.logs import get_logger
 from service.errors import (
@@ -215,12 +216,23 @@ def _describe_http_exception(error: HTTPException) -> Described:
     data = getattr(error, "data", None)
     messages = data.get("messages", {}) if isinstance(data, dict) else {}
     fields = [
-        f"{name} {' '.join(texts)}"
+        said
         for rejected in messages.values()
         for name, texts in sorted(rejected.items())
+        for said in _rejections(name, texts)
     ]
     message = "; ".join(fields) or own_message or message_for(status)
     return Described(status, message, headers, {})
+
+
+def _rejections(name: str, said: Any) -> Iterator[str]:
+    """Yield what was expected of a field, or of each member of the objects in its list."""
+    if not isinstance(said, dict):
+        yield f"{name} {' '.join(said)}"
+        return
+    for key, inner in said.items():
+        step = f"[{key}]" if isinstance(key, int) else f".{shown_name(key)}"
+        yield from _rejections(f"{name}{step}", inner)
 
 
 def _on_unexpected_error(error: Exception) -> Response:

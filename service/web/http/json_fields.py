@@ -1,4 +1,4 @@
-"""Decode small JSON bodies of plain fields into the types that their schema names.
+"""Decode small JSON bodies of plain fields, or of lists of objects with such fields.
 
 Only the schema's own fields are built: whatever else a body contains costs no memory. Where other
 fields are errors, their names are read, of which a small body has few.
@@ -9,14 +9,15 @@ from functools import cache
 from typing import Any, Final
 
 import msgspec
-from marshmallow import RAISE, Schema
+from marshmallow import RAISE, Schema, fields
 
 from detectors.formats.problems import shown_name
 from service.errors import BadRequestError, InvalidRequestError
 
 _Plain = str | int | float | bool | None | msgspec.UnsetType
+_Objects = list[dict[str, str | int | float | bool | None]] | msgspec.UnsetType
 _NAMES: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_FIELD: Final = re.compile(r"at `\$\.(\w+)`$")
+_FIELD: Final = re.compile(r"at `\$\.(\w+)[^`]*`$")
 
 
 def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
@@ -26,7 +27,7 @@ def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
     unknown fields, for these; `BadRequestError` for a body that is not JSON.
     """
     try:
-        fields = _decoder(type(schema)).decode(body)
+        decoded = _decoder(type(schema)).decode(body)
     except msgspec.ValidationError as error:
         found = _FIELD.search(str(error))
         if found is None:
@@ -43,11 +44,15 @@ def decode_fields(body: bytes, schema: Schema) -> dict[str, Any] | None:
             raise InvalidRequestError(
                 f"Contains unknown fields: {names}. Send only: {', '.join(schema.fields)}."
             )
-    given = msgspec.structs.asdict(fields)
+    given = msgspec.structs.asdict(decoded)
     return {name: value for name, value in given.items() if value is not msgspec.UNSET}
 
 
 @cache
 def _decoder(schema: type[Schema]) -> msgspec.json.Decoder[msgspec.Struct]:
-    fields = [(name, _Plain, msgspec.UNSET) for name in schema().fields]
-    return msgspec.json.Decoder(msgspec.defstruct(schema.__name__, fields))
+    kinds = {
+        name: _Objects if isinstance(field, fields.List) else _Plain
+        for name, field in schema().fields.items()
+    }
+    members = [(name, kind, msgspec.UNSET) for name, kind in kinds.items()]
+    return msgspec.json.Decoder(msgspec.defstruct(schema.__name__, members))

@@ -39,28 +39,21 @@ class SpendTable(msgspec.Struct, frozen=True, kw_only=True, tag=True):
         return has_more_lines(session, self.account_id, wanted, number)
 
     def rows(self, session: Session) -> Iterator[Sequence[Any]]:
-        for row in self._lines(session):
-            yield focus.arrange(row, self.version) if self.is_focus else row
-
-    def _lines(self, session: Session) -> Iterator[Sequence[Any]]:
-        if self.is_focus:
-            yield from self._charges(session)
-        else:
+        if not self.is_focus:
             for line in iter_spend(session, self.account_id, self.wanted):
                 yield (*line.key, *line.sums)
-
-    def _charges(self, session: Session) -> Iterator[Sequence[Any]]:
+            return
         billed = Billed(session, self.account_id, replace(self.wanted, search=""))
         wanted = replace(self.wanted, keys=focus.KEYS, search="")  # a bill has all of its lines
         for line in iter_spend(session, self.account_id, wanted):
             key: Sequence[Any] = line.key
             day, provider, model = key[:3]
             bill = billed.share(day, provider, model, line.sums)
-            yield focus.make_row(self.account_id, line, bill)
+            yield focus.arrange(focus.make_row(self.account_id, line, bill), self.version)
         for charge in billed.rest():
             # Of its labels, a charge has only the provider.
             if {"provider": charge.provider}.items() >= self.wanted.only.items():
-                yield focus.make_charge(self.account_id, charge)
+                yield focus.arrange(focus.make_charge(self.account_id, charge), self.version)
 
 
 def answer_spend_csv(account_id: str, wanted: Selection, *, mark: str = "") -> Response:

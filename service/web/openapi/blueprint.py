@@ -49,6 +49,17 @@ _TOO_LONG: Final = "The URL is longer than 4,094 bytes."
 _EXTRA_HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {429: RETRY_AFTER, 503: RETRY_AFTER}
 
 
+def decorated(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return one decorator for several, the first of which is the outermost."""
+
+    def decorate(view: F) -> F:
+        for decorator in reversed(decorators):
+            view = decorator(view)
+        return view
+
+    return decorate
+
+
 class BodyParser(FlaskParser):
     """Parse JSON strictly."""
 

@@ -68,6 +68,12 @@ _ACCOUNT_FINDING: Final = {
     "assignee": "dana@example.com",
     "note": "Planned for the next release.",
 }
+_MARK: Final = {
+    "id": "5d1c6b0e8f2a4b7c9e3d1f6a8b0c2d4e",
+    "day": "2026-03-14",
+    "words": "Deploy 1.4",
+    "created_at": "2026-03-14T09:30:00Z",
+}
 _REPORT_LINK: Final = {
     "audit_id": _AUDIT_ID,
     "state": "active",
@@ -230,6 +236,16 @@ _PLANS: Final = {
         }
     ],
     "window_count": 1,
+    "limits": [
+        {
+            "provider": "claude-code",
+            "environment": "laptop",
+            "window_minutes": 10080,
+            "used_percent": 38.0,
+            "resets_at": "2026-03-09T00:00:00Z",
+            "windows": 4,
+        }
+    ],
 }
 _RECONCILED: Final = {
     "provider": "openai",
@@ -267,10 +283,13 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "Comparison": _COMPARISON,
     "ReconciliationList": {"reconciliations": [_RECONCILED]},
     "PlanReport": _PLANS,
+    "StoredLimits": {"limits": 2},
     "FutureCalls": _FUTURE,
     "DeletedFutureCalls": {"calls": 3},
     "AccountFindingList": {"findings": [_ACCOUNT_FINDING]},
     "AccountFinding": _ACCOUNT_FINDING,
+    "MarkList": {"marks": [_MARK]},
+    "Mark": _MARK,
     "ReportLinkList": {"report_links": [_REPORT_LINK]},
     "ReportLink": {
         **_REPORT_LINK,

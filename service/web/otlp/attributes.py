@@ -21,9 +21,7 @@ INPUT: Final = named("input_tokens")
 OUTPUT: Final = named("output_tokens")
 TOTAL: Final = named("total")
 CACHED: Final = named("cache_read_tokens")
-WRITTEN: Final = named("cache_write_tokens")
 UNCACHED: Final = named("uncached")
-REASONING: Final = named("output_reasoning_tokens")
 # A compaction is no part of the other counts.
 COMPACTION: Final = "anthropic.usage.compaction."
 # Usage inside a text: copies of what the provider answered by LiteLLM, Logfire and LangChain, and

@@ -1,10 +1,10 @@
 """Read the spans or log records of a JSON request: OTLP's encoding, with hexadecimal IDs."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, defstruct, field
 
 from service.errors import BadRequestError
 from service.web.otlp import wire
@@ -83,22 +83,8 @@ class _Scope(Struct, gc=False):
     version: str = ""
 
 
-class _ScopeSpans(Struct, gc=False):
-    scope: _Scope | None = None
-    spans: list[msgspec.Raw] | None = None
-
-
 class _Resource(Struct, gc=False):
     attributes: list[_Attribute] | None = None
-
-
-class _ResourceSpans(Struct, rename="camel", gc=False):
-    resource: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
-    scope_spans: list[msgspec.Raw] | None = None
-
-
-class _Request(Struct, gc=False):
-    resource_spans: list[msgspec.Raw] | None = field(default=None, name="resourceSpans")
 
 
 class _Log(Struct, rename="camel", gc=False):
@@ -107,29 +93,37 @@ class _Log(Struct, rename="camel", gc=False):
     attributes: list[_Attribute] | None = None
 
 
-class _ScopeLogs(Struct, rename="camel", gc=False):
-    scope: _Scope | None = None
-    log_records: list[msgspec.Raw] | None = None
+class _Kind(NamedTuple):
+    """A kind of request: spans and logs have one structure under different names."""
+
+    request: msgspec.json.Decoder[Any]
+    resource: msgspec.json.Decoder[Any]
+    scope: msgspec.json.Decoder[Any]
+    if_missing: str
+
+    @classmethod
+    def of(cls, of_request: str, of_resource: str, of_scope: str, if_missing: str) -> Self:
+        """Return the decoders; each result has its `parts` under the name that is given."""
+
+        def decoder(name: str, *members: Any) -> msgspec.json.Decoder[Any]:
+            parts = ("parts", list[msgspec.Raw] | None, field(default=None, name=name))
+            return msgspec.json.Decoder(defstruct("_Parts", (*members, parts), gc=False))
+
+        resource = ("resource", msgspec.Raw, msgspec.Raw(b"null"))
+        scope = ("scope", _Scope | None, None)
+        return cls(
+            decoder(of_request),
+            decoder(of_resource, resource),
+            decoder(of_scope, scope),
+            if_missing,
+        )
 
 
-class _ResourceLogs(Struct, rename="camel", gc=False):
-    resource: msgspec.Raw = field(default_factory=lambda: msgspec.Raw(b"null"))
-    scope_logs: list[msgspec.Raw] | None = None
-
-
-class _LogRequest(Struct, gc=False):
-    resource_logs: list[msgspec.Raw] | None = field(default=None, name="resourceLogs")
-
-
-_REQUEST: Final = msgspec.json.Decoder(_Request)
-_LOG_REQUEST: Final = msgspec.json.Decoder(_LogRequest)
-_RESOURCE_LOGS: Final = msgspec.json.Decoder(_ResourceLogs)
-_SCOPE_LOGS: Final = msgspec.json.Decoder(_ScopeLogs)
-_LOG: Final = msgspec.json.Decoder(_Log)
-_RESOURCE_SPANS: Final = msgspec.json.Decoder(_ResourceSpans)
+_SPANS: Final = _Kind.of("resourceSpans", "scopeSpans", "spans", _NO_SPANS)
+_LOGS: Final = _Kind.of("resourceLogs", "scopeLogs", "logRecords", _NO_LOGS)
 _RESOURCE: Final = msgspec.json.Decoder(_Resource | None)
-_SCOPE_SPANS: Final = msgspec.json.Decoder(_ScopeSpans)
 _SPAN: Final = msgspec.json.Decoder(_Span)
+_LOG: Final = msgspec.json.Decoder(_Log)
 
 
 def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
@@ -138,69 +132,68 @@ def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     Raise `BadRequestError` if the body is not a request of this kind, and `PayloadTooLargeError` if
     it has too many spans or values.
     """
-    if body.count(b",") > _MOST_ELEMENTS:
-        raise too_many_spans()
     try:
-        request = _REQUEST.decode(body)
-        if request.resource_spans is None and b'"' in body:  # `{}` is a request without spans
-            raise BadRequestError(_NO_SPANS)
-        for resource_spans in request.resource_spans or ():
-            reading.spend(SPAN_COST)
-            yield from _read_resource(resource_spans, reading)
+        for origin, text in _cut(body, _SPANS, reading):
+            span = _decode(_SPAN, text)
+            values: dict[str, Value] = {}
+            usage: dict[str, float] = {}
+            _ATTRIBUTES.read(span.attributes or (), values, usage, reading)
+            for event in span.events or ():
+                _ATTRIBUTES.read_event(event.name, event.attributes or (), reading)
+            span_id, parent_id = _read_id(span.span_id), _read_id(span.parent_span_id)
+            if not (values or usage or reading.is_noted):
+                reading.parents[span_id] = parent_id
+                continue
+            is_error = span.status is not None and span.status.code in (ERROR, "STATUS_CODE_ERROR")
+            start, end = _read_time(span.start_time_unix_nano), _read_time(span.end_time_unix_nano)
+            ids = (_read_id(span.trace_id), span_id, parent_id)
+            read = OtlpSpan(origin, *ids, start, end, is_error, values, usage)
+            yield reading.finish(read) if reading.is_noted else read
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadRequestError(_NOT_JSON) from None
 
 
 def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
     """Yield the answers that agents have logged; errors are those of `read_spans`."""
-    if body.count(b",") > _MOST_ELEMENTS:
-        raise too_many_spans()
     try:
-        request = _LOG_REQUEST.decode(body)
-        if request.resource_logs is None and b'"' in body:
-            raise BadRequestError(_NO_LOGS)
-        for each in request.resource_logs or ():
-            reading.spend(SPAN_COST)
-            resource_logs = _RESOURCE_LOGS.decode(each)
-            resource = _decode(_RESOURCE, resource_logs.resource)
-            values: dict[str, Value] = {}
-            if resource is not None:
-                _ATTRIBUTES.read(resource.attributes or (), values, {}, reading)
-            reading.begin_resource()
-            for part in resource_logs.scope_logs or ():
-                reading.spend(SPAN_COST)
-                scope_logs = _SCOPE_LOGS.decode(part)
-                scope = scope_logs.scope or _Scope()
-                origin = make_origin(scope.name, scope.version, values)
-                for text in scope_logs.log_records or ():
-                    reading.spend(SPAN_COST)
-                    if len(memoryview(text)) > wire.LARGE:
-                        reading.large += 1
-                        continue
-                    log = _LOG.decode(text)
-                    time = _read_time(log.time_unix_nano) or _read_time(log.observed_time_unix_nano)
-                    answer = reading.read(origin, time, log.attributes or (), _ATTRIBUTES)
-                    if answer is not None:
-                        yield answer
+        for origin, text in _cut(body, _LOGS, reading):
+            if len(memoryview(text)) > wire.LARGE:
+                reading.large += 1
+                continue
+            log = _LOG.decode(text)
+            time = _read_time(log.time_unix_nano) or _read_time(log.observed_time_unix_nano)
+            answer = reading.read(origin, time, log.attributes or (), _ATTRIBUTES)
+            if answer is not None:
+                yield answer
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadRequestError(_NOT_JSON) from None
 
 
-def _read_resource(text: msgspec.Raw, reading: SpanReading) -> Iterator[OtlpSpan]:
-    resource_spans = _RESOURCE_SPANS.decode(text)
-    resource = _decode(_RESOURCE, resource_spans.resource)
-    values: dict[str, Value] = {}
-    if resource is not None:
-        _ATTRIBUTES.read(resource.attributes or (), values, {}, reading)
-    reading.begin_resource()
-    for each in resource_spans.scope_spans or ():
+def _cut(
+    body: bytes, kind: _Kind, reading: SpanReading
+) -> Iterator[tuple[SpanOrigin, msgspec.Raw]]:
+    """Yield each span or log record with its origin."""
+    if body.count(b",") > _MOST_ELEMENTS:
+        raise too_many_spans()
+    request = kind.request.decode(body)
+    if request.parts is None and b'"' in body:  # `{}` is a request without spans
+        raise BadRequestError(kind.if_missing)
+    for each in request.parts or ():
         reading.spend(SPAN_COST)
-        scope_spans = _SCOPE_SPANS.decode(each)
-        scope = scope_spans.scope or _Scope()
-        origin = make_origin(scope.name, scope.version, values)
-        for span in scope_spans.spans or ():
+        of_resource = kind.resource.decode(each)
+        resource = _decode(_RESOURCE, of_resource.resource)
+        values: dict[str, Value] = {}
+        if resource is not None:
+            _ATTRIBUTES.read(resource.attributes or (), values, {}, reading)
+        reading.begin_resource()
+        for part in of_resource.parts or ():
             reading.spend(SPAN_COST)
-            yield from _read_span(_decode(_SPAN, span), origin, reading)
+            of_scope = kind.scope.decode(part)
+            scope = of_scope.scope or _Scope()
+            origin = make_origin(scope.name, scope.version, values)
+            for text in of_scope.parts or ():
+                reading.spend(SPAN_COST)
+                yield origin, text
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
@@ -208,23 +201,6 @@ def _decode(decoder: msgspec.json.Decoder[_T], text: msgspec.Raw) -> _T:
     if len(memoryview(text)) > wire.LARGE and bytes(text).count(b"{") > _MOST_OBJECTS:
         raise too_many_spans()
     return decoder.decode(text)
-
-
-def _read_span(span: _Span, origin: SpanOrigin, reading: SpanReading) -> Iterator[OtlpSpan]:
-    values: dict[str, Value] = {}
-    usage: dict[str, float] = {}
-    _ATTRIBUTES.read(span.attributes or (), values, usage, reading)
-    for event in span.events or ():
-        _ATTRIBUTES.read_event(event.name, event.attributes or (), reading)
-    span_id, parent_id = _read_id(span.span_id), _read_id(span.parent_span_id)
-    if not (values or usage or reading.is_noted):
-        reading.parents[span_id] = parent_id
-        return
-    is_error = span.status is not None and span.status.code in (ERROR, "STATUS_CODE_ERROR")
-    start, end = _read_time(span.start_time_unix_nano), _read_time(span.end_time_unix_nano)
-    trace_id = _read_id(span.trace_id)
-    read = OtlpSpan(origin, trace_id, span_id, parent_id, start, end, is_error, values, usage)
-    yield reading.finish(read) if reading.is_noted else read
 
 
 def _inner(value: _Any) -> Sequence[_Any | None] | None:

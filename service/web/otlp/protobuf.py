@@ -19,6 +19,7 @@ from service.web.otlp.spans import (
     NOT_READ,
     SPAN_COST,
     OtlpSpan,
+    SpanOrigin,
     SpanReading,
     Value,
     make_origin,
@@ -41,9 +42,31 @@ def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
     it has too many spans or attributes.
     """
     try:
-        for number, resource_spans, _ in wire.cut(memoryview(body), reading, SPAN_COST):
-            if number == wire.RESOURCE_SPANS:
-                yield from _read_resource(resource_spans, reading)
+        for origin, part in _cut(body, reading):
+            values: dict[str, Value] = {}
+            usage: dict[str, float] = {}
+            if len(part) <= wire.LARGE:
+                span = ProtobufSpan.FromString(bytes(part))
+                _ATTRIBUTES.read(span.attributes, values, usage, reading)
+                for event in span.events:
+                    _ATTRIBUTES.read_event(event.name, event.attributes, reading)
+            else:
+                span = _read_large(part, values, usage, reading)
+            if values or usage or reading.is_noted:
+                read = OtlpSpan(
+                    origin,
+                    span.trace_id,
+                    span.span_id,
+                    span.parent_span_id,
+                    span.start_time_unix_nano,
+                    span.end_time_unix_nano,
+                    span.status.code == ERROR,
+                    values,
+                    usage,
+                )
+                yield reading.finish(read) if reading.is_noted else read
+            else:
+                reading.parents[span.span_id] = span.parent_span_id
     except (DecodeError, UnicodeDecodeError):
         raise wire.malformed() from None
 
@@ -51,93 +74,42 @@ def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
 def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
     """Yield the answers that agents have logged; errors are those of `read_spans`."""
     try:
-        for number, resource_logs, _ in wire.cut(memoryview(body), reading, SPAN_COST):
-            if number != wire.RESOURCE_SPANS:
+        for origin, part in _cut(body, reading):
+            if len(part) > wire.LARGE:
+                reading.large += 1
                 continue
-            parts = list(wire.cut(resource_logs, reading, SPAN_COST))
-            values: dict[str, Value] = {}
-            for kind, part, _ in parts:
-                if kind == wire.RESOURCE and len(part) <= wire.LARGE:
-                    resource = Resource.FromString(bytes(part))
-                    _ATTRIBUTES.read(resource.attributes, values, {}, reading)
-            reading.begin_resource()
-            for kind, part, _ in parts:
-                if kind == wire.SCOPE_SPANS:
-                    yield from _read_scope_logs(part, values, reading)
+            log = LogRecord.FromString(bytes(part))
+            time = log.time_unix_nano or log.observed_time_unix_nano
+            answer = reading.read(origin, time, log.attributes, _ATTRIBUTES)
+            if answer is not None:
+                yield answer
     except (DecodeError, UnicodeDecodeError):
         raise wire.malformed() from None
 
 
-def _read_scope_logs(
-    message: memoryview, resource: dict[str, Value], reading: LogReading
-) -> Iterator[Answer]:
-    parts = list(wire.cut(message, reading, SPAN_COST))
-    scope = InstrumentationScope()
-    for number, part, _ in parts:
-        if number == wire.SCOPE and len(part) <= wire.LARGE:
-            scope.MergeFromString(bytes(part))
-    origin = make_origin(scope.name, scope.version, resource)
-    for number, part, _ in parts:
-        if number != wire.SPANS:
+def _cut(body: bytes, reading: SpanReading) -> Iterator[tuple[SpanOrigin, memoryview]]:
+    """Yield each span or log record with its origin: both kinds of requests have one structure."""
+    for number, resource_spans, _ in wire.cut(memoryview(body), reading, SPAN_COST):
+        if number != wire.RESOURCE_SPANS:
             continue
-        if len(part) > wire.LARGE:
-            reading.large += 1
-            continue
-        log = LogRecord.FromString(bytes(part))
-        time = log.time_unix_nano or log.observed_time_unix_nano
-        answer = reading.read(origin, time, log.attributes, _ATTRIBUTES)
-        if answer is not None:
-            yield answer
-
-
-def _read_resource(message: memoryview, reading: SpanReading) -> Iterator[OtlpSpan]:
-    parts = list(wire.cut(message, reading, SPAN_COST))
-    values: dict[str, Value] = {}
-    for number, part, _ in parts:
-        if number == wire.RESOURCE and len(part) <= wire.LARGE:
-            _ATTRIBUTES.read(Resource.FromString(bytes(part)).attributes, values, {}, reading)
-    reading.begin_resource()
-    for number, part, _ in parts:
-        if number == wire.SCOPE_SPANS:
-            yield from _read_scope(part, values, reading)
-
-
-def _read_scope(
-    message: memoryview, resource: dict[str, Value], reading: SpanReading
-) -> Iterator[OtlpSpan]:
-    parts = list(wire.cut(message, reading, SPAN_COST))
-    scope = InstrumentationScope()
-    for number, part, _ in parts:
-        if number == wire.SCOPE and len(part) <= wire.LARGE:
-            scope.MergeFromString(bytes(part))
-    origin = make_origin(scope.name, scope.version, resource)
-    for number, part, _ in parts:
-        if number != wire.SPANS:
-            continue
+        parts = list(wire.cut(resource_spans, reading, SPAN_COST))
         values: dict[str, Value] = {}
-        usage: dict[str, float] = {}
-        if len(part) <= wire.LARGE:
-            span = ProtobufSpan.FromString(bytes(part))
-            _ATTRIBUTES.read(span.attributes, values, usage, reading)
-            for event in span.events:
-                _ATTRIBUTES.read_event(event.name, event.attributes, reading)
-        else:
-            span = _read_large(part, values, usage, reading)
-        if values or usage or reading.is_noted:
-            read = OtlpSpan(
-                origin,
-                span.trace_id,
-                span.span_id,
-                span.parent_span_id,
-                span.start_time_unix_nano,
-                span.end_time_unix_nano,
-                span.status.code == ERROR,
-                values,
-                usage,
-            )
-            yield reading.finish(read) if reading.is_noted else read
-        else:
-            reading.parents[span.span_id] = span.parent_span_id
+        for part in _find(wire.RESOURCE, parts):
+            _ATTRIBUTES.read(Resource.FromString(part).attributes, values, {}, reading)
+        reading.begin_resource()
+        for kind, scope_spans, _ in parts:
+            if kind != wire.SCOPE_SPANS:
+                continue
+            own = list(wire.cut(scope_spans, reading, SPAN_COST))
+            scope = InstrumentationScope()
+            for part in _find(wire.SCOPE, own):
+                scope.MergeFromString(part)
+            origin = make_origin(scope.name, scope.version, values)
+            yield from ((origin, span) for kind, span, _ in own if kind == wire.SPANS)
+
+
+def _find(kind: int, parts: Sequence[wire.Part]) -> Iterator[bytes]:
+    return (bytes(part) for number, part, _ in parts if number == kind and len(part) <= wire.LARGE)
 
 
 def _inner(value: AnyValue) -> Sequence[AnyValue] | None:

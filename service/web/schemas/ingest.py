@@ -38,6 +38,12 @@ def required(kind: type[Field], description: str, *values: Any, **options: Any) 
     return kind(*values, required=True, metadata=described(description), **options)
 
 
+def label(kind: str, description: str, **options: Any) -> fields.Field[Any]:
+    """Return a field with the checks of a record's labels."""
+    make, checks = _KINDS[kind]
+    return make(validate=list(checks), metadata=described(description), **options)
+
+
 class PaymentLinkSchema(Schema):
     provider = required(fields.String, "The payment provider, or `billing` for our billing page.")
     url = required(fields.Url, "The checkout or billing page.")

@@ -76,7 +76,18 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         gc.disable()
         super().load_wsgi()
         slotted = SlottedApplication(self.wsgi, SLOTS, self._deadlines)
-        self.wsgi: Any = _close_after_unread_bodies(slotted)
+
+        # After a response to a partly read body, the rest of the body is discarded, so no further
+        # request may follow on the connection.
+        def answer(environ: dict[str, Any], start_response: Any) -> Any:
+            def start(*arguments: Any) -> Any:
+                if _is_mostly_unread(environ["wsgi.input"].reader):
+                    start_response.__self__.force_close()
+                return start_response(*arguments)
+
+            return slotted(environ, start)
+
+        self.wsgi: Any = answer
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -150,23 +161,6 @@ class WebWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             write_nonblock(client, _error_answer(status, request_id))
         except OSError:
             log.debug("client_gone")
-
-
-def _close_after_unread_bodies(application: Any) -> Any:
-    """Close the connection after a response to a partly read body.
-
-    The rest of the body is discarded, so no further request may follow on the connection.
-    """
-
-    def answer(environ: dict[str, Any], start_response: Any) -> Any:
-        def start(*arguments: Any) -> Any:
-            if _is_mostly_unread(environ["wsgi.input"].reader):
-                start_response.__self__.force_close()
-            return start_response(*arguments)
-
-        return application(environ, start)
-
-    return answer
 
 
 def _is_mostly_unread(body: Any) -> bool:

@@ -255,7 +255,7 @@ def test_an_update_of_the_prices_is_used(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "tallystick").mkdir()
     (tmp_path / "tallystick" / "prices.json").write_text("damaged")
-    assert pricing._load_book().find_listing("openai", "gpt-5.4")
+    assert pricing.load_book().find_listing("openai", "gpt-5.4")
 
 
 def test_a_model_without_a_price_has_no_dollars(tmp_path: Path, ledger: Ledger) -> None:
@@ -275,7 +275,7 @@ def test_prices_stay_within_a_model_with_dates_and_lengths() -> None:
     for provider, model in (("anthropic", "claude-sonnet-4-5"), ("google", "gemini-2.5-pro")):
         listing = book.find_listing(provider, model)
         assert listing
-        cells = pricing.find_cells(book, provider, model, "", "")
+        cells = pricing.cells_of(listing, "", "")
         for at in (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 10, 1, tzinfo=UTC)):
             for prompt in (1_000, 250_000):
                 rates = listing.find_rates(at, prompt)

@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from benchmarks.agent_sessions import Billed, write_sessions
 from detectors.cli import library
+from tests.cases import each_case
 
 COUNTS: Final = {
     "ts": "2026-09-21T14:13:20Z", "provider": "openai", "model": "gpt-5.4",
@@ -60,7 +61,7 @@ def test_several_folders_files_and_patterns_are_one_log(
         assert report["audit"]["total_spend_usd"] == 0.25
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "said"),
     [
         (["missing.jsonl", "other.jsonl"], "cannot read missing.jsonl: No such file"),

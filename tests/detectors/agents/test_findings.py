@@ -1,6 +1,7 @@
-"""Cold restarts: what the definition in docs/cold-restarts.md fires on, and stays quiet on."""
+"""What the definitions of findings in sessions fire on, and stay quiet on."""
 
 import json
+import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -8,10 +9,11 @@ from typing import Any, Final
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.agent_findings import LEAST, score
-from benchmarks.agent_sessions import write_folder
+from benchmarks.agent_findings import LEAST, find_in, score, score_habits
+from benchmarks.agent_habits import LONG_SESSION, LOOP, SUBAGENTS, Habit, Habits
+from benchmarks.agent_sessions import Folder, write_folder
 from detectors.agents import reading
-from detectors.agents.findings import ColdRestart, find_cold_restarts
+from detectors.agents.findings import ColdRestart, Findings, find_all
 from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
 from detectors.agents.views import Choice
@@ -49,7 +51,7 @@ def find(home: Path, *lines: dict[str, Any]) -> list[ColdRestart]:
     ledger = Ledger(":memory:")
     reading.update(ledger, find_sources({}, home), processes=1)
     reading.price(ledger)
-    return find_cold_restarts(ledger, Choice())
+    return find_all(ledger, Choice()).cold_restarts
 
 
 def test_a_context_that_was_written_again_after_a_pause_is_a_cold_restart(tmp_path: Path) -> None:
@@ -102,14 +104,54 @@ def test_a_model_without_a_price_has_tokens_and_no_dollars(tmp_path: Path) -> No
 
 def test_planted_restarts_are_found_in_dollars(tmp_path: Path) -> None:
     folder = write_folder(tmp_path, 40, 0, seed=3)
-    ledger = Ledger(":memory:")
-    reading.update(ledger, find_sources({}, tmp_path), processes=1)
-    reading.price(ledger)
-    result = score(folder.restarts, find_cold_restarts(ledger, Choice()))
+    found = find_in(tmp_path)
+    result = score(folder.restarts, found.cold_restarts)
     assert result.planted > 1
     assert any(each.is_hour for each in folder.restarts)
     assert result.precision >= LEAST
     assert result.recall >= LEAST
+    # Small sub-agents, pauses of less than an hour, results of any size.
+    assert (found.long_sessions, found.large_subagents, found.retry_loops) == ([], [], [])
+
+
+@pytest.fixture(scope="module")
+def habits(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Habit], Findings]:
+    folder = Folder(tmp_path_factory.mktemp("habits"), random.Random(9), 200)
+    habits = Habits(folder)
+    habits.add(3)
+    return habits.planted, find_in(folder.home)
+
+
+@pytest.mark.parametrize("kind", [LONG_SESSION, SUBAGENTS, LOOP])
+def test_planted_habits_are_found_in_dollars_and_traps_are_not(
+    habits: tuple[list[Habit], Findings], kind: str
+) -> None:
+    result = score_habits(*habits, kind)
+    assert len(getattr(habits[1], kind)) == 3
+    assert result.planted > 0.1
+    assert result.precision >= LEAST
+    assert result.recall >= LEAST
+
+
+def test_estimates_have_a_range(habits: tuple[list[Habit], Findings]) -> None:
+    _, found = habits
+    for long in found.long_sessions:
+        assert long.least_usd == pytest.approx((long.usd or 0.0) / 2)
+    assert {each.least_usd for each in found.large_subagents} == {0.0}
+    assert {each.smaller_model for each in found.large_subagents} == {"claude-sonnet-4-6"}
+    assert {each.result_tokens for each in found.retry_loops} == {700}
+
+
+def test_habits_of_a_model_without_a_price_have_no_dollars(tmp_path: Path) -> None:
+    growing = [call(n, 1_000 * n, 1_000, model="mystery") for n in range(40)]
+    late = [call(n + 200, 1_000 * n, 1_000, model="mystery") for n in range(40, 50)]
+    path = tmp_path / ".claude" / "projects" / "p" / "s.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in [*growing, *late]))
+    found = find_in(tmp_path)
+    [long], [loop] = found.long_sessions, found.retry_loops
+    assert (long.tokens, long.calls, long.usd, long.least_usd) == (389_990, 10, None, None)
+    assert (loop.calls, loop.result_tokens, loop.usd) == (47, 1_000, None)
 
 
 def test_the_command_speaks_of_value_and_prints_json(
@@ -127,6 +169,7 @@ def test_the_command_speaks_of_value_and_prints_json(
 
     said = " ".join(run().split())
     assert "2026-10-05 12:08 boats s1 8 min 400K $2.30 value" in said
+    assert "No long sessions found. No large sub-agents found. No retry loops found." in said
     assert "1 cold restart: $2.30 value, " in said
     assert not any(word in said for word in ("spend", "save", "waste", "billed"))
     document = json.loads(run("--json"))

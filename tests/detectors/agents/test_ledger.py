@@ -94,6 +94,24 @@ def test_the_bill_is_the_known_one(corpus: tuple[Path, list[Billed]], read: Ledg
     assert bill_of(read) == known_bill(corpus[1])
 
 
+def test_what_is_new_is_compared_without_reading_all_calls(home: Path, read: Ledger) -> None:
+    planned: list[str] = []
+    ledger = Ledger(":memory:")
+    read.database.backup(ledger.database)
+
+    def plan(statement: str) -> None:
+        if statement.strip().startswith("SELECT"):
+            found = read.database.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+            planned.extend(row[3] for row in found)
+
+    read.database.execute("CREATE TEMP TABLE IF NOT EXISTS touched (id TEXT PRIMARY KEY)")
+    ledger.database.set_trace_callback(plan)
+    read_home(home, ledger)
+    ledger.close()
+    assert any("SEARCH seen" in step for step in planned)
+    assert [step for step in planned if step.startswith(("SCAN seen", "SCAN calls"))] == []
+
+
 def test_dollars_are_those_of_an_audit(
     corpus: tuple[Path, list[Billed]], read: Ledger, tmp_path: Path
 ) -> None:

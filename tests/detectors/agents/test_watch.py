@@ -12,6 +12,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -29,6 +30,7 @@ from detectors.agents.sending import Destination, parse_dsn
 from detectors.agents.watching import Watcher, read_status
 from detectors.cli import library
 from detectors.contract import UsageRecordV2
+from tests.cases import each_case
 from tests.worker.support.promises import at_a_fiftieth, scaled
 
 KILLS: Final = 1_000
@@ -47,6 +49,8 @@ class Service(ThreadingHTTPServer):
         self.trouble = trouble
         self.answer = 201
         self.batches: dict[str, list[dict[str, Any]]] = {}
+        self.limits: list[dict[str, Any]] = []
+        self.limits_answer = 200
         self.requests = 0
         self.thread = Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self.thread.start()
@@ -68,8 +72,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         service = self.server
-        service.requests += 1
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/api/v1/plan-limits":
+            service.limits += json.loads(body)["limits"] if service.answer < 300 else []
+            self._answer(service.limits_answer if service.answer < 300 else service.answer)
+            return
+        service.requests += 1
         luck = service.random.random()
         if luck < service.trouble / 3:
             return  # the connection is closed before anything happened
@@ -305,7 +313,44 @@ def test_a_service_that_is_away_is_tried_again(
     assert len(service.records) == len(corpus[1])
 
 
-@pytest.mark.parametrize(
+def test_the_highest_share_of_each_window_is_sent_once(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    now = int(time.time())
+    with ledger.changing():
+        ledger.put_limits([("codex", 300, 1_000 * n, 5.0, n, "plus", now) for n in range(1, 25)])
+    for _ in range(2):
+        watcher_of(corpus[0], ledger, service, label="laptop").go_round()
+    query = "SELECT minutes, resets_at, peak FROM limits ORDER BY 1, 2"
+    peaks = ledger.database.execute(query).fetchall()
+    assert len(peaks) > 20  # more than a request may have
+    sent = sorted(
+        (each["window_minutes"], datetime.fromisoformat(each["resets_at"]).timestamp(),
+         each["used_percent"])
+        for each in service.limits
+    )  # fmt: skip
+    assert sent == peaks
+    assert {(each["provider"], each["environment"]) for each in service.limits} == {
+        ("codex", "laptop")
+    }
+    minutes, resets, peak = peaks[0]
+    for used in (peak - 1, peak + 1):
+        with ledger.changing():
+            ledger.put_limits([("codex", minutes, resets, used, used, "plus", 1)])
+        watcher_of(corpus[0], ledger, service).go_round()
+    assert [each["used_percent"] for each in service.limits[len(peaks) :]] == [peak + 1]
+
+
+def test_an_earlier_release_without_limits_gets_the_calls(
+    corpus: tuple[Path, list[Billed]], ledger: Ledger, service: Service
+) -> None:
+    service.limits_answer = 404
+    watcher_of(corpus[0], ledger, service).go_round()
+    assert len(service.records) == len(corpus[1])
+    assert read_status(ledger)["error"] == ""
+
+
+@each_case(
     ("dsn", "url"),
     [
         ("https://ik_1@example.com", "https://example.com/api/v2/ingest"),
@@ -342,7 +387,7 @@ def test_once_fills_the_ledger_and_status_shows_it(
     assert f"Ledger: {len(corpus[1]):,} calls, since 2026-06-2" in said
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "said"),
     [(["--dsn", "nothing"], "the DSN must be"), (["--label", "\x07"], "--label has at most")],
 )
@@ -395,6 +440,42 @@ def test_install_writes_a_unit_that_systemd_accepts_and_uninstall_removes_it(
     assert not unit.exists()
     assert not settings.exists()
     assert CliRunner().invoke(library, ["watch", "--uninstall"]).stdout == "There was no unit.\n"
+
+
+# A user manager of its own, which runs only where it believes that the system was booted with one.
+MANAGER: Final = """
+mount -t tmpfs tmpfs /run && mkdir -p -m 700 /run/systemd/system /run/user/0
+export XDG_RUNTIME_DIR=/run/user/0
+/lib/systemd/systemd --user > "$HOME/manager.log" 2>&1 & manager=$!
+trap 'kill $manager; wait $manager' EXIT
+until systemctl --user is-system-running > /dev/null 2>&1; do sleep 0.2; done
+watch() { "$PYTHON" -m detectors watch "$@"; }
+pid() { systemctl --user show --property MainPID --value tallystick-watch; }
+watch --install --label laptop
+until watch status | grep -q 'Watch: running'; do sleep 0.2; done
+kill -KILL "$(pid)"
+systemctl --user show --property Restart --value tallystick-watch
+until [ "$(systemctl --user is-active tallystick-watch)" = activating ]; do sleep 0.2; done
+watch --uninstall --forget
+systemctl --user is-active tallystick-watch || true
+"""
+
+
+@pytest.mark.stress
+def test_a_real_user_manager_runs_the_unit_and_forgets_it(tmp_path: Path) -> None:
+    """It is started in a mount namespace of its own, for which the test has to be root."""
+    assert os.geteuid() == 0
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["unshare", "--mount", "bash", "-eu", "-c", MANAGER],
+        env=env, capture_output=True, text=True, timeout=90, check=True,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    said = done.stdout.splitlines()
+    assert said[0].endswith("tallystick-watch.service: it runs now and at sign-in.")
+    assert said[2] == "on-failure"
+    assert said[-1] == "inactive"
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["manager.log"]
 
 
 def test_macos_gets_a_launch_agent(managed: Path) -> None:

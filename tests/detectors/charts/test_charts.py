@@ -4,7 +4,6 @@ from collections.abc import Callable
 from decimal import Decimal
 from xml.etree import ElementTree
 
-import pytest
 from msgspec.structs import replace
 
 import detectors
@@ -12,6 +11,7 @@ from detectors import Report, charts
 from detectors.charts import Chart
 from detectors.charts.chart import WIDTH
 from detectors.contract import Others, SavingsByDetector, SpendByDay, SpendByModel
+from tests.cases import each_case
 from tests.detectors.reports import make_report
 from tests.service.support.scaled_reports import (
     HOSTILE_LABELS,
@@ -32,8 +32,8 @@ def _texts(chart: Chart) -> list[str]:
     return [one.text or "" for one in ElementTree.fromstring(chart.svg).iter(f"{SVG}text")]
 
 
-@pytest.mark.parametrize("draw", CHARTS)
-@pytest.mark.parametrize(
+@each_case("draw", CHARTS)
+@each_case(
     "make",
     [
         lambda: detectors.audit([]),
@@ -41,7 +41,6 @@ def _texts(chart: Chart) -> list[str]:
         lambda: make_scaled_report(findings=400, days=400, records=10_000_000, models=200),
         make_hostile_report,
     ],
-    ids=["nothing", "one call", "ten million calls", "hostile labels"],
 )
 def test_a_chart_is_one_bounded_drawing_with_a_title_and_a_summary(
     draw: Callable[[Report], Chart], make: Callable[[], Report]
@@ -59,7 +58,7 @@ def test_a_chart_is_one_bounded_drawing_with_a_title_and_a_summary(
     assert all(len(row) == len(chart.columns) for row in chart.rows)
 
 
-@pytest.mark.parametrize("draw", CHARTS)
+@each_case("draw", CHARTS)
 def test_the_same_document_gives_the_same_drawing(draw: Callable[[Report], Chart]) -> None:
     report = make_scaled_report()
     assert draw(report) == draw(Report.from_json(report.to_json()))
@@ -120,7 +119,7 @@ def test_a_model_is_named_with_its_provider_where_another_sells_it_too() -> None
     assert set(chart.columns[2:]) == {f"{name} (openai)", f"{name} (azure)"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("days", "title"),
     [
         (62, "Spend by day"),
@@ -166,7 +165,7 @@ def test_calls_without_tag_and_endpoint_have_a_name() -> None:
     assert chart.rows[0][0] == "no tag or endpoint"
 
 
-@pytest.mark.parametrize("label", HOSTILE_LABELS)
+@each_case("label", HOSTILE_LABELS)
 def test_a_label_is_text_and_leaves_room_for_its_number(label: str) -> None:
     report = make_scaled_report(models=1, labels=(label,))
     shown, value = _texts(charts.spend_by_route(report))

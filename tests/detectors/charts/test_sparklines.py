@@ -2,12 +2,11 @@
 
 from decimal import Decimal
 
-import pytest
-
 from detectors.charts import sparkline
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("amounts", "outline"),
     [
         ((), ""),

@@ -4,11 +4,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pytest
 from genai_prices.data_units import unit_data
 
 from detectors.contract import FIELDS_OF_UNITS, SECONDS, UNITS, find_excess
 from detectors.contract.units import SHARES
+from tests.cases import each_case
 
 ROOT = Path(__file__).parents[3]
 _DIMENSIONS: dict[str, dict[str, str]] = {
@@ -49,7 +49,7 @@ def test_the_parts_are_those_of_the_installed_registry() -> None:
     assert {(total, frozenset(parts)) for total, parts in SHARES} == _shares()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("counts", "units", "excess"),
     [
         ({"prompt_tokens": 5}, {"input_video_tokens": 5}, []),

@@ -27,8 +27,7 @@ def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[
         yield pickle.loads(pickle.dumps(theirs(own)))
 
 
-@pytest.mark.parametrize("parts", [1, 9])
-@pytest.mark.parametrize("draw", [draw_log, draw_ladders])
+@pytest.mark.parametrize(("parts", "draw"), [(1, draw_ladders), (9, draw_log)])
 def test_any_number_of_parts_gives_the_same_document(
     parts: int, draw: Callable[[int], list[UsageRecord]]
 ) -> None:

@@ -14,6 +14,7 @@ from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, read_chunks, records_of
 from detectors.formats.text import splitting
 from detectors.formats.text.splitting import MAX_LINE_BYTES, split_array
+from tests.cases import each_case
 from tests.exploration import explored
 
 LINE: dict[str, Any] = {
@@ -62,7 +63,7 @@ def test_any_text_is_shortened_the_same_way(text: str, width: int) -> None:
 COMMA = "not JSON: an extra comma, with nothing after it"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "reasons"),
     [
         ("[%s,]", [COMMA]),
@@ -79,7 +80,7 @@ def test_elements_that_are_not_objects_are_invalid_rows(text: str, reasons: list
     assert [row.reason for row in invalid] == reasons
 
 
-@pytest.mark.parametrize("end", ["", ",", "]]", "] x", "]\n[]", "]}"])
+@each_case("end", ["", ",", "]]", "] x", "]\n[]", "]}"])
 def test_an_array_must_end_and_nothing_may_follow(end: str) -> None:
     chunks = read_chunks(BytesIO(f"[{json.dumps(LINE)}{end}".encode()))
     with pytest.raises(UnreadableLogError, match="JSON array"):

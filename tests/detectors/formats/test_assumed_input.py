@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 
 import detectors
 from detectors.contract import CallWindow, StoredRecord
@@ -19,6 +18,7 @@ from detectors.report.account.call_files import merge_files, read_calls, write_c
 from detectors.report.account.imports import Terms
 from detectors.scrub.scrubber import Scrubber
 from detectors.wording.quality import measures, warnings
+from tests.cases import each_case
 from tests.detectors.formats.adapters.source_rows import LANGFUSE
 
 UNCLEAR = {"input": 40, "input_cached_tokens": 30, "output": 12}
@@ -43,7 +43,7 @@ def _read(text: bytes) -> Chunk:
     return chunk
 
 
-@pytest.mark.parametrize("usage", [UNCLEAR, {**UNCLEAR, "total": 82}], ids=["none", "summed"])
+@each_case("usage", [UNCLEAR, {**UNCLEAR, "total": 82}])
 def test_parts_that_an_exporter_may_have_counted_twice_are_assumed(usage: dict[str, Any]) -> None:
     columns = _read(_exported(usage, *KNOWN)).columns
     assert columns[ASSUMED] == [1, 0, 0, 0, 0]

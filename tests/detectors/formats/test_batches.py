@@ -10,8 +10,10 @@ import pytest
 
 from detectors.contract import UsageRecord
 from detectors.errors import ContractError, MalformedJSONError, TooManyRecordsError
-from detectors.formats import decode_batch, decode_records, encode_records
+from detectors.formats import decode_batch, encode_records
 from detectors.formats.problems import MAX_NAMES
+from tests.cases import each_case
+from tests.detectors.formats.stored import decode_records
 
 GOOD: dict[str, Any] = {
     "ts": "2026-01-01T00:00:00Z",
@@ -55,7 +57,7 @@ def test_null_is_absent() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
@@ -84,7 +86,7 @@ def test_iso_8601_times_are_taken_as_utc(text: str, expected: datetime) -> None:
     assert record.ts.tzinfo is UTC
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     ["2026-366", "2026-000", "2026-01-02T24:00:01Z", "2026-01-02T24:30Z", "2026-01-02T12:59:60Z"],
 )
@@ -118,15 +120,13 @@ WRONG: list[tuple[str, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [(field, value) for field, values in WRONG for value in values], ids=repr
-)
+@each_case(("field", "value"), [(field, value) for field, values in WRONG for value in values])
 def test_a_wrong_value_names_index_field_and_what_was_expected(field: str, value: Any) -> None:
     message = refusal(body(FULL, FULL | {field: value}))
     assert message.startswith(f"Record 1: {field} must be ")
 
 
-@pytest.mark.parametrize("field", sorted(GOOD))
+@each_case("field", sorted(GOOD))
 def test_a_missing_field_is_named(field: str) -> None:
     record = {key: value for key, value in GOOD.items() if key != field}
     assert refusal(body(record)) == f"Record 0: missing field {field}."
@@ -152,7 +152,7 @@ def test_unknown_fields_are_named_and_content_is_never_accepted() -> None:
     )
 
 
-@pytest.mark.parametrize("key", [CANARY, "", "0abc", "a" * 65, "ключ", "a\n", "a b", "$.x"])
+@each_case("key", [CANARY, "", "0abc", "a" * 65, "ключ", "a\n", "a b", "$.x"])
 def test_a_key_that_does_not_look_like_a_name_is_not_repeated(key: str) -> None:
     message = refusal(body(GOOD | {key: CANARY}))
     assert "fields we never accept (a key that is not a field name) in record 0:" in message
@@ -180,7 +180,7 @@ def unknown(count: int) -> dict[str, int]:
     return {f"k{number}": 1 for number in range(count)}
 
 
-@pytest.mark.parametrize("count", [1, 10, 11, 13, 99, 100])
+@each_case("count", [1, 10, 11, 13, 99, 100])
 def test_all_unknown_fields_of_a_record_are_named(count: int) -> None:
     message = refusal(body(GOOD, GOOD | unknown(count)))
     assert f"({', '.join(unknown(count))}) in record 1: content" in message
@@ -221,16 +221,15 @@ def test_very_many_records_are_counted_up_to_a_hundred_thousand() -> None:
             decode_batch(b'{"records":[1' + b",1" * (count - 1) + b"]}")
 
 
-@pytest.mark.parametrize("record", [None, 5, CANARY, [], [CANARY], True])
+@each_case("record", [None, 5, CANARY, [], [CANARY], True])
 def test_a_record_that_is_not_an_object_is_rejected(record: Any) -> None:
     assert refusal(body(GOOD, record)) == "Record 1: the record must be an object."
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [[], [GOOD], 5, None, CANARY, {}, {"records": None}, {"records": []}, {"records": {}},
      {"records": CANARY}, {"Records": [GOOD]}, GOOD],
-    ids=repr,
 )  # fmt: skip
 def test_a_body_that_is_not_a_batch_is_rejected(document: Any) -> None:
     assert "non-empty array" in refusal(json.dumps(document).encode())

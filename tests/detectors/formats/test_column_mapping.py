@@ -18,6 +18,7 @@ from detectors.formats.csv_logs.mapping import as_mapping
 from detectors.formats.csv_logs.names import SYNONYMS, find_foreign_header
 from detectors.formats.csv_logs.proposals import propose_for_table
 from detectors.scrub import scrub
+from tests.cases import each_case
 
 FOREIGN = (
     "Created At,model_name,Input Tokens,output_tokens,cached,cost_usd\n"
@@ -55,7 +56,7 @@ def refused(text: str, mapping: Any = None) -> DetectorError:
     return caught.value
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@each_case("delimiter", [",", ";", "\t"])
 def test_a_mapped_csv_reads_as_one_with_our_names(delimiter: str) -> None:
     foreign = FOREIGN.replace('"1,2"', "1").replace(",", delimiter)
     assert records(foreign, MAPPING) == records(OURS)
@@ -88,7 +89,7 @@ def test_prompt_tokens_without_the_cached_ones_are_added_up() -> None:
     assert [row.line for row in chunk.invalid] == [4]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "sentence"),
     [
         ({"Zeit": "tag"}, "The file has no column Zeit:"),
@@ -136,7 +137,7 @@ def test_text_in_a_mapped_column_is_refused_as_in_our_own() -> None:
     assert "CANARY" not in chunk.invalid[0].reason
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("columns", "dropped", "provider", "sentence"),
     [
         ({"a": "cost"}, [], "", "cost is not a field:"),
@@ -160,7 +161,7 @@ def test_a_missing_field_is_named() -> None:
     assert str(refused(FOREIGN, {**COLUMNS, "cost_usd": None})).endswith("; add or map: provider.")
 
 
-@pytest.mark.parametrize("name", ["cached,cached", "cached,Cached"])
+@each_case("name", ["cached,cached", "cached,Cached"])
 def test_columns_of_one_name_are_named_by_position(name: str) -> None:
     text = FOREIGN.replace("cached", name).replace(",200,", ",200,1,").replace(",,", ",,,")
     error = refused(text, MAPPING)
@@ -179,9 +180,7 @@ PATHS: Final = {
 }
 
 
-@pytest.mark.parametrize(
-    "text", [JSON, f"[{JSON}]", f"{{\n{JSON[1:]}", JSON.replace('{"at', '{"a":{"b":1},"at')]
-)
+@each_case("text", [JSON, f"[{JSON}]", f"{{\n{JSON[1:]}", JSON.replace('{"at', '{"a":{"b":1},"at')])
 def test_members_of_json_are_mapped_by_dotted_paths(text: str) -> None:
     [record] = records(text, ColumnMapping(PATHS, provider="openai"))
     assert (record.model, record.prompt_tokens, record.cached_tokens) == ("gpt-5.4", 9, 5)
@@ -221,9 +220,7 @@ def test_pairs_are_read_as_they_are_typed() -> None:
     assert mapping.parts == ("a=b=ts", "cost=", "model name=model", "openai")
 
 
-@pytest.mark.parametrize(
-    "pairs", [["ts"], ["=ts"], ["a=ts", "a="], ["a=", "a="], ["a" * 201 + "="]]
-)
+@each_case("pairs", [["ts"], ["=ts"], ["a=ts", "a="], ["a=", "a="], ["a" * 201 + "="]])
 def test_a_pair_that_cannot_be_read_is_refused(pairs: list[str]) -> None:
     with pytest.raises(ColumnMappingError):
         read_pairs(pairs)

@@ -11,6 +11,7 @@ from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.columns import UNKNOWN
 from detectors.formats.problems import MAX_NAMES
+from tests.cases import each_case
 from tests.worker.support.promises import sampled
 
 CANARY = "CANARY the customer said"
@@ -119,8 +120,8 @@ def test_an_unknown_key_is_found_at_every_depth(document: Any, path: str, value:
     )
 
 
-@pytest.mark.parametrize("document", LINES, ids=["chat", "wrapped", "message", "wrapped message"])
-@pytest.mark.parametrize(
+@each_case("document", LINES)
+@each_case(
     "key",
     ["messages", "choices", "content", "prompt", "team", "Model", "usage ", "createdAt", "input"],
 )
@@ -128,7 +129,7 @@ def test_keys_outside_the_allowlist_break_the_contract(document: Any, key: str) 
     refusal(log_of(document, document | {key: CANARY}))
 
 
-@pytest.mark.parametrize("document", LINES, ids=["chat", "wrapped", "message", "wrapped message"])
+@each_case("document", LINES)
 def test_an_object_instead_of_a_plain_value_breaks_the_contract(document: Any) -> None:
     error = refusal(log_of(document, document | {"tag": {"note": CANARY, "x": [{"y": CANARY}]}}))
     assert "(tag.note, tag.x, tag.y) on line 2:" in str(error)
@@ -181,7 +182,7 @@ def unknown(count: int) -> dict[str, int]:
     return {f"k{number}": 1 for number in range(count)}
 
 
-@pytest.mark.parametrize("count", [10, 11, 13, 100])
+@each_case("count", [10, 11, 13, 100])
 def test_all_unknown_fields_of_a_line_are_named(count: int) -> None:
     error = refusal(log_of(CHAT, CHAT | unknown(count)))
     assert f"({', '.join(unknown(count))}) on line 2: content" in str(error)
@@ -224,7 +225,7 @@ def test_an_array_counts_by_object() -> None:
     assert "(content) in object 3:" in str(refusal(log))
 
 
-@pytest.mark.parametrize("key", ["id", "object", "service_tier", "system_fingerprint"])
+@each_case("key", ["id", "object", "service_tier", "system_fingerprint"])
 def test_text_in_an_allowed_key_is_not_kept(key: str) -> None:
     stored = b""
     invalid = []
@@ -255,7 +256,7 @@ def test_the_members_of_a_message_that_hold_no_text_are_read_and_dropped() -> No
     assert others == [plain, plain]
 
 
-@pytest.mark.parametrize("name", ["stop_sequence", "stop_details", "container"])
+@each_case("name", ["stop_sequence", "stop_details", "container"])
 def test_a_member_that_may_hold_text_must_be_null(name: str) -> None:
     for value in (CANARY, {}, {"id": CANARY}, 0):
         error = refusal(log_of(MESSAGE, MESSAGE | {name: value}))

@@ -9,6 +9,7 @@ from detectors.contract import InvalidRow, UsageRecord
 from detectors.errors import ContractError, DetectorError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.formats.chunks import join_chunks
+from tests.cases import each_case
 from tests.exploration import explored
 
 HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
@@ -40,7 +41,7 @@ def read_later(row: bytes) -> list[InvalidRow]:
     return [each for chunk in chunks for each in chunk.invalid]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         f"{HEADER}\n{ROW}",
@@ -58,13 +59,12 @@ def read_later(row: bytes) -> list[InvalidRow]:
         f"{HEADER}\n20260101T010000+0100,openai,gpt-5.4,10,2",
         f"{HEADER},tag,latency_ms,cached_tokens,prefix_hash\n{ROW},,,,",
     ],
-    ids=repr,
 )
 def test_the_same_table_in_another_notation_gives_the_same_result(text: str) -> None:
     assert read_csv(text) == read_csv(f"{HEADER}\n{ROW}\n")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("row", "reason"),
     [
         (",openai,gpt-5.4,10,2", "missing field ts"),
@@ -99,7 +99,7 @@ def test_a_bad_row_is_invalid_with_its_reason(row: str, reason: str) -> None:
     assert "CANARY" not in invalid.reason
 
 
-@pytest.mark.parametrize("cell", ["a" * 201, "a\x00b", "a\x7fb", "a\x85b", '"a\nb"', '"a\rb"'])
+@each_case("cell", ["a" * 201, "a\x00b", "a\x7fb", "a\x85b", '"a\nb"', '"a\rb"'])
 def test_a_label_of_control_characters_is_invalid(cell: str) -> None:
     records, invalid = read_csv(with_tag(cell))
     assert not records
@@ -125,9 +125,7 @@ def test_a_cell_longer_than_any_value_is_invalid() -> None:
     assert [each.line for each in read_later(row.encode())] == [63]
 
 
-@pytest.mark.parametrize(
-    "cell", ["=1+1", "'; DROP", "<b>", '"a,b"', '"a""b"', "null", "é" * 200, "x y"]
-)
+@each_case("cell", ["=1+1", "'; DROP", "<b>", '"a,b"', '"a""b"', "null", "é" * 200, "x y"])
 def test_any_other_label_is_kept_as_it_is(cell: str) -> None:
     ((record,), _) = read_csv(with_tag(cell))
     assert record.tag == cell.strip('"').replace('""', '"')
@@ -146,7 +144,7 @@ def test_a_cell_that_is_too_long_is_not_csv_and_reading_continues() -> None:
     assert invalid == [InvalidRow(2, "not CSV")]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@each_case("end", ["\n", "\r\n"])
 def test_a_quote_that_never_closes_in_a_long_log_is_rejected(end: str) -> None:
     text = end.join([HEADER, *[ROW] * 700, f'"{ROW}', *[ROW] * 200_000])
     with pytest.raises(UnreadableLogError, match="no closing quote"):
@@ -167,7 +165,7 @@ def test_rows_keep_their_line_numbers() -> None:
     assert [row.line for row in invalid] == [n + 2 for n in range(12_000) if n % 3 == 2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("extra", "named"),
     [
         ("content", "content"),
@@ -192,7 +190,7 @@ def test_the_contract_comes_before_missing_columns() -> None:
         read_csv("ts,model,prompt\n1,2,3\n")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("ts,provider,model\n1,2,3", "add or map: prompt_tokens, completion_tokens"),
@@ -206,7 +204,7 @@ def test_an_incomplete_table_is_unreadable(text: str, expected: str) -> None:
         read_csv(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         ROW,

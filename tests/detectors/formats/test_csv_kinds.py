@@ -11,6 +11,7 @@ import pytest
 from detectors.errors import ContractError
 from detectors.formats import Chunk, read_chunks
 from detectors.scrub.texts import read_texts
+from tests.cases import each_case
 
 START: Final = datetime(2026, 11, 2, 9, tzinfo=UTC)
 TIMES: Final = [START + timedelta(seconds=7 * n) for n in range(20)]
@@ -51,7 +52,7 @@ def read(text: bytes) -> Chunk:
 EXPECTED: Final = read(log().encode())
 
 
-@pytest.mark.parametrize("writing", WRITINGS)
+@each_case("writing", WRITINGS)
 def test_common_times_are_read(writing: str) -> None:
     text = log(WRITINGS[writing])
     assert read(text.encode()) == EXPECTED
@@ -59,7 +60,7 @@ def test_common_times_are_read(writing: str) -> None:
     assert read(broken).columns["ts"] == EXPECTED.columns["ts"]  # row by row
 
 
-@pytest.mark.parametrize("ts", ["11/02/2026", "02/11/2026 09:00", "20261102090000", "46328.375"])
+@each_case("ts", ["11/02/2026", "02/11/2026 09:00", "20261102090000", "46328.375"])
 def test_ambiguous_times_are_not_guessed(ts: str) -> None:
     text = log(lambda at: ts if at == START else at.isoformat())
     [row] = read(text.encode()).invalid
@@ -67,12 +68,12 @@ def test_ambiguous_times_are_not_guessed(ts: str) -> None:
     assert row.reason.startswith("ts must be an ISO 8601 time, or a Unix time")
 
 
-@pytest.mark.parametrize("provider", ["OpenAI", "OPENAI"])
+@each_case("provider", ["OpenAI", "OPENAI"])
 def test_a_provider_may_be_written_in_any_case(provider: str) -> None:
     assert read(log(provider=provider).encode()) == EXPECTED
 
 
-@pytest.mark.parametrize("delimiter", ["\t", ";"])
+@each_case("delimiter", ["\t", ";"])
 def test_tabs_and_semicolons_delimit_cells_too(delimiter: str) -> None:
     text = log(delimiter=delimiter)
     assert read(text.encode()) == EXPECTED
@@ -81,7 +82,7 @@ def test_tabs_and_semicolons_delimit_cells_too(delimiter: str) -> None:
     assert read(text.replace("\n", "\r\n").encode()) == EXPECTED
 
 
-@pytest.mark.parametrize("delimiter", [", ", " ,", "\t ", " ; "])
+@each_case("delimiter", [", ", " ,", "\t ", " ; "])
 def test_spaces_around_cells_do_not_belong_to_them(delimiter: str) -> None:
     text = log(delimiter=delimiter)
     assert read(text.encode()) == EXPECTED
@@ -108,8 +109,8 @@ def test_a_tab_separated_file_with_text_is_rejected_for_its_text() -> None:
         read(text.encode())
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
-@pytest.mark.parametrize("delimiter", [",", "\t"])
+@each_case("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+@each_case("delimiter", [",", "\t"])
 def test_utf_16_is_read(encoding: str, delimiter: str) -> None:
     text = log(delimiter=delimiter).replace("bot-", "bøt-").replace("\n", "\r\n")
     expected = read(text.encode())

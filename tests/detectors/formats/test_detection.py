@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from detectors.formats.detection import Format, detect
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
+from tests.cases import each_case
 
 COUNTS = {"input_tokens": 1, "output_tokens": 2}
 
@@ -16,7 +15,7 @@ def detect_lines(*documents: Any) -> Format:
     return detect("\n".join(map(json.dumps, documents)).encode(), is_whole=True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [
         {"usage": {"prompt_tokens": 1}},
@@ -30,13 +29,12 @@ def detect_lines(*documents: Any) -> Format:
         {"model": "gpt-5.4"},
         {"usage": "text", "response": 5},
     ],
-    ids=repr,
 )
 def test_openai_style_is_recognized_by_its_counts_then_its_keys(document: Any) -> None:
     assert detect_lines(document) == Format("lines", OPENAI)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "document",
     [
         {"usage": COUNTS | {"cache_read_input_tokens": 0}, "model": "gpt-5.4"},
@@ -47,7 +45,6 @@ def test_openai_style_is_recognized_by_its_counts_then_its_keys(document: Any) -
         {"usage": COUNTS, "model": "claude-opus-4-8", "created": 5},
         {"response": {"usage": COUNTS}, "provider": "anthropic"},
     ],
-    ids=repr,
 )
 def test_anthropic_style_is_recognized_by_its_counts_then_its_keys(document: Any) -> None:
     assert detect_lines(document) == Format("lines", ANTHROPIC)

@@ -21,6 +21,7 @@ from detectors.formats.json_logs.lines import Rows, can_hold_control_characters,
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Shape
 from detectors.formats.moments import EPOCH, MICROSECOND
+from tests.cases import each_case
 from tests.exploration import explored
 from tests.worker.support.promises import at_both_scales, scaled
 
@@ -131,8 +132,8 @@ RECORD = {
 }
 
 
-@pytest.mark.parametrize("text", ["a\n", "a\u0085", "a\x7f", "a\u0000"])
-@pytest.mark.parametrize("is_ascii", [True, False])
+@each_case("text", ["a\n", "a\u0085", "a\x7f", "a\u0000"])
+@each_case("is_ascii", [True, False])
 def test_a_control_character_makes_a_row_invalid_also_in_a_text_that_is_dropped(
     text: str, is_ascii: bool
 ) -> None:

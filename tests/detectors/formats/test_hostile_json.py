@@ -7,6 +7,7 @@ import pytest
 
 from detectors.errors import ContractError, DetectorError, MalformedJSONError
 from detectors.formats import decode_batch, encode_records
+from tests.cases import each_case
 
 RECORD: Final = (
     b'{"ts":"2026-01-01T00:00:00Z","provider":"openai","model":"m",'
@@ -92,21 +93,21 @@ def test_the_corpus_holds_a_hundred_bodies() -> None:
     assert len(MALFORMED) + len(REFUSED) + len(TAKEN) >= 100
 
 
-@pytest.mark.parametrize("raw", MALFORMED, ids=lambda raw: repr(raw[:40]))
+@each_case("raw", MALFORMED)
 def test_text_that_is_not_json_is_malformed(raw: bytes) -> None:
     with pytest.raises(MalformedJSONError) as caught:
         decode_batch(raw)
     assert str(caught.value).startswith("This is not JSON")
 
 
-@pytest.mark.parametrize("raw", REFUSED, ids=lambda raw: repr(raw[-60:]))
+@each_case("raw", REFUSED)
 def test_json_that_breaks_the_contract_is_refused(raw: bytes) -> None:
     with pytest.raises(ContractError) as caught:
         decode_batch(raw)
     assert len(str(caught.value)) < 2_000
 
 
-@pytest.mark.parametrize("raw", TAKEN, ids=lambda raw: repr(raw[:60]))
+@each_case("raw", TAKEN)
 def test_harmless_fields_of_a_hostile_call_are_recorded(raw: bytes) -> None:
     assert b"CANARY" not in encode_records(decode_batch(raw))
 

@@ -8,6 +8,7 @@ import pytest
 
 from detectors.contract import InvalidRow
 from detectors.formats import Chunk, encode_chunk, read_chunks
+from tests.cases import each_case
 from tests.worker.support.promises import at_both_scales
 
 LOGS = sorted(
@@ -24,7 +25,7 @@ def canonical(log: bytes, chunk_bytes: int = 1 << 20) -> bytes:
     return records + msgspec.json.Encoder().encode_lines(invalid)
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem)
+@each_case("path", LOGS)
 def test_a_log_gives_its_expected_records(path: Path) -> None:
     expected = path.with_name(f"{path.stem}.expected.jsonl").read_bytes()
     assert canonical(path.read_bytes()).decode() == expected.decode()

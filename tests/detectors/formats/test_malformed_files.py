@@ -10,6 +10,7 @@ import pytest
 
 from detectors.errors import LogTooLargeError, UnreadableLogError
 from detectors.formats import read_chunks
+from tests.cases import each_case
 from tests.detectors.formats.sentences import is_one_sentence
 
 CANARY: Final = b"CANARY the customer said"
@@ -51,7 +52,7 @@ def test_the_corpus_holds_sixty_files() -> None:
     assert len(MALFORMED) >= 60
 
 
-@pytest.mark.parametrize("raw", MALFORMED, ids=lambda raw: f"{len(raw)} {raw[:24]!r}")
+@each_case("raw", MALFORMED)
 def test_a_malformed_file_is_refused_with_what_was_expected(raw: bytes) -> None:
     with pytest.raises(UnreadableLogError) as caught:
         list(read_chunks(BytesIO(raw)))
@@ -64,7 +65,7 @@ def rows(raw: bytes, **options: Any) -> int:
     return sum(chunk.rows for chunk in read_chunks(BytesIO(raw), **options))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "raw",
     [
         PACKED,
@@ -74,7 +75,6 @@ def rows(raw: bytes, **options: Any) -> int:
         gzip.compress(LINE) + b"\x00" * 512,
         gzip.compress(b"[" + LINE + b"]"),
     ],
-    ids=["packed", "only stored", "with a BOM", "two members", "padded", "an array"],
 )
 def test_gzip_is_unpacked_whatever_the_name_and_however_it_is_cut(raw: bytes) -> None:
     expected = gzip.decompress(raw)

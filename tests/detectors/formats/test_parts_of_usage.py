@@ -4,10 +4,9 @@ import json
 from io import BytesIO
 from typing import Any, Final
 
-import pytest
-
 from detectors.formats import read_chunks
 from detectors.formats.columns import OPTIONAL_COLUMNS
+from tests.cases import each_case
 
 CHAT: Final[dict[str, Any]] = {"object": "chat.completion", "created": 1_767_225_600, "model": "m"}
 MESSAGE: Final[dict[str, Any]] = {
@@ -94,7 +93,7 @@ def test_anthropic_has_lifetimes_searches_thinking_and_a_region() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["global", "not_available", "", None])
+@each_case("name", ["global", "not_available", "", None])
 def test_processing_anywhere_is_no_region(name: str | None) -> None:
     assert optional(message(inference_geo=name)) == {}
 
@@ -120,7 +119,7 @@ def test_deepseek_names_its_cache_hits_otherwise() -> None:
     assert columns_of(chat(**both), chat())["cached_tokens"] == [64, 0]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("total", "reasoning", "completion"),
     [
         (350, 200, 250),  # xAI: the total says that reasoning is apart
@@ -153,7 +152,7 @@ def test_a_part_that_cannot_be_is_cut_to_its_total() -> None:
     }
 
 
-@pytest.mark.parametrize("line", [chat(), message()], ids=["openai", "anthropic"])
+@each_case("line", [chat(), message()])
 def test_lines_may_have_our_own_labels(line: dict[str, Any]) -> None:
     assert optional(line | LABELS) == LABELS
 

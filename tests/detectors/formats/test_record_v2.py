@@ -21,7 +21,6 @@ from detectors.formats import (
     V2,
     Chunk,
     decode_batch,
-    decode_records,
     encode_chunk,
     encode_records,
     read_chunks,
@@ -31,6 +30,8 @@ from detectors.formats import (
 from detectors.formats.columns import OF_SOURCE, OPTIONAL_COLUMNS, TABLE_FIELDS, columns_of
 from detectors.formats.fields import RECORD, RECORD_V2
 from detectors.formats.records.items import read_items
+from tests.cases import each_case
+from tests.detectors.formats.stored import decode_records
 from tests.detectors.formats.test_batches import CANARY, FULL, GOOD, body
 
 NEW: dict[str, Any] = {
@@ -164,7 +165,7 @@ def test_a_record_of_the_first_version_is_one_of_the_second() -> None:
     assert columns_of(first) == columns_of(second)
 
 
-@pytest.mark.parametrize("name", NEW)
+@each_case("name", NEW)
 def test_the_first_version_knows_none_of_the_new_fields(name: str) -> None:
     with pytest.raises(ContractError, match=f"never accept \\({name}\\) in record 0"):
         decode_batch(body(GOOD | {name: NEW[name]}))
@@ -174,7 +175,7 @@ def test_text_breaks_the_second_version_too() -> None:
     assert "never accept (messages)" in refusal(FULL_V2 | {"messages": [CANARY]})
 
 
-@pytest.mark.parametrize(("values", "reason"), TOO_MUCH)
+@each_case(("values", "reason"), TOO_MUCH)
 def test_a_part_over_its_total_is_refused(values: dict[str, Any], reason: str) -> None:
     record = FULL_V2 | values
     assert reason in refusal(record)
@@ -187,7 +188,7 @@ def test_a_part_without_its_total_is_refused() -> None:
     assert "at most cache_write_tokens" in refusal(GOOD | {"cache_write_1h_tokens": 1})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value", "expected"),
     [
         ("status", f"{CANARY}", "one of ok, error, cancelled"),
@@ -223,7 +224,7 @@ def test_a_bad_value_is_named(name: str, value: object, expected: str) -> None:
     assert field == "service_tier" or reason in chunk.invalid[0].reason.lower()
 
 
-@pytest.mark.parametrize("key", ["messages", "requests", f"a {CANARY}", "é"])
+@each_case("key", ["messages", "requests", f"a {CANARY}", "é"])
 def test_an_unknown_unit_breaks_the_contract(key: str) -> None:
     """No text can be a key: in a batch, in lines of every kind, and in Python objects."""
     record = GOOD | {"units": {key: 1}}
@@ -270,7 +271,7 @@ def test_a_unit_of_zero_is_absent_and_a_reported_cost_of_zero_is_not() -> None:
     assert json.loads(encode_records([empty])) == GOOD
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@each_case("status", STATUSES)
 def test_every_status_is_kept(status: str) -> None:
     (record,) = decode_batch(body(GOOD | {"status": status}), V2)
     assert getattr(record, "status", None) == status

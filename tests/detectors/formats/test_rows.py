@@ -5,10 +5,9 @@ import tracemalloc
 from io import BytesIO
 from typing import Any
 
-import pytest
-
 from detectors.contract import InvalidRow, UsageRecord
 from detectors.formats import read_chunks, records_of
+from tests.cases import each_case
 
 CHAT: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -39,7 +38,7 @@ def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("members", "reason"),
     [
         ({"created": None}, "missing field created, created_at or ts"),
@@ -86,7 +85,6 @@ def read_log(*lines: Any) -> tuple[list[UsageRecord], list[InvalidRow]]:
         ({"latency_ms": -1}, "latency_ms must be a number from 0 to 1000000000"),
         ({"declared_max_tokens": 1.5}, f"declared_max_tokens must be {COUNT}"),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_a_bad_value_makes_the_row_invalid_with_its_reason(
     members: dict[str, Any], reason: str
@@ -96,7 +94,7 @@ def test_a_bad_value_makes_the_row_invalid_with_its_reason(
     assert len(records) == 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "reason"),
     [
         (b"{", "not JSON"),
@@ -112,7 +110,6 @@ def test_a_bad_value_makes_the_row_invalid_with_its_reason(
         (b"1e999", "not a JSON object"),
         (b"9" * 5_000, "not a JSON object"),
     ],
-    ids=repr,
 )
 def test_a_line_that_is_not_an_object_is_an_invalid_row(line: bytes, reason: str) -> None:
     records, invalid = read_log(CHAT, line, CHAT)
@@ -127,7 +124,7 @@ def test_one_object_on_two_lines_is_two_invalid_rows() -> None:
     assert len(records) == 2
 
 
-@pytest.mark.parametrize(
+@each_case(
     "members",
     [
         {"ts": "2026-01-01 00:00"},
@@ -144,7 +141,6 @@ def test_one_object_on_two_lines_is_two_invalid_rows() -> None:
         {"usage": CHAT["usage"] | {"prompt_tokens_details": {"cached_tokens": None}}},
         {"usage": CHAT["usage"] | {"input_tokens": 99, "output_tokens": 99}},
     ],
-    ids=repr,
 )
 def test_the_same_call_in_another_notation_gives_the_same_result(members: dict[str, Any]) -> None:
     records, invalid = read_log(CHAT, CHAT | members)
@@ -190,7 +186,7 @@ def test_anthropic_counts_add_up() -> None:
     assert (record.prompt_tokens, record.cached_tokens, record.cache_write_tokens) == (15, 5, 7)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "usage",
     [
         {"input_tokens": 10**12, "output_tokens": 1, "cache_read_input_tokens": 1},

@@ -8,6 +8,7 @@ import pytest
 
 from detectors.errors import UnreadableLogError
 from detectors.formats import Chunk, encode_chunk, read_chunks, read_stored
+from tests.cases import each_case
 
 CHAT: dict[str, Any] = {
     "created": 1_767_225_600,
@@ -82,7 +83,7 @@ def test_no_other_tier_can_have_been_stored() -> None:
         list(read_stored(BytesIO(forged)))
 
 
-@pytest.mark.parametrize("name", ["Batch", "BATCH", "ON_DEMAND_FLEX"])
+@each_case("name", ["Batch", "BATCH", "ON_DEMAND_FLEX"])
 def test_a_tier_is_the_same_in_any_case(name: str) -> None:
     tier = name.lower().removeprefix("on_demand_")
     assert _tiers(CHAT | {"service_tier": name}) == [tier]

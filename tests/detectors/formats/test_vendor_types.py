@@ -17,6 +17,7 @@ from detectors.formats import read_chunks, records_of
 from detectors.formats.json_logs.anthropic import ANTHROPIC
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.json_logs.shapes import Shape
+from tests.cases import each_case
 from tests.detectors.formats.usage.numbers import models_of, numbers_of
 from tests.lazily import anthropic, openai
 
@@ -207,9 +208,9 @@ CONTAINERS: Final[dict[str, Callable[[bytes], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize("is_wrapped", [False, True], ids=["flat", "wrapped"])
-@pytest.mark.parametrize("shape", LINES)
+@each_case("container", CONTAINERS)
+@each_case("is_wrapped", [False, True])
+@each_case("shape", LINES)
 def test_a_log_of_the_providers_own_objects_is_read(
     shape: str, is_wrapped: bool, container: str
 ) -> None:
@@ -246,7 +247,7 @@ COMMAS: Final = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "said"), COMMAS)
+@each_case(("pattern", "said"), COMMAS)
 def test_the_reason_names_an_extra_comma(pattern: bytes, said: str) -> None:
     text = pattern.replace(b"%s", json.dumps(line_of("chat")).encode())
     chunks = list(read_chunks(BytesIO(text)))

@@ -15,6 +15,7 @@ from detectors import UsageRecord
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import decode_batch, encode_records, read_chunks
 from detectors.frames import CALLS, from_chunks, read, read_log, write_log
+from tests.cases import each_case
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 CALL: dict[str, Any] = {
@@ -94,7 +95,7 @@ class Unhelpful:
         raise ValueError("CANARY")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "members",
     [
         {"prompt_tokens": -1},
@@ -109,7 +110,6 @@ class Unhelpful:
         {"latency_ms": float("inf")},
         {"provider": "Open AI"},
     ],
-    ids=lambda members: next(iter(members)),
 )
 def test_bad_items_are_invalid_rows_and_the_others_stay(members: dict[str, Any]) -> None:
     good = CALL | {"prompt_tokens": 3}
@@ -127,13 +127,13 @@ def test_an_unknown_key_of_a_dict_breaks_the_contract() -> None:
         read([CALL, CALL | {"content": "CANARY", "CANARY the customer": 1}])
 
 
-@pytest.mark.parametrize("items", [["CANARY"], [5], [None], ["text", "text"]])
+@each_case("items", [["CANARY"], [5], [None], ["text", "text"]])
 def test_other_items_are_unreadable(items: list[Any]) -> None:
     with pytest.raises(UnreadableLogError, match="Pass an iterable of UsageRecord"):
         read(items)
 
 
-@pytest.mark.parametrize("source", [None, 5])
+@each_case("source", [None, 5])
 def test_a_source_of_another_type_is_a_type_error(source: Any) -> None:
     with pytest.raises(TypeError, match="expected a path, an open binary file"):
         read(source)

@@ -16,6 +16,7 @@ from detectors.formats.text.splitting import lines_of
 from detectors.frames import UsageLog, place, range_workers, read, sources
 from detectors.frames.uniform import UniformReader, reading
 from detectors.frames.usage_log import from_columns
+from tests.cases import each_case
 from tests.exploration import explored
 
 LINE: dict[str, Any] = {
@@ -122,7 +123,7 @@ def test_lines_read_together_are_those_of_the_exact_reader(text: bytes) -> None:
     check(text)
 
 
-@pytest.mark.parametrize("old", sorted({old for old, _ in CHANGES}))
+@each_case("old", sorted({old for old, _ in CHANGES}))
 def test_a_change_in_one_line_or_in_all_is_never_read_otherwise(old: str) -> None:
     line = json.dumps(LINE, separators=COMPACT, ensure_ascii=False)
     for new in [new for each, new in CHANGES if each == old]:
@@ -146,7 +147,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(READ))
+@each_case("name", sorted(READ))
 def test_ordinary_lines_are_read_together(name: str) -> None:
     read_together(UniformReader(), joined(READ[name]))
 

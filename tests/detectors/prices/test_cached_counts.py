@@ -11,9 +11,10 @@ import pytest
 import detectors
 from detectors.contract import UsageRecord
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
+from tests.cases import each_case
 from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS, as_polars
 from tests.detectors.prices.labels import labelled
+from tests.detectors.prices.pricing import price_calls
 
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
 _AT_US = (_NOON - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
@@ -64,7 +65,7 @@ def test_any_cached_counts_cost_what_the_definition_says(every: int) -> None:
         assert call["cost_usd"] == pytest.approx(expected, rel=1e-9, abs=1e-18), call
 
 
-@pytest.mark.parametrize("library", LOCAL_INPUTS)
+@each_case("library", LOCAL_INPUTS)
 def test_writes_beyond_the_prompt_cost_the_input_rate_without_one_of_their_own(
     library: str,
 ) -> None:

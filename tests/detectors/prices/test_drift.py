@@ -6,8 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.detectors.prices import drift
 
 _ROOT = Path(__file__).parents[3]
@@ -55,7 +54,7 @@ def test_a_tier_without_a_rate_of_ours_is_a_difference(tmp_path: Path, capsys: A
     assert "mistral mistral-large-2512 priority input_tokens: ours 0.5, theirs 9" in said
 
 
-@pytest.mark.parametrize("line", tomllib.loads(drift.LINES.read_text("utf-8"))["difference"])
+@each_case("line", tomllib.loads(drift.LINES.read_text("utf-8"))["difference"])
 def test_each_line_says_who_is_right_and_why(line: dict[str, Any]) -> None:
     assert line["right"] in drift.RIGHT
     assert line["why"].endswith(".")

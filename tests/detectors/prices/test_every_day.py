@@ -19,6 +19,7 @@ from detectors.prices.listing import Listing
 from detectors.prices.lookup.published import entries, find_tier_rule, tier_context
 from detectors.prices.model_data import read
 from detectors.prices.rates import Rates
+from tests.cases import each_case
 from tests.detectors.prices.labels import PLANS, labelled
 
 TIERS = ("", "batch", "flex", "priority", "fast")
@@ -145,7 +146,7 @@ def test_no_price_jumps_on_any_day_of_two_years_without_a_change_of_price() -> N
             _check(priced, _around(priced[1], tier), tier)
 
 
-@pytest.mark.parametrize("tier", ["batch", "flex", "priority", "fast"])
+@each_case("tier", ["batch", "flex", "priority", "fast"])
 def test_the_day_on_which_a_tier_was_written_down_changes_nothing(tier: str) -> None:
     compared = 0
     for info, listing, label in _listings(every=3_000):
@@ -177,7 +178,7 @@ def _missing(calls: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
     return {(each.provider, each.model, each.name) for each in quality.missing_rates or ()}
 
 
-@pytest.mark.parametrize("tier", ["batch", "flex", "priority", "fast"])
+@each_case("tier", ["batch", "flex", "priority", "fast"])
 def test_a_tier_costs_what_its_source_says_or_is_a_warning(tier: str) -> None:
     """Every gap is a warning: a tier that costs as the standard one, and no source says so."""
     listings = [
@@ -207,7 +208,7 @@ def test_a_tier_costs_what_its_source_says_or_is_a_warning(tier: str) -> None:
     assert known > 0
 
 
-@pytest.mark.parametrize("unit", ["audio_prompt_tokens", "image_completion_tokens", "web_searches"])
+@each_case("unit", ["audio_prompt_tokens", "image_completion_tokens", "web_searches"])
 def test_a_unit_costs_what_its_source_says_or_is_a_warning(unit: str) -> None:
     key = {
         "audio_prompt_tokens": "input_audio_tokens",

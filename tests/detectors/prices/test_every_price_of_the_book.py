@@ -18,8 +18,8 @@ from genai_prices.types import (
 
 from detectors.prices.book import PriceBook
 from detectors.prices.lookup.published import tier_context
-from detectors.prices.table import price_calls
 from tests.detectors.prices.labels import PLANS, is_completed, labelled
+from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)

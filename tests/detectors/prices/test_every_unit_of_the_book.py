@@ -16,8 +16,9 @@ from detectors.contract.units import SHARES
 from detectors.prices import units
 from detectors.prices.book import PriceBook
 from detectors.prices.lookup.published import priced_regions
-from detectors.prices.table import price_calls
+from tests.cases import each_case
 from tests.detectors.prices.labels import PLANS, is_completed, labelled
+from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -41,8 +42,6 @@ _USUAL = {
 _PLAIN: dict[str, float] = dict.fromkeys((*_USUAL, *_COUNTS, *UNITS), 0)
 # A query over a frame without columns for the units is planned in a tenth of the time.
 _FIELDS: dict[str, float] = dict.fromkeys((*_USUAL, *_COUNTS), 0)
-# The book prices what it is told, and we write all other tokens for five minutes.
-_WRITTEN = "cache_write_5m_tokens"
 _SHAPES: tuple[dict[str, float], ...] = (
     {"prompt_tokens": 9_001, "cached_tokens": 4_000, "completion_tokens": 700},
     {"prompt_tokens": 300_000, "cache_write_tokens": 299_000, "completion_tokens": 700},
@@ -186,7 +185,7 @@ def test_a_price_key_that_is_new_to_the_book_is_noticed() -> None:
     assert _unknown({"input_mtok", "input_smell_mtok"}) == {"input_smell_mtok"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "counted", "usd"),
     [
         ("openai", "whisper-1", {"audio_seconds": 90.5}, 90.5 / 60 * 0.006),
@@ -231,7 +230,7 @@ def test_an_hours_cache_and_web_searches_cost_what_the_book_says() -> None:
     assert _cost("claude-sonnet-4-5", **call) == pytest.approx(22, rel=1e-12)
 
 
-@pytest.mark.parametrize(("for_an_hour", "million_usd"), [(0, 2.5), (400, 3.1), (5_000, 4)])
+@each_case(("for_an_hour", "million_usd"), [(0, 2.5), (400, 3.1), (5_000, 4)])
 def test_no_more_tokens_are_written_for_an_hour_than_at_all(
     for_an_hour: int, million_usd: float
 ) -> None:
@@ -255,7 +254,7 @@ def test_a_frames_own_column_prices_a_unit_that_records_do_not_count() -> None:
     assert _cost("claude-sonnet-5", **call) == pytest.approx(base)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "region", "times"),
     [
         ("claude-sonnet-4-6", "us", 1.1),

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from genai_prices.data_snapshot import DataSnapshot, get_snapshot
 from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider
 
 import detectors
 from detectors.prices.model_data import base_name
+from tests.cases import each_case
 
 FOLDER = Path(detectors.__file__).parent / "prices" / "data"
 VENDORS = ("openai", "anthropic", "google")
@@ -72,7 +72,7 @@ def test_every_excluded_model_is_still_in_the_book() -> None:
     assert {name for _, name in gone} <= {name for _, name in _models(get_snapshot())}
 
 
-@pytest.mark.parametrize("vendor", ["anthropic", "google"])
+@each_case("vendor", ["anthropic", "google"])
 def test_every_rung_has_a_cache_minimum_or_is_known_to_be_unlisted(vendor: str) -> None:
     table = _load("cache_minimums")
     named = {base_name(one) for entry in table["minimum"] for one in entry["models"]}
@@ -81,7 +81,7 @@ def test_every_rung_has_a_cache_minimum_or_is_known_to_be_unlisted(vendor: str) 
     assert {name for provider, name in _rungs() if provider == vendor} <= named | unlisted
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "tables"),
     [
         ("ladder", ["family"]),

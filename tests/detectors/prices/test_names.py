@@ -5,6 +5,7 @@ import pytest
 import detectors
 from detectors import PriceBook
 from detectors.errors import PriceTermsError
+from tests.cases import each_case
 
 BILLED, EQUIVALENT = False, True
 PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile"
@@ -155,7 +156,7 @@ def test_an_alias_has_the_negotiated_rates_of_its_model() -> None:
     assert book.find_listing("azure", "own") is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "aliases",
     [
         {("azure", "prod"): ("azure", "no-such-model")},

@@ -11,7 +11,8 @@ from genai_prices.data_snapshot import get_snapshot
 
 from detectors.errors import DetectorError, PriceTermsError
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
+from tests.cases import each_case
+from tests.detectors.prices.pricing import price_calls
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -54,9 +55,7 @@ def test_a_discount_is_off_every_rate_of_its_provider() -> None:
     assert other == pytest.approx(0.25 * 5 + 0.1 * 25, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "share", [0.12, "0.12", Decimal("0.12"), {"share": 0.12}, [{"share": 0.12}]]
-)
+@each_case("share", [0.12, "0.12", Decimal("0.12"), {"share": 0.12}, [{"share": 0.12}]])
 def test_a_share_may_be_written_in_several_ways(share: object) -> None:
     assert PriceBook(discounts={"openai": share}).negotiated == ("openai: 12% off",)
 
@@ -228,7 +227,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("terms", "message"), WRONG, ids=[message for _, message in WRONG])
+@each_case(("terms", "message"), WRONG)
 def test_invalid_terms_are_rejected(terms: dict[str, Any], message: str) -> None:
     with pytest.raises(PriceTermsError, match=message) as caught:
         PriceBook(**terms)

@@ -13,7 +13,8 @@ from genai_prices.types import ClauseEquals, ModelInfo, ModelPrice, Provider, Ti
 from detectors.prices import model_data
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
-from detectors.prices.table import price_calls
+from tests.cases import each_case
+from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = datetime(2026, 11, 2, tzinfo=UTC)
@@ -55,7 +56,7 @@ def test_an_alias_of_a_provider_is_that_provider() -> None:
     assert _listing("amazon-bedrock", "us.amazon.nova-pro-v1:0").provider == "aws"
 
 
-@pytest.mark.parametrize("label", ["my-gateway", "claude-code", "claude-max", "cursor", "copilot"])
+@each_case("label", ["my-gateway", "claude-code", "claude-max", "cursor", "copilot"])
 def test_an_unknown_label_or_a_plan_has_the_providers_list_price(label: str) -> None:
     listing = _listing(label, "claude-opus-4-8")
     assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
@@ -71,7 +72,7 @@ def test_a_gateways_provider_comes_from_the_models_name() -> None:
     assert (listing.provider, listing.is_equivalent) == ("anthropic", True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model"),
     [("openai", "no-such-model"), ("my-gateway", "no-such-model"), ("groq", "no-such-model")],
 )
@@ -80,7 +81,7 @@ def test_an_unknown_model_is_never_guessed(provider: str, model: str) -> None:
     assert _price(provider=provider, model=model) is None
 
 
-@pytest.mark.parametrize("model", ["whisper-1", "tts-1"])
+@each_case("model", ["whisper-1", "tts-1"])
 def test_a_model_billed_by_hours_or_characters_is_unpriced(model: str) -> None:
     assert _price(model=model) is None
 
@@ -155,7 +156,7 @@ def _two_models(
     return PriceBook(DataSnapshot(providers=[provider], from_auto_update=False), version="test")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "cheaper"),
     [
         ("gpt-5.4", "gpt-5.4-mini"),
@@ -170,7 +171,7 @@ def test_only_a_dated_snapshot_counts_as_its_model(model: str, cheaper: str | No
     assert model_data.find_cheaper_model("openai", model) == cheaper
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "cheaper"),
     [
         ("anthropic", "claude-opus-4-20250514", "claude-sonnet-4-5"),
@@ -207,7 +208,7 @@ def _dotted(name: str) -> str:
     return head + "-" + tail.replace("-", ".", 1)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "minimum", "needs_opt_in"),
     [
         ("claude-opus-5-20260701", 512, True),

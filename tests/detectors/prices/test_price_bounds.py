@@ -14,6 +14,7 @@ from detectors.errors import PriceTermsError
 from detectors.prices.agreed.aliases import Alias, Aliases
 from detectors.prices.agreed.bounds import MAX_CHARACTERS, MAX_DATES, MAX_TERMS
 from detectors.wording.quality import warnings
+from tests.cases import each_case
 
 RATES = '[overrides.openai."gpt-5.4"]\ninput_mtok = {}\noutput_mtok = 1\n'
 _FIRST_DAY = date(2020, 1, 1)
@@ -65,10 +66,9 @@ def test_a_costly_file_is_refused_with_what_was_expected(text: str, message: str
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value",
     [10**5_000, -1, Decimal("1e999999"), "1e999999", "9" * 5_000],
-    ids=["long", "negative", "huge", "huge text", "long text"],
 )
 def test_the_library_refuses_the_same_numbers(value: Any) -> None:
     with pytest.raises(PriceTermsError, match="expected US dollars"):
@@ -77,7 +77,7 @@ def test_the_library_refuses_the_same_numbers(value: Any) -> None:
         PriceBook(discounts={"openai": value})
 
 
-@pytest.mark.parametrize("line", [2, 3, 5, 8, 11, 15, 16])
+@each_case("line", [2, 3, 5, 8, 11, 15, 16])
 def test_an_error_names_the_line_of_the_term(line: int) -> None:
     lines = """\
 [discounts]

@@ -5,6 +5,7 @@ import pytest
 from detectors import PriceBook
 from detectors.errors import PriceTermsError
 from detectors.prices.agreed.price_file import PriceTerms, read_toml, write_toml
+from tests.cases import each_case
 
 TEXT = """\
 [discounts]
@@ -51,7 +52,7 @@ def test_what_is_written_is_read_as_the_same_terms() -> None:
     assert again.aliases == PriceBook.from_toml(TEXT).aliases
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name", ['quo"te', "back\\slash", "new\nline", "dotted.name", "\x7f", "ünï", "a b", "[x]"]
 )
 def test_any_name_survives(name: str) -> None:
@@ -67,7 +68,7 @@ def test_without_terms_the_file_is_empty() -> None:
     assert not read_toml("")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("nonsense", "not TOML"),

@@ -8,7 +8,8 @@ import pytest
 
 from detectors.prices.book import PriceBook
 from detectors.prices.model_data import read
-from detectors.prices.table import price_calls
+from tests.cases import each_case
+from tests.detectors.prices.pricing import price_calls
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
@@ -33,7 +34,7 @@ def _of(prompt: int, completion: int = 0, **more: Any) -> dict[str, Any]:
     return {"prompt_tokens": prompt, "completion_tokens": completion, **more}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "day", "input_usd", "output_usd"),
     [
         # https://openai.com/api-priority-processing/; the book has them since October 12, 2026.
@@ -59,7 +60,7 @@ def test_priority_costs_its_multiple_before_the_book_wrote_it_down(
     assert cost == pytest.approx(0.05 * input_usd + 0.002 * output_usd, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tier", "model", "day", "usd"),
     [
         # Cached input at $0.125 costs half in batches and at flex, also on the day before.
@@ -78,7 +79,7 @@ def test_cached_input_costs_the_same_before_and_after_a_tier_was_written_down(
     assert _cost("openai", model, day, service_tier=tier, **counts) == pytest.approx(usd)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "day", "times"),
     [
         ("claude-opus-4-6", "2026-03-01", 6),
@@ -104,7 +105,7 @@ def test_fast_mode_multiplies_the_rates_of_long_prompts() -> None:
     assert cost == pytest.approx(0.3 * 60 + 0.002 * 225, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "day", "usd"),
     [
         # $3 for short prompts; $6 beyond 200,000 tokens since the beta of August 12, 2025.
@@ -127,7 +128,7 @@ def test_long_prompts_cost_at_a_host_what_they_do_at_the_model_provider(
     assert cost == pytest.approx(0.26 * usd, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "tier", "times"),
     [
         ("bedrock", f"global.{_BEDROCK}", "batch", 0.5),
@@ -157,7 +158,7 @@ def test_each_host_has_its_own_tiers(provider: str, model: str, tier: str, times
     assert special == pytest.approx(standard * times, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "region", "times"),
     [
         ("openai", "gpt-5.5", "eu", 1.1),
@@ -183,7 +184,7 @@ def test_a_region_costs_the_surcharge_of_its_provider(
     assert there == pytest.approx(anywhere * times, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "counts", "usd"),
     [
         # Text $2.50 and $10, sounds $40 and $80 per million tokens.
@@ -231,13 +232,13 @@ def test_a_modality_or_fee_that_the_book_lacks_is_priced(
     assert _cost(provider, model, "2026-06-20", **counts) == pytest.approx(usd, rel=1e-12)
 
 
-@pytest.mark.parametrize(("region", "usd"), [("us", 0.8), ("eu", 1.05), ("apac", 0.84)])
+@each_case(("region", "usd"), [("us", 0.8), ("eu", 1.05), ("apac", 0.84)])
 def test_nova_has_a_price_in_each_part_of_the_world(region: str, usd: float) -> None:
     model = f"{region}.amazon.nova-pro-v1:0"
     assert _cost("bedrock", model, "2026-06-20", **_of(1_000_000)) == pytest.approx(usd)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "tables"),
     [
         ("service_tiers", ("rule", "region")),

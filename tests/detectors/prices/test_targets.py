@@ -12,7 +12,8 @@ from detectors.prices import model_data
 from detectors.prices.book import PriceBook
 from detectors.prices.listing import Listing
 from detectors.prices.lookup.targets import LADDER, NO_TARGET, SUCCESSOR, is_same_model
-from detectors.prices.table import price_calls
+from tests.cases import each_case
+from tests.detectors.prices.pricing import price_calls
 
 _DAY = datetime(2026, 11, 2, tzinfo=UTC)
 _PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic"
@@ -41,7 +42,7 @@ def _price(provider: str, model: str, **counts: int) -> dict[str, Any]:
     return dict(row)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "model", "kind", "target"),
     [
         ("openai", "gpt-4-0613", SUCCESSOR, "gpt-4.1"),
@@ -67,7 +68,7 @@ def test_a_model_has_its_target_at_the_same_host_under_the_hosts_name(
     assert listing.target.provider == listing.provider
 
 
-@pytest.mark.parametrize("model", ["gpt-5.4-nano", "claude-haiku-5-5", "claude-haiku-4-5"])
+@each_case("model", ["gpt-5.4-nano", "claude-haiku-5-5", "claude-haiku-4-5"])
 def test_the_cheapest_model_of_a_family_has_no_target(model: str) -> None:
     provider = "openai" if model.startswith("gpt") else "anthropic"
     listing = _listing(provider, model)
@@ -122,7 +123,7 @@ def test_the_saving_is_the_difference_to_the_targets_rates_with_the_same_cache_u
     assert call["target_saving_usd"] == pytest.approx((own - other) / 1e6, rel=1e-12)
 
 
-@pytest.mark.parametrize(("prompt", "saves"), [(199_000, True), (199_901, False)])
+@each_case(("prompt", "saves"), [(199_000, True), (199_901, False)])
 def test_a_call_that_exceeds_the_targets_window_does_not_count(prompt: int, *, saves: bool) -> None:
     # claude-haiku-4-5 takes 200,000 tokens.
     call = _price("anthropic", "claude-sonnet-4-6", prompt_tokens=prompt)

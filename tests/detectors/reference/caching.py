@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
 
 from tests.detectors.reference.calls import Call, Group, groups
 from tests.detectors.reference.catalog import minimum_cacheable, needs_cache_opt_in
@@ -214,11 +213,6 @@ def unhashed_prefixes(calls: Sequence[Call], limits: Limits) -> list[Waste]:
         if is_long and needs_cache_opt_in(plain[0].price.model):
             found.append(informational((DETECTOR, "unhashed_prefix"), group, plain))
     return found
-
-
-def predicted_tokens(calls: Sequence[Call], limits: Limits) -> float:
-    """Return how many prompt tokens a cache would serve, by the definition of P."""
-    return fsum(fsum(cacheable(members, limits).values()) for _, members in groups(calls))
 
 
 def _minimum(call: Call) -> int:

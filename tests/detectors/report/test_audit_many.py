@@ -9,7 +9,7 @@ import pytest
 import detectors
 from detectors.errors import TooFewValidRowsError
 from detectors.frames import UsageLog
-from detectors.frames.sources import from_records
+from detectors.frames.sources import read
 
 MODELS = (
     ("openai", "gpt-4o"),
@@ -47,9 +47,9 @@ def _calls(randomness: random.Random, count: int) -> list[dict[str, Any]]:
 def _logs() -> list[UsageLog]:
     randomness = random.Random(5)
     counts = (60, 1, 300, 0, 120, 30, 500, 60, 8)
-    logs = [from_records(_calls(randomness, count)) for count in counts]
+    logs = [read(_calls(randomness, count)) for count in counts]
     broken = [{**call, "prompt_tokens": -1} for call in _calls(randomness, 2)]
-    return [*logs, from_records([*_calls(randomness, 40), *broken])]
+    return [*logs, read([*_calls(randomness, 40), *broken])]
 
 
 def test_every_report_is_the_one_of_the_log_alone() -> None:
@@ -80,7 +80,7 @@ def test_calls_of_different_logs_are_never_compared() -> None:
     short = [{"prompt_tokens": 100, "tag": "short"}] * 40
     long = [{"prompt_tokens": 10_000, "tag": "long"}] * 20
     logs = [
-        from_records(
+        read(
             [
                 {
                     "ts": f"2026-02-01T00:{number:02d}:00Z",
@@ -100,7 +100,7 @@ def test_calls_of_different_logs_are_never_compared() -> None:
 
 
 def test_a_log_with_few_valid_rows_ends_the_audit() -> None:
-    bad = from_records([{"prompt_tokens": -1}, {"prompt_tokens": -2}])
+    bad = read([{"prompt_tokens": -1}, {"prompt_tokens": -2}])
     with pytest.raises(TooFewValidRowsError):
         detectors.audit_many([_logs()[0], bad])
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import detectors
 from detectors.cli.terminal import print_report
-from detectors.frames.sources import from_records
+from detectors.frames.sources import read
 from detectors.html import page
 from detectors.wording.quality import warnings
 from tests.detectors.inputs.frames import INPUTS, LOCAL_INPUTS
@@ -134,7 +134,7 @@ def test_several_models_and_months_are_one_warning() -> None:
 
 def test_each_log_has_its_own() -> None:
     logs = [calls(3, service_tier="fast"), calls(2), calls(4, region="eu")]
-    first, second, third = detectors.audit_many([from_records(log) for log in logs])
+    first, second, third = detectors.audit_many([read(log) for log in logs])
     assert [text[:20] for text in said(first)] == ["3 calls at tier fast"]
     assert said(second) == []
     assert [text[:20] for text in said(third)] == ["4 calls in region eu"]

@@ -9,6 +9,7 @@ import pytest
 import detectors
 from detectors import Thresholds
 from detectors.report.counting.projection import DAY_US, DayOfCalls, Projection
+from tests.cases import each_case
 
 SECOND, HOUR = 1_000_000, 3_600_000_000
 THRESHOLDS = Thresholds()
@@ -44,7 +45,7 @@ def test_seconds_count_and_not_calls() -> None:
     assert project(day(10, 100, seconds=1)).span_us == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("hours", "calls", "kind"),
     [
         (0.9, 30, "none"),
@@ -83,7 +84,7 @@ def test_the_window_of_a_shorter_log_is_all_of_it() -> None:
     assert projection.window_start_us == projection.from_us
 
 
-@pytest.mark.parametrize("calls", [1, 2])
+@each_case("calls", [1, 2])
 def test_a_few_calls_far_from_the_others_are_outliers(calls: int) -> None:
     usual = [day(number, 20) for number in range(100, 110)]
     early = day(69, calls)  # 31 days earlier
@@ -118,14 +119,14 @@ def test_no_call_at_the_newer_end_of_an_account_is_an_outlier() -> None:
     assert (account.outliers, account.to_us, account.kind) == (1, 150 * DAY_US, "none")
 
 
-@pytest.mark.parametrize(("calls", "kind"), [(29, "none"), (30, "good")])
+@each_case(("calls", "kind"), [(29, "none"), (30, "good")])
 def test_the_kind_counts_the_calls_of_the_window(calls: int, kind: str) -> None:
     projection = project(day(100, 100), day(150, calls))
     assert (projection.kind, projection.calls) == (kind, calls)
     assert (projection.factor == 1, projection.outliers) == (True, 0)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "within", "calls", "kind"),
     [(1, 0, 30, "good"), (5, 2, 28, "good"), (5, 1, 28, "none"), (5, 5, 20, "none")],
 )
@@ -175,7 +176,7 @@ def test_a_log_without_calls_has_an_empty_window() -> None:
     assert projection.factor == 1
 
 
-@pytest.mark.parametrize(("least_days", "kind"), [(0, "rough"), (4, "rough"), (5, "none")])
+@each_case(("least_days", "kind"), [(0, "rough"), (4, "rough"), (5, "none")])
 def test_nothing_is_projected_from_fewer_days_than_it_takes(least_days: int, kind: str) -> None:
     days = [day(number, 20) for number in (10, 11, 13)]
     projection = Projection.of(days, THRESHOLDS, least_days)

@@ -12,6 +12,7 @@ from detectors.formats.json_logs.usage.reader import read_usage
 from detectors.formats.text import splitting
 from detectors.scrub import texts
 from detectors.scrub.scrubber import NOT_JSON, TOO_LONG, Scrubber
+from tests.cases import each_case
 from tests.detectors.scrub import raw_logs as raw
 
 
@@ -58,7 +59,7 @@ def test_one_object_over_several_lines_is_bounded(monkeypatch: pytest.MonkeyPatc
         list(Scrubber().read(BytesIO(json.dumps(raw.CHAT_PAIR, indent=1).encode())))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changed",
     [
         {"response": "{broken", "metadata": "{broken", "request_tags": "[broken"},
@@ -77,7 +78,7 @@ def test_an_input_that_only_looks_like_json_is_a_prompt() -> None:
     assert line["prefix_hash"] == same["prefix_hash"]
 
 
-@pytest.mark.parametrize(("length", "asked"), [(1_023, False), (1_023, True), (1_024, False)])
+@each_case(("length", "asked"), [(1_023, False), (1_023, True), (1_024, False)])
 def test_a_short_prompt_has_a_hash_only_if_asked(length: int, asked: bool) -> None:
     [line] = read(raw.CHAT_PAIR | {"request": {"prompt": "x" * length}}, hashes_short=asked)
     is_hashed = asked or length == 1_024
@@ -95,7 +96,7 @@ def test_fast_mode_is_a_tier() -> None:
     assert line["service_tier"] == "fast"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("usage", "counts"),
     [
         ({"input": 40, "input_cached_tokens": 30, "output": 12, "total": 52}, (40, 12, 30, 0)),
@@ -112,7 +113,7 @@ def test_langfuse_counts_every_kind_of_token_once(
     assert (found.prompt, found.completion, found.cached or 0, found.written or 0) == counts
 
 
-@pytest.mark.parametrize("usage", [None, [], "40", {}, {"output": 5}, {"input": -1, "output": 2}])
+@each_case("usage", [None, [], "40", {}, {"output": 5}, {"input": -1, "output": 2}])
 def test_usage_without_prompt_tokens_is_not_usage(usage: Any) -> None:
     assert read_usage(usage) == []
     assert read_usage(usage, dialect="langfuse") == []
@@ -125,7 +126,7 @@ def test_the_cache_writes_of_a_breakdown_count_where_the_sum_is_missing() -> Non
     assert (found.prompt, found.completion, found.written) == (17, 2, 7)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("model", "vendor"),
     [
         ("gpt-5.4", "openai"),

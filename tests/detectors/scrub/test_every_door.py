@@ -19,6 +19,7 @@ from detectors.formats.records.batches import V1, V2
 from detectors.scrub.scrubber import Scrubber, Summary
 from service.errors import BadRequestError
 from service.web.otlp.answers import describe
+from tests.cases import each_case
 from tests.detectors.formats.adapters.exports import EXPORTS
 from tests.detectors.formats.usage.doors import attributes_of, corpus
 from tests.detectors.scrub.raw_logs import RAW
@@ -75,7 +76,7 @@ def said_by_audit(text: bytes) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", ENVELOPES)
+@each_case("name", ENVELOPES)
 def test_usage_in_any_form_is_read_or_explained(name: str) -> None:
     for case in cases():
         text = json.dumps(ENVELOPES[name](case)).encode()

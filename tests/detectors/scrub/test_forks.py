@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate, combinations, permutations
 from typing import Any, Final
 
-import pytest
-
+from tests.cases import each_case
 from tests.detectors.scrub.test_repetitions import Row, read
 
 PARENT, CHILD, GRANDCHILD, SIBLING = (f"019c0000-0000-7000-8000-00000000000{n}" for n in range(4))
@@ -104,7 +103,7 @@ def test_a_sub_agent_may_name_its_parent_beside_its_source() -> None:
     assert found(ORIGINAL, spawned) == found(spawned, ORIGINAL) == wanted
 
 
-@pytest.mark.parametrize("hour", [10, 12])
+@each_case("hour", [10, 12])
 def test_a_sub_agent_that_repeats_its_parent_counts_its_own_calls(hour: int) -> None:
     """Some repeat the parent's times, others write times of their own."""
     spawned = fork(CHILD, PARENT, 12, FIRST, [(40_000, 300)], spawned=PARENT)

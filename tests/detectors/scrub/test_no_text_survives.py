@@ -4,11 +4,11 @@ import json
 from io import BytesIO
 from typing import Any, Final
 
-import pytest
 from hypothesis import strategies as st
 
 from detectors.formats import read_chunks
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 from tests.detectors.scrub.raw_logs import CLAUDE_CODE_QUESTION, RAW
 from tests.exploration import explored
 
@@ -55,7 +55,7 @@ def test_a_canary_in_every_string_is_in_no_output(document: dict[str, Any], cana
     assert b"CANARY" not in scrubbed(dump(planted(document, canary, is_prose=True)))
 
 
-@pytest.mark.parametrize("document", SHAPES, ids=[*RAW, "question"])
+@each_case("document", SHAPES)
 def test_a_canary_that_looks_like_a_name_is_in_no_output_but_where_a_name_belongs(
     document: dict[str, Any],
 ) -> None:

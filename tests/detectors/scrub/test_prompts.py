@@ -2,12 +2,12 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 
 from detectors.formats.adapters.calls import hash_texts
 from detectors.formats.adapters.exchanges import Exchange
 from tallystick.reading.prompts import LEVEL_DIGITS, Hashes, hash_prefixes
+from tests.cases import each_case
 from tests.detectors.scrub import raw_logs
 from tests.exploration import explored
 
@@ -33,13 +33,13 @@ def test_a_request_has_the_clients_hash(body: dict[str, Any]) -> None:
     assert of_scrub(body) == hash_prefixes(body)
 
 
-@pytest.mark.parametrize("length", [5_792, 5_793, 50_000, 400_000])
+@each_case("length", [5_792, 5_793, 50_000, 400_000])
 def test_long_prompts_have_the_clients_levels(length: int) -> None:
     body = {"system": "é" * 3_000, "messages": [{"content": "x" * (length - 3_001)}]}
     assert of_scrub(body) == hash_prefixes(body)
 
 
-@pytest.mark.parametrize("deep", range(1, 12))
+@each_case("deep", range(1, 12))
 def test_they_stop_at_the_same_depth(deep: int) -> None:
     for wrap in (lambda inner: [inner], lambda inner: {"content": inner}):
         value: Any = "text"
@@ -48,9 +48,7 @@ def test_they_stop_at_the_same_depth(deep: int) -> None:
         assert of_scrub({"messages": value}) == hash_prefixes({"messages": value})
 
 
-@pytest.mark.parametrize(
-    "request_", [raw_logs.CHAT_REQUEST, raw_logs.RESPONSE_REQUEST, raw_logs.MESSAGE_REQUEST]
-)
+@each_case("request_", [raw_logs.CHAT_REQUEST, raw_logs.RESPONSE_REQUEST, raw_logs.MESSAGE_REQUEST])
 def test_providers_requests_have_the_clients_hash(request_: dict[str, Any]) -> None:
     body = {name: request_[name] for name in MEMBERS if name in request_}
     assert of_scrub(body) == hash_prefixes(request_) != (None, None)

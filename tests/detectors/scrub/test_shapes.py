@@ -6,10 +6,9 @@ from hashlib import sha256
 from io import BytesIO
 from typing import Any, Final
 
-import pytest
-
 from detectors.formats import read_chunks
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 from tests.detectors.scrub import raw_logs as raw
 
 HASH: Final = sha256(f"{raw.SYSTEM}\n{raw.QUESTION}".encode()).hexdigest()
@@ -127,7 +126,7 @@ def test_every_shape_has_its_line() -> None:
     assert EXPECTED.keys() == raw.RAW.keys()
 
 
-@pytest.mark.parametrize("name", raw.RAW)
+@each_case("name", raw.RAW)
 def test_a_raw_object_gives_its_line(name: str) -> None:
     line = json.loads(json.dumps(hashed(EXPECTED[name])).replace(".250Z", ".250000Z"))
     [found] = lines_of(json.dumps(raw.RAW[name]).encode())
@@ -135,7 +134,7 @@ def test_a_raw_object_gives_its_line(name: str) -> None:
     assert found == line
 
 
-@pytest.mark.parametrize("name", raw.RAW)
+@each_case("name", raw.RAW)
 def test_a_line_is_read_as_a_counts_only_log(name: str) -> None:
     [chunk] = read_chunks(BytesIO(scrubbed(json.dumps(raw.RAW[name]).encode())))
     assert not chunk.invalid
@@ -148,7 +147,7 @@ EACH: Final = raw.apart([*raw.RAW.values()])
 ALL: Final = [json.dumps(one).encode() for one in EACH]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "log",
     [
         b"\n".join(ALL),
@@ -159,7 +158,6 @@ ALL: Final = [json.dumps(one).encode() for one in EACH]
         json.dumps({"data": EACH, "meta": {"page": 1}}).encode(),
         json.dumps({"data": EACH, "meta": {"page": 1}}, indent=2).encode(),
     ],
-    ids=["lines", "bom, crlf, blank", "array", "pretty", "gzip", "page", "pretty page"],
 )
 def test_one_log_may_mix_every_shape_in_any_container(log: bytes) -> None:
     found = [(line["model"], line["provider"]) for line in lines_of(log)]
@@ -167,7 +165,7 @@ def test_one_log_may_mix_every_shape_in_any_container(log: bytes) -> None:
     assert sorted(found) == sorted(expected)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("document", "reason"),
     [
         (raw.CLAUDE_CODE_QUESTION, "without token counts"),
@@ -203,7 +201,7 @@ def test_calls_that_are_not_billed_are_dropped_with_a_reason(document: Any, reas
     assert count == 1
 
 
-@pytest.mark.parametrize("text", ["redacted-by-litellm", "Where (litellm_truncated 5 chars) is"])
+@each_case("text", ["redacted-by-litellm", "Where (litellm_truncated 5 chars) is"])
 def test_text_that_a_gateway_removed_has_no_hash(text: str) -> None:
     document = raw.LITELLM | {"messages": [{"role": "user", "content": text}]}
     [line] = lines_of(json.dumps(document).encode())

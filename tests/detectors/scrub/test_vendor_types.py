@@ -3,8 +3,7 @@
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
+from tests.cases import each_case
 from tests.detectors.scrub import raw_logs as raw
 from tests.lazily import anthropic, openai
 
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "document"),
     [("chat.ChatCompletion", raw.CHAT), ("CreateEmbeddingResponse", raw.EMBEDDING)],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from detectors.formats.adapters import duplicates
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 
 Row = dict[str, Any]
 Counts = tuple[int, int]
@@ -312,7 +313,7 @@ def found(files: tuple[bytes, ...], scrubber: Scrubber | None = None) -> list[Co
     return sorted(counts)
 
 
-@pytest.mark.parametrize("case", CASES)
+@each_case("case", CASES)
 def test_what_came_in_several_ways_counts_once(case: str) -> None:
     wanted, files = CASES[case]
     orders = permutations(files) if len(files) < 4 else (tuple(files), tuple(reversed(files)))

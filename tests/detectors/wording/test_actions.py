@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 
-import pytest
 from msgspec.structs import replace
 
 from detectors.rules import DETECTORS
@@ -16,6 +15,7 @@ from detectors.wording.actions import (
     with_savings,
 )
 from detectors.wording.names import detector_name
+from tests.cases import each_case
 from tests.detectors.reports import make_finding
 
 KINDS = [
@@ -26,7 +26,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize(("detector", "kind", "confidence"), KINDS)
+@each_case(("detector", "kind", "confidence"), KINDS)
 def test_every_kind_has_an_action_of_its_own(detector: str, kind: str, confidence: str) -> None:
     words = action(make_finding(1, detector=detector, kind=kind, confidence=confidence))
     assert words != detector_name(detector)

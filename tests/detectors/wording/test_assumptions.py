@@ -4,7 +4,6 @@ from collections.abc import Callable
 from html import unescape
 from io import StringIO
 
-import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
@@ -12,6 +11,7 @@ from detectors import Report, Thresholds
 from detectors.cli.terminal import print_report
 from detectors.html.findings import show_report
 from detectors.html.page import print_page
+from tests.cases import each_case
 from tests.detectors.reports import CHANGED_ASSUMPTIONS, make_report
 
 
@@ -21,7 +21,7 @@ def print_terminal(report: Report) -> str:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("show", [print_terminal, show_report, print_page])
+@each_case("show", [print_terminal, show_report, print_page])
 def test_only_assumptions_that_differ_are_shown(show: Callable[[Report], str]) -> None:
     report = make_report()
     changed = replace(report, thresholds=Thresholds(d2_cache_seconds=60))

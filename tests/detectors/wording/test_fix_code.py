@@ -2,9 +2,8 @@
 
 import ast
 
-import pytest
-
 from detectors.wording.fix_code import write_fix
+from tests.cases import each_case
 from tests.detectors.reports import make_finding
 
 DETECTORS = (
@@ -16,8 +15,8 @@ DETECTORS = (
 )
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
-@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "gpt-5.5"])
+@each_case("detector", DETECTORS)
+@each_case("model", ["claude-sonnet-4-5", "gpt-5.5"])
 def test_the_code_is_python_with_what_the_library_requires(detector: str, model: str) -> None:
     suggested = model if detector == "d1_model_overkill" else ""
     code = write_fix(make_finding(1, detector=detector, kind="", model=model), suggested)

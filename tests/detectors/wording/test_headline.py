@@ -3,13 +3,13 @@
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from detectors import Report
 from detectors.contract import UnpricedModel
 from detectors.wording.headline import sentence, short_title
 from detectors.wording.projection import caution, observed
+from tests.cases import each_case
 from tests.detectors.reports import make_report
 
 SUMS = {
@@ -39,7 +39,7 @@ def report_of(*sums: str, **changes: Any) -> Report:
     return replace(report, audit=replace(report.audit, **(audit | NOTHING | chosen | changes)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sums", "expected"),
     [
         (
@@ -104,7 +104,7 @@ def test_a_log_without_calls_or_prices_says_so() -> None:
     assert sentence(unpriced) == "None of these calls has a known price."
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "expected"),
     [
         ("good", ""),
@@ -118,7 +118,7 @@ def test_a_rough_projection_states_its_measured_range(kind: str, expected: str) 
     assert ("projected from 2.5 days" in words) == bool(expected)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("records", "span_days", "needed"),
     [
         (29, 90.0, "at least 30 calls over an hour. All figures are for the days that we have."),

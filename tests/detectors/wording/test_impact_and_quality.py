@@ -2,12 +2,12 @@
 
 from decimal import Decimal
 
-import pytest
 from msgspec.structs import replace
 
 from detectors.contract import DataQuality, InvalidRows, UnpricedModel
 from detectors.wording.impact import amount, how_sure, impact, impact_range, seen
 from detectors.wording.quality import measures, warnings
+from tests.cases import each_case
 from tests.detectors.reports import make_finding, make_report
 
 FINE = DataQuality(
@@ -21,7 +21,7 @@ FINE = DataQuality(
 RANGED = {"impact_low": Decimal(375), "impact_high": Decimal("1503.6")}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("confidence", "shown", "in_words"),
     [
         ("VERIFIED", "$1,235", "$1,235/month"),
@@ -47,7 +47,7 @@ def test_a_range_is_shown_where_it_is_known_and_wide() -> None:
     assert impact_range(make_finding(1, confidence="INFORMATIONAL", **RANGED)) == ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("confidence", "shown"),
     [
         ("VERIFIED", "Verified: calculated from billed token counts"),
@@ -75,7 +75,7 @@ def test_a_report_of_an_earlier_version_without_problems_has_no_warnings() -> No
     assert warnings(make_report()) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("calls", "words"),
     [
         (1, "1 call is dated more than a day in the future."),

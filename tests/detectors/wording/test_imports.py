@@ -7,8 +7,6 @@ from decimal import Decimal
 from io import StringIO
 from itertools import chain
 
-import pytest
-
 import detectors
 from detectors.charts.ranked import findings_ranked
 from detectors.charts.waterfall import savings_waterfall
@@ -19,6 +17,7 @@ from detectors.wording.impact import amount, how_sure, impact
 from detectors.wording.imports import as_import
 from detectors.wording.projection import caution
 from detectors.wording.tail import footnotes
+from tests.cases import each_case
 
 
 def batch(hours: float) -> Report:
@@ -38,7 +37,7 @@ def batch(hours: float) -> Report:
     return Report.from_json(detectors.audit(calls).to_json())
 
 
-@pytest.mark.parametrize("hours", [0.5, 2, 100])
+@each_case("hours", [0.5, 2, 100])
 def test_a_batch_shows_its_own_dollars(hours: float) -> None:
     report = batch(hours)
     shown = as_import(report)

@@ -1,11 +1,10 @@
 """Labels are shown as they are where they are words, and escaped where they move or hide others."""
 
-import pytest
-
 from detectors.wording.labels import inert
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     "label",
     [
         "می\u200cخواهم",  # Persian: the joiner keeps two letters apart
@@ -24,7 +23,7 @@ def test_words_and_emoji_are_shown_as_they_are(label: str) -> None:
     assert inert(label) == label
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("label", "shown"),
     [
         ("ad\u200cmin", "ad\\u200cmin"),

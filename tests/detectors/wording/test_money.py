@@ -2,13 +2,13 @@
 
 from decimal import Decimal
 
-import pytest
 from msgspec.structs import replace
 
 from detectors.contract import AuditSummary
 from detectors.wording.figures import changed_from
 from detectors.wording.hero import make_hero, make_limit
 from detectors.wording.money import FIGURES, write_figure
+from tests.cases import each_case
 from tests.detectors.docs import ROOT
 from tests.detectors.reports import make_report
 
@@ -19,7 +19,7 @@ def test_the_glossary_defines_each_figure_as_its_own_file_does() -> None:
         assert f"| **{each.label.lower()}** | {each.definition} |" in glossary
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "amount", "words"),
     [
         ("spent", "714.855", "$714.86"),
@@ -38,7 +38,7 @@ def test_what_was_spent_has_cents_and_what_is_projected_has_none(
     assert write_figure(name, Decimal(amount)) == words
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("now", "before", "words"),
     [
         ("12", "0", "New: nothing in Oct 2026"),
@@ -68,7 +68,7 @@ def _audit(verified: str, estimated: str, conditional: str, spent: str = "690") 
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("sums", "sentence", "tones"),
     [
         (("0", "15.94", "9.99"), "You could save $16–26 a month", ["estimated", "conditional"]),

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.cli import connections
 from service.config import Config
-from service.connections import list_pulled
+from service.connections import list_providers
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
 from service.models import Account, ProviderConnection
@@ -65,7 +65,7 @@ def test_the_key_comes_from_standard_input_and_is_not_printed(
 @pytest.mark.parametrize(
     ("provider", "email", "typed", "said"),
     [
-        ("nobody", EMAIL, KEY, f"choose a provider: {', '.join(sorted(list_pulled()))}"),
+        ("nobody", EMAIL, KEY, f"choose a provider: {', '.join(sorted(list_providers()))}"),
         ("openai", "nobody@example.org", KEY, "there is no account"),
         ("openai", EMAIL, "sk-proj-canary", "wrong kind of key"),
         ("openai", EMAIL, "sk-admin-canary-other", "no longer valid"),

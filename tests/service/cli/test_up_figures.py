@@ -86,7 +86,7 @@ class Person:
             ]
             return bool(listed) and all(each["status"] == "done" for each in listed)
 
-        wait_until(is_done)
+        assert wait_until(is_done)
 
     def collect(self) -> Figures:
         return collect(Account(self.page, self.api), utc_now().date())
@@ -174,10 +174,12 @@ def test_every_figure_of_an_account_with_one_upload_agrees(up: Up) -> None:
         flat = (" ".join(mail.split()) for mail in mails if f"To: {person.email}" in mail)
         return any(unescape(headline[1]) in mail for mail in flat)
 
-    wait_until(is_mailed)
+    assert wait_until(is_mailed)
 
 
+@pytest.mark.stress
 def test_every_figure_of_an_account_on_a_plan_agrees(up: Up) -> None:
+    """The smaller proof is `tests/worker/calls/test_plan_usage.py`: the same money with a plan."""
     person = Person(up, "figures-plan@example.org", "pro")
     with session_of(person.service.config) as session:
         account = find_account(session, person.email)

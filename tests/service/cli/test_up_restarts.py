@@ -14,7 +14,7 @@ import psutil
 import pytest
 import requests
 
-from service.operations.local.listening import PortTakenError, listen
+from service.operations.local.stack import PortTakenError, listen
 from tests.embedded.processes import is_gone, wait_until
 from tests.running import ONE_OF_EACH, ROOT, Demo, Up, open_program, tallystick
 from tests.worker.support.promises import sampled
@@ -38,7 +38,7 @@ def is_replaced(up: Up, part: str, before: list[psutil.Process]) -> bool:
 
 def is_ready(up: Up) -> bool:
     try:
-        return requests.get(f"{up.base_url}/readyz", timeout=5).status_code == 200
+        return requests.get(f"{up.base_url}/readyz", timeout=60).status_code == 200
     except requests.RequestException:  # The port listens while the web process starts again.
         return False
 
@@ -51,7 +51,7 @@ def test_a_change_of_code_restarts_web_and_workers_on_the_same_port(second: Up) 
     lines = iter(second.read_line, "")
     assert next(line for line in lines if "changed" in line).startswith("worker.py changed.")
     assert next(lines) == f"Ready again at {second.base_url}\n"
-    assert requests.get(f"{second.base_url}/readyz", timeout=10).status_code == 200
+    assert requests.get(f"{second.base_url}/readyz", timeout=60).status_code == 200
     assert all(is_replaced(second, part, before) for part, before in old.items())
     assert second.find("postgres")[:1] == database
 

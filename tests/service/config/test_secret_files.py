@@ -7,6 +7,7 @@ import pytest
 from service.config import SECRETS, Config
 from service.config.secret_files import overlay
 from service.errors import ConfigError
+from tests.cases import each_case
 
 KEY = "a secret key for tests, 32 or longer"
 REQUIRED = {
@@ -49,7 +50,7 @@ def test_a_secret_is_read_from_its_file(name: str, tmp_path: Path) -> None:
     assert VALUES[name] not in repr(config)
 
 
-@pytest.mark.parametrize("name", SECRETS)
+@each_case("name", SECRETS)
 def test_the_file_of_every_secret_is_documented(name: str) -> None:
     listed = next(line for line in DOC.read_text().splitlines() if f"`{name}_FILE`" in line)
     assert listed

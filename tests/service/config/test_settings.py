@@ -7,6 +7,7 @@ import pytest
 
 from service.config import Config
 from service.errors import ConfigError
+from tests.cases import each_case
 from tests.warm import run_warm
 
 REQUIRED = {
@@ -35,8 +36,8 @@ def test_every_setting_is_read_from_its_own_variable() -> None:
     assert config.base_url == "https://x.example"
 
 
-@pytest.mark.parametrize("name", REQUIRED)
-@pytest.mark.parametrize("value", [None, "", "  "])
+@each_case("name", REQUIRED)
+@each_case("value", [None, "", "  "])
 def test_a_missing_secret_stops_the_start_and_is_named(name: str, value: str | None) -> None:
     environment = {**REQUIRED, name: value or ""}
     if value is None:
@@ -52,7 +53,7 @@ def test_all_problems_are_reported_together() -> None:
         assert name in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value"),
     [
         ("SECRET_KEY", "too short"),
@@ -80,7 +81,7 @@ def test_a_setting_that_makes_no_sense_is_rejected_by_name(name: str, value: str
         Config.from_environment({**REQUIRED, name: value})
 
 
-@pytest.mark.parametrize("master", ["local", "local[4]", "local[*]", "spark://host:7077", "yarn"])
+@each_case("master", ["local", "local[4]", "local[*]", "spark://host:7077", "yarn"])
 def test_spark_starts_a_session_or_connects_to_a_server(master: str) -> None:
     config = Config.from_environment({**REQUIRED, "SPARK_MASTER": master})
     assert (config.spark_master, config.spark_remote) == (master, "")
@@ -105,7 +106,7 @@ def test_a_production_start_without_a_secret_fails_with_a_clear_message() -> Non
     assert "SECRET_KEY is not set" in finished.stderr
 
 
-@pytest.mark.parametrize("token", ["short", "x" * 31, f"{'x' * 32} y", f"{'x' * 32}é"])
+@each_case("token", ["short", "x" * 31, f"{'x' * 32} y", f"{'x' * 32}é"])
 def test_an_admin_token_that_is_short_or_no_header_value_is_rejected(token: str) -> None:
     with pytest.raises(ConfigError, match="ADMIN_TOKEN") as raised:
         Config.from_environment({**REQUIRED, "ADMIN_TOKEN": token})
@@ -120,7 +121,7 @@ def test_earlier_secret_keys_are_as_long_as_the_first() -> None:
         Config.from_environment({**REQUIRED, "SECRET_KEY_FALLBACKS": "short"})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "problem"),
     [
         ({"CALL_RETENTION_DAYS": "99"}, "CALL_RETENTION_DAYS must be at least 100"),
@@ -136,7 +137,7 @@ def test_periods_that_would_lose_what_audits_need_are_rejected(
         Config.from_environment({**REQUIRED, **settings})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "problem"),
     [
         ({"AWS_ENDPOINT_URL": "http://minio"}, "AWS_ENDPOINT_URL starts with http://; set AWS_A"),

@@ -30,8 +30,10 @@ class Reports:
 
     def add(self, model: str, key: str, days: int = 10, **counts: Any) -> None:
         for number in range(1, days + 1):
-            day = TODAY - timedelta(days=number)
-            self._add(datetime.combine(day, time(), UTC), model, key, **counts)
+            self.add_on(TODAY - timedelta(days=number), model, key, **counts)
+
+    def add_on(self, day: date, model: str, key: str, **counts: Any) -> None:
+        self._add(datetime.combine(day, time(), UTC), model, key, **counts)
 
     def _add(self, at: datetime, model: str, key: str, **counts: Any) -> None:
         zero = dict.fromkeys(("cached_tokens", "cache_write_tokens", "cache_write_1h_tokens"), 0)

@@ -4,11 +4,13 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.session
 import pytest
 from botocore.validate import ParamValidator
+from sqlalchemy.orm import Session
 
 from service.connections import list_providers
 from service.connections.client import (
@@ -23,6 +25,10 @@ from service.connections.client import (
 )
 from service.connections.provider import Window
 from service.connections.stub import Answer, running
+from service.models import Account
+from service.models.base import new_id
+from service.operations.connections.connecting import KeyRefusedError, try_key
+from service.operations.connections.connecting import connect as connect_account
 from tests.service.connections.worlds import make_provider
 
 KNOWN = list_providers()["aws"]
@@ -132,6 +138,26 @@ def test_the_pages_of_a_token_that_comes_again_are_not_stored() -> None:
         pytest.raises(UnreadableResponseError),
     ):
         fetch_window(client, KNOWN, window)
+
+
+def test_an_account_is_the_same_with_other_regions_and_another_key(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    provider = make_provider("aws", days=3)
+
+    def connect(key: str, organization: str = "123456789012") -> None:
+        provider.world.key, provider.world.account = key, organization
+        with running(provider.stub):
+            config = SimpleNamespace(connection_urls=f"aws={provider.stub.url}")
+            sight = try_key(config, KNOWN, key)  # type: ignore[arg-type]
+        connect_account(db_session, account.id, KNOWN, key, sight)
+
+    connect("AKIASTUB:secret")
+    for key in ("AKIASTUB:secret:eu-central-1", "AKIAOTHER:secret"):
+        with pytest.raises(KeyRefusedError, match="already connected"):
+            connect(key)
+    connect("AKIAOTHER:secret", "999999999999")
 
 
 @pytest.mark.parametrize("key", ["AKIA", "AKIA:", "AKIA:x:evil.example", "AKIA:x:us-east-1,../x"])

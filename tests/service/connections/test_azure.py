@@ -16,10 +16,12 @@ from service.connections.client import (
 )
 from service.connections.provider import COSTS, Window
 from service.connections.stub import Answer, running
+from tests.service.connections.schemas import check, read_body
 from tests.service.connections.worlds import make_provider
 
 KNOWN = list_providers()["azure"]
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+_TYPES = {"query": "QueryResult", "accounts": "AccountListResult", "metrics": "Response"}
 _IDS = [f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 3)]
 KEY = f"{_IDS[0]}:{_IDS[1]}:canary:of:{_IDS[2]}"  # a secret may have colons
 
@@ -56,8 +58,43 @@ def test_the_secret_goes_to_the_sign_in_alone() -> None:
     provider.stub.answer = answer
     with running(provider.stub):
         assert _fetch(provider, 1)
-    assert [path.endswith("/token") for path, _query, _headers in seen].count(True) == 1
-    assert "canary" not in str(seen)  # it is in the body of the sign-in
+    sign_in, *others = seen
+    assert sign_in[0].endswith("/token")
+    assert sign_in[1]["client_secret"] == ["canary:of"]
+    assert "canary" not in str(others)
+
+
+def test_requests_and_answers_are_of_the_libraries_types() -> None:
+    provider = make_provider("azure", days=5, rows=6)
+    provider.world.per_page = 3
+    play, kinds = provider.stub.answer, set()
+
+    def answer(path: str, query: Any, headers: Any) -> Answer:
+        found = play(path, query, headers)
+        kind = _TYPES.get(path.rpartition("/")[2], "")
+        if kind == "QueryResult":
+            asked = {name: values for name, values in query.items() if "-" not in name}
+            asked.pop("$skiptoken", None)
+            check("azure", "QueryDefinition", read_body(asked))
+        if kind:
+            kinds.add(kind)
+            check("azure", kind, found.body)
+        return found
+
+    provider.stub.answer = answer
+    with running(provider.stub):
+        assert _fetch(provider, 0)
+        assert _fetch(provider, 1)
+    assert kinds == set(_TYPES.values())
+
+
+def test_resources_of_all_pages_are_read() -> None:
+    provider = make_provider("azure", days=5, rows=6)
+    with running(provider.stub):
+        whole = _fetch(provider, 1)
+        provider.world.accounts_per_page = 1
+        assert _fetch(provider, 1) == whole
+    assert {line.project_id for line in whole} == {"chat", "search"}
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 import io
 from datetime import date, timedelta
 
+import pytest
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 
 from service.config import Config
-from service.connections.exports import read_export
+from service.connections.exports import UnreadableExportError, read_export
 from service.connections.provider import CostLine
 from service.models import (
     Account,
@@ -56,6 +57,47 @@ def test_two_reports_of_the_same_costs_replace_each_other(db_session: Session) -
     for name in ("aws report", "focus of aws"):
         reading = read_export(io.BytesIO(SAMPLES[name].text.encode()))
         store_reading(db_session, account.id, reading)
+    total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
+    assert db_session.scalar(total) == SAMPLES["focus of aws"].billed
+
+
+def _store(session: Session, account_id: str, text: str) -> str:
+    return store_reading(session, account_id, read_export(io.BytesIO(text.encode()))).id
+
+
+def test_reports_of_two_organizations_are_kept_apart(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    costs = SAMPLES["openai costs"].text
+    theirs = costs.replace(",o,", ",other,").replace("proj_1", "proj_2")
+    first = _store(db_session, account.id, costs)
+    assert _store(db_session, account.id, costs) == first
+    second = _store(db_session, account.id, theirs)
+    assert second != first
+    total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
+    assert db_session.scalar(total) == 2 * round(SAMPLES["openai costs"].billed, 12)
+    # What doesn't name its organization is of the one that has its projects.
+    usage = SAMPLES["openai usage"].text
+    assert _store(db_session, account.id, usage) == first
+    assert _store(db_session, account.id, usage.replace("proj_1", "proj_2")) == second
+    with pytest.raises(UnreadableExportError, match="which organization"):
+        _store(db_session, account.id, usage.replace("proj_1", "proj_3"))
+
+
+def test_a_file_of_two_billing_accounts_is_stored_as_two(db_session: Session) -> None:
+    account = Account(email=f"{new_id()}@example.org")
+    db_session.add(account)
+    db_session.flush()
+    header, *rows = SAMPLES["focus of aws"].text.splitlines()
+    text = "\n".join(
+        [f"BillingAccountId,{header}", *(f"{n % 2},{row}" for n, row in enumerate(rows))]
+    )
+    _store(db_session, account.id, SAMPLES["focus of aws"].text)
+    for _twice in range(2):
+        _store(db_session, account.id, text)
+    known = select(ProviderConnection.organization).order_by(ProviderConnection.organization)
+    assert db_session.scalars(known).all() == ["0", "1"]
     total = select(func.sum(ReportedCost.amount)).where(ReportedCost.account_id == account.id)
     assert db_session.scalar(total) == SAMPLES["focus of aws"].billed
 

@@ -11,6 +11,7 @@ from detectors.formats import read_chunks
 from service.connections import exports
 from service.connections.exports import Reading, UnreadableExportError, list_exports, read_export
 from service.connections.provider import CostLine, UsageLine
+from tests.cases import each_case
 from tests.service.connections.exports import PERSON, SAMPLES, Sample
 
 
@@ -18,7 +19,7 @@ def _read(text: str | bytes) -> Reading:
     return read_export(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
 
-@pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
+@each_case("sample", SAMPLES.values())
 def test_a_report_comes_to_what_it_says(sample: Sample) -> None:
     reading = _read(sample.text)
     usage = [line for line in reading.lines if isinstance(line, UsageLine)]
@@ -42,7 +43,7 @@ def test_every_kind_of_report_has_a_sample() -> None:
     assert kinds == {(each.provider, each.report) for each in SAMPLES.values()}
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLES if name != "cursor events"])
+@each_case("name", [name for name in SAMPLES if name != "cursor events"])
 def test_a_report_never_enters_as_calls(name: str) -> None:
     file = io.BytesIO(SAMPLES[name].text.encode())
     with pytest.raises(UnreadableLogError, match="totals instead of calls.*tallystick reconcile"):
@@ -77,7 +78,7 @@ def test_a_compressed_report_with_another_encoding_is_read() -> None:
         )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new"),
     [
         ("0.05,0.05", "canary,0.05"),
@@ -97,7 +98,7 @@ def test_a_damaged_row_refuses_the_file_and_is_not_repeated(old: str, new: str) 
     assert "canary" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         "",
@@ -121,6 +122,22 @@ def test_a_bill_without_models_says_so() -> None:
         _read("\n".join([text[0], text[3]]))
 
 
+@pytest.mark.parametrize(
+    ("meter", "kind"),
+    [
+        ("Gemini 2.5 Flash GA Cached Text Input - Predictions", "tokens"),
+        ("Claude Sonnet 4.5 Output Tokens", "tokens"),
+        ("Gemini 2.5 Pro Grounding with Google Search", "other_fee"),
+        ("Vertex AI: Online Prediction node hours", "other_fee"),
+    ],
+)
+def test_a_meter_of_google_is_of_tokens_or_a_fee(meter: str, kind: str) -> None:
+    text = SAMPLES["focus of google"].text.replace("Tokens", "count").replace("input tokens", meter)
+    line = _read(text).lines[0]
+    assert isinstance(line, CostLine)
+    assert line.kind == kind
+
+
 def test_a_report_with_too_many_groups_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "_MAX_LINES", 1)
     with pytest.raises(UnreadableExportError, match="more than 1 days"):
@@ -133,7 +150,7 @@ def test_a_missing_list_price_is_not_zero() -> None:
     assert listed == [None, Decimal("0.005"), Decimal(0)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("row", "missing"),
     [
         ('"num_model_requests": 5, "input_tokens": 9, "output_tokens": 1, "model": null', "model"),

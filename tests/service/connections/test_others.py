@@ -1,6 +1,7 @@
 """What single providers need beside what all do: Cursor's pages, GitHub's keys."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import InvalidOperation
 from typing import Any
@@ -10,7 +11,12 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections import list_providers
-from service.connections.client import WrongKeyError, fetch_window, open_client
+from service.connections.client import (
+    UnreadableResponseError,
+    WrongKeyError,
+    fetch_window,
+    open_client,
+)
 from service.connections.provider import CostLine, UsageLine, Window
 from service.connections.stub import running
 from service.models import Account, ProviderConnection
@@ -57,6 +63,26 @@ def test_events_that_move_to_the_next_page_count_once(connect: Callable[..., Con
     assert len(world.rows) > len(moved)
     connected.pull_again()
     connected.assert_equal()
+
+
+def test_a_page_of_events_that_comes_again_stores_nothing() -> None:
+    provider, known = make_provider("cursor", days=3, rows=2), list_providers()["cursor"]
+    play = provider.stub.answer
+
+    def answer(path: str, query: Any, headers: Any) -> Any:
+        found = play(path, {**query, "page": ["1"]}, headers)
+        found.body["pagination"]["hasNextPage"] = True
+        return found
+
+    provider.stub.answer = answer
+    window = Window(known.reports[0], provider.world.now() - timedelta(days=5), None)
+    with (
+        running(provider.stub),
+        open_client(known, provider.key, provider.stub.url) as client,
+        pytest.raises(UnreadableResponseError),
+    ):
+        fetch_window(client, known, window)
+    assert len(provider.stub.requests) == 2
 
 
 @pytest.mark.parametrize("error", [InvalidOperation, OverflowError, AttributeError])
@@ -129,3 +155,18 @@ def test_a_key_that_shows_no_organization_is_connected_once(db_session: Session)
     again = ProviderConnection(account_id=account.id, provider="aws", key="AKIA:canary", sight={})
     with pytest.raises(SameOrganizationError):
         add_connection(db_session, again)
+
+
+def test_a_key_that_is_a_file_has_lines_and_is_tried_whole(
+    own_database: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, known = make_provider("cursor", days=2, rows=1), list_providers()["cursor"]
+    key = provider.world.key = '{\n  "private_key": "-----BEGIN PRIVATE KEY-----"\n}' + " " * 2_000
+    with running(provider.stub):
+        config = replace(own_database, connection_urls=f"cursor={provider.stub.url}")
+        with pytest.raises(KeyRefusedError, match="without spaces"):
+            try_key(config, known, key)
+        monkeypatch.setattr(known, "key_is_file", True, raising=False)
+        assert try_key(config, known, key)["first_cost"]
+        with pytest.raises(KeyRefusedError, match="whole JSON file"):
+            try_key(config, known, key * 3)

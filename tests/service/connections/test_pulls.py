@@ -1,42 +1,37 @@
 """What is stored of a provider's reports is the provider's last word, whatever happens."""
 
-import os
-import random
-import time
+import json
 from collections.abc import Callable
-from datetime import timedelta
-from decimal import Decimal
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, localcontext
+from random import Random
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import Session
 
-from service.config import Config
 from service.connections import list_providers
-from service.connections.openai.reports import REPORTS
 from service.connections.provider import HOUR
 from service.connections.stub import Answer
 from service.models import ConnectionPull, ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import utc_now
+from service.models.connections.reported import replace_rows
 from service.operations.connections.job import pull
 from service.operations.connections.reconciliation import reconcile
+from service.operations.connections.rows import make_row
 from tests.service.connections.connecting import NAMES, PAGED, Connected
+from tests.service.connections.reports import Reports
 from tests.service.connections.worlds import (
-    Provider,
+    forbid_others,
     make_due,
     make_provider,
-    oldest_day,
     stored_costs,
     stored_usage,
 )
-from tests.warm import WarmProcess
+from tests.worker.support.promises import at_both_scales
 
-# The job that is killed is the same for all.
-KILLED = [
-    name if name in ("openai", "anthropic") else pytest.param(name, marks=pytest.mark.stress)
-    for name in NAMES
-]
+_NO_PRICES = (lambda _line: None, lambda _line: None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -79,7 +74,7 @@ def test_pages_that_come_twice_count_once_and_tokens_keep_their_parameters(
     connect: Callable[..., Connected], name: str
 ) -> None:
     provider = make_provider(name, days=40, rows=2)
-    _forbid_others(provider)
+    forbid_others(provider)
     provider.world.paging.buckets_per_page = 20  # so that each window has two pages at least
     provider.world.paging.repeats_pages = True
     connected = connect(provider)
@@ -174,6 +169,16 @@ def test_a_key_revoked_in_the_middle_says_so_and_keeps_what_is_stored(
     assert connected.session.scalar(outcome) == "revoked"
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_organization_without_use_has_no_rows_and_no_error(
+    connect: Callable[..., Connected], name: str
+) -> None:
+    connected = connect(make_provider(name, days=1))
+    connected.pull()
+    assert connected.row.error is None
+    connected.assert_equal()
+
+
 def test_an_empty_window_that_is_an_error_deletes_nothing(
     connect: Callable[..., Connected],
 ) -> None:
@@ -255,14 +260,53 @@ def test_labels_have_no_control_characters_and_at_most_200_others(
     assert stored.isprintable()
 
 
-def test_random_reports_add_up_exactly(connect: Callable[..., Connected]) -> None:
-    provider = make_provider("anthropic", seed=7, days=85, rows=12)
-    connected = connect(provider)
-    connected.pull()
-    with connected.engine.connect() as connection:
-        total = connection.scalar(text("SELECT sum(amount) FROM reported_costs"))
-    assert len(provider.world.costs) > 1_000
-    assert total == sum((row["cents"] for row in provider.world.costs), Decimal(0)) / 100
+@at_both_scales
+@pytest.mark.parametrize("name", ["costs", "analytics_costs", "openai"])
+def test_random_reports_add_up_exactly(db_session: Session, name: str, share: float) -> None:
+    """1,000 reports of floats, or of strings of cents, come through JSON into the database."""
+    dice, count, expected = Random(7), int(1_000 * share), Decimal(0)
+    provider = list_providers()["openai" if name == "openai" else "anthropic"]
+    wanted = "costs" if name == "openai" else name
+    [report] = [each for each in provider.reports if each.name == wanted]
+    reports = Reports(db_session, provider.name)
+    day = datetime(2026, 2, 1, tzinfo=UTC)
+    for number in range(count):
+        amounts = [_random_amount(dice) for _row in range(dice.randrange(1, 20))]
+        rows = [_row_of(name, day, amount) for amount in amounts]
+        cents = 1 if name == "openai" else 100
+        with localcontext(prec=60):
+            expected += sum((Decimal(amount) for amount in amounts), Decimal(0)) / cents
+        start = {"starting_at": day.isoformat(), "start_time": int(day.timestamp())}
+        data = rows if report.by_rows else [{**start, "results": rows}]
+        text = json.dumps({"data": data, "has_more": False, "next_page": None})
+        page = provider.read_page(report, json.loads(text, parse_float=str))
+        owner = {
+            "account_id": reports.account_id,
+            "connection_id": reports.id,
+            "report": str(number),
+        }
+        lines = [line for found in page.buckets.values() for line in found]
+        stored = [make_row(line, _NO_PRICES, keeps_names=True) for line in lines]
+        stored = [{**owner, "report": str(number), **row} for row in stored]
+        within, connection = (day, day + timedelta(days=1)), db_session.connection()
+        replace_rows(connection, ReportedCost, reports.id, str(number), within, stored)
+    assert db_session.scalar(select(func.sum(ReportedCost.amount))) == expected
+
+
+def _random_amount(dice: Random) -> str:
+    """Return a number as JSON has it: with a few digits, 17 of them, an exponent, or a sign."""
+    number = dice.choice([1, 1, 1, -1]) * dice.random() * 10 ** dice.randrange(-9, 5)
+    return dice.choice([f"{number:.2f}", f"{number:.6f}", repr(number)])
+
+
+def _row_of(name: str, day: datetime, amount: str) -> dict[str, Any]:
+    if name == "openai":
+        value = {"value": float(amount), "currency": "usd"}
+        return {"amount": value, "line_item": "gpt-4o, input", "project_id": None}
+    if name == "costs":
+        return {"amount": amount, "currency": "USD", "cost_type": "tokens", "model": "claude"}
+    cost = {"amount": amount, "list_amount": amount, "currency": "USD"}
+    return {"starting_at": day.isoformat(), "group": {"cost_type": "tokens"}, "cost": cost}
 
 
 def _reports_of_costs(connected: Connected) -> dict[str, Decimal]:
@@ -326,110 +370,3 @@ def test_costs_go_on_while_a_better_report_stays_retired(
     connected.pull_again()
     assert connected.row.error is None
     connected.assert_equal()
-
-
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(30, marks=pytest.mark.stress)], ids=["at_a_tenth", "in_full"]
-)
-@pytest.mark.parametrize("name", KILLED)
-def test_a_killed_pull_leaves_no_bucket_half_replaced(
-    connect: Callable[..., Connected], name: str, kills: int, tmp_path: Path
-) -> None:
-    """Kill at random moments while reports change; each bucket is whole, old or new."""
-    provider = make_provider(name, days=10 if kills < 30 else 60, rows=2)
-    _forbid_others(provider)
-    if name in PAGED:
-        provider.world.paging.buckets_per_page = 5
-    connected = connect(provider)
-    connected.pull()
-    dice, today = random.Random(3), utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    environment = {**os.environ, **_settings(connected.config)}
-    killed = 0
-    for _round in range(kills * 4):
-        words = [_days_of(provider)]
-        provider.change_day(today - timedelta(days=dice.randrange(1, 5)))
-        words.append(_days_of(provider))
-        make_due(connected.engine, connected.id, hours=25)
-        process = WarmProcess(
-            ["tests.service.connections.pulling", connected.id],
-            environment,
-            tmp_path / "log",
-            imports=("service.operations.connections.job", "genai_prices.data", "httpx2"),
-        )
-        time.sleep(dice.uniform(0.02, 0.4))
-        was_running = process.poll() is None
-        process.kill()
-        process.wait()
-        killed += was_running
-        with connected.engine.begin() as connection:
-            # As if its lease had run out.
-            connection.execute(update(ProviderConnection).values(lease_expires_at=utc_now()))
-            stored = _by_day(stored_usage(connection, connected.id))
-        for day, lines in stored.items():
-            assert lines in [word.get(day, {}) for word in words], day
-        make_due(connected.engine, connected.id, hours=25)
-        connected.pull()
-        connected.assert_equal()
-        if killed == kills:
-            break
-    assert killed == kills
-
-
-def _forbid_others(provider: Provider) -> None:
-    """Forbid reports that have no rows here: each would be as many requests again."""
-    if provider.name == "openai":
-        kinds = {report.path for report in REPORTS} - {"/organization/costs"}
-        provider.world.forbidden = kinds - {"/organization/usage/completions"}
-
-
-def _settings(config: Config) -> dict[str, str]:
-    names = ("secret_key", "database_url", "redis_url", "storage_url", "connection_urls")
-    return {name.upper(): getattr(config, name) for name in names}
-
-
-def _days_of(provider: Provider) -> dict[Any, Any]:
-    return _by_day(provider.usage(oldest_day(provider.name)))
-
-
-def _by_day(sums: dict[tuple[Any, ...], tuple[Any, ...]]) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in sums.items():
-        found.setdefault(key[0], {})[key] = value
-    return found
-
-
-@pytest.mark.stress
-def test_the_first_picture_of_a_large_organization_is_there_within_a_minute(
-    connect: Callable[..., Connected],
-) -> None:
-    """90 days of 40 keys and 12 models; `test_the_last_90_days_...` is the smaller proof."""
-    provider = make_provider("openai", days=1)
-    today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
-    models = (
-        *("gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4-turbo"),
-        *("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini"),
-    )
-    for number in range(90):
-        day = today - timedelta(days=number)
-        for key in range(40):
-            for model in models:
-                labels = {"time": day, "project_id": f"proj_{key % 5}", "model": model}
-                counts = {"input_tokens": 1_000 + key, "output_tokens": 10, "num_model_requests": 1}
-                shown = {"batch": False, "service_tier": "default", "api_key_id": f"key_{key}"}
-                provider.world.usage["completions"].append({**labels, **counts, **shown})
-        for project in range(5):
-            for model in models:
-                item = {"line_item": f"{model}, input", "amount": Decimal("1.25")}
-                provider.world.costs.append({"time": day, "project_id": f"proj_{project}", **item})
-    connected = connect(provider)
-    began, busy = time.monotonic(), time.process_time()
-    connected.pull(seconds=30)
-    seconds, busy = time.monotonic() - began, time.process_time() - busy
-    assert connected.row.error is None
-    with connected.engine.connect() as connection:
-        daily = text("SELECT count(*) FROM reported_usage WHERE NOT is_hourly")
-        assert connection.scalar(daily) == 90 * 40 * 12
-        found = reconcile(connection, connected.account_id, "openai", today.date().replace(day=1))
-    assert found.reported_usd > 0
-    print(f"{seconds:.1f} s, {busy:.1f} CPU-seconds here")  # noqa: T201 - a benchmark's figure
-    assert seconds < 60

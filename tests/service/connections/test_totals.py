@@ -128,3 +128,26 @@ def test_what_calls_cover_is_not_found_again(openai: Reports, db_session: Sessio
     add_spend(db_session, openai.account_id, *lines)
     [found] = openai.find(OLD_MODEL)
     assert found.usd == 5 * ((30 - 2) + (60 - 8) / Decimal(10))
+
+
+def test_what_one_project_does_not_send_is_a_finding_of_that_project_alone(
+    openai: Reports, db_session: Session
+) -> None:
+    lines = []
+    for number in range(1, 11):
+        day = TODAY - timedelta(days=number)
+        counts = {"prompt_tokens": 1_000_000 + number * 90_000, "completion_tokens": 100_000}
+        none = {"cached_tokens": 0, "cache_write_tokens": 0}
+        lines.append(spend_line(day, "36", model="gpt-4-0613", **counts, **none))
+        usd = dict.fromkeys(
+            ("list_usd", "cost_usd"), Decimal(counts["prompt_tokens"]) * 30 / 10**6 + 6
+        )
+        openai.add_on(day, "gpt-4-0613", "key_1", **counts, **usd, project_id="sends")
+        silent = {"prompt_tokens": 2_000_000 - number * 70_000, "completion_tokens": 0}
+        usd = dict.fromkeys(usd, Decimal(silent["prompt_tokens"]) * 30 / 10**6)
+        openai.add_on(day, "gpt-4-0613", "key_2", **silent, **usd, project_id="silent")
+    add_spend(db_session, openai.account_id, *lines)
+    [found] = openai.find(OLD_MODEL)
+    assert found.project == "silent"
+    prompt = sum(2_000_000 - number * 70_000 for number in range(1, 11))
+    assert found.usd == pytest.approx(Decimal(prompt) * (30 - 2) / 10**6, rel=Decimal("0.001"))

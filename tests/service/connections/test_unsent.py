@@ -24,12 +24,13 @@ from service.models.connections.unsent import (
 )
 from service.operations.connections import job
 from service.operations.connections.billing import Billed
+from service.operations.connections.coverage import find_canonical, find_unsent
 from service.operations.connections.job import pull
 from service.operations.connections.pricing import price_with
 from service.operations.connections.reconciliation import (
     CORRECTION,
-    find_canonical,
-    find_unsent,
+    PENDING,
+    UNEXPLAINED,
     lock_months,
     reconcile,
 )
@@ -145,6 +146,24 @@ def test_a_day_that_was_not_billed_when_its_month_was_locked_is_no_correction(
     assert found.locked_at == later
     assert found.part(CORRECTION) == 0
     assert found.unexplained_usd == 0
+
+
+def test_a_day_that_was_not_over_when_its_costs_were_pulled_is_not_billed_yet(
+    openai: Reports,
+) -> None:
+    """Usage is pulled every hour and costs daily, so the newest day has more of one."""
+    usd = {"list_usd": Decimal(100), "cost_usd": Decimal(100)}
+    openai.add(GPT, "key_1", days=5, prompt_tokens=40_000_000, **usd)
+    for number, amount in enumerate(("20", "100", "100", "100", "100"), start=1):
+        openai.add_cost(TODAY - timedelta(days=number), amount, GPT)
+    connection = openai.session.connection()
+    month = TODAY.replace(day=1)
+    assert reconcile(connection, openai.account_id, "openai", month).part(UNEXPLAINED) == -80
+    row = openai.session.get_one(ProviderConnection, openai.id)
+    row.progress = {"costs": {"at": f"{DAY}T05:00:00+00:00"}}
+    openai.session.flush()
+    found = reconcile(connection, openai.account_id, "openai", month)
+    assert (found.part(PENDING), found.part(UNEXPLAINED)) == (Decimal(-80), Decimal(0))
 
 
 def test_old_days_of_what_was_not_sent_are_deleted(openai: Reports) -> None:

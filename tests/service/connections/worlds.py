@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from service.config import Config
 from service.connections import list_providers
+from service.connections.openai.reports import REPORTS
 from service.connections.stub import Stub
 from service.models import Account, ProviderConnection, ReportedCost, ReportedUsage
 from service.models.base import new_id, utc_now
@@ -76,7 +78,7 @@ class Provider:
                 if each.time >= since:
                     key = (each.time.date(), each.project, each.line_item)
                     found[key] = found.get(key, Decimal(0)) + each.amount
-            return {key: (value,) for key, value in found.items()}
+            return {key: (value.normalize(),) for key, value in found.items()}
         for row in self.world.costs:
             if row["time"] < since:
                 continue
@@ -85,7 +87,7 @@ class Provider:
             amount = row["amount"] if self.name == "openai" else row["cents"] / 100
             key = (row["time"].date(), row.get(project) or "", row[item])
             found[key] = found.get(key, Decimal(0)) + amount
-        return {key: (value,) for key, value in found.items()}
+        return {key: (value.normalize(),) for key, value in found.items()}
 
 
 def _tables(world: Any) -> list[list[dict[str, Any]]]:
@@ -230,6 +232,35 @@ def oldest_day(provider: str = "openai") -> datetime:
     """Return the first day that a provider's reports have."""
     today = utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
     return today - timedelta(days=list_providers()[provider].reports[0].days_back - 1)
+
+
+def make_large(key: str) -> Provider:
+    """Return an OpenAI with 90 days of 40 keys and 12 models, in five projects."""
+    provider = make_provider("openai", days=1)
+    world, today = provider.world, utc_now().replace(hour=0, minute=0, second=0, microsecond=0)
+    world.key = key
+    models = (
+        *("gpt-4o", "gpt-4o-mini", "gpt-4.1", "gpt-4.1-mini", "gpt-4.1-nano", "gpt-4-turbo"),
+        *("gpt-5", "gpt-5-mini", "gpt-5-nano", "o1", "o3", "o4-mini"),
+    )
+    for number, model in product(range(90), models):
+        day = {"time": today - timedelta(days=number), "model": model}
+        for owner in range(40):
+            labels = {"project_id": f"proj_{owner % 5}", "api_key_id": f"key_{owner}"}
+            counts = {"input_tokens": 1_000 + owner, "output_tokens": 10, "num_model_requests": 1}
+            shown = {"batch": False, "service_tier": "default"}
+            world.usage["completions"].append({**day, **labels, **counts, **shown})
+        for project in range(5):
+            item = {"line_item": f"{model}, input", "amount": Decimal("1.25")}
+            world.costs.append({"time": day["time"], "project_id": f"proj_{project}", **item})
+    return provider
+
+
+def forbid_others(provider: Provider) -> None:
+    """Forbid reports that have no rows here: each would be as many requests again."""
+    if provider.name == "openai":
+        paths = {report.path for report in REPORTS} - {"/organization/costs"}
+        provider.world.forbidden = paths - {"/organization/usage/completions"}
 
 
 def add_connected(session: Session, provider: Provider, **fields: Any) -> ProviderConnection:

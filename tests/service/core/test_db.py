@@ -213,7 +213,7 @@ def test_the_web_outlives_a_crash_of_postgres_and_a_stop_of_redis(
 
         def post() -> tuple[int, float]:
             began = time.monotonic()
-            response = requests.post(f"{service.url}{INGEST}", body, headers=headers, timeout=30)
+            response = requests.post(f"{service.url}{INGEST}", body, headers=headers, timeout=60)
             return response.status_code, time.monotonic() - began
 
         with ThreadPoolExecutor(8) as pool:

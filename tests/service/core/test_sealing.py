@@ -13,7 +13,7 @@ from service.config import Config
 from service.core.db import make_engine, make_session_factory
 from service.core.sealing import NOT_SEALED, Sealer
 from service.errors import SealingError
-from service.models import WebSession
+from service.models import ProviderConnection, WebSession
 from service.operations.maintenance.resealing import count_values, reseal
 from tests.service.support.scenes import add_tenant
 
@@ -121,4 +121,22 @@ def test_a_browser_is_sealed_in_the_database_and_sealed_again_with_a_new_key(
     without, _ = _sessions(own_database, encryption_key="a-third-key-of-32-characters-or-more")
     assert _read(without) == {""}
     for factory in (sessions, both, only_new, without):
+        factory.kw["bind"].dispose()
+
+
+def test_an_admin_key_of_a_provider_is_sealed_again_with_a_new_key(own_database: Config) -> None:
+    sessions, _old = _sessions(own_database, encryption_key=OLD)
+    account_id = add_tenant(sessions).account_id
+    with sessions() as session:
+        row = ProviderConnection(account_id=account_id, provider="openai", key="sk-admin-canary")
+        session.add(row)
+        session.commit()
+    both, new = _sessions(own_database, encryption_key=NEW, encryption_key_fallbacks=OLD)
+    assert reseal(both.kw["bind"], new)["provider_connections.key"] == 1
+    only_new, _new = _sessions(own_database, encryption_key=NEW)
+    with only_new() as session:
+        raw = str(session.scalar(text("SELECT key FROM provider_connections")))
+        assert "canary" not in raw
+        assert session.scalars(select(ProviderConnection.key)).one() == "sk-admin-canary"
+    for factory in (sessions, both, only_new):
         factory.kw["bind"].dispose()

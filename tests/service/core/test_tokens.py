@@ -3,13 +3,12 @@
 import hashlib
 import re
 
-import pytest
-
 from service.core import tokens
 from service.core.tokens import Kind
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize("kind", Kind)
+@each_case("kind", Kind)
 def test_a_secret_is_a_prefix_random_characters_and_a_checksum(kind: Kind) -> None:
     secret = tokens.mint(kind)
     assert re.fullmatch(rf"{kind}[0-9A-Za-z]{{38}}", secret)
@@ -35,14 +34,14 @@ def test_a_secret_of_one_kind_is_none_of_another() -> None:
     assert tokens.find_hash(Kind.READ_TOKEN, secret.replace("ik_", "rt_")) is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "odd", ["", "ik_", "ik_short", "ik_" + "a" * 38, "\u0661" * 41, "ik_" + "\u00e9" * 38, "ik_\0"]
 )
 def test_anything_else_has_no_hash(odd: str) -> None:
     assert tokens.find_hash(Kind.INGEST_KEY, odd) is None
 
 
-@pytest.mark.parametrize("spelling", ["{0} ", " {0}", "{0}\n", "{0}a", "\0{0}"])
+@each_case("spelling", ["{0} ", " {0}", "{0}\n", "{0}a", "\0{0}"])
 def test_a_secret_has_one_spelling(spelling: str) -> None:
     secret = spelling.format(tokens.mint(Kind.INGEST_KEY))
     assert tokens.find_hash(Kind.INGEST_KEY, secret) is None

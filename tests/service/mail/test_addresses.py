@@ -1,8 +1,7 @@
 """Valid and invalid email addresses."""
 
-import pytest
-
 from service.mail.addresses import find_address
+from tests.cases import each_case
 
 GOOD = [
     "ada@example.org",
@@ -53,17 +52,17 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("text", GOOD)
+@each_case("text", GOOD)
 def test_an_address_passes(text: str) -> None:
     assert find_address(text) == text
 
 
-@pytest.mark.parametrize("text", BAD)
+@each_case("text", BAD)
 def test_anything_else_does_not(text: str) -> None:
     assert find_address(text) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "stored"),
     [
         ("ada@b\xfccher.example", "ada@xn--bcher-kva.example"),

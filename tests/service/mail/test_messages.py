@@ -17,6 +17,7 @@ from service.mail.messages import SIGN_IN, compose, magic_link_url, one_line
 from service.mail.report_ready import describe_finding
 from service.models.mail.outbox import Mail
 from service.models.mail.report_mails import REPORT_READY
+from tests.cases import each_case
 from tests.service.support.scaled_reports import HOSTILE_LABELS, make_scaled_report
 
 HOSTILE = [
@@ -136,7 +137,7 @@ def test_the_subject_of_a_report_is_short_and_complete(config: Config, mail: Mai
     assert compose(config, ready)["Subject"] == "Your cost report is ready: $1 of $9 is avoidable"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "label",
     [
         "Verify now: https://evil.example",
@@ -157,7 +158,7 @@ def test_a_label_that_looks_like_a_link_is_in_no_mail(label: str) -> None:
     )
 
 
-@pytest.mark.parametrize("label", ["checkout", "summarize v2", "gpt-4.1 retries", "tier: gold"])
+@each_case("label", ["checkout", "summarize v2", "gpt-4.1 retries", "tier: gold"])
 def test_other_labels_of_an_upload_are_in_its_mail(label: str) -> None:
     report = make_scaled_report(findings=1, labels=(label,))
     assert describe_finding(report.findings[0])["where"] == label

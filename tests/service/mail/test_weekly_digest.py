@@ -13,9 +13,13 @@ from service.mail.messages import compose
 from service.models import Account, CallFile, Mail, SpendRow
 from service.models.base import new_id
 from service.models.calls.account_findings import AccountFinding, FindingChange, FindingRecord
+from service.models.connections.unsent import replace_unsent
 from service.models.mail.report_mails import WEEKLY_DIGEST
 from service.models.watching.budgets import Budget
+from service.operations.connections.coverage import find_unsent
+from service.operations.findings.totals import track_totals
 from service.operations.watching.weekly_digest import post_weekly_digests
+from tests.service.connections.reports import TODAY, Reports
 from tests.service.support.spend import add_plan_usage, spend_line
 
 MONDAY = date(2026, 3, 2)
@@ -172,3 +176,23 @@ def test_plan_usage_has_a_line_of_its_own_and_is_in_no_sum(
     for name in ("plan_calls", "plan_value_usd"):  # as an earlier release posted it
         del mail.parameters[name]
     assert "Plan usage" not in text_of(config, mail)[1]
+
+
+def test_findings_of_provider_totals_are_in_it_and_say_so(
+    db_session: Session, config: Config
+) -> None:
+    """With no call sent: GPT-4 is $30 and $60 a million tokens, GPT-4.1 is $2 and $8."""
+    reports = Reports(db_session, "openai")
+    reports.add("gpt-4-0613", "key_1", prompt_tokens=1_000_000, completion_tokens=100_000)
+    connection, account_id = db_session.connection(), reports.account_id
+    unsent = find_unsent(connection, account_id, "openai", (TODAY - timedelta(days=30), TODAY))
+    replace_unsent(connection, account_id, "openai", unsent)
+    track_totals(connection, account_id, "openai", TODAY)
+    account = db_session.get_one(Account, account_id)
+    account.created_at = datetime(2026, 11, 1, tzinfo=UTC)
+    [mail] = post(db_session, datetime(2026, 11, 25, tzinfo=UTC))
+    _subject, text, html = text_of(config, mail)
+    assert "You spent $4.00 last week" in text  # what the provider reports, of four days
+    assert "up to $332/month, conditional, from provider totals" in text, text
+    assert "from provider totals" in " ".join(html.split())
+    assert "gpt-4-0613" not in text + html  # labels are other people's text

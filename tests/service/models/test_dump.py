@@ -39,7 +39,7 @@ def test_no_secret_is_in_a_dump(live: LiveService, note: Note) -> None:
     address = requests.Request("GET", live.url + AUTHORIZE, params=application.asks()).prepare().url
     assert address is not None
     codes = [answer_of(consent_live(live.url, address, cookie))["code"] for _ in range(2)]
-    redeemed = requests.post(live.url + TOKEN, data=application.redeems(codes[0]), timeout=10)
+    redeemed = requests.post(live.url + TOKEN, data=application.redeems(codes[0]), timeout=60)
     secrets = [
         *(tenant.key, tenant.token, application.secret, *codes, redeemed.json()["access_token"]),
         *_sign_in(live),
@@ -61,11 +61,11 @@ def _is_in(dump: str, secret: str) -> bool:
 def _sign_in(live: LiveService) -> tuple[str, ...]:
     """A mailed link, used up, the session that it led to, and the browser's own secret."""
     email = f"{uuid4().hex}@example.org"
-    asked = requests.post(f"{live.url}/auth/magic-link", json={"email": email}, timeout=10)
+    asked = requests.post(f"{live.url}/auth/magic-link", json={"email": email}, timeout=60)
     with live.sessions() as session:
         [link_id] = session.scalars(select(MagicLink.id).where(MagicLink.email == email))
     link, _ = derive(Kind.MAGIC_LINK, SECRET_KEY, link_id)
-    verified = requests.post(f"{live.url}/auth/verify", json={"token": link}, timeout=10)
+    verified = requests.post(f"{live.url}/auth/verify", json={"token": link}, timeout=60)
     content = URLSafeTimedSerializer("").loads_unsafe(verified.cookies[SESSION_COOKIE])[1]
     return link, str(content[SECRET_FIELD]), asked.cookies[BROWSER_COOKIE]
 

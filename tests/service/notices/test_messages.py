@@ -17,6 +17,7 @@ from service.models.watching.news import SPEND_NOTICE
 from service.notices.messages import write_message
 from service.operations.watching.unusual_days import Band, UnusualSpend
 from service.operations.watching.wording import describe_day
+from tests.cases import each_case
 from tests.detectors.hostile_links import LINKS
 
 NOW = datetime(2026, 11, 24, 9, tzinfo=UTC)
@@ -40,7 +41,7 @@ def unusual(route: str) -> dict[str, Any]:
     return describe_day(date(2026, 11, 23), [found])
 
 
-@pytest.mark.parametrize("label", LINKS)
+@each_case("label", LINKS)
 def test_slack_can_make_no_link_of_a_label(label: str) -> None:
     for summary in (unusual(label)["summary"], f"Route “{label}” cost $90."):
         message = body_of(notice(SLACK, summary=summary, path="/spend"))
@@ -60,7 +61,7 @@ def test_a_notification_of_slack_has_the_summary_without_mentions() -> None:
     assert message["text"] == "Unusual spend: Route “&lt;!here&gt; &amp; co” cost $90."
 
 
-@pytest.mark.parametrize("label", LINKS)
+@each_case("label", LINKS)
 def test_a_webhook_gets_the_label_as_data_and_not_in_the_sentence(label: str) -> None:
     data = body_of(notice(WEBHOOK, **unusual(label)))["data"]
     assert data["series"][0]["name"] == label

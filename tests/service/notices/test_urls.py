@@ -8,6 +8,7 @@ from service.models.notices.targets import SLACK, WEBHOOK
 from service.notices import addresses
 from service.notices.addresses import PrivateTargetError, is_public, resolve
 from service.notices.urls import InvalidTargetError, check_target, parse_url
+from tests.cases import each_case
 from tests.notice_receiver import resolving
 
 PUBLIC = (
@@ -64,12 +65,12 @@ PRIVATE = (
 )
 
 
-@pytest.mark.parametrize("address", PUBLIC)
+@each_case("address", PUBLIC)
 def test_an_address_on_the_public_internet_is_accepted(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_case("address", PRIVATE)
 def test_any_other_address_is_refused(address: str) -> None:
     assert not is_public(address)
 
@@ -172,7 +173,7 @@ def test_another_url_is_refused_at_save(url: str, answers: dict[str, list[list[s
     assert "127" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "host",
     [
         "a" * 64,

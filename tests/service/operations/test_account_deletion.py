@@ -36,9 +36,9 @@ from service.models.access.oauth import OAuthApplication, OAuthCode, OAuthToken
 from service.models.audits.blob_keys import pdf_key
 from service.models.base import new_id, utc_now
 from service.models.billing.credits import count_free_credits
-from service.models.identity.deletion import delete_account
 from service.models.identity.sign_in import add_magic_link
 from service.operations.maintenance import account_deletion
+from service.operations.maintenance.account_deletion import delete_account
 from service.payments.events import (
     Change,
     CustomerUpdated,

@@ -35,11 +35,11 @@ MakeAudit = Callable[..., Audit]
 
 def post(service: LiveService, path: str, **request: Any) -> requests.Response:
     headers = {**TOKEN, **request.pop("headers", {})}
-    return requests.post(f"{service.url}{path}", headers=headers, timeout=20, **request)
+    return requests.post(f"{service.url}{path}", headers=headers, timeout=60, **request)
 
 
 def get(service: LiveService, path: str, **headers: str) -> requests.Response:
-    return requests.get(f"{service.url}{path}", headers={**TOKEN, **headers}, timeout=20)
+    return requests.get(f"{service.url}{path}", headers={**TOKEN, **headers}, timeout=60)
 
 
 def overview(service: LiveService, query: str = "") -> dict[str, Any]:
@@ -384,7 +384,7 @@ def test_a_rejected_payment_leaves_nothing(administered: LiveService) -> None:
 
 
 def form_token(service: LiveService, browser: requests.Session) -> str:
-    page = browser.get(f"{service.url}/admin", headers=BROWSER, timeout=20)
+    page = browser.get(f"{service.url}/admin", headers=BROWSER, timeout=60)
     # The Secure cookie travels over plain HTTP only where browsers trust the host.
     for cookie in browser.cookies:
         cookie.secure = False
@@ -399,13 +399,13 @@ def test_the_pages_own_forms_act_and_answer_with_a_page(
     audit, browser = make_audit(status="done"), requests.Session()
     fields = {"csrf_token": form_token(administered, browser)}
     url = f"{administered.url}/admin/audits/{audit.id}/purge"
-    page = browser.post(url, data=fields, headers=BROWSER, timeout=20)
+    page = browser.post(url, data=fields, headers=BROWSER, timeout=60)
     assert page.status_code == 200
     assert "The raw upload was deleted." in page.text
     fields |= {"email": "form@example.com", "provider": "comp", "reference": uuid4().hex}
     fields |= {"amount": "0", "currency": "USD", "kind": "credit", "plan": ""}
     url = f"{administered.url}/admin/payments/mark-paid"
-    assert browser.post(url, data=fields, headers=BROWSER, timeout=20).status_code == 200
+    assert browser.post(url, data=fields, headers=BROWSER, timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ from service.operations.maintenance.doctor.outside import (
 )
 from service.operations.maintenance.doctor.servers import check_database, check_redis, check_work
 from service.operations.maintenance.sweeper import SWEEPER_LOCK
+from tests.cases import each_case
 from tests.databases import as_ordinary, as_owner
 from tests.deploy.proxies import write_certificate
 from tests.service.support.live import free_port
@@ -196,7 +197,7 @@ def test_tables_rights_and_indexes_are_checked(own_database: Config) -> None:
 # Clocks
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("theirs", "status", "words"),
     [
         (1001, "ok", "agrees"),
@@ -509,7 +510,7 @@ def test_a_check_that_breaks_is_a_finding_without_its_text() -> None:
     assert "CANARY" not in str(list(run_check("x", check)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "words"), [(0, "0 seconds"), (60, "1 minute"), (7300, "2 hours"), (9e5, "10 days")]
 )
 def test_durations_are_said_in_one_unit(seconds: float, words: str) -> None:

@@ -64,7 +64,7 @@ class Reached:
 
     def status(self, path: str, headers: dict[str, str]) -> int:
         response = requests.get(
-            f"{self.live.url}{path}", headers=headers, timeout=10, allow_redirects=False
+            f"{self.live.url}{path}", headers=headers, timeout=60, allow_redirects=False
         )
         return response.status_code
 
@@ -72,7 +72,7 @@ class Reached:
         form = {"csrf_token": self.owner.csrf_token}
         url = f"{self.live.url}{path}"
         sent = requests.post(
-            url, data=form, headers=self.owner.headers, timeout=10, allow_redirects=False
+            url, data=form, headers=self.owner.headers, timeout=60, allow_redirects=False
         )
         return sent.status_code == 303
 
@@ -88,7 +88,7 @@ class Reached:
 
     def key(self) -> int:
         url = f"{self.live.url}{INGEST}"
-        return requests.post(url, json=batch(), headers=self.tenant.writes, timeout=10).status_code
+        return requests.post(url, json=batch(), headers=self.tenant.writes, timeout=60).status_code
 
     def read_token(self) -> int:
         return self.status(AUDITS, self.tenant.reads)
@@ -106,17 +106,17 @@ class Reached:
 
     def delete_link(self) -> bool:
         url = f"{self.live.url}/api/v1/report-links/{self.audit_id}"
-        return requests.delete(url, headers=self.owner.headers, timeout=10).status_code == 200
+        return requests.delete(url, headers=self.owner.headers, timeout=60).status_code == 200
 
     def revoke_token(self) -> bool:
         named = {"client_id": self.application.client_id, "client_secret": self.application.secret}
         form = {**named, "token": self.access_token}
-        return requests.post(f"{self.live.url}{REVOKE}", data=form, timeout=10).status_code == 200
+        return requests.post(f"{self.live.url}{REVOKE}", data=form, timeout=60).status_code == 200
 
     def sign_out(self) -> bool:
         url = f"{self.live.url}/auth/logout"
         form = {"csrf_token": self.stolen.csrf_token}
-        sent = requests.post(url, data=form, headers=self.stolen.headers, timeout=10)
+        sent = requests.post(url, data=form, headers=self.stolen.headers, timeout=60)
         return sent.status_code == 200
 
 

@@ -101,7 +101,7 @@ def _replace_secret_key(rotating: Rotating) -> list[str]:
     _keys(rotating, "drop", "secret")
     rotating.reload()
     url = f"{rotating.live.url}/settings/report-mails"
-    sent = requests.post(url, data=old_form, headers=old_browser, timeout=20, allow_redirects=False)
+    sent = requests.post(url, data=old_form, headers=old_browser, timeout=60, allow_redirects=False)
     fresh = f"/r/{sign_report(old, rotating.report_id)}"
     return [
         "" if rotating.status_of(old_link) == 404 else "an old report link",
@@ -122,7 +122,7 @@ def _replace_encryption_key(rotating: Rotating) -> list[str]:
     _keys(rotating, "drop", "encryption")
     rotating.reload()
     page = requests.get(
-        f"{rotating.live.url}/settings/sessions", headers=rotating.browser, timeout=20
+        f"{rotating.live.url}/settings/sessions", headers=rotating.browser, timeout=60
     )
     counts = sum(count_values(rotating.live.engine).values(), Counter[str]())
     assert counts.total() > 0

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from service.operations.local.listening import PortTakenError, close, listen
+from service.operations.local.stack import PortTakenError, close, listen
 
 
 def test_a_port_is_taken_from_the_moment_it_is_chosen() -> None:

@@ -33,6 +33,7 @@ from service.models import SpanBatch
 from service.web.otlp.agent_logs import AGENTS
 from service.web.otlp.answers import describe
 from service.web.otlp.requests import LOG_READERS, Calls, read_log_request
+from tests.cases import each_case
 from tests.service.otlp.requests import JSON, PROTOBUF, attribute
 from tests.service.support.scenes import Tenant
 
@@ -75,8 +76,8 @@ def records(calls: Calls) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
-@pytest.mark.parametrize("name", ANSWERS)
+@each_case("kind", [JSON, PROTOBUF])
+@each_case("name", ANSWERS)
 def test_an_agents_answer_is_a_call(name: str, kind: str) -> None:
     calls = read(recorded(name), kind)
     [record] = records(calls)
@@ -88,8 +89,8 @@ def test_an_agents_answer_is_a_call(name: str, kind: str) -> None:
     assert read(recorded(name), kind).keys == calls.keys
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
-@pytest.mark.parametrize("name", TEXTS)
+@each_case("kind", [JSON, PROTOBUF])
+@each_case("name", TEXTS)
 def test_records_with_text_are_rejected_alone_with_their_switch(name: str, kind: str) -> None:
     calls = read(recorded(f"{name}-text"), kind)
     [(switch, (count, _))] = calls.texts.items()
@@ -115,7 +116,7 @@ def first_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     raise AssertionError("no answer")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "added", "billing"),
     [
         ("claude-code", {"user.email": "dev@example.com"}, None),
@@ -136,7 +137,7 @@ def test_who_is_signed_in_is_not_billed_by_key(
     assert not any(value in json.dumps(record) for value in added.values())
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+@each_case("kind", [JSON, PROTOBUF])
 def test_the_attribute_of_the_account_is_the_tag(kind: str) -> None:
     document = recorded("codex")
     document["resourceLogs"][0]["resource"]["attributes"].append(attribute("team", "boats"))
@@ -149,8 +150,8 @@ def test_the_attribute_of_the_account_is_the_tag(kind: str) -> None:
     assert tags == ["boats", "tides"]
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
-@pytest.mark.parametrize(
+@each_case("kind", [JSON, PROTOBUF])
+@each_case(
     ("name", "attributes"),
     [
         ("claude-code", {"event.name": "api_error", "error": "CANARY is overloaded."}),
@@ -171,7 +172,7 @@ def test_a_failure_is_no_leak(name: str, attributes: dict[str, str], kind: str) 
     assert b"CANARY" not in zlib.decompress(calls.lines)
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+@each_case("kind", [JSON, PROTOBUF])
 def test_text_of_a_resource_is_held_against_its_records(kind: str) -> None:
     document = recorded("codex")
     resource = document["resourceLogs"][0]["resource"]
@@ -203,7 +204,7 @@ def test_fast_mode_is_a_tier() -> None:
     assert record["service_tier"] == "fast"
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+@each_case("kind", [JSON, PROTOBUF])
 def test_a_record_that_is_too_large_is_rejected_undecoded(kind: str) -> None:
     document = recorded("codex")
     first_of(document).append(attribute("extra", "x" * 70_000))
@@ -212,7 +213,7 @@ def test_a_record_that_is_too_large_is_rejected_undecoded(kind: str) -> None:
     assert "1 log record larger than 64 KiB was rejected" in " ".join(describe(calls))
 
 
-@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+@each_case("kind", [JSON, PROTOBUF])
 def test_logs_of_other_programs_are_dropped_unread(kind: str) -> None:
     log = {"timeUnixNano": "1", "attributes": [attribute("prompt", "CANARY")]}
     scope = {"scope": {"name": "app"}, "logRecords": [log]}
@@ -222,7 +223,7 @@ def test_logs_of_other_programs_are_dropped_unread(kind: str) -> None:
     assert "1 log record isn't a model's answer and was ignored." in said
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@each_case("name", ANSWERS)
 def test_a_session_file_and_an_event_are_one_call(name: str) -> None:
     [event] = records(read(recorded(name)))
     path = ROOM / f"{name}.jsonl"

@@ -9,10 +9,11 @@ import pytest
 from service.errors import BadRequestError, PayloadTooLargeError
 from service.web.otlp import json_spans, spans
 from service.web.otlp.answers import describe
-from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, REASONING, WRITTEN
+from service.web.otlp.attributes import CACHED, INPUT, MODEL, OUTPUT, PROVIDER, named
 from service.web.otlp.content import has_text
 from service.web.otlp.spans import SPAN_COST
 from tests.adversarial.spans import field
+from tests.cases import each_case
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
@@ -37,43 +38,42 @@ def _record(attributes: dict[str, Any], scope: str = "mine", **fields: Any) -> d
     return found
 
 
-@pytest.mark.parametrize("name", INPUT)
+@each_case("name", INPUT)
 def test_every_spelling_of_input_tokens_is_read(name: str) -> None:
     assert _record({**MODEL_ONLY, name: 70})["prompt_tokens"] == 70
 
 
-@pytest.mark.parametrize("name", OUTPUT)
+@each_case("name", OUTPUT)
 def test_every_spelling_of_output_tokens_is_read(name: str) -> None:
     assert _record({**MODEL_ONLY, name: 71})["completion_tokens"] == 71
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("names", "field"),
     [
         (CACHED, "cached_tokens"),
-        (WRITTEN, "cache_write_tokens"),
-        (REASONING, "reasoning_tokens"),
+        (named("cache_write_tokens"), "cache_write_tokens"),
+        (named("output_reasoning_tokens"), "reasoning_tokens"),
     ],
-    ids=["cached", "written", "reasoning"],
 )
 def test_every_spelling_of_a_part_is_read(names: tuple[str, ...], field: str) -> None:
     for name in names:
         assert _record({**CHAT, name: 40})[field] == 40
 
 
-@pytest.mark.parametrize("name", MODEL)
+@each_case("name", MODEL)
 def test_every_spelling_of_the_model_is_read(name: str) -> None:
     record = _record({"gen_ai.usage.input_tokens": 5, name: "gpt-4o"})
     assert (record["model"], record["provider"]) == ("gpt-4o", "unknown")
 
 
-@pytest.mark.parametrize("name", PROVIDER)
+@each_case("name", PROVIDER)
 def test_every_spelling_of_the_provider_is_read(name: str) -> None:
     usage = {"gen_ai.usage.input_tokens": 5, "gen_ai.request.model": "m"}
     assert _record({**usage, name: "OpenAI"})["provider"] == "openai"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("named", "provider"),
     [
         ("azure.ai.openai", "azure"),
@@ -130,14 +130,14 @@ def test_labels_come_from_the_span_or_its_resource() -> None:
     assert {name: record[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("label", ["x" * 201, "a\nb", "\x85", ""])
+@each_case("label", ["x" * 201, "a\nb", "\x85", ""])
 def test_a_label_that_no_record_may_have_is_dropped(label: str) -> None:
     record = _record({**CHAT, "gen_ai.conversation.id": label, "service.name": label})
     assert "session_id" not in record
     assert "tag" not in record
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("scope", "provider", "cached", "expected"),
     [
         ("mine", "openai", 900, 1_000),  # counts them in
@@ -164,7 +164,7 @@ def test_the_ai_sdk_says_how_many_tokens_are_not_cached() -> None:
     assert _record({**MODEL_ONLY, **counts})["prompt_tokens"] == 16
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("scope", "version", "provider", "counts", "assumed"),
     [
         ("mine", "1", "anthropic", {"gen_ai.usage.cache_read.input_tokens": 5}, True),
@@ -212,7 +212,7 @@ def test_audio_and_images_are_parts_of_their_totals() -> None:
     assert record["image_completion_tokens"] == 5
 
 
-@pytest.mark.parametrize(
+@each_case(
     "attributes",
     [
         {"gen_ai.operation.name": "invoke_agent"},
@@ -245,7 +245,7 @@ def test_the_last_part_of_the_ai_sdks_names_is_a_call() -> None:
         assert (calls.calls, list(describe(calls))) == (1, [])
 
 
-@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+@each_case("kind", [PROTOBUF, JSON])
 def test_usage_that_does_not_count_is_always_named(kind: str) -> None:
     encode = {PROTOBUF: as_protobuf, JSON: as_json}[kind]
 
@@ -279,7 +279,7 @@ def test_pydantic_ais_sums_are_those_of_an_agent() -> None:
     assert (record["prompt_tokens"], record["cached_tokens"]) == (2_000, 1_200)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "is_text"),
     [
         ("[REDACTED]", False),
@@ -310,7 +310,7 @@ def test_marks_of_redaction_are_no_text(value: str, is_text: bool) -> None:
     assert has_text(value) is is_text
 
 
-@pytest.mark.parametrize(
+@each_case(
     "name",
     [
         *("gen_ai.tool.definitions", "gen_ai.tool.description", "llm.tools.0.tool.json_schema"),
@@ -352,14 +352,14 @@ def test_text_of_a_resource_is_that_of_its_spans() -> None:
         assert calls.texts == {None: (2, {"input.value"})}
 
 
-@pytest.mark.parametrize("value", ["12", 12.0, "12x", -5, 1e300, True])
+@each_case("value", ["12", 12.0, "12x", -5, 1e300, True])
 def test_counts_of_other_types_are_read_or_nothing(value: object) -> None:
     record = _record({**CHAT, "gen_ai.request.max_tokens": value})
     expected = {"12": 12, 12.0: 12}.get(value)
     assert record.get("declared_max_tokens") == expected
 
 
-@pytest.mark.parametrize("end", ["99999999999999999999", 2**64, -1])
+@each_case("end", ["99999999999999999999", 2**64, -1])
 def test_a_time_that_protobuf_cannot_hold_is_missing_in_json(end: int | str) -> None:
     request = document(span(CHAT, endTimeUnixNano=end))
     (record,) = records_of(read(as_json(request), JSON))
@@ -373,7 +373,7 @@ def test_attributes_with_several_values_are_skipped_in_both_encodings() -> None:
     assert found == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "is_text"),
     [
         ({"stringValue": "Hello"}, True),
@@ -387,7 +387,7 @@ def test_attributes_with_several_values_are_skipped_in_both_encodings() -> None:
         ({"kvlistValue": {"values": [{"key": "stringValue", "value": {}}]}}, False),
     ],
 )
-@pytest.mark.parametrize("within", ["arrayValue", "kvlistValue"])
+@each_case("within", ["arrayValue", "kvlistValue"])
 def test_text_among_several_values_is_rejected_in_both_encodings(
     value: dict[str, Any], is_text: bool, within: str
 ) -> None:
@@ -446,15 +446,14 @@ def test_json_has_no_limit_of_the_attributes_of_all_spans(monkeypatch: pytest.Mo
     assert read(as_json(document(*(span(CHAT) for _ in range(40)))), JSON).calls == 40
 
 
-@pytest.mark.parametrize(
+@each_case(
     "attributes",
     [
         b"[%s{}]" % (b"{}," * 200_000),
         b'[{"value":{"arrayValue":{"values":[%s{}]}}}]' % (b"{}," * 200_000),
     ],
-    ids=["attributes", "values"],
 )
-@pytest.mark.parametrize("of", ["span", "resource"])
+@each_case("of", ["span", "resource"])
 def test_a_part_of_json_with_too_many_objects_is_rejected(attributes: bytes, of: str) -> None:
     part = b'{"attributes":%s}' % attributes
     body = {

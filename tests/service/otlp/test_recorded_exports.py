@@ -11,6 +11,7 @@ import pytest
 
 from service.web.otlp.answers import describe
 from service.web.otlp.content import COLLECTOR, find_switch
+from tests.cases import each_case
 from tests.client.provider_stub import (
     CANARY,
     CHAT_COUNTS,
@@ -84,12 +85,12 @@ def _check(name: str, body: bytes) -> None:
     assert CANARY.partition("-")[0].encode() not in zlib.decompress(calls.lines)
 
 
-@pytest.mark.parametrize("program", EVERY, ids=lambda program: program.name)
+@each_case("program", EVERY)
 def test_every_call_of_an_instrumentation_counts_once(program: Program) -> None:
     _check(program.name, export_path(program.name, "off").read_bytes())
 
 
-@pytest.mark.parametrize("program", EVERY, ids=lambda program: program.name)
+@each_case("program", EVERY)
 def test_spans_with_text_are_rejected_alone_without_repeating_it(program: Program) -> None:
     calls = read(export_path(program.name, "on").read_bytes())
     assert sum(count for count, _ in calls.texts.values()) >= 2

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from itertools import permutations
 from typing import Any
 
-import pytest
-
 from service.models.imports.span_keys import (
     KEY,
     LINK,
@@ -18,6 +16,7 @@ from service.models.imports.span_keys import (
     read_keys,
 )
 from tests.adversarial.growth import MOST_PER_SMALL_DOUBLING, growth, is_linear
+from tests.cases import each_case
 
 TRACE, OTHER_TRACE = b"t" * 16, b"u" * 16
 SECOND = 1_000_000_000
@@ -109,7 +108,7 @@ def test_a_trace_that_begins_twice_says_nothing_of_a_lost_span() -> None:
     }
 
 
-@pytest.mark.parametrize(("start", "end", "counted"), [(11, 19, False), (9, 19, True)])
+@each_case(("start", "end", "counted"), [(11, 19, False), (9, 19, True)])
 def test_an_agent_is_around_the_calls_in_its_time_whose_parents_are_missing(
     start: float, end: float, counted: bool
 ) -> None:
@@ -150,7 +149,7 @@ def test_a_late_wrapper_of_calls_whose_parents_are_missing_counts_never() -> Non
     assert _names([*calls, _agent("agent", "above")], carried=2) == set()
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@each_case("order", [1, -1])
 def test_two_scopes_that_trace_one_call_count_once(order: int) -> None:
     outer = _key("outer", scope="langchain", start=10, end=20)
     inner = _key("inner", scope="openai", start=11, end=19, trace=OTHER_TRACE)
@@ -175,7 +174,7 @@ def test_a_log_after_a_stream_is_the_same_call() -> None:
     assert _names([log, stream]) == {"stream"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other",
     [
         _key("b", start=11, end=19),  # of the same scope
@@ -221,7 +220,7 @@ def test_what_an_earlier_import_counted_never_counts_again() -> None:
     assert _names([before, agent, again, double, new], carried=1) == {"new"}
 
 
-@pytest.mark.parametrize(("scopes", "counted"), [(20, 1), (21, 21)])
+@each_case(("scopes", "counted"), [(20, 1), (21, 21)])
 def test_made_up_scopes_are_not_compared(scopes: int, counted: int) -> None:
     keys = [_key(f"{at}", scope=f"scope {at}", response="chatcmpl-1") for at in range(scopes)]
     assert len(find_counted(keys, b"")) == counted
@@ -255,7 +254,7 @@ def _orphans_below_a_chain(count: int) -> tuple[list[SpanKey], bytes]:
     return [_key("root"), *(_key(f"{at}", f"l{at}") for at in range(count))], links
 
 
-@pytest.mark.parametrize(
+@each_case(
     "arrange",
     [
         *(_chain, _ring, _below_a_ring_of_links, _of_several_scopes),

@@ -10,6 +10,7 @@ from detectors.formats.json_logs.usage.reader import Reading, read_usage
 from service.web.otlp import calls
 from service.web.otlp.attributes import NAMESPACES
 from service.web.otlp.spans import SpanReading as Request
+from tests.cases import each_case
 from tests.service.otlp.requests import (
     CHAT,
     JSON,
@@ -64,7 +65,7 @@ def test_a_compaction_in_anthropics_own_spans_is_added() -> None:
     assert "unknown_fields" not in record
 
 
-@pytest.mark.parametrize(
+@each_case(
     "scope", ["opentelemetry.instrumentation.bedrock", "@traceloop/instrumentation-anthropic"]
 )
 def test_a_scope_that_leaves_the_cache_out_is_known_in_spite_of_its_own_total(scope: str) -> None:
@@ -72,9 +73,7 @@ def test_a_scope_that_leaves_the_cache_out_is_known_in_spite_of_its_own_total(sc
     assert (record["prompt_tokens"], record.get("input_assumed")) == (1_300, None)
 
 
-@pytest.mark.parametrize(
-    ("total", "prompt", "assumed"), [(1_340, 1_300, None), (840, 800, 1), (None, 800, 1)]
-)
+@each_case(("total", "prompt", "assumed"), [(1_340, 1_300, None), (840, 800, 1), (None, 800, 1)])
 def test_a_providers_total_decides_before_any_convention(
     total: int | None, prompt: int, assumed: int | None
 ) -> None:
@@ -83,7 +82,7 @@ def test_a_providers_total_decides_before_any_convention(
     assert (record["prompt_tokens"], record.get("input_assumed")) == (prompt, assumed)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "noted",
     [
         {"gen_ai.usage.details.ephemeral_1h_input_tokens": 200},
@@ -153,7 +152,7 @@ def test_an_advisor_in_a_copy_is_a_call_of_its_own() -> None:
     assert records_of(read(body + body)) == found
 
 
-@pytest.mark.parametrize("name", ["gen_ai.usage.cost", "llm.usage.total_cost", "llm.cost.total"])
+@each_case("name", ["gen_ai.usage.cost", "llm.usage.total_cost", "llm.cost.total"])
 def test_a_cost_is_a_witness_and_zero_is_none(name: str) -> None:
     (record,) = _records({**CHAT, name: 0.041})
     assert record["reported_usd"] == 0.041
@@ -167,8 +166,8 @@ def test_a_negative_input_is_rejected() -> None:
         assert (found.calls, found.rejected) == (0, 1)
 
 
-@pytest.mark.parametrize("namespace", NAMESPACES)
-@pytest.mark.parametrize("value", [41_200, 41_200.0, "41200"])
+@each_case("namespace", NAMESPACES)
+@each_case("value", [41_200, 41_200.0, "41200"])
 def test_a_number_that_we_dont_know_is_named(namespace: str, value: object) -> None:
     if namespace.startswith("langfuse"):
         chat = {"gen_ai.response.model": "m", f"{namespace}input": 5, f"{namespace}output": 1}
@@ -179,10 +178,10 @@ def test_a_number_that_we_dont_know_is_named(namespace: str, value: object) -> N
     assert record["unknown_largest"] == 41_200
 
 
-@pytest.mark.parametrize(
+@each_case(
     "value", [[5, 7], ["CANARY", [0.5]], {"audio": 5}, {"CANARY": {"deep": [1]}}, ["CANARY", {}, 9]]
 )
-@pytest.mark.parametrize(
+@each_case(
     "name", ["gen_ai.usage.by_modality", "gen_ai.usage.reasoning_tokens", "gen_ai.usage.raw"]
 )
 def test_numbers_in_a_list_or_a_map_are_named(name: str, value: Any) -> None:
@@ -192,16 +191,16 @@ def test_numbers_in_a_list_or_a_map_are_named(name: str, value: Any) -> None:
     assert "CANARY" not in f"{record}"
 
 
-@pytest.mark.parametrize("value", [[], {}, ["CANARY"], {"tier": "flex"}, [0], True, "CANARY", ""])
+@each_case("value", [[], {}, ["CANARY"], {"tier": "flex"}, [0], True, "CANARY", ""])
 def test_what_has_no_number_is_not_named(value: Any) -> None:
     (record,) = _records({**CHAT, "gen_ai.usage.by_modality": value})
     assert "unknown_fields" not in record
 
 
-@pytest.mark.parametrize(
+@each_case(
     "raw", ['{"input_tokens": 5, "output_to', "[1]", "{" * 17_000, "usage=CANARY", '{"a": CANARY}']
 )
-@pytest.mark.parametrize(
+@each_case(
     "name",
     ["gen_ai.usage.raw", "metadata.usage_object", "langfuse.observation.usage_details"],
 )
@@ -213,7 +212,7 @@ def test_a_copy_that_cant_be_read_is_named(name: str, raw: str) -> None:
     assert "CANARY" not in f"{record}{stored.unknown}"
 
 
-@pytest.mark.parametrize("raw", ["", "{}", "null", "None"])
+@each_case("raw", ["", "{}", "null", "None"])
 def test_an_empty_copy_is_none(raw: str) -> None:
     (record,) = _records({**CHAT, "gen_ai.usage.raw": raw})
     assert "unknown_fields" not in record
@@ -225,7 +224,7 @@ def test_an_attribute_too_large_to_be_decoded_is_named() -> None:
     assert record["unknown_fields"] == "gen_ai.usage.by_modality gen_ai.usage.raw"
 
 
-@pytest.mark.parametrize(("own", "copied"), [(3, 9), (9, 3)])
+@each_case(("own", "copied"), [(3, 9), (9, 3)])
 def test_of_two_unknown_numbers_the_larger_is_said(own: int, copied: int) -> None:
     usage = {"input_tokens": 1, "output_tokens": 1, "gen_ai.usage.hologram": copied}
     attributes = {"gen_ai.usage.hologram": own, "gen_ai.usage.raw": json.dumps(usage)}
@@ -233,7 +232,7 @@ def test_of_two_unknown_numbers_the_larger_is_said(own: int, copied: int) -> Non
     assert (record["unknown_fields"], record["unknown_largest"]) == ("gen_ai.usage.hologram", 9)
 
 
-@pytest.mark.parametrize("written", ["0.041", "4.1e-2", "4.1E-02"])
+@each_case("written", ["0.041", "4.1e-2", "4.1E-02"])
 def test_decimals_in_a_text_are_read(written: str) -> None:
     (record,) = _records({**CHAT, "gen_ai.usage.cost": written, "gen_ai.usage.hologram": "1.5"})
     assert record["reported_usd"] == 0.041

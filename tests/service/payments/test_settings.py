@@ -4,6 +4,7 @@ import pytest
 
 from service.config import Config
 from service.errors import ConfigError
+from tests.cases import each_case
 
 REQUIRED = {
     "SECRET_KEY": "s" * 32,
@@ -13,8 +14,8 @@ REQUIRED = {
 }
 
 
-@pytest.mark.parametrize("provider", ["STRIPE", "PADDLE"])
-@pytest.mark.parametrize("secret", ["", " ", "\t\n"])
+@each_case("provider", ["STRIPE", "PADDLE"])
+@each_case("secret", ["", " ", "\t\n"])
 def test_an_empty_secret_stops_the_start(provider: str, secret: str) -> None:
     name = f"{provider}_WEBHOOK_SECRET"
     with pytest.raises(ConfigError, match=name):
@@ -23,10 +24,8 @@ def test_an_empty_secret_stops_the_start(provider: str, secret: str) -> None:
         Config.from_environment({**REQUIRED, name: secret, f"{provider}_CREDIT_PRICE": "x"})
 
 
-@pytest.mark.parametrize("provider", ["STRIPE", "PADDLE"])
-@pytest.mark.parametrize(
-    ("name", "value"), [("CREDIT_PRICE", "x"), ("TEAM_LINK", "https://pay.example/x")]
-)
+@each_case("provider", ["STRIPE", "PADDLE"])
+@each_case(("name", "value"), [("CREDIT_PRICE", "x"), ("TEAM_LINK", "https://pay.example/x")])
 def test_a_provider_without_its_secret_stops_the_start(
     provider: str, name: str, value: str
 ) -> None:
@@ -42,7 +41,7 @@ def test_a_settings_value_made_of_spaces_is_no_secret_either() -> None:
         Config(**required, stripe_webhook_secret="  ")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("link", ["http://pay.example/x", "javascript:alert(1)", "pay.example"])
+@each_case("link", ["http://pay.example/x", "javascript:alert(1)", "pay.example"])
 def test_a_link_to_pay_at_is_encrypted(link: str) -> None:
     settings = {"PADDLE_WEBHOOK_SECRET": "secret", "PADDLE_PRO_LINK": link}
     with pytest.raises(ConfigError, match="PADDLE_PRO_LINK"):

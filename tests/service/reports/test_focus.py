@@ -176,6 +176,7 @@ CHARGES: Sequence[Charge] = (
     Charge(DAY, "openai", "Web search", "Usage", Decimal("1.25"), "USD", "reconciled"),
     Charge(DAY, "openai", "Credits", "Credit", Decimal(-5), "USD", "provisional"),
     Charge(DAY, "openai", "Taxes", "Tax", Decimal(19), "EUR", "reconciled"),
+    Charge(DAY, "openai", "Correction", "Usage", Decimal("-0.5"), "USD", "reconciled"),
 )
 
 
@@ -194,8 +195,18 @@ def test_a_charge_keeps_the_rules_of_its_category(charges: list[Row]) -> None:
             assert not row[name] or TYPES[rule["type"]](row[name]), name
         needed = ("ConsumedQuantity", "SkuId", "PricingQuantity", "ListUnitPrice", "SkuMeter")
         assert [bool(row[name]) for name in needed] == [row["ChargeCategory"] == "Usage"] * 5
-    assert [row["BilledCost"] for row in charges] == ["1.25", "-5", "19"]
-    assert [row["BillingCurrency"] for row in charges] == ["USD", "USD", "EUR"]
+    assert [row["BilledCost"] for row in charges] == ["1.25", "-5", "19", "-0.5"]
+    assert [row["BillingCurrency"] for row in charges] == ["USD", "USD", "EUR", "USD"]
+
+
+@pytest.mark.parametrize("kind", ["List", "Contracted", "Effective"])
+def test_a_charge_costs_what_is_billed(kind: str, charges: list[Row]) -> None:
+    """columns/listcost.md, contractedcost.md and effectivecost.md: as credits must."""
+    for row in charges:
+        assert row[f"{kind}Cost"] == row["BilledCost"]
+        if price := row.get(f"{kind}UnitPrice"):
+            assert Decimal(price) >= 0
+            assert Decimal(price) * Decimal(row["PricingQuantity"]) == Decimal(row["BilledCost"])
 
 
 def test_speech_without_tokens_and_requests_has_a_price() -> None:

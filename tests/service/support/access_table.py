@@ -5,7 +5,7 @@ the responses to its own account and to another account.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from service.web.auth.scopes import SCOPES
@@ -22,7 +22,8 @@ AT_AUDITS, AT_FINDINGS, AT_BOTH = (
 LIST_READERS = (RT_AUDITS, RT_BOTH, AT_AUDITS, AT_BOTH)
 FINDINGS_READERS = (RT_FINDINGS, RT_BOTH, AT_FINDINGS, AT_BOTH)
 BOTH_READERS = (RT_BOTH, AT_BOTH)
-READERS = (RT_AUDITS, RT_FINDINGS, RT_BOTH, AT_AUDITS, AT_FINDINGS, AT_BOTH)
+RT_MARKS = "read token: marks"
+READERS = (RT_AUDITS, RT_FINDINGS, RT_BOTH, RT_MARKS, AT_AUDITS, AT_FINDINGS, AT_BOTH)
 CREDENTIALS = ("none", KEY, *READERS, SESSION, ADMIN)
 
 
@@ -76,9 +77,20 @@ PAYMENT = {
     "amount": 0,
     "kind": "credit",
 }
+LIMITS = {
+    "limits": [
+        {
+            "provider": "codex",
+            "window_minutes": 300,
+            "resets_at": "2026-03-02T14:00:00Z",
+            "used_percent": 38,
+        }
+    ]
+}
 TABLE: Mapping[tuple[str, str], Row] = {
     ("POST", "/api/v1/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
     ("POST", "/api/v2/ingest"): Row(401, {KEY: Cell(201, 201)}, {"json": batch()}),
+    ("POST", "/api/v1/plan-limits"): Row(401, {KEY: Cell(200, 200)}, {"json": LIMITS}),
     ("POST", "/otlp/v1/traces"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
     ("POST", "/otlp/v1/logs"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
     ("POST", "/otlp/v1/metrics"): Row(401, {KEY: Cell(200, 200)}, {"json": {}}),
@@ -98,6 +110,11 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/api/v1/reconciliation"): _reading(LIST_READERS, 200, 200),
     ("GET", "/api/v1/future-calls"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/future-calls"): Row(401, {SESSION: Cell(202, 202)}),
+    ("GET", "/api/v1/marks"): _reading(LIST_READERS, 200, 200),
+    ("POST", "/api/v1/marks"): replace(
+        _reading((RT_MARKS,), 201, 201), body={"json": {"words": "Deploy"}}
+    ),
+    ("DELETE", "/api/v1/marks/<mark_id>"): _reading((RT_MARKS,)),
     ("GET", "/api/v1/report-links"): _reading(LIST_READERS, 200, 200),
     ("DELETE", "/api/v1/report-links/<audit_id>"): Row(401, {SESSION: Cell(200, 404)}),
     # What the provider signed is asked for, whatever credential comes along.

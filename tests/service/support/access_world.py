@@ -29,7 +29,7 @@ from service.models import (
 )
 from service.models.base import utc_now
 from service.reports.sample import get_sample_report
-from service.web.auth.scopes import SCOPES
+from service.web.auth.scopes import SCOPES, WRITE_MARKS
 from tests.service.support.access_table import (
     ADMIN,
     AT_AUDITS,
@@ -39,6 +39,7 @@ from tests.service.support.access_table import (
     RT_AUDITS,
     RT_BOTH,
     RT_FINDINGS,
+    RT_MARKS,
     SESSION,
     TABLE,
 )
@@ -65,7 +66,12 @@ class World:
 def make_world(sessions: "sessionmaker[Session]") -> World:
     tenant = add_tenant(sessions)
     application = add_application(sessions, tenant.account_id)
-    scopes = {RT_AUDITS: SCOPES[:1], RT_FINDINGS: SCOPES[1:], RT_BOTH: SCOPES}
+    scopes = {
+        RT_AUDITS: SCOPES[:1],
+        RT_FINDINGS: SCOPES[1:],
+        RT_BOTH: SCOPES,
+        RT_MARKS: (WRITE_MARKS,),
+    }
     allowed = {AT_AUDITS: SCOPES[:1], AT_FINDINGS: SCOPES[1:], AT_BOTH: SCOPES}
     callers = {
         "none": Caller({}),

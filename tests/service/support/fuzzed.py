@@ -56,7 +56,7 @@ class Target:
         """Return what both documents describe."""
         headers = {"X-Admin-Token": ADMIN_TOKEN}
         public, admin = (
-            requests.get(f"{self.url}{path}", headers=headers, timeout=10).json()
+            requests.get(f"{self.url}{path}", headers=headers, timeout=60).json()
             for path in DOCUMENTS
         )
         return merge(public, admin)
@@ -92,7 +92,7 @@ def fill(service: LiveService) -> Target:
 def _add_audits(service: LiveService, tenant: Tenant) -> dict[str, list[str]]:
     """One that waits, one that is done, and credits for more."""
     sent = requests.post(
-        f"{service.url}{INGEST}", json=batch(), headers=tenant.writes, timeout=10
+        f"{service.url}{INGEST}", json=batch(), headers=tenant.writes, timeout=60
     ).json()
     report = Report.from_json(get_sample_report())
     done = add_run(service.sessions, tenant.account_id, report)

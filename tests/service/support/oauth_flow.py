@@ -146,14 +146,14 @@ def consent_live(
     """What a browser does with an authorization address: returns where it is sent back to."""
     browser = requests.Session()
     browser.headers.update(cookie)
-    page = browser.get(address, timeout=10)
+    page = browser.get(address, timeout=60)
     found = _TOKEN_FIELD.search(page.text)
     assert found is not None, page.text
     # The secure cookie with the form's token goes back by hand: this is no TLS.
     kept = "; ".join(f"{one.name}={one.value}" for one in page.cookies)
     headers = {"Cookie": kept or cookie["Cookie"]}
     form = {"csrf_token": found[1], "decision": "allow", "scope": list(scopes)}
-    sent = requests.post(address, data=form, headers=headers, allow_redirects=False, timeout=10)
+    sent = requests.post(address, data=form, headers=headers, allow_redirects=False, timeout=60)
     assert sent.status_code == 303, sent.text
     return sent.headers["Location"]
 

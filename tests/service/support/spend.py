@@ -9,6 +9,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from service.models import Base, CallFile, PlanRow, SpendRow
+from service.models.base import utc_now
 
 FIRST = date(2026, 3, 1)
 LABELS = {"route": "chat", "provider": "openai", "model": "gpt-5.5", "environment": "production"}
@@ -20,6 +21,11 @@ COUNTS = {
     "cached_tokens": 50,
     "cache_write_tokens": 5,
 }
+
+
+def today() -> date:
+    """The day in UTC now: a run may begin on the day before."""
+    return utc_now().date()
 
 
 def spend_line(day: date = FIRST, cost: str = "1.5", **more: Any) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def administered(administered_system: System) -> System:
 
 def _ask(system: System, act: str, audit_id: str) -> None:
     url = f"{system.base_url}/admin/audits/{audit_id}/{act}"
-    answer = requests.post(url, headers={"X-Admin-Token": ADMIN_TOKEN}, timeout=10)
+    answer = requests.post(url, headers={"X-Admin-Token": ADMIN_TOKEN}, timeout=60)
     assert answer.status_code == 200, answer.text
 
 
@@ -135,13 +135,13 @@ def test_a_rerun_gives_the_same_report_from_the_upload_and_from_the_frame(
     system.wait_done([audit_id], 20)
     documents = [_document(system, audit_id)]
     raw = system.blobs / system.audit(audit_id).blob_key
-    for act in ("rerun", "purge", "rerun", "rerun"):
+    for act in ("rerun", "purge", "rerun"):
         _ask(system, act, audit_id)
         if act == "rerun":
             system.wait_done([audit_id], 20)
             documents.append(_document(system, audit_id))
     assert not raw.exists()
-    assert system.audit(audit_id).attempts == 4
+    assert system.audit(audit_id).attempts == 3
     assert len(set(documents)) == 1
     # The worker deletes the earlier frame after it has published the report.
     wait_until(lambda: len(list(system.blobs.glob("frames/*"))) == 1, 10)

@@ -35,7 +35,11 @@ def whole_system(sink: Sink) -> Iterator[System]:
         yield system
 
 
+@pytest.mark.stress
 def test_a_whole_life(whole_system: System, sink: Sink) -> None:
+    """By default, each step has a test of its own: signing in (`test_magic_links.py`), paying
+    (`test_webhooks.py`), an upload (`test_upload_to_report.py`), reruns (`test_reruns.py`).
+    """
     system, email = whole_system, new_address()
     person = Person("", email, sign_in(system, sink, email))
 

@@ -84,7 +84,7 @@ def _is_accepted(system: System, body: bytes) -> bool:
     headers = {"Authorization": f"Bearer {system.key}", "Content-Type": "application/json"}
     try:
         url = f"{system.base_url}/api/v1/ingest"
-        response = requests.post(url, data=body, headers=headers, timeout=10)
+        response = requests.post(url, data=body, headers=headers, timeout=60)
     except requests.RequestException:
         return False
     return response.status_code == 201

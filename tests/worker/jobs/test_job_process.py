@@ -20,7 +20,7 @@ def _job_processes(system: System) -> list[int]:
 def test_audits_share_a_process(system: System) -> None:
     wait_until(lambda: len(_job_processes(system)) == 2, 10)
     before = set(_job_processes(system))
-    for _ in range(4):
+    for _ in range(3):
         system.wait_done(system.ingest(), 20)
     assert set(_job_processes(system)) == before
 
@@ -29,7 +29,7 @@ def test_a_process_that_is_killed_while_it_waits_is_replaced(system: System) -> 
     wait_until(lambda: len(_job_processes(system)) == 2, 10)
     for pid in _job_processes(system):
         kill(pid)
-    audit_ids = system.ingest(4)
+    audit_ids = system.ingest(2)
     system.wait_done(audit_ids, 20)
     assert system.reports_of(audit_ids) == dict.fromkeys(audit_ids, 1)
     assert {system.audit(one).attempts for one in audit_ids} == {1}
@@ -48,7 +48,7 @@ def test_a_stop_signal_to_a_process_that_waits_loses_no_audit(system: System) ->
     before = set(_job_processes(system))
     for pid in before:
         os.kill(pid, signal.SIGTERM)
-    for _ in range(4):
+    for _ in range(3):
         system.wait_done(system.ingest(), 20)
     wait_until(lambda: not before & set(_job_processes(system)), 10)
 

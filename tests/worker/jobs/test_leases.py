@@ -45,15 +45,16 @@ def test_an_attempt_whose_lease_was_taken_publishes_nothing(
 def test_a_lease_is_renewed_while_the_audit_runs(
     engine: Engine, new_audit: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("LEASE_SECONDS", "2")  # a busy machine renews it late
     audit_id = new_audit()
     taken = []
 
     def take_long(*terms: Any) -> Any:
-        ends_at = time.monotonic() + 1.5  # two and a half leases
+        ends_at = time.monotonic() + 3  # a lease and a half
         while time.monotonic() < ends_at:
             with engine.begin() as connection:
                 taken.append(claim_audit(connection, audit_id, 1))
-            time.sleep(0.05)
+            time.sleep(0.1)
         return real_audit(*terms)
 
     monkeypatch.setattr(account, "audit_imports", take_long)

@@ -48,15 +48,15 @@ def test_a_worker_without_redis_still_stops(system: System) -> None:
 def test_the_queues_are_served_in_turn(system: System) -> None:
     """An upload behind a long line of ingest batches does not wait for all of them."""
     with system.without_workers():
-        audit_ids = system.ingest(8)
+        audit_ids = system.ingest(5)
         system.execute("UPDATE audits SET source = 'upload' WHERE id = :id", id=audit_ids[-1])
         system.flush_redis()
         system.execute("UPDATE audits SET enqueued_at = NULL")
         wait_until(lambda: system.redis.llen("rq:queue:uploads") == 1, 10)
-        wait_until(lambda: system.redis.llen("rq:queue:ingest") == 7, 10)
+        wait_until(lambda: system.redis.llen("rq:queue:ingest") == 4, 10)
     system.wait_done(audit_ids, 60)
     order = system.rows("SELECT id FROM audits ORDER BY started_at")
-    assert audit_ids[-1] in [row.id for row in order[:4]]
+    assert audit_ids[-1] in [row.id for row in order[:3]]
 
 
 def test_an_audit_survives_a_database_that_restarts_beside_it(system: System) -> None:
@@ -80,17 +80,19 @@ def test_redis_is_left_nearly_empty(system: System) -> None:
     """Everything that outlives a job expires, so Redis does not fill."""
     system.wait_done(system.ingest(4), 20)
     wait_until(lambda: not system.running_jobs(), 10)
-    time.sleep(0.5)
-    kept = [key for key in system.redis.keys("rq:*") if system.redis.ttl(key) == -1]
-    per_job = [key for key in kept if b"audit-" in key]
-    assert per_job == []
+
+    def kept() -> list[bytes | str]:
+        found = system.redis.keys("rq:*")
+        return [key for key in found if b"audit-" in key and system.redis.ttl(key) == -1]
+
+    wait_until(lambda: not kept(), 10)
 
 
 SESSION = Path("/proc/self/autogroup")
 GIVE_WAY = f"""
 import os
 from pathlib import Path
-from service.jobs.priority import give_way
+from service.jobs.process import give_way
 give_way()
 print(os.nice(0), Path("{SESSION}").read_text())
 """

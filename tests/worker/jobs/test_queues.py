@@ -55,6 +55,14 @@ def test_what_redis_keeps_of_a_job_is_soon_forgotten(config: Config, redis: "Red
     assert (job.result_ttl, job.failure_ttl) == (60, 600)
 
 
+def test_a_pull_that_ended_is_forgotten_at_once_so_that_the_next_can_go_on(
+    config: Config, redis: "Redis"
+) -> None:
+    AuditQueues.from_config(config).enqueue_pull("abc")
+    job = AuditJob.fetch("pull-abc", connection=redis)
+    assert (job.result_ttl, job.failure_ttl) == (0, 30)
+
+
 def test_jobs_without_a_call_do_not_count_as_existing(config: Config, redis: "Redis") -> None:
     """RQ's heartbeat leaves such a hash behind when it comes after a flush."""
     queues = AuditQueues.from_config(config)

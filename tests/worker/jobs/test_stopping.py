@@ -96,8 +96,9 @@ def test_an_audit_that_outlasts_the_grace_period_is_requeued_immediately(
     assert stoppable.reports_of([audit_id]) == {audit_id: 1}
 
 
+@pytest.mark.stress
 def test_requeued_attempts_do_not_count(stoppable: System) -> None:
-    """More stops than an audit has starts, and it is done all the same."""
+    """More stops than an audit has starts, and it is done all the same. One stop is above."""
     (audit_id,) = _ingest_slow(stoppable)
     for _ in range(3):
         job = stoppable.wait_for_job(audit_id)

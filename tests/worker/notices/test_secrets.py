@@ -10,7 +10,6 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 from service.config import Config
-from service.core.logs import configure_logging
 from service.models import NoticeDelivery, NoticeTarget
 from service.notices.job import send_notice
 from tests.notice_receiver import Receiver, redirect
@@ -24,11 +23,13 @@ from tests.worker.support.notices import (
 
 def test_nothing_secret_is_in_logs_or_in_the_database(
     config: Config, engine: Engine, receiver: Receiver, target: NoticeTarget,
-    post: Callable[..., list[str]],
+    post: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The URL's path and query, the signing secret and the payload, over every kind of outcome."""
     receiver.answers = [500, redirect(f"http://127.0.0.1/{CANARY}"), 410]
-    lines = _capture(config)
+    handler = next(one for one in logging.getLogger().handlers if one.get_name() == "tallystick")
+    lines = io.StringIO()
+    monkeypatch.setattr(handler, "stream", lines)
     [delivery_id] = post()
     for _ in range(3):
         send_notice(delivery_id)
@@ -49,15 +50,6 @@ def test_nothing_secret_is_in_logs_or_in_the_database(
     assert CANARY not in raw
     assert "whsec_" not in raw
     assert "sealed:1:" in raw
-
-
-def _capture(config: Config) -> io.StringIO:
-    configure_logging(config.log_level)
-    handler = next(one for one in logging.getLogger().handlers if one.get_name() == "tallystick")
-    assert isinstance(handler, logging.StreamHandler)
-    lines = io.StringIO()
-    handler.setStream(lines)
-    return lines
 
 
 def test_without_the_setting_a_private_target_is_never_connected_to(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import Engine, func, select, update
@@ -157,8 +158,12 @@ _LOGS = (PaymentEvent, AdminAction)
 
 
 def test_it_rests_between_its_rounds(
-    config: Config, engine: Engine, blobs: BlobStore, new_audit: Callable[[], str]
-) -> None:
+    config: Config, engine: Engine, blobs: BlobStore, new_audit: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    now = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("service.operations.maintenance.housekeeping.time", clock)
     housekeeping = Housekeeping(replace(config, housekeeping_seconds=1.5), blobs)
     audit_id = new_audit()
     with engine.connect() as connection:
@@ -166,7 +171,7 @@ def test_it_rests_between_its_rounds(
         _end(engine, audit_id, "done", 8)
         housekeeping.take_turn(connection)
         assert blobs.exists(f"raw/{audit_id}.jsonl")
-        time.sleep(1.5)
+        now[0] += 1.5
         housekeeping.take_turn(connection)
     assert not blobs.exists(f"raw/{audit_id}.jsonl")
 

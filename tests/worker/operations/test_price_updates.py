@@ -12,14 +12,12 @@ from detectors.contract import Report
 from service.config import Config
 from service.models import PriceUpdate
 from service.models.base import utc_now
-from service.operations.maintenance.price_updates import PriceUpdates
+from service.operations.maintenance.sweeper import PriceUpdates
 from service.operations.price_book import VERSION, save_update
 from tests.detectors.prices.published import Publisher, make_providers, started_publisher
 from tests.worker.support.stored import document, load
 from tests.worker.support.waiting import wait_until
 from worker import run_audit
-
-TODAY = f"{VERSION}+{utc_now().date().isoformat()}"
 
 
 @pytest.fixture
@@ -81,7 +79,7 @@ def test_audits_use_the_fetched_prices_from_then_on(
 ) -> None:
     assert version_used(engine, new_audit()) == VERSION
     sweep(publishing, engine)
-    assert version_used(engine, new_audit()) == TODAY
+    assert version_used(engine, new_audit()) == f"{VERSION}+{utc_now().date()}"
     sweep(publishing, engine)  # another sweeper that takes over
     assert publisher.requests == 1
 

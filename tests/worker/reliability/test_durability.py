@@ -10,8 +10,8 @@ from itertools import count, pairwise
 
 import requests
 
-from detectors.formats import decode_records
 from service.models.audits.idempotency import hash_key
+from tests.detectors.formats.stored import decode_records
 from tests.worker.support.promises import Note, at_a_fortieth, scaled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch

@@ -60,7 +60,7 @@ def post(web: System, provider: Provider, body: bytes, headers: dict[str, str]) 
     # Read as latin-1 on the other side: a header need not be ASCII to arrive.
     raw = {name: value.encode("latin-1") for name, value in headers.items()}
     url = f"{web.base_url}{provider.path}"
-    return requests.post(url, data=body, headers=raw, timeout=30).status_code
+    return requests.post(url, data=body, headers=raw, timeout=60).status_code
 
 
 def count(web: System, table: type[Credit] | type[Payment], account_id: str) -> int:

@@ -22,7 +22,7 @@ def new_address() -> str:
 def ask_for_link(system: System, email: str, **options: Any) -> requests.Response:
     """POST /auth/magic-link."""
     body = {"email": email, **options.pop("more", {})}
-    return requests.post(f"{system.base_url}/auth/magic-link", json=body, timeout=30, **options)
+    return requests.post(f"{system.base_url}/auth/magic-link", json=body, timeout=60, **options)
 
 
 def wait_for_link(sink: Sink, email: str, seconds: float = 20) -> str:
@@ -77,12 +77,12 @@ def wait_all_sent(system: System, seconds: float) -> None:
 
 def get(system: System, path: str, **headers: str) -> requests.Response:
     url = f"{system.base_url}{path}"
-    return requests.get(url, headers=headers, timeout=30, allow_redirects=False)
+    return requests.get(url, headers=headers, timeout=60, allow_redirects=False)
 
 
 def post(system: System, path: str, headers: dict[str, str], **more: Any) -> requests.Response:
     url = f"{system.base_url}{path}"
-    return requests.post(url, headers=headers, timeout=30, allow_redirects=False, **more)
+    return requests.post(url, headers=headers, timeout=60, allow_redirects=False, **more)
 
 
 def sign_in(system: System, sink: Sink, email: str | None = None) -> dict[str, str]:

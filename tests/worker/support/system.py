@@ -230,7 +230,7 @@ class System(Records, Jobs):
 
     def is_ready(self) -> bool:
         try:
-            return requests.get(f"{self.base_url}/readyz", timeout=5).status_code == 200
+            return requests.get(f"{self.base_url}/readyz", timeout=60).status_code == 200
         except requests.RequestException:
             return False
 
@@ -285,7 +285,7 @@ class System(Records, Jobs):
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
         url = f"{self.base_url}/api/v1/ingest"
-        return requests.post(url, data=body, headers=headers, timeout=30)
+        return requests.post(url, data=body, headers=headers, timeout=60)
 
     def ingest(self, count: int = 1, records: int = 20) -> list[str]:
         """Post batches one after the other; returns the ids of their audits."""

@@ -140,7 +140,7 @@ def test_a_link_works_once(system: System, sink: Sink, note: Note, occasion: str
     browser = cookies_of(ask_for_link(system, email))
     link = wait_for_link(sink, email)
     url = f"{system.base_url}{link}"
-    looked = [requests.head(url, headers=browser, timeout=30) for _ in range(3)]
+    looked = [requests.head(url, headers=browser, timeout=60) for _ in range(3)]
     looked += [get(system, link, **browser, **headers) for headers in PREFETCHES]
     losses = sum(one.status_code != 200 or is_new_session(one) for one in looked)
     with ThreadPoolExecutor(count) as pool:

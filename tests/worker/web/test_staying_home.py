@@ -60,7 +60,7 @@ def test_mailed_links_stay_home(system: System, sink: Sink, note: Note, share: f
 
 
 def _post_as(system: System, body: str, headers: dict[str, str]) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(urlsplit(system.base_url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(system.base_url).netloc, timeout=60)
     connection.putrequest("POST", "/auth/magic-link", skip_host=True)
     for name, value in {**headers, **JSON, "Content-Length": str(len(body))}.items():
         connection.putheader(name, value)
@@ -83,7 +83,7 @@ def test_sign_in_leads_on_to_this_site_only(
         assert asked.status_code == 200
         page = get(system, wait_for_link(sink, email), **cookies_of(asked))
         losses += 'content="0; url=/"' not in page.text or "Location" in page.headers
-        form = requests.get(f"{system.base_url}/sign-in", params={"next": text}, timeout=30)
+        form = requests.get(f"{system.base_url}/sign-in", params={"next": text}, timeout=60)
         losses += 'name="next"' in form.text
     note("24 sign-in leads on to no foreign `next`", len(paths), losses)
 

@@ -81,7 +81,7 @@ def test_no_other_site_posts_any_form(system: System, sink: Sink, note: Note, sh
         for foreign in in_turn(FOREIGN, number, share):
             url, form = f"{system.base_url}{path}", {"csrf_token": token, "email": "a@example.org"}
             answer = requests.request(
-                method, url, headers={**headers, **foreign}, data=form, timeout=30
+                method, url, headers={**headers, **foreign}, data=form, timeout=60
             )
             refused = 404 if path.startswith("/admin") else 403
             losses += answer.status_code != refused

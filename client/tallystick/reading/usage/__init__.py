@@ -1,1 +1,1 @@
-"""One reader of usage objects; a copy of this folder is in `detectors/formats/json_logs/usage`."""
+"""One reader of usage objects; `detectors/formats/json_logs/usage` has links to its files."""

@@ -1,9 +1,9 @@
 """Read the usage object of any provider or tool: what was billed, and what we don't know.
 
 The client, `tallystick audit`, `tallystick scrub` and the OpenTelemetry endpoint read usage with
-this file. Its home is the client; `make usage` copies it to `detectors`, and a test compares the
-copies. `tables` has the names. Every number of an object, at any depth, is one of them, or it is
-unknown: then it is returned with its path, so that a door can say so. Texts are never kept.
+this file: `detectors` has a link to it. `tables` has the names. Every number of an object, at any
+depth, is one of them, or it is unknown: then it is returned with its path, so that a door can say
+so. Texts are never kept.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@ A link may outlast a session by weeks. So the only pages with a link are the ans
 Renew, which need a recent sign-in.
 """
 
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
@@ -30,6 +31,7 @@ from service.web.auth.recent_sign_in import require_recent_sign_in
 from service.web.auth.security_events import record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
+from service.web.pages.tables import Column, read_tables
 
 _NO_AUDIT: Final = "Audit not found."
 
@@ -46,12 +48,34 @@ class Row(NamedTuple):
     state: str
 
 
+_COLUMNS: Final = (
+    Column("report", "Report", is_time=True),
+    Column("state", "Status"),
+    Column("expires", "Expires", is_time=True),
+    Column("opens", "Opened", is_number=True),
+    Column("opened", "Last opened", is_time=True),
+    Column("change", "Change", is_sortable=False),
+)
+_KEYS: Final[Mapping[str, Callable[[Row], Any]]] = {
+    "report": lambda row: row.created_at,
+    "state": lambda row: row.state,
+    "expires": lambda row: None if row.state == "revoked" else row.expires_at,
+    "opens": lambda row: row.link.opens,
+    "opened": lambda row: row.link.last_opened_at,
+}
+
+
 @blueprint.get("")
 @require_visitor
 def home() -> str:
     rows = [_describe(*listed) for listed in list_links(get_session(), current_caller().account_id)]
+    path = url_for("sharing.home")
+    table = read_tables(request.args, {"links": _COLUMNS}, path=path, parameters={})["links"]
     return render_template(
-        "pages/audits/report_links.html", rows=rows, is_cut=len(rows) == SHOWN_LINKS
+        "pages/audits/report_links.html",
+        table=table,
+        rows=table.arrange(rows, _KEYS),
+        is_cut=len(rows) == SHOWN_LINKS,
     )
 
 

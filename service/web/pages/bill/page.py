@@ -11,7 +11,7 @@ from service.models.audits.audit_settings import find_settings, save_price_terms
 from service.models.base import utc_now
 from service.models.connections.bill import list_months, newest_months
 from service.models.connections.connections import list_connections
-from service.operations.connections.reconciliation import Known, Reconciliation, reconcile
+from service.operations.connections.reconciliation import Reconciliation, reconcile, reconcile_all
 from service.operations.connections.totals import DAYS, audit_totals
 from service.operations.connections.wording import (
     ORDER,
@@ -40,11 +40,7 @@ blueprint = PrivatePages("bill", __name__, url_prefix="/bill")
 def home() -> str:
     session, account_id = get_session(), current_caller().account_id
     known = newest_months(list_months(session, account_id), _SHOWN_MONTHS)
-    shared = Known(session.connection(), account_id)
-    months = [
-        reconcile(session.connection(), account_id, provider, month, shared)
-        for month, provider in known
-    ]
+    months = reconcile_all(session.connection(), account_id, known)
     return render_template(
         "pages/bill/home.html",
         months=[(each, name_provider(each.provider), summarize(each)) for each in months],

@@ -6,7 +6,7 @@ from typing import Any, Final
 from flask import redirect, render_template, request, url_for
 from werkzeug import Response
 
-from service.connections import list_providers, list_pulled
+from service.connections import list_providers
 from service.connections.provider import ACTIVITY, Provider
 from service.errors import NotFoundError
 from service.models.base import utc_now
@@ -63,7 +63,7 @@ def home() -> str:
         rows=[
             (each, _provider(each), describe_sight(each.sight), _explain(each)) for each in found
         ],
-        providers=list_pulled().values(),
+        providers=list_providers().values(),
         is_on=current_config().connections == "on",
         most=MAX_CONNECTIONS,
         is_saved="saved" in request.args,
@@ -202,7 +202,7 @@ def _explain(connection: ProviderConnection) -> tuple[str, str] | None:
 def _show_form(chosen: str, problem: str = "") -> str:
     return render_template(
         "pages/connections/add.html",
-        providers=list_pulled().values(),
+        providers=list_providers().values(),
         chosen=chosen,
         label=request.form.get("label", ""),
         names="names" in request.form or request.method == "GET",

@@ -32,7 +32,7 @@ from service.models.calls.finding_list import (
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import sum_plan_usage
 from service.models.calls.spend import find_last_day
-from service.models.identity.accounts import KEY_LIMITS, Account
+from service.models.identity.accounts import KEY_LIMITS, SAMPLE_EMAIL, Account
 from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
@@ -64,17 +64,19 @@ def dashboard() -> Any:
     session, account_id = get_session(), current_caller().account_id
     today = utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
-    last_day = find_last_day(session, account_id, today)
+    spend = read_spend(session, account_id, query, today)
+    # Few accounts have no calls this month; then two more queries say whether they ever had any.
+    last_day = max(spend.usd_by_day, default=None) if not query.only else None
+    last_day = last_day or find_last_day(session, account_id, today)
     last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
     if last_day is None:
         return show_first_steps()
-    figures = _read(session, account_id, query, last_day)
+    figures = _read(session, account_id, query, spend, last_day)
     return render_template(
         "pages/dashboard/home.html",
-        account=session.get_one(Account, account_id),
+        is_sample=current_caller().email == SAMPLE_EMAIL,
         last_day=last_day,
         future=sum_future_calls(session, account_id, today),
-        audits=page_of_audits(session, account_id, Filters(), size=1).rows,
         **figures,
     )
 
@@ -113,10 +115,10 @@ def audit_calls() -> Any:
     return redirect(url_for("audit_pages.show", audit_id=audit_id), 303)
 
 
-def _read(session: Session, account_id: str, query: Query, last_day: date) -> dict[str, Any]:
-    """Read what the page shows of an account with calls."""
-    today = utc_now().date()
-    spend = read_spend(session, account_id, query, today)
+def _read(
+    session: Session, account_id: str, query: Query, spend: SpendFigures, last_day: date
+) -> dict[str, Any]:
+    """Read what else the page shows of an account with calls."""
     month, only = spend.month, query.only
     audits = find_account_audits(session, account_id)
     periods = (month.so_far, month.previous_so_far)
@@ -139,10 +141,10 @@ def _read(session: Session, account_id: str, query: Query, last_day: date) -> di
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": first,
         "import_findings": list_top_findings(session, account_id) if is_early else [],
-        "counts": count_by_state(session, account_id),
+        "has_findings": bool(first or count_by_state(session, account_id)),
         "states": STATE_WORDS,
         "unnamed": UNNAMED,
-        "today": today,
+        "today": month.today,
         "changed": request.args.get("changed", type=int),
     }
 

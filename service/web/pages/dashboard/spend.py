@@ -10,19 +10,17 @@ from sqlalchemy.orm import Session
 
 from detectors.charts import MOST_SERIES, Columns, sparkline
 from detectors.wording.figures import day, usd
-from service.models.calls.coverage import find_gap
 from service.models.calls.finding_list import Potential, sum_potential
 from service.models.calls.spend import (
     BY_COST,
     Selection,
     Spend,
     UsdByDay,
-    sum_days,
     sum_days_of,
     sum_spend,
 )
 from service.operations.watching.month import Month, days_needed, look_at_month
-from service.web.pages.spend.charts import chart_spend
+from service.web.pages.spend.charts import chart_spend, cut, read_days
 from service.web.pages.spend.query import Query
 
 ROUTES: Final = 10
@@ -56,61 +54,42 @@ class SpendFigures:
 
 def read_spend(session: Session, account_id: str, query: Query, today: date) -> SpendFigures:
     """Read the month, the chart and the routes of a page's state."""
-    of_month, in_range = _read_days(session, account_id, query, today)
+    needed = days_needed(today)
+    days = read_days(query, needed)
+    of_month = cut(days.usd, *needed)
+    has_calls = bool(cut(days.usd, query.first, query.last))
     # The table still lists the other routes when one is chosen.
     only = {name: value for name, value in query.only.items() if name != _ROUTE}
-    wanted = Selection(query.first, query.last, keys=(_ROUTE,), only=only, is_brief=True)
+    earlier, _ = query.periods
+    wanted = Selection(
+        query.first, query.last, keys=(_ROUTE,), only=only, before=earlier, is_brief=True
+    )
     ranked = sum_spend(session, account_id, wanted, order=BY_COST, limit=ROUTES)
     names = [each.value for each in ranked.groups]
     trends = sum_days_of(session, account_id, wanted, names)
-    earlier = wanted.previous
-    before = replace(wanted, first=earlier.first, last=earlier.last, among=names)
-    of_before = sum_spend(session, account_id, before).groups
-    previous = {each.value: each.sums.cost_usd for each in of_before}
     potential = sum_potential(session, account_id, only, names)
-    gap = find_gap(session, account_id, query.periods)
     chart = None
-    if in_range and query.group == _ROUTE and _ROUTE not in query.only:
-        chart = chart_spend(query, ranked, gap, trends, in_range)
-    elif in_range:
-        series = replace(query.selection, before=None, is_brief=True)
+    if has_calls and query.group == _ROUTE and _ROUTE not in query.only:
+        chart = chart_spend(query, ranked, days, trends)
+    elif has_calls:
+        series = replace(query.selection, is_brief=True)
         shown = sum_spend(session, account_id, series, order=BY_COST, limit=MOST_SERIES)
-        chart = chart_spend(query, shown, gap, usd_by_day=in_range)
+        chart = chart_spend(query, shown, days)
     return SpendFigures(
         month=look_at_month(of_month, today),
         usd_by_day=of_month,
         chart=chart,
-        routes=_lines(wanted, ranked, trends, previous, potential, today),
+        routes=_lines(wanted, ranked, trends, potential, today),
         route_count=ranked.group_count,
         previous=(earlier.first, earlier.last),
-        gap=gap,
+        gap=days.gap,
     )
-
-
-def _read_days(
-    session: Session, account_id: str, query: Query, today: date
-) -> tuple[UsdByDay, UsdByDay]:
-    """Return the dollars by day for the month and in the range, in one reading if they overlap."""
-    needed, chosen = days_needed(today), (query.first, query.last)
-    if chosen[1] < needed[0]:
-        return (
-            sum_days(session, account_id, needed, query.only),
-            sum_days(session, account_id, chosen, query.only),
-        )
-    both = (min(needed[0], chosen[0]), max(needed[1], chosen[1]))
-    found = sum_days(session, account_id, both, query.only)
-    return _cut(found, needed), _cut(found, chosen)
-
-
-def _cut(usd_by_day: UsdByDay, days: tuple[date, date]) -> UsdByDay:
-    return {each: cost for each, cost in usd_by_day.items() if days[0] <= each <= days[1]}
 
 
 def _lines(
     wanted: Selection,
     ranked: Spend,
     trends: Mapping[str, UsdByDay],
-    before: Mapping[str, Decimal],
     potential: Mapping[str, Potential],
     today: date,
 ) -> list[RouteLine]:
@@ -127,7 +106,7 @@ def _lines(
                 route=value,
                 cost_usd=cost,
                 share=float(cost / total * 100) if total else 0.0,
-                previous_usd=before.get(value, Decimal(0)),
+                previous_usd=each_route.previous_usd,
                 trend=sparkline(closed),
                 peak=f"Highest: {usd(highest)} on {day(days[amounts.index(highest)])}",
                 potential=potential.get(value),

@@ -1,6 +1,6 @@
 """/developer: ingest keys and read tokens. Each secret is shown once, when it is created."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -29,10 +29,11 @@ from service.models.identity.accounts import KEY_LIMITS, get_account
 from service.models.identity.security_events import EventKind
 from service.web.auth.callers import current_caller
 from service.web.auth.recent_sign_in import require_recent_sign_in
-from service.web.auth.scopes import SCOPE_WORDS, SCOPES
+from service.web.auth.scopes import SCOPES, TOKEN_SCOPE_WORDS, TOKEN_SCOPES
 from service.web.auth.security_events import record_event
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
+from service.web.pages.tables import Column, Table, read_tables
 from service.web.schemas.labels import read_label
 
 # How long a replaced key works on, in hours.
@@ -52,6 +53,21 @@ EXPIRIES: Final[Mapping[str, str]] = {
 }
 
 _TOKEN_FIELDS: Final = ("label", "scope", "expires_in_days")
+
+_NAMED: Final = (Column("label", "Label"), Column("prefix", "Prefix"))
+_USED: Final = (
+    Column("created", "Created", is_time=True),
+    Column("used", "Last used", is_time=True),
+)
+_SCOPES, _ROTATE, _REVOKE = (
+    Column(words.lower(), words, is_sortable=False) for words in ("Scopes", "Rotate", "Revoke")
+)
+_KEYS: Final[Mapping[str, Callable[[IngestKey | ReadToken], Any]]] = {
+    "label": lambda row: row.label.casefold() or None,
+    "prefix": lambda row: row.prefix,
+    "created": lambda row: row.created_at,
+    "used": lambda row: row.last_used_at,
+}
 
 blueprint = PrivatePages("developer", __name__, url_prefix="/developer")
 
@@ -143,14 +159,15 @@ def _show_key(key: IngestKey, secret: str) -> str:
 def _show(**problems: str) -> str:
     session, account_id = get_session(), current_caller().account_id
     session.rollback()  # release locks of a rejected form
-    owner = get_account(session, account_id)
+    owner, tables = get_account(session, account_id), _tables()
     return render_template(
         "pages/developer/developer.html",
         plan=owner.plan,
         allowed=KEY_LIMITS[owner.plan],
-        keys=list_ingest_keys(session, account_id),
-        tokens=list_read_tokens(session, account_id),
-        scope_words=SCOPE_WORDS,
+        tables=tables,
+        keys=tables["keys"].arrange(list_ingest_keys(session, account_id), _KEYS),
+        tokens=tables["tokens"].arrange(list_read_tokens(session, account_id), _KEYS),
+        scope_words=TOKEN_SCOPE_WORDS,
         problems=problems,
         overlaps=OVERLAPS,
         expiries=EXPIRIES,
@@ -158,6 +175,14 @@ def _show(**problems: str) -> str:
         typed=_typed(bool(problems)),
         **_examples(),
     )
+
+
+def _tables() -> dict[str, Table]:
+    columns = {
+        "keys": (*_NAMED, *_USED, _ROTATE, _REVOKE),
+        "tokens": (*_NAMED, _SCOPES, *_USED, _REVOKE),
+    }
+    return read_tables(request.args, columns, path=url_for("developer.home"), parameters={})
 
 
 def _typed(is_rejected: bool) -> dict[str, Any]:
@@ -180,7 +205,8 @@ def _examples() -> dict[str, str]:
 
 
 def _read_scopes() -> list[str]:
-    chosen: list[str] = [scope for scope in SCOPES if scope in request.form.getlist("scope")]
+    sent = request.form.getlist("scope")
+    chosen = [scope for scope in TOKEN_SCOPES if scope in sent]
     if not chosen:
         raise InvalidRequestError("Select at least one scope.")
     return chosen

@@ -2,15 +2,17 @@
 
 from calendar import monthrange
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from datetime import date
+from typing import Any, Final, NamedTuple
 
 from detectors.charts import MOST_SERIES, Columns, Marks, stacked_columns
 from detectors.wording.figures import counted
 from detectors.wording.labels import shortened
 from detectors.wording.names import NO_ROUTE
 from service.models.base import utc_now
+from service.models.calls.coverage import find_gap, find_gap_of
 from service.models.calls.series_colors import add_slots, find_slots, tell_apart
-from service.models.calls.spend import Period, Spend, UsdByDay, sum_days, sum_days_of
+from service.models.calls.spend import Spend, UsdByDay, sum_days, sum_days_of
 from service.models.watching.budgets import find_amount
 from service.operations.watching.marks import UNUSUAL, list_marks
 from service.web.auth.callers import current_caller
@@ -21,27 +23,45 @@ UNNAMED: Final = {"route": NO_ROUTE, "environment": "No environment"}
 _NAME_LENGTH: Final = 40
 
 
+class Days(NamedTuple):
+    """Dollars by day of a range and the period before, and why these can't be compared, or ""."""
+
+    usd: UsdByDay
+    gap: str
+
+
+def read_days(query: Query, also: tuple[date, date] | None = None) -> Days:
+    """Read the days of a page's state in one query, with others that a caller needs beside them."""
+    session, account_id = get_session(), current_caller().account_id
+    before, shown = query.periods
+    first, last = (before.first, shown.last)
+    if also is not None:
+        first, last = min(first, also[0]), max(last, also[1])
+    usd = sum_days(session, account_id, (first, last), query.only)
+    if query.only:  # these calls may be on fewer days than those of the account
+        return Days(usd, find_gap(session, account_id, query.periods))
+    return Days(usd, find_gap_of(cut(usd, before.first, shown.last), query.periods))
+
+
+def cut(usd_by_day: UsdByDay, first: date, last: date) -> UsdByDay:
+    """Return the days within a range."""
+    return {each: cost for each, cost in usd_by_day.items() if first <= each <= last}
+
+
 def chart_spend(
-    query: Query,
-    spend: Spend,
-    gap: str,
-    days_of: Mapping[str, UsdByDay] | None = None,
-    usd_by_day: UsdByDay | None = None,
+    query: Query, spend: Spend, days: Days, days_of: Mapping[str, UsdByDay] | None = None
 ) -> Columns:
     """Chart the most expensive groups by day, and all others as one series.
 
-    The groups are those of the ranking, so that the chart and the table below it agree. `gap` says
-    why the period before isn't comparable, or is empty. A caller may have read their days, and
-    those of all calls.
+    The groups are those of the ranking, so that the chart and the table below it agree. A caller
+    may have read their days.
     """
     session, account_id = get_session(), current_caller().account_id
     shown = name_series(spend)
     if days_of is None:
         days_of = sum_days_of(session, account_id, query.selection, shown)
-    if usd_by_day is None:
-        usd_by_day = sum_days(session, account_id, (query.first, query.last), query.only)
     amounts: dict[Any, Any] = {}
-    for day, cost in usd_by_day.items():
+    for day, cost in cut(days.usd, query.first, query.last).items():
         parts = {value: days_of[value][day] for value in shown if day in days_of[value]}
         rest = cost - sum(parts.values())
         amounts[day] = {**parts, None: rest} if rest else parts
@@ -49,7 +69,7 @@ def chart_spend(
         value: shortened(value or UNNAMED.get(query.group, ""), _NAME_LENGTH) for value in shown
     }
     names[None] = counted(spend.group_count - len(shown), f"other {query.group}")
-    marks = _mark(query, choose_colors(query.group, shown), gap)
+    marks = _mark(query, choose_colors(query.group, shown), days)
     return stacked_columns(amounts, names, (query.first, query.last), marks)
 
 
@@ -70,16 +90,13 @@ def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
     return tell_apart(names, known)
 
 
-def _mark(query: Query, slots: Mapping[str, int], gap: str) -> Marks:
-    session, account_id, today = get_session(), current_caller().account_id, utc_now().date()
-    days, only = (query.first, query.last), query.only
-    earlier = Period(*days).previous
+def _mark(query: Query, slots: Mapping[str, int], days: Days) -> Marks:
+    session, account_id, only = get_session(), current_caller().account_id, query.only
+    earlier, _ = query.periods
     later_by = query.first - earlier.first
-    before: UsdByDay = {}
-    if not gap:
-        before = sum_days(session, account_id, (earlier.first, earlier.last), only)
+    before = {} if days.gap else cut(days.usd, earlier.first, earlier.last)
     budget = find_amount(session, account_id, only.get("route")) if set(only) <= {"route"} else None
-    marks = list_marks(session, account_id, days, only)
+    marks = list_marks(session, account_id, (query.first, query.last), only)
     return Marks(
         slots=slots,
         before={day + later_by: cost for day, cost in before.items()},
@@ -92,5 +109,5 @@ def _mark(query: Query, slots: Mapping[str, int], gap: str) -> Marks:
             day: [mark.words for mark in found if mark.kind != UNUSUAL]
             for day, found in marks.items()
         },
-        today=today,
+        today=utc_now().date(),
     )

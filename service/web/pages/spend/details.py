@@ -17,7 +17,6 @@ from detectors.contract import Traffic, add_hours, add_latencies, percentile_ms
 from detectors.wording.figures import latency
 from service.connections import list_priced
 from service.models.base import utc_now
-from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.finding_list import FindingFilter, list_account_findings
 from service.models.calls.plan_usage import sum_plan_usage
@@ -28,7 +27,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
 from service.web.pages.findings.home import STATE_WORDS, add_realized
-from service.web.pages.spend.charts import UNNAMED, chart_spend
+from service.web.pages.spend.charts import UNNAMED, Days, chart_spend, read_days
 from service.web.pages.spend.page import SHOWN, read_groups
 from service.web.pages.spend.query import Query, read_query
 
@@ -89,7 +88,7 @@ def _show(kind: Kind) -> str | tuple[str, int]:
     )
     if last_day is None and not (has_calls or found or plan.calls):
         return _suggest(kind, query)
-    gap = find_gap(session, account_id, query.periods) if has_calls else ""
+    read = read_days(query) if has_calls else Days({}, "")
     return render_template(
         "pages/spend/details.html",
         kind=kind,
@@ -99,11 +98,11 @@ def _show(kind: Kind) -> str | tuple[str, int]:
         day_link=lambda first, last: query.between(first, last).url(),
         has_unpriced=has_unpriced(session, account_id, (query.first, query.last), list_priced()),
         ranking=ranking,
-        gap=gap,
+        gap=read.gap,
         table=table,
         listed=listed,
         plan=plan,
-        chart=chart_spend(query, ranking, gap) if has_calls else None,
+        chart=chart_spend(query, ranking, read) if has_calls else None,
         last_day=last_day,
         lines=add_realized(found),
         traffic=describe_traffic(kind.others, own),

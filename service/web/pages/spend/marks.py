@@ -6,7 +6,7 @@ from flask import redirect, request, url_for
 from werkzeug import Response
 
 from service.errors import InvalidRequestError, NotFoundError
-from service.models.operations.chart_marks import MAX_MARKS, add_mark, remove_mark
+from service.models.operations.chart_marks import TOO_MANY, add_mark, remove_mark
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import get_session
@@ -25,8 +25,8 @@ def save() -> Response:
     if day is None or not words:
         raise InvalidRequestError(_EXPECTED)
     session = get_session()
-    if not add_mark(session, current_caller().account_id, day, words):
-        raise InvalidRequestError(f"You can have up to {MAX_MARKS} marks. Remove one first.")
+    if add_mark(session, current_caller().account_id, day, words) is None:
+        raise InvalidRequestError(TOO_MANY)
     session.commit()
     return redirect(url_for("spend_page.show"), 303)
 
@@ -35,7 +35,7 @@ def save() -> Response:
 @require_visitor
 def remove(mark_id: str) -> Response:
     session = get_session()
-    if not remove_mark(session, current_caller().account_id, mark_id):
+    if remove_mark(session, current_caller().account_id, mark_id) is None:
         raise NotFoundError("Not found. It may already be removed.")
     session.commit()
     return redirect(url_for("spend_page.show"), 303)

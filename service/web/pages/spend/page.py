@@ -8,7 +8,6 @@ from flask import Response, render_template, request
 from service.connections import list_priced
 from service.errors import InvalidRequestError
 from service.models.base import utc_now
-from service.models.calls.coverage import find_gap
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.future_calls import sum_future_calls
 from service.models.calls.plan_usage import list_plan_models, sum_plan_usage
@@ -29,7 +28,7 @@ from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
 from service.web.http.current import current_config, get_session
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
-from service.web.pages.spend.charts import UNNAMED, chart_spend
+from service.web.pages.spend.charts import UNNAMED, Days, chart_spend, read_days
 from service.web.pages.spend.query import Query, read_query
 from service.web.pages.tables import Column, Table, read_search, read_table
 from service.web.schemas.labels import MAX_LENGTH
@@ -58,24 +57,28 @@ def show() -> str:
     days = query.first, query.last
     # A report of tokens may have no number of calls.
     has_spend = bool(ranking.totals.calls or ranking.totals.cost_usd)
-    last_day = None if has_spend else find_last_day(session, account_id, today)
-    gap = find_gap(session, account_id, query.periods) if has_spend else ""
+    last_day = None
+    if not has_spend:
+        last_day = find_last_day(session, account_id, today)
+        last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
+    read = read_days(query) if has_spend else Days({}, "")
+    plan = sum_plan_usage(session, account_id, days, query.only)
     return render_template(
         "pages/spend/spend.html",
         query=query,
         link=lambda value: query.page_url(value) or query.narrowed_url(value),
         day_link=lambda first, last: query.between(first, last).url(),
         ranking=ranking,
-        gap=gap,
+        gap=read.gap,
         table=table,
         listed=listed,
         views=list_views(session, account_id, query.path),
         marks=list_latest_marks(session, account_id),
         max_words=MAX_LENGTH,
-        chart=chart_spend(query, ranking, gap) if has_spend else None,
-        last_day=last_day or find_last_day(session, account_id, today, table=PlanRow),
-        plan=sum_plan_usage(session, account_id, days, query.only),
-        plan_models=list_plan_models(session, account_id, days, query.only),
+        chart=chart_spend(query, ranking, read) if has_spend else None,
+        last_day=last_day,
+        plan=plan,
+        plan_models=list_plan_models(session, account_id, days, query.only) if plan.calls else (),
         future=sum_future_calls(session, account_id, today),
         unsent_usd=sum_unsent(session, account_id, days) if not query.only else 0,
         has_unpriced=has_unpriced(session, account_id, days, list_priced()),

@@ -14,6 +14,7 @@ from detectors.errors import ContractError, UnreadableLogError
 from detectors.formats import encode_records, read_chunks, records_of
 from detectors.scrub import texts
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 
 SAMPLE: Final = Path(room.__file__).parent / "gateways" / "litellm" / "sample.jsonl"
 ROWS: Final[list[dict[str, Any]]] = [
@@ -42,7 +43,7 @@ def table(delimiter: str = ",") -> bytes:
 PAGE: Final = {"data": ROWS, "meta": {"page": 1, "totalItems": 5}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "log",
     [
         LINES + b"\n",
@@ -57,15 +58,13 @@ PAGE: Final = {"data": ROWS, "meta": {"page": 1, "totalItems": 5}}
         table("\t"),
         b"\xef\xbb\xbf" + table(),
     ],
-    ids=["lines", "bom, crlf, blank", "array", "pretty array", "gzip", "page", "pretty page"]
-    + ["csv", "semicolons", "tabs", "csv with a bom"],
 )
 def test_an_export_gives_the_same_calls_in_any_container(log: bytes) -> None:
     assert read(log) == read(LINES)
     assert read(scrubbed(log)) == read(LINES)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("log", "sentence"),
     [
         (json.dumps(PAGE, indent=2).encode()[:-40], "isn't complete JSON"),
@@ -94,7 +93,7 @@ def test_a_line_that_is_cut_off_is_one_invalid_row() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["prompt", "note", "a key with spaces"])
+@each_case("name", ["prompt", "note", "a key with spaces"])
 def test_a_member_that_no_adapter_knows_may_hold_numbers_but_not_text(name: str) -> None:
     assert read(json.dumps(ROWS[0] | {name: 1.5}).encode()) == read(json.dumps(ROWS[0]).encode())
     for text in ("text", {"text": "x"}, ["text"]):

@@ -19,8 +19,9 @@ from detectors.formats.adapters import adapters
 from detectors.formats.adapters.adapter import unknown_members
 from detectors.formats.adapters.rows import parsed
 from detectors.prices.book import PriceBook
-from detectors.prices.table import price_calls
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
+from tests.detectors.prices.pricing import price_calls
 
 ROOM: Final = Path(room.__file__).parent
 # Every count of a record, and zero where it has none.
@@ -64,7 +65,7 @@ def spend(records: list[UsageRecord]) -> float:
     return float(priced.collect()["cost_usd"].sum())
 
 
-@pytest.mark.parametrize("name", adapters())
+@each_case("name", adapters())
 def test_an_adapter_has_examples_of_its_documentation_or_says_why_not(name: str) -> None:
     examples = documented(name)
     if name in UNDOCUMENTED:
@@ -76,7 +77,7 @@ def test_an_adapter_has_examples_of_its_documentation_or_says_why_not(name: str)
         assert example["calls"]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@each_case("name", EXAMPLES)
 def test_the_counts_are_those_of_the_documentation(name: str) -> None:
     example = EXAMPLES[name]
     records = read(example)
@@ -86,7 +87,7 @@ def test_the_counts_are_those_of_the_documentation(name: str) -> None:
     assert found == wanted
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@each_case("name", EXAMPLES)
 def test_only_members_with_text_need_scrub(name: str) -> None:
     adapter = adapters()[name.rpartition("-")[0]]
     for row in EXAMPLES[name]["rows"]:
@@ -101,7 +102,7 @@ def holds_text(value: Any, path: list[str]) -> bool:
     return TEXT in json.dumps(value) or str(value).startswith("/home/")
 
 
-@pytest.mark.parametrize("name", BILLS)
+@each_case("name", BILLS)
 def test_the_dollars_are_those_of_the_documentation(name: str) -> None:
     assert spend(read(EXAMPLES[name])) == pytest.approx(EXAMPLES[name]["usd"], rel=1e-9)
 

@@ -3,12 +3,11 @@
 from io import BytesIO
 from typing import Any
 
-import pytest
-
 import detectors
 from detectors.errors import DetectorError
 from detectors.formats import Chunk, encode_records, read_chunks, records_of
 from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 from tests.detectors.formats.adapters.exports import EXPORTS
 from tests.detectors.formats.adapters.source_rows import CANARY
 from tests.detectors.formats.sentences import is_one_sentence
@@ -41,7 +40,7 @@ def test_there_are_sixty_odd_exports() -> None:
     assert len(EXPORTS) > 60
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@each_case("name", EXPORTS)
 def test_an_export_gives_its_calls_or_one_sentence(name: str) -> None:
     export = EXPORTS[name]
     calls, problem = read(export.file)
@@ -63,7 +62,7 @@ def refusal(file: bytes) -> str:
     raise AssertionError("the file is accepted")
 
 
-@pytest.mark.parametrize("name", EXPORTS)
+@each_case("name", EXPORTS)
 def test_scrub_finds_the_calls_of_an_export(name: str) -> None:
     export = EXPORTS[name]
     expected = export.scrubbed if isinstance(export.expected, str) else export.expected

@@ -11,18 +11,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 import detectors
+from tests.cases import each_case
 from tests.detectors.formats.usage.doors import TS, Case, corpus, doors_of, expected, read
 
 PER = {"M": 1_000_000, "K": 1_000, "h": 3_600}
 _TERM = re.compile(r"(\d+) × \$([\d.]+)/([MKh])")
 BILLED = [case for case in corpus() if case["bill"] is not None]
-
-
-def _named(cases: list[Case]) -> Mapping[str, Any]:
-    return {"argvalues": cases, "ids": [case["name"] for case in cases]}
 
 
 @functools.cache
@@ -46,14 +41,14 @@ def bills() -> Mapping[str, Decimal]:
     return {each.route: each.spend_usd for each in report.spend_by_route}
 
 
-@pytest.mark.parametrize("case", **_named(corpus()))
+@each_case("case", corpus())
 def test_every_door_reads_the_same(case: Case) -> None:
     found = readings(case["name"])
     wrong = {door: records for door, records in found.items() if records != expected(case)}
     assert not wrong, f"right: {expected(case)}"
 
 
-@pytest.mark.parametrize("case", **_named(BILLED))
+@each_case("case", BILLED)
 def test_every_doors_records_cost_what_was_billed(case: Case) -> None:
     terms = _TERM.findall(case["arithmetic"])
     assert " + ".join(f"{n} × ${rate}/{per}" for n, rate, per in terms) == case["arithmetic"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from detectors.errors import ContractError, UnreadableLogError
+from tests.cases import each_case
 from tests.detectors.formats.usage.doors import Case, compared, records_in, scrubbed
 
 ROWS = [
@@ -17,7 +18,7 @@ def _log(case: Case) -> bytes:
     return b"\n".join(json.dumps(row).encode() for row in (*case.get("before", ()), case["row"]))
 
 
-@pytest.mark.parametrize("case", ROWS, ids=lambda case: case["name"])
+@each_case("case", ROWS)
 def test_a_row_of_an_export_is_read_right(case: Case) -> None:
     out = scrubbed(_log(case))
     assert b"CANARY" not in out
@@ -25,7 +26,7 @@ def test_a_row_of_an_export_is_read_right(case: Case) -> None:
     assert found == [compared(record) for record in case["records"]]
 
 
-@pytest.mark.parametrize("case", ROWS, ids=lambda case: case["name"])
+@each_case("case", ROWS)
 def test_a_row_without_text_is_read_right_as_it_is(case: Case) -> None:
     """A row with text, or with members that may hold some, is refused instead."""
     if case["audit"]:

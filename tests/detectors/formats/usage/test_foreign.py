@@ -8,10 +8,9 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from detectors.contract.units import FIELDS_OF_UNITS
 from detectors.formats.json_logs.usage.reader import read_usage
+from tests.cases import each_case
 
 BODIES: Final = [
     json.loads(line) for line in Path(__file__).with_name("foreign.jsonl").read_text().splitlines()
@@ -29,7 +28,7 @@ def _units(body: dict[str, Any]) -> dict[str, Any]:
     return counts | reading.units
 
 
-@pytest.mark.parametrize("case", BODIES, ids=range(len(BODIES)))
+@each_case("case", BODIES)
 def test_a_body_of_the_price_book_is_read_as_its_extractors_do(case: dict[str, Any]) -> None:
     theirs = {n: count for n, count in case["units"].items() if n not in _RESTS and "text" not in n}
     expected = case["ours"] if "why" in case else theirs

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, Final
 
-import pytest
-
 import detectors
 from detectors import ColumnMapping
 from detectors.formats import read_chunks
@@ -18,6 +16,7 @@ from detectors.formats.json_logs.usage.reader import names_of, read_usage
 from detectors.frames.usage_log import from_chunks
 from detectors.scrub.scrubber import Scrubber
 from detectors.wording.quality import warnings
+from tests.cases import each_case
 from tests.detectors.formats.usage.doors import (
     CANARY,
     Case,
@@ -77,7 +76,7 @@ def said_by(case: Case, door: str) -> str:
 CASES: Final = [case for case in corpus() if "events" not in case]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@each_case("case", CASES)
 def test_an_unknown_number_at_any_depth_is_said_by_every_door(case: Case) -> None:
     for other in changed(case):
         for door in doors_of(case):
@@ -91,7 +90,7 @@ def test_an_unknown_number_at_any_depth_is_said_by_every_door(case: Case) -> Non
             assert CANARY not in said
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+@each_case("case", CASES)
 def test_no_text_of_a_usage_survives(case: Case) -> None:
     other = copy.deepcopy(case)
     for name in _USAGES:
@@ -204,9 +203,7 @@ def _said_of_tier(log: Any, **options: Any) -> list[str]:
     return [each for each in warnings(report) if "tier" in each]
 
 
-@pytest.mark.parametrize(
-    ("tier", "named"), [("ultrafast", ": ultrafast"), (f"Dear {CANARY}, hello", "")]
-)
+@each_case(("tier", "named"), [("ultrafast", ": ultrafast"), (f"Dear {CANARY}, hello", "")])
 def test_a_tier_that_we_do_not_know_is_said_by_every_door_of_files(tier: str, named: str) -> None:
     said = [
         f"1 call is at a tier that we don't know{named}. It is priced as standard, possibly too "
@@ -253,9 +250,7 @@ def test_the_client_and_spans_say_a_tier_that_we_do_not_know() -> None:
     assert said_by(known, "client") == ""
 
 
-@pytest.mark.parametrize(
-    ("size", "named"), [("low", None), ("high", ": high"), (f"{CANARY}x", ": other")]
-)
+@each_case(("size", "named"), [("low", None), ("high", ": high"), (f"{CANARY}x", ": other")])
 def test_a_search_context_that_costs_more_is_said(size: str, named: str | None) -> None:
     usage = _COUNTS | {"search_context_size": size, "num_search_queries": 1}
     line = _CHAT | {"model": "sonar", "provider": "perplexity", "usage": usage}

@@ -11,6 +11,7 @@ import pytest
 import detectors
 from detectors.report.account import call_files, merge_files, read_calls, write_calls
 from detectors.report.account.call_files import CallFile, find_repeated
+from tests.cases import each_case
 
 NEVER = date(2000, 1, 1)
 NOON = datetime(2026, 10, 5, 12, tzinfo=UTC)
@@ -98,7 +99,7 @@ def test_one_batch_of_5000_days_is_as_many_files_as_months() -> None:
     assert rows(files) == 5_000
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("other", "is_repeated"),
     [
         ({}, True),
@@ -148,7 +149,7 @@ def test_calls_without_a_request_id_count_as_they_came() -> None:
     assert [(file.frame.height, file.duplicates) for file in merge(unnamed, unnamed)] == [(4, 0)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other",
     [
         {"request_id": "r2"},
@@ -169,7 +170,7 @@ def test_calls_that_differ_count_each(other: dict[str, Any]) -> None:
 RESPONSE = {"request_id": "chatcmpl-9aQ"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other",
     [
         at(microseconds=1),
@@ -190,7 +191,7 @@ def test_a_response_that_two_ways_have_brought_counts_once(other: dict[str, Any]
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("provider", "request_id", "calls"),
     [
         ("aws", UUID, 1),
@@ -232,7 +233,7 @@ def test_a_response_id_on_different_calls_of_one_import_is_none() -> None:
     assert (file.frame.height, file.duplicates) == (2, 1)
 
 
-@pytest.mark.parametrize("tag", ["", "search"])
+@each_case("tag", ["", "search"])
 def test_such_calls_stay_apart_whatever_is_merged_later(tag: str) -> None:
     """Also where the copy of another import is the one that stays."""
     own = frame(RESPONSE, RESPONSE | MORE | at(seconds=1))
@@ -250,7 +251,7 @@ def test_an_answer_is_near_its_request_however_long_it_took() -> None:
         assert file.frame.height == calls
 
 
-@pytest.mark.parametrize("midnight", [False, True])
+@each_case("midnight", [False, True])
 def test_of_the_same_response_the_larger_counts_stay_at_the_earlier_time(*, midnight: bool) -> None:
     """Also where one way has brought it before midnight, and the other after it."""
     begin = NOON + timedelta(hours=11, minutes=59, seconds=58) if midnight else NOON
@@ -295,7 +296,7 @@ def stored(calls: pl.DataFrame) -> BytesIO:
 SESSION: dict[str, Any] = {"session_id": "s1", "provider": "codex"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("event", "kept"),
     [
         ({}, 1),
@@ -342,7 +343,7 @@ def test_as_many_equal_events_and_calls_as_a_batch_has_are_paired_one_by_one() -
     assert (file.frame.height, file.duplicates) == (5_000, 5_000)
 
 
-@pytest.mark.parametrize(("own", "kept"), [("", "metered"), ("included", "included")])
+@each_case(("own", "kept"), [("", "metered"), ("included", "included")])
 def test_a_call_takes_from_its_event_who_pays(own: str, kept: str) -> None:
     event = frame(SESSION | {"request_id": "agent-event-1", "billing": "metered"}, import_id="b")
     call = frame(SESSION | {"request_id": "s1:1"} | ({"billing": own} if own else {}))

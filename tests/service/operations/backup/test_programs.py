@@ -6,9 +6,10 @@ import pytest
 
 from service.operations.backup.programs import DUMP, Running, find_program, running
 from service.operations.backup.repository import BackupError
+from tests.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("arguments", "reason"),
     [
         ((), "failed: connection to server .* failed: No such file or directory$"),

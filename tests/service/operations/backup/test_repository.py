@@ -39,6 +39,7 @@ from service.operations.backup.repository import (
     open_store,
 )
 from service.operations.exporter.server import BackupMetrics
+from tests.cases import each_case
 
 NEWEST = datetime(2026, 11, 23, 3, tzinfo=UTC)
 KEEP = Keep(days=7, weeks=5, months=12)
@@ -190,7 +191,7 @@ def test_a_full_disk_is_not_called_damage(repository: Repository) -> None:
     assert _all_names(repository) == set()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("settings", "reason"),
     [
         ({}, "BACKUP_URL is not set"),

@@ -40,37 +40,49 @@ TRACES = "/otlp/v1/traces"
 pytestmark = pytest.mark.usefixtures("imported_at_once")
 
 
+class Imports:
+    """An account that sends spans, and the imports that are cut from them."""
+
+    def __init__(self, client: FlaskClient, tenant: Tenant, session: Session, blobs: Path) -> None:
+        self._client, self._tenant, self.account_id = client, tenant, tenant.account_id
+        self.connection = session.connection()
+        self.store = BlobStore.from_url(blobs.as_uri())
+
+    def send(self, *spans: dict[str, Any], **options: Any) -> None:
+        body = as_protobuf(document(*spans, **options))
+        headers = {**self._tenant.writes, "Content-Type": PROTOBUF}
+        assert self._client.post(TRACES, data=body, headers=headers).status_code == 200
+
+    def close(self) -> list[tuple[Any, list[dict[str, Any]]]]:
+        """Close the import: its audits, each with its records."""
+        ids = close_import(self.connection, self.store, self.account_id)
+        audits = self.connection.execute(select(Audit.__table__).where(Audit.id.in_(ids))).all()
+        return [
+            (audit, [json.loads(line) for line in self.store.get(audit.blob_key).splitlines()])
+            for audit in audits
+        ]
+
+    def close_one(self) -> list[dict[str, Any]]:
+        """Close the import, and return the records of its one audit."""
+        [(_, records)] = self.close()
+        return records
+
+    def age(self, age: timedelta, of: ColumnElement[bool] | None = None) -> None:
+        aged = update(SpanBatch).values(received_at=func.now() - age)
+        self.connection.execute(aged if of is None else aged.where(of))
+
+    def is_due(self) -> bool:
+        return span_batches.list_accounts_due(self.connection, 9) == [self.account_id]
+
+
+@pytest.fixture
+def imports(client: FlaskClient, tenant: Tenant, db_session: Session, blobs: Path) -> Imports:
+    return Imports(client, tenant, db_session, blobs)
+
+
 @pytest.fixture
 def store(blobs: Path) -> BlobStore:
     return BlobStore.from_url(blobs.as_uri())
-
-
-@pytest.fixture
-def connection(db_session: Session) -> Connection:
-    return db_session.connection()
-
-
-def _send(client: FlaskClient, tenant: Tenant, *spans: dict[str, Any], **options: Any) -> None:
-    body = as_protobuf(document(*spans, **options))
-    headers = {**tenant.writes, "Content-Type": PROTOBUF}
-    assert client.post(TRACES, data=body, headers=headers).status_code == 200
-
-
-def _close(
-    connection: Connection, store: BlobStore, tenant: Tenant
-) -> list[tuple[Any, list[dict[str, Any]]]]:
-    """Close the import: its audits, each with its records."""
-    ids = close_import(connection, store, tenant.account_id)
-    audits = connection.execute(select(Audit.__table__).where(Audit.id.in_(ids))).all()
-    return [
-        (audit, [json.loads(line) for line in store.get(audit.blob_key).splitlines()])
-        for audit in audits
-    ]
-
-
-def _age(connection: Connection, age: timedelta, of: ColumnElement[bool] | None = None) -> None:
-    aged = update(SpanBatch).values(received_at=func.now() - age)
-    connection.execute(aged if of is None else aged.where(of))
 
 
 def _nested() -> tuple[dict[str, Any], ...]:
@@ -83,71 +95,56 @@ def _nested() -> tuple[dict[str, Any], ...]:
     return wrapper, between, span(CHAT, parentSpanId=between["spanId"], **trace)
 
 
-def test_many_requests_become_one_audit_of_a_batch(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
+def test_many_requests_become_one_audit_of_a_batch(imports: Imports) -> None:
     for _ in range(3):
-        _send(client, tenant, span(CHAT), span(CHAT), deployment_environment="live")
-    ((audit, records),) = _close(connection, store, tenant)
+        imports.send(span(CHAT), span(CHAT), deployment_environment="live")
+    ((audit, records),) = imports.close()
     assert (audit.source, audit.status, audit.records) == ("ingest", "queued", 6)
     assert (audit.environment, len(records)) == ("live", 6)
     assert audit.client
-    assert audit.raw_bytes == len(store.get(audit.blob_key))
-    assert _close(connection, store, tenant) == []
+    assert audit.raw_bytes == len(imports.store.get(audit.blob_key))
+    assert imports.close() == []
 
 
-def test_environments_become_audits_of_their_own(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
-    _send(client, tenant, span(CHAT), deployment_environment="live")
-    _send(client, tenant, span(CHAT), deployment_environment="test")
-    found = {audit.environment: audit.records for audit, _ in _close(connection, store, tenant)}
+def test_environments_become_audits_of_their_own(imports: Imports) -> None:
+    imports.send(span(CHAT), deployment_environment="live")
+    imports.send(span(CHAT), deployment_environment="test")
+    found = {audit.environment: audit.records for audit, _ in imports.close()}
     assert found == {"live": 1, "test": 1}
 
 
-def test_a_span_counts_once_over_requests_and_imports(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
+def test_a_span_counts_once_over_requests_and_imports(imports: Imports) -> None:
     again = span(CHAT)
-    _send(client, tenant, again, again)
-    _send(client, tenant, again)
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
-    _send(client, tenant, again, span(CHAT))
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
-    _send(client, tenant, again)
-    assert _close(connection, store, tenant) == []
+    imports.send(again, again)
+    imports.send(again)
+    assert len(imports.close_one()) == 1
+    imports.send(again, span(CHAT))
+    assert len(imports.close_one()) == 1
+    imports.send(again)
+    assert imports.close() == []
 
 
 def test_a_span_counts_once_where_more_calls_wait_than_an_import_takes(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    monkeypatch: pytest.MonkeyPatch,
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The keys that an import has counted are newer than the calls that already waited."""
     monkeypatch.setattr(span_batches, "MAX_CALLS", 1)
     again = span(CHAT)
-    _send(client, tenant, again)
-    _send(client, tenant, span(CHAT))
-    _send(client, tenant, again)
+    imports.send(again)
+    imports.send(span(CHAT))
+    imports.send(again)
     for expected in (1, 1, 0):
-        assert sum(len(records) for _, records in _close(connection, store, tenant)) == expected
+        assert sum(len(records) for _, records in imports.close()) == expected
 
 
-def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
+def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(imports: Imports) -> None:
     wrapper, between, leaf = _nested()
-    _send(client, tenant, leaf)
-    _send(client, tenant, between)
-    _send(client, tenant, wrapper)
-    ((_, records),) = _close(connection, store, tenant)
-    assert [record["prompt_tokens"] for record in records] == [1200]
-    _send(client, tenant, wrapper)
-    assert _close(connection, store, tenant) == []
+    imports.send(leaf)
+    imports.send(between)
+    imports.send(wrapper)
+    assert [record["prompt_tokens"] for record in imports.close_one()] == [1200]
+    imports.send(wrapper)
+    assert imports.close() == []
 
 
 @pytest.mark.parametrize(
@@ -161,103 +158,75 @@ def test_a_wrapper_that_ends_in_a_later_request_or_import_counts_never(
     ],
 )
 def test_an_import_is_cut_within_seconds_and_the_next_one_after_an_hour(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
+    imports: Imports,
     monkeypatch: pytest.MonkeyPatch,
     age: timedelta,
     last_import: timedelta | None,
     is_due: bool,
 ) -> None:
     if last_import is not None:
-        _send(client, tenant, span(CHAT))
-        _close(connection, store, tenant)
-        _age(connection, last_import)
+        imports.send(span(CHAT))
+        imports.close()
+        imports.age(last_import)
     monkeypatch.setattr(span_batches, "LEAST_AGE", LEAST_AGE)
-    _send(client, tenant, span(CHAT))
-    _age(connection, age, SpanBatch.calls > 0)
-    assert (tenant.account_id in span_batches.list_accounts_due(connection, 9)) is is_due
+    imports.send(span(CHAT))
+    imports.age(age, SpanBatch.calls > 0)
+    assert imports.is_due() is is_due
 
 
-def test_an_import_can_be_requested(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    db_session: Session,
-) -> None:
-    _send(client, tenant, span(CHAT))
-    _close(connection, store, tenant)
-    assert request_import(db_session, tenant.account_id) == 0
+def test_an_import_can_be_requested(imports: Imports, db_session: Session) -> None:
+    imports.send(span(CHAT))
+    imports.close()
+    assert request_import(db_session, imports.account_id) == 0
     again = span(CHAT)
-    _send(client, tenant, again)
-    assert span_batches.list_accounts_due(connection, 9) == []
+    imports.send(again)
+    assert not imports.is_due()
     for _ in range(2):
-        assert request_import(db_session, tenant.account_id) == 1
-    assert find_waiting(db_session, tenant.account_id).is_requested
-    assert span_batches.list_accounts_due(connection, 9) == [tenant.account_id]
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
-    _send(client, tenant, again, span(CHAT))
-    assert find_waiting(db_session, tenant.account_id)[::2] == (2, False)
-    assert span_batches.list_accounts_due(connection, 9) == []
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
+        assert request_import(db_session, imports.account_id) == 1
+    assert find_waiting(db_session, imports.account_id).is_requested
+    assert imports.is_due()
+    assert len(imports.close_one()) == 1
+    imports.send(again, span(CHAT))
+    assert find_waiting(db_session, imports.account_id)[::2] == (2, False)
+    assert not imports.is_due()
+    assert len(imports.close_one()) == 1
 
 
 def test_a_request_holds_until_all_that_waited_is_imported(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    db_session: Session,
-    monkeypatch: pytest.MonkeyPatch,
+    imports: Imports, db_session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _send(client, tenant, span(CHAT))
-    _close(connection, store, tenant)
+    imports.send(span(CHAT))
+    imports.close()
     for _ in range(3):
-        _send(client, tenant, span(CHAT))
-    request_import(db_session, tenant.account_id)
+        imports.send(span(CHAT))
+    request_import(db_session, imports.account_id)
     for _ in range(3):
-        assert span_batches.list_accounts_due(connection, 9) == [tenant.account_id]
+        assert imports.is_due()
         with monkeypatch.context() as patched:
             patched.setattr(span_batches, "MAX_CALLS", 1)
-            assert len(_close(connection, store, tenant)) == 1
-    assert span_batches.list_accounts_due(connection, 9) == []
+            assert len(imports.close()) == 1
+    assert not imports.is_due()
 
 
 def test_a_call_that_a_slower_exporter_sends_after_its_wrapper_counts_alone(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    monkeypatch: pytest.MonkeyPatch,
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_batches, "LEAST_AGE", LEAST_AGE)
     wrapper, between, leaf = _nested()
-    _send(client, tenant, span({**CHAT, "gen_ai.usage.input_tokens": 7}))
-    _age(connection, LEAST_AGE)
-    _send(client, tenant, between, wrapper)
-    ((_, records),) = _close(connection, store, tenant)
-    assert [record["prompt_tokens"] for record in records] == [7]
-    _send(client, tenant, leaf)
-    _age(connection, LEAST_AGE)
-    ((_, records),) = _close(connection, store, tenant)
-    assert [record["prompt_tokens"] for record in records] == [1200]
+    imports.send(span({**CHAT, "gen_ai.usage.input_tokens": 7}))
+    imports.age(LEAST_AGE)
+    imports.send(between, wrapper)
+    assert [record["prompt_tokens"] for record in imports.close_one()] == [7]
+    imports.send(leaf)
+    imports.age(LEAST_AGE)
+    assert [record["prompt_tokens"] for record in imports.close_one()] == [1200]
 
 
 @pytest.mark.parametrize("middle", ["known", "late", "never"])
 @pytest.mark.parametrize("around", [{}, {"gen_ai.operation.name": "invoke_agent"}])
 @pytest.mark.parametrize("order", ["wrapper first", "wrapper last", "at once"])
 def test_tokens_count_once_over_imports_in_any_order_with_spans_missing(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    middle: str,
-    around: dict[str, str],
-    order: str,
+    imports: Imports, middle: str, around: dict[str, str], order: str
 ) -> None:
     wrapper = span({**CHAT, **around, "gen_ai.usage.input_tokens": 2_400})
     trace = {"traceId": wrapper["traceId"]}
@@ -271,135 +240,106 @@ def test_tokens_count_once_over_imports_in_any_order_with_spans_missing(
         sent.append([step])
     found = []
     for spans in sent:
-        _send(client, tenant, *spans)
-        found += [each for _, records in _close(connection, store, tenant) for each in records]
+        imports.send(*spans)
+        found += [each for _, records in imports.close() for each in records]
     assert sum(each["prompt_tokens"] for each in found) == 2_400
     assert len(found) == (1 if order == "wrapper first" else 2)
 
 
 def test_a_wrapper_that_ends_hours_after_its_calls_were_imported_counts_never(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
+    imports: Imports,
 ) -> None:
     wrapper, between, leaf = _nested()
-    _send(client, tenant, leaf)
-    assert len(_close(connection, store, tenant)) == 1
-    _age(connection, span_batches.CARRIED_FOR - timedelta(minutes=1))
-    span_batches.delete_carried(connection)
-    _send(client, tenant, wrapper)
-    assert _close(connection, store, tenant) == []
+    imports.send(leaf)
+    assert len(imports.close()) == 1
+    imports.age(span_batches.CARRIED_FOR - timedelta(minutes=1))
+    span_batches.delete_carried(imports.connection)
+    imports.send(wrapper)
+    assert imports.close() == []
     assert between
 
 
 def test_an_import_is_cut_when_it_has_enough_calls(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    monkeypatch: pytest.MonkeyPatch,
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_batches, "MAX_CALLS", 3)
     for _ in range(3):
-        _send(client, tenant, span(CHAT), span(CHAT))
-    assert span_batches.list_accounts_due(connection, 9) == [tenant.account_id]
-    ((audit, _),) = _close(connection, store, tenant)
+        imports.send(span(CHAT), span(CHAT))
+    assert imports.is_due()
+    ((audit, _),) = imports.close()
     assert audit.records == 4  # whole requests, until there are enough
-    assert span_batches.list_accounts_due(connection, 9) == []
+    assert not imports.is_due()
 
 
-def test_spans_stay_until_the_storage_has_their_import(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    blobs: Path,
-) -> None:
-    _send(client, tenant, span(CHAT))
+def test_spans_stay_until_the_storage_has_their_import(imports: Imports, blobs: Path) -> None:
+    imports.send(span(CHAT))
     in_the_way = blobs / "raw"
     in_the_way.write_bytes(b"")
-    with pytest.raises(OSError), connection.begin_nested():  # noqa: PT011 - of any kind
-        close_import(connection, store, tenant.account_id)
+    with pytest.raises(OSError), imports.connection.begin_nested():  # noqa: PT011 - of any kind
+        close_import(imports.connection, imports.store, imports.account_id)
     in_the_way.unlink()
-    ((audit, _),) = _close(connection, store, tenant)
+    ((audit, _),) = imports.close()
     assert audit.records == 1
 
 
 def test_spans_count_as_stored_bytes_until_they_are_an_import(
-    client: FlaskClient, tenant: Tenant, db_session: Session
+    imports: Imports, db_session: Session
 ) -> None:
-    _send(client, tenant, span(CHAT))
-    assert sum_stored_bytes(db_session, tenant.account_id) > 60
+    imports.send(span(CHAT))
+    assert sum_stored_bytes(db_session, imports.account_id) > 60
 
 
-def test_carried_keys_end_when_no_call_waits(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
+def test_carried_keys_end_when_no_call_waits(imports: Imports) -> None:
     again = span(CHAT)
-    _send(client, tenant, again)
-    _close(connection, store, tenant)
-    assert connection.execute(select(SpanBatch.calls)).scalars().all() == [0]
-    _send(client, tenant, again)
-    _age(connection, span_batches.CARRIED_FOR + timedelta(seconds=1))
-    assert span_batches.delete_carried(connection) == 0
-    assert _close(connection, store, tenant) == []
-    _age(connection, span_batches.CARRIED_FOR + timedelta(seconds=1))
-    assert span_batches.delete_carried(connection) == 1
+    imports.send(again)
+    imports.close()
+    assert imports.connection.execute(select(SpanBatch.calls)).scalars().all() == [0]
+    imports.send(again)
+    imports.age(span_batches.CARRIED_FOR + timedelta(seconds=1))
+    assert span_batches.delete_carried(imports.connection) == 0
+    assert imports.close() == []
+    imports.age(span_batches.CARRIED_FOR + timedelta(seconds=1))
+    assert span_batches.delete_carried(imports.connection) == 1
 
 
-def test_the_newest_keys_are_carried(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_newest_keys_are_carried(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(span_imports, "MOST_CARRIED", 1)
     newest = span(CHAT)
-    _send(client, tenant, span(CHAT))
-    _send(client, tenant, newest)
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 2
-    _send(client, tenant, newest)
-    assert _close(connection, store, tenant) == []
+    imports.send(span(CHAT))
+    imports.send(newest)
+    assert len(imports.close_one()) == 2
+    imports.send(newest)
+    assert imports.close() == []
 
 
-def test_keys_of_calls_that_waited_long_are_not_carried(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
-    _send(client, tenant, span(CHAT))
-    _age(connection, span_batches.CARRIED_FOR + timedelta(seconds=1))
-    assert len(_close(connection, store, tenant)) == 1
-    assert connection.execute(select(SpanBatch.id)).all() == []
+def test_keys_of_calls_that_waited_long_are_not_carried(imports: Imports) -> None:
+    imports.send(span(CHAT))
+    imports.age(span_batches.CARRIED_FOR + timedelta(seconds=1))
+    assert len(imports.close()) == 1
+    assert imports.connection.execute(select(SpanBatch.id)).all() == []
 
 
-def test_a_link_that_waits_as_long_as_its_calls_still_finds_the_wrapper(
-    client: FlaskClient, tenant: Tenant, connection: Connection, store: BlobStore
-) -> None:
+def test_a_link_that_waits_as_long_as_its_calls_still_finds_the_wrapper(imports: Imports) -> None:
     wrapper, between, leaf = _nested()
     for each in (leaf, between, wrapper):
-        _send(client, tenant, each)
-    _age(connection, IMPORT_AGE + timedelta(minutes=1))
-    span_batches.delete_carried(connection)
-    ((_, records),) = _close(connection, store, tenant)
-    assert [record["prompt_tokens"] for record in records] == [1200]
+        imports.send(each)
+    imports.age(IMPORT_AGE + timedelta(minutes=1))
+    span_batches.delete_carried(imports.connection)
+    assert [record["prompt_tokens"] for record in imports.close_one()] == [1200]
 
 
 def test_an_import_has_a_limit_of_links_and_the_next_one_goes_on(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    monkeypatch: pytest.MonkeyPatch,
+    imports: Imports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(span_batches, "MAX_LINKS", 2)
     link = {"gen_ai.operation.name": "execute_tool"}
     for _ in range(2):
-        _send(client, tenant, span(link), span(link), span(link))
-    _send(client, tenant, span(CHAT))
+        imports.send(span(link), span(link), span(link))
+    imports.send(span(CHAT))
     monkeypatch.setattr(span_imports, "MOST_CARRIED", 1)
-    assert _close(connection, store, tenant) == []
-    assert _close(connection, store, tenant) == []
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
+    assert imports.close() == []
+    assert imports.close() == []
+    assert len(imports.close_one()) == 1
 
 
 def test_an_import_that_fails_stops_no_other_and_is_tried_again_later(
@@ -482,56 +422,42 @@ def _recent(attributes: dict[str, Any], seconds_ago: int, **fields: Any) -> dict
 
 @pytest.mark.parametrize("around", [{}, {"gen_ai.operation.name": "invoke_agent"}])
 def test_a_wrapper_that_ends_before_its_calls_leaves_them_their_counts(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    around: dict[str, str],
+    imports: Imports, around: dict[str, str]
 ) -> None:
     wrapper = _recent({**CHAT, **around, "gen_ai.usage.input_tokens": 2_400}, 12)
     above = {"traceId": wrapper["traceId"], "parentSpanId": wrapper["spanId"]}
     found = []
     for spans in ([wrapper], [_recent(CHAT, 1, **above), _recent(CHAT, 1, **above)], []):
         if spans:
-            _send(client, tenant, *spans)
+            imports.send(*spans)
         else:
-            _age(connection, HELD_FOR, SpanBatch.calls > 0)
-        found.append(
-            [each["prompt_tokens"] for _, own in _close(connection, store, tenant) for each in own]
-        )
+            imports.age(HELD_FOR, SpanBatch.calls > 0)
+        found.append([each["prompt_tokens"] for _, own in imports.close() for each in own])
     assert found == [[], [1_200, 1_200], []]
 
 
 def test_a_wrapper_without_calls_counts_minutes_later_and_at_once_if_asked_for(
-    client: FlaskClient,
-    tenant: Tenant,
-    connection: Connection,
-    store: BlobStore,
-    db_session: Session,
-    monkeypatch: pytest.MonkeyPatch,
+    imports: Imports, db_session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = {**CHAT, "gen_ai.operation.name": "invoke_agent"}
     others = [{**CHAT, "gen_ai.operation.name": "chat"}, {**CHAT, "gen_ai.response.id": "r"}]
-    _send(client, tenant, *(_recent(each, 12) for each in (agent, CHAT, *others)))
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 2
-    assert _close(connection, store, tenant) == []
-    assert find_waiting(db_session, tenant.account_id).calls == 2
-    assert request_import(db_session, tenant.account_id) == 2
+    imports.send(*(_recent(each, 12) for each in (agent, CHAT, *others)))
+    assert len(imports.close_one()) == 2
+    assert imports.close() == []
+    assert find_waiting(db_session, imports.account_id).calls == 2
+    assert request_import(db_session, imports.account_id) == 2
     # The request may be younger than the spans of an import may be.
     with monkeypatch.context() as patched:
         patched.setattr(span_batches, "LEAST_AGE", LEAST_AGE)
-        _age(connection, LEAST_AGE, SpanBatch.calls > 0)
-        assert sum(len(records) for _, records in _close(connection, store, tenant)) == 2
-    connection.execute(delete(SpanBatch).where(SpanBatch.size == 0))
-    _send(client, tenant, _recent(agent, 12), _recent(agent, int(HELD_FOR.total_seconds())))
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
+        imports.age(LEAST_AGE, SpanBatch.calls > 0)
+        assert sum(len(records) for _, records in imports.close()) == 2
+    imports.connection.execute(delete(SpanBatch).where(SpanBatch.size == 0))
+    imports.send(_recent(agent, 12), _recent(agent, int(HELD_FOR.total_seconds())))
+    assert len(imports.close_one()) == 1
     in_minutes = time.time_ns() + int(HELD_FOR.total_seconds() * 1e9)
     clock = SimpleNamespace(time_ns=lambda: in_minutes)
     monkeypatch.setattr("service.operations.maintenance.span_imports.time", clock)
-    _age(connection, HELD_FOR, SpanBatch.calls > 0)
-    ((_, records),) = _close(connection, store, tenant)
-    assert len(records) == 1
-    _send(client, tenant, _recent(agent, -400))  # a clock that is wrong
-    assert len(_close(connection, store, tenant)) == 1
+    imports.age(HELD_FOR, SpanBatch.calls > 0)
+    assert len(imports.close_one()) == 1
+    imports.send(_recent(agent, -400))  # a clock that is wrong
+    assert len(imports.close()) == 1

@@ -3,9 +3,8 @@
 from datetime import date, timedelta
 from decimal import Decimal
 
-import pytest
-
 from service.operations.watching.month import HISTORY_DAYS, Month, days_needed, look_at_month
+from tests.cases import each_case
 
 TODAY = date(2026, 9, 21)  # a Monday
 MONTH = date(2026, 9, 1)
@@ -70,7 +69,7 @@ def test_the_first_day_has_nothing_to_compare() -> None:
     assert month.expected is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("usd", "verdict"), [(6, "below"), (8, "within"), (10, "within"), (13, "within"), (14, "above")]
 )
 def test_spend_within_30_percent_of_steady_weeks_is_expected(usd: int, verdict: str) -> None:

@@ -14,6 +14,7 @@ from service.operations.watching.unusual_days import (
     band_of,
     find_unusual,
 )
+from tests.cases import each_case
 from tests.service.operations.watching.seasons import DAYS, FIRST, Season, make_season
 from tests.worker.support.promises import sampled
 
@@ -86,7 +87,7 @@ def test_steady_growth_is_usual() -> None:
     assert _unusual("300", history)
 
 
-@pytest.mark.parametrize(("days", "is_found"), [(1, False), (20, False), (21, True)])
+@each_case(("days", "is_found"), [(1, False), (20, False), (21, True)])
 def test_three_weeks_of_history_come_first(days: int, is_found: bool) -> None:
     assert _unusual("1000", _history(lambda _day: 10, days)) is is_found
 

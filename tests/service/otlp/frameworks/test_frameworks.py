@@ -13,6 +13,7 @@ import pytest
 from service.web.otlp.answers import describe
 from service.web.otlp.content import find_switch
 from service.web.otlp.requests import Calls
+from tests.cases import each_case
 from tests.service.otlp.frameworks.recording import (
     FRAMEWORKS,
     NODES,
@@ -155,17 +156,17 @@ def _check_on(framework: Framework, shape: dict[str, Any]) -> None:
     assert TEXT not in " ".join(describe(calls))
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+@each_case("framework", FRAMEWORKS)
 def test_every_call_of_a_framework_counts_once_with_its_switch(framework: Framework) -> None:
     _check_off(framework.name, SHAPES[framework.name, OFF])
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+@each_case("framework", FRAMEWORKS)
 def test_text_of_a_framework_is_rejected_with_the_switch_that_works(framework: Framework) -> None:
     _check_on(framework, SHAPES[framework.name, ON])
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+@each_case("framework", FRAMEWORKS)
 def test_each_request_alone_is_accepted(framework: Framework) -> None:
     """Batches cut a trace anywhere."""
     for mode in (OFF, ON):

@@ -15,13 +15,11 @@ import detectors
 from detectors import Report
 from detectors.wording.figures import short_day
 from service.models import Audit, FindingSaving, ReportRow
-from service.models.base import utc_now
 from tests.detectors.reference.builders import answers
 from tests.service.support.findings import add_account_finding
 from tests.service.support.scenes import Tenant, add_tenant
-from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+from tests.service.support.spend import FIRST, add_month, add_spend, spend_line, today
 
-TODAY = utc_now().date()
 FEBRUARY, MARCH = date(2026, 2, 1), FIRST
 MONTHS = {
     "before_from": "2026-02-01",
@@ -128,7 +126,7 @@ def test_periods_of_different_length_are_compared_per_day_and_say_so(
 def test_a_period_that_lacks_data_is_compared_with_nothing(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    first = TODAY - timedelta(days=34)
+    first = today() - timedelta(days=34)
     lines = [spend_line(first + timedelta(days=at), "9") for at in range(35)]
     add_spend(db_session, tenant.account_id, *lines)
     answer = _get(client, tenant)
@@ -141,10 +139,10 @@ def test_a_period_that_lacks_data_is_compared_with_nothing(
 def test_without_parameters_the_last_30_days_are_compared_with_those_before(
     client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    add_month(db_session, tenant.account_id, TODAY, days=60)
+    add_month(db_session, tenant.account_id, today(), days=60)
     answer = _get(client, tenant)
-    assert answer["after"]["to"] == str(TODAY)
-    assert answer["before"]["to"] == str(TODAY - timedelta(days=30))
+    assert answer["after"]["to"] == str(today())
+    assert answer["before"]["to"] == str(today() - timedelta(days=30))
     assert answer["total"]["change_pct"] == 0.0
     assert answer["notes"] == ["Today is not over yet (UTC)."]
 

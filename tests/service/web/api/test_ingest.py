@@ -1,6 +1,8 @@
-"""POST /api/v1/ingest: every row of the specification's table, and the order of the checks."""
+"""POST /api/v1/ingest: every row of the specification's table, and the order of the checks.
 
-import json
+Which records and bodies are accepted is tested in tests/detectors/formats/test_batches.py.
+"""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +13,9 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from detectors.contract import MAX_BATCH_BYTES
-from detectors.formats import decode_records
 from service.core import tokens
 from service.models import Audit, IngestKey, Subscription
+from tests.detectors.formats.stored import decode_records
 from tests.service.support.scenes import (
     INGEST,
     Tenant,
@@ -150,84 +152,6 @@ def test_a_rejected_batch_names_the_record_and_the_fields(
     assert "Record 2" in message
     assert "prompt_tokens" in message
     assert "never accepted" in message
-
-
-@pytest.mark.parametrize("field", ["ts", "provider", "model", "prompt_tokens", "completion_tokens"])
-def test_a_missing_required_field_is_named(client: FlaskClient, tenant: Tenant, field: str) -> None:
-    incomplete = record()
-    del incomplete[field]
-    response = client.post(INGEST, json={"records": [incomplete]}, headers=tenant.writes)
-    assert field in error_of(response, 422, "validation_error")
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("prompt_tokens", 1_000_000_000_001),
-        ("prompt_tokens", -1),
-        ("prompt_tokens", "5"),
-        ("prompt_tokens", 5.0),
-        ("prompt_tokens", True),
-        ("completion_tokens", None),
-        ("cached_tokens", 1.5),
-        ("latency_ms", -0.1),
-        ("latency_ms", 1e10),
-        ("latency_ms", "fast"),
-        ("provider", "OpenAI"),
-        ("provider", ""),
-        ("model", ""),
-        ("model", "m" * 201),
-        ("tag", "a\nb"),
-        ("tag", 5),
-        ("endpoint", "e" * 201),
-        ("request_id", ["x"]),
-        ("prefix_hash", "abc"),
-        ("ts", "yesterday"),
-        ("ts", "1999-12-31T23:59:59Z"),
-        ("ts", "2100-01-01T00:00:00Z"),
-        ("ts", 1700000000),
-    ],
-)
-def test_a_bad_value_is_rejected_by_its_fields_name(
-    client: FlaskClient, tenant: Tenant, field: str, value: object
-) -> None:
-    body = {"records": [record(**{field: value})]}
-    response = client.post(INGEST, json=body, headers=tenant.writes)
-    assert field in error_of(response, 422, "validation_error")
-
-
-@pytest.mark.parametrize("count", [0, 1_000_000_000_000])
-def test_counts_at_both_ends_of_the_range_are_accepted(
-    client: FlaskClient, tenant: Tenant, count: int
-) -> None:
-    body = batch(prompt_tokens=count, completion_tokens=count, cached_tokens=count)
-    assert client.post(INGEST, json=body, headers=tenant.writes).status_code == 201
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"records": []},
-        {"records": {}},
-        {"records": None},
-        {"records": [1]},
-        {"records": [[]]},
-        [],
-        [record()],
-        "records",
-        5,
-        None,
-        {"records": [record()], "extra": 1},
-    ],
-)
-def test_a_body_that_is_no_array_of_records_is_rejected(
-    client: FlaskClient, tenant: Tenant, body: object
-) -> None:
-    response = client.post(
-        INGEST, data=json.dumps(body), headers=tenant.writes, content_type="application/json"
-    )
-    error_of(response, 422, "validation_error")
 
 
 def test_a_rejected_batch_leaves_nothing_behind(

@@ -21,7 +21,7 @@ from detectors.contract import (
     UNITS,
 )
 from service.models import Audit
-from tests.detectors.formats.test_record_v2 import NEW, TOO_MUCH
+from tests.detectors.formats.test_record_v2 import NEW
 from tests.service.support.scenes import (
     INGEST,
     INGEST_V2,
@@ -89,29 +89,6 @@ def test_it_refuses_what_the_first_version_refuses_in_the_same_words(
     assert _seen(first) == _seen(second)
     assert first.status_code >= 400
     assert b"CANARY" not in second.data
-
-
-@pytest.mark.parametrize("name", NEW)
-def test_the_first_version_refuses_each_new_field_as_unknown(
-    client: FlaskClient, tenant: Tenant, name: str
-) -> None:
-    body = {"records": [record(**COUNTS, **{name: NEW[name]})]}
-    message = error_of(
-        client.post(INGEST, json=body, headers=tenant.writes), 422, "validation_error"
-    )
-    assert message == (
-        f"Contains fields we never accept ({name}) in record 0: content is never accepted. "
-        "Remove them."
-    )
-
-
-@pytest.mark.parametrize(("values", "reason"), TOO_MUCH)
-def test_a_part_over_its_total_is_named(
-    client: FlaskClient, tenant: Tenant, values: dict[str, Any], reason: str
-) -> None:
-    body = {"records": [record(), record(**COUNTS, **NEW | values)]}
-    response = client.post(INGEST_V2, json=body, headers=tenant.writes)
-    assert error_of(response, 422, "validation_error") == f"Record 1: {reason}."
 
 
 def test_a_key_of_one_version_replays_in_the_other(client: FlaskClient, tenant: Tenant) -> None:

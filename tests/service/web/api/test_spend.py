@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.models.base import utc_now
 from service.reports import focus
 from service.web.schemas.cursors import SpendCursor, find_spend_cursor, make_spend_cursor
+from tests.cases import each_case
 from tests.service.support.scenes import Tenant, add_tenant, error_of
 from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
 
@@ -193,7 +194,7 @@ def test_four_hundred_days_are_not_too_many(client: FlaskClient, tenant: Tenant)
     assert _get(client, tenant, **{"from": "2025-01-26", "to": "2026-03-01"})["spend"] == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "values", [("day", "2026-02-30"), ("day", ""), ("route", "a\x00b"), ("route", "x" * 201)]
 )
 def test_a_cursor_that_no_response_has_is_none(values: tuple[str, str]) -> None:

@@ -17,7 +17,7 @@ from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
 from tests.service.support.access_world import World, ask, make_world
 from tests.service.support.scenes import ADMIN_TOKEN, Caller
-from tests.worker.support.promises import Note, always_in_full, sampled
+from tests.worker.support.promises import Note, at_a_sixth, in_turn, sampled
 
 Route = tuple[str, str]
 OF_ANOTHER: Final = " of another"
@@ -100,17 +100,18 @@ def test_every_cell_of_the_table_holds(
     note(f"28 {len(TABLE)} routes, {len(CREDENTIALS)} credentials of 2 tenants", cells, wrong)
 
 
-@always_in_full
-@pytest.mark.usefixtures("occasion")
+@at_a_sixth
 def test_anothers_data_gets_the_same_bytes_as_missing_data(
-    app: Flask, sessions: "sessionmaker[Session]", note: Note
+    app: Flask, sessions: "sessionmaker[Session]", note: Note, share: float
 ) -> None:
+    """Each route with a session, and with another credential in turn; in full, with each."""
+    names = [name for name in CREDENTIALS if name != ADMIN]
     client = app.test_client(use_cookies=False)
     mine, other = make_world(sessions), make_world(sessions)
     tried, different = 0, []
     with time_machine.travel(datetime.now(UTC), tick=False):  # which forms' tokens are signed with
-        for route, id_name in _routes_with_an_id():
-            for name in [one for one in CREDENTIALS if one != ADMIN]:
+        for number, (route, id_name) in enumerate(_routes_with_an_id()):
+            for name in {SESSION, *in_turn(names, number, share)}:
                 tried += 1
                 if not _is_same_response(client, route, other.callers[name], mine.ids, id_name):
                     different.append((route, name))

@@ -73,7 +73,7 @@ class Asker:
     def ask(
         self, method: str, path: str, token: bytes | None, body: tuple[str, bytes] | None = None
     ) -> Answer:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=20)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=60)
         connection.putrequest(method, path)
         connection.putheader("X-Request-Id", "5a" * 16)
         connection.putheader("Sec-Fetch-Site", "cross-site")

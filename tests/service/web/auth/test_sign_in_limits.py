@@ -31,7 +31,7 @@ def _fresh_limits(redis_url: str) -> None:
 
 def _ask(live: LiveService, path: str, headers: dict[str, str]) -> requests.Response:
     body = {"email": f"{uuid4().hex}@example.org"}
-    return requests.post(f"{live.url}{path}", json=body, headers=headers, timeout=30)
+    return requests.post(f"{live.url}{path}", json=body, headers=headers, timeout=60)
 
 
 @always_in_full

@@ -11,10 +11,10 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
-from detectors.formats import decode_records
 from service.errors import PayloadTooLargeError
 from service.models import Audit
 from service.web.http.bodies import bounded_body, plain_body
+from tests.detectors.formats.stored import decode_records
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.scenes import INGEST, Tenant, batch, error_of, record
 

@@ -26,7 +26,7 @@ JSON = {"Content-Type": "application/json"}
 
 def _post(live: LiveService, tenant: Tenant, body: bytes, **headers: str) -> requests.Response:
     return requests.post(
-        f"{live.url}{INGEST}", body, headers={**tenant.writes, **JSON, **headers}, timeout=30
+        f"{live.url}{INGEST}", body, headers={**tenant.writes, **JSON, **headers}, timeout=60
     )
 
 
@@ -127,7 +127,7 @@ def test_a_chunked_body_is_accepted_up_to_the_limit(live: LiveService) -> None:
 
 
 def _chunked(live: LiveService, tenant: Tenant, chunks: list[bytes]) -> int:
-    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(live.url).netloc, timeout=60)
     headers = {**tenant.writes, **JSON, "Transfer-Encoding": "chunked"}
     connection.request("POST", INGEST, iter(chunks), headers, encode_chunked=True)
     status = connection.getresponse().status

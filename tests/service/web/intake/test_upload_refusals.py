@@ -220,6 +220,6 @@ def test_hostile_bodies_are_rejected_within_bounds(
 def test_other_methods_take_no_file(service: LiveService, person_credits: int) -> None:
     person = add_person(service.sessions, person_credits)
     response = requests.put(
-        f"{service.url}{AUDITS}", data=one_file(log_file()), headers=person.headers, timeout=30
+        f"{service.url}{AUDITS}", data=one_file(log_file()), headers=person.headers, timeout=60
     )
     error_in(response, 405, "method_not_allowed")

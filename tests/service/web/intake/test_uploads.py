@@ -3,6 +3,7 @@
 import gzip
 import json
 from io import BytesIO
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -74,9 +75,8 @@ def test_what_is_stored_is_the_reencoding_and_not_the_file(
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: path.stem)
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_every_format_is_accepted_compressed_or_not(live: LiveService, log, pack) -> None:  # type: ignore[no-untyped-def]
-    person = add_person(live.sessions, 1)
+def test_every_format_is_accepted_compressed_or_not(live: LiveService, log: Path) -> None:
+    person, pack = add_person(live.sessions, 1), gzip.compress if LOGS.index(log) % 2 else bytes
     response = upload(live.url, person, pack(log.read_bytes()))
     assert response.status_code == 201, response.text
     expected = log.with_name(f"{log.stem}.expected.jsonl").read_text().splitlines()
@@ -158,7 +158,7 @@ def test_keys_and_tokens_upload_nothing_and_see_no_status(live: LiveService) -> 
     for headers in (tenant.writes, tenant.reads):
         bearer = Person(tenant.account_id, "", headers)
         error_in(upload(live.url, bearer, log_file()), 401, "unauthorized")
-        status = requests.get(f"{live.url}{AUDITS}/x/status", headers=headers, timeout=30)
+        status = requests.get(f"{live.url}{AUDITS}/x/status", headers=headers, timeout=60)
         error_in(status, 401, "unauthorized")
 
 
@@ -340,7 +340,7 @@ def test_each_gate_comes_before_the_next(live: LiveService) -> None:
         ).prepare()
         request.headers.update(headers)
         with requests.Session() as session:
-            assert session.send(request, timeout=30).status_code == status
+            assert session.send(request, timeout=60).status_code == status
 
 
 def test_a_known_key_is_asked_for_its_file_even_without_a_credit(live: LiveService) -> None:

@@ -29,7 +29,7 @@ def generated(live: LiveService, tmp_path_factory: pytest.TempPathFactory) -> An
     """Imports modules of the generated package."""
     folder = tmp_path_factory.mktemp("generated")
     document, settings = folder / "openapi.json", folder / "settings.yml"
-    document.write_bytes(requests.get(f"{live.url}/openapi.json", timeout=10).content)
+    document.write_bytes(requests.get(f"{live.url}/openapi.json", timeout=60).content)
     settings.write_text(SETTINGS)
     program = Path(sys.executable).with_name("openapi-python-client")
     options = [f"--path={document}", f"--config={settings}", f"--output-path={folder / NAME}"]

@@ -231,6 +231,7 @@ OAUTH = f"200 400 401 413 {LIMITED}"
 OPERATIONS = {
     "post /api/v1/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
     "post /api/v2/ingest": f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+    "post /api/v1/plan-limits": SIGN_IN.replace("403", "401 403"),
     "post /otlp/v1/traces": f"200 400 401 402 403 413 415 {LIMITED}",
     "post /otlp/v1/logs": f"200 400 401 402 403 413 415 {LIMITED}",
     "post /otlp/v1/metrics": f"200 400 401 402 403 413 {LIMITED}",
@@ -249,6 +250,9 @@ OPERATIONS = {
     "get /api/v1/reconciliation": READ,
     "get /api/v1/future-calls": f"200 304 401 403 422 {LIMITED}",
     "delete /api/v1/future-calls": f"202 401 403 414 422 {LIMITED}",
+    "get /api/v1/marks": READ,
+    "post /api/v1/marks": f"201 400 401 403 413 415 422 {LIMITED}",
+    "delete /api/v1/marks/{mark_id}": f"200 401 403 404 422 {LIMITED}",
     "get /api/v1/report-links": READ,
     "delete /api/v1/report-links/{audit_id}": f"200 401 403 404 422 {LIMITED}",
     "post /api/v1/webhooks/stripe": HOOK,

@@ -58,7 +58,11 @@ FIELDS: Final = {
     "SpendTotals": SUMS,
     "Comparison": "kind before after is_per_day total routes models findings? notes",
     "PlanReport": "from to totals plans tools projects environments models weeks windows"
-    " window_count",
+    " window_count limits",
+    "PlanPeak": "provider environment window_minutes used_percent resets_at windows",
+    "PlanLimit": "provider environment? window_minutes resets_at used_percent",
+    "PlanLimits": "limits",
+    "StoredLimits": "limits",
     "PlanWorth": "provider price_usd value_usd ratio",
     "PlanGroup": "name calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
     " cache_write_tokens value_usd",
@@ -81,6 +85,9 @@ FIELDS: Final = {
     "ModelChange": f"provider model {CHANGE}",
     "ComparedFinding": "status detector kind route provider model before_usd after_usd",
     "SpendLine": f"day? route? model? provider? environment? {SUMS}",
+    "Mark": "id day words created_at",
+    "MarkList": "marks",
+    "NewMark": "words day?",
     "ReportLink": "audit_id state issued_at expires_at revoked_at? opens last_opened_at?",
     "ReportLinkList": "report_links next_cursor?",
     "EventReceived": "received",
@@ -117,6 +124,7 @@ FIELDS: Final = {
 # What generated code calls each operation: a name that stays.
 NAMES: Final = {
     "post /api/v1/ingest": "ingest_batch",
+    "post /api/v1/plan-limits": "send_plan_limits",
     "post /api/v2/ingest": "ingest_batch_v2",
     "post /otlp/v1/traces": "export_traces",
     "post /otlp/v1/logs": "export_logs",
@@ -136,6 +144,9 @@ NAMES: Final = {
     "get /api/v1/reconciliation": "reconcile",
     "get /api/v1/future-calls": "list_future_calls",
     "delete /api/v1/future-calls": "delete_future_calls",
+    "get /api/v1/marks": "list_marks",
+    "post /api/v1/marks": "add_mark",
+    "delete /api/v1/marks/{mark_id}": "remove_mark",
     "get /api/v1/report-links": "list_report_links",
     "delete /api/v1/report-links/{audit_id}": "revoke_report_link",
     "post /api/v1/webhooks/stripe": "receive_stripe_event",
@@ -190,6 +201,8 @@ PARAMETERS: Final = {
     "get /api/v1/reconciliation": "from? to? provider? lines? If-None-Match?",
     "get /api/v1/future-calls": "If-None-Match?",
     "delete /api/v1/future-calls": "from? to? x-user-email?",
+    "get /api/v1/marks": "from? to? If-None-Match?",
+    "delete /api/v1/marks/{mark_id}": "mark_id",
     "get /api/v1/report-links": "limit? cursor? If-None-Match?",
     "delete /api/v1/report-links/{audit_id}": "audit_id x-user-email?",
     "post /api/v1/webhooks/stripe": "Stripe-Signature",
@@ -213,11 +226,13 @@ CREDENTIALS: Final = "client_id? client_secret?"
 # By operation and media type: a component's name, or the fields of a form.
 BODIES: Final = {
     "post /api/v1/ingest": {JSON: "Batch"},
+    "post /api/v1/plan-limits": {JSON: "PlanLimits"},
     "post /api/v2/ingest": {JSON: "BatchV2"},
     "post /api/v1/audits": {"multipart/form-data": "file label? map? provider?"},
     "post /otlp/v1/traces": {JSON: ""},
     "post /otlp/v1/logs": {JSON: ""},
     "post /otlp/v1/metrics": {JSON: ""},
+    "post /api/v1/marks": {JSON: "NewMark"},
     "post /api/v1/early-access": {JSON: "EarlyAccess"},
     "post /auth/magic-link": {JSON: "MagicLink", FORM: "MagicLink"},
     "post /auth/verify": {JSON: "Verify", FORM: "Verify"},

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.models import OAuthApplication, OAuthCode
 from service.models.access.oauth import MAX_APPLICATIONS, TOKEN_SECONDS
 from service.web.oauth.redirects import find_problem
+from tests.cases import each_case
 from tests.service.support.oauth_flow import (
     TOKEN,
     Application,
@@ -89,7 +90,7 @@ def test_a_wrong_form_is_shown_again_with_what_was_typed(
     assert db_session.query(OAuthApplication).count() == 0
 
 
-@pytest.mark.parametrize(
+@each_case(
     "uri",
     [
         *("http://app.example.org/", "http://127.0.0.2/", "http://localhost.example.org/"),
@@ -106,7 +107,7 @@ def test_an_address_that_is_not_safe_or_not_exact_is_no_redirect_uri(uri: str) -
     assert find_problem(uri) is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "uri",
     [
         *(

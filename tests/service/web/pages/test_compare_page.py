@@ -15,10 +15,9 @@ from service.models.base import utc_now
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_finding, make_report
 from tests.service.support.scenes import record
-from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+from tests.service.support.spend import FIRST, add_month, add_spend, spend_line, today
 from tests.service.web.pages.scenes import add_run
 
-TODAY = utc_now().date()
 MONTHS = "before_from=2026-02-01&before_to=2026-02-28&from=2026-03-01&to=2026-03-28"
 
 
@@ -75,11 +74,11 @@ def test_periods_of_different_length_are_compared_per_day(
 def test_a_preset_compares_the_last_days_with_those_before(
     ada: Browser, account_id: str, db_session: Session, days: int
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=8)
+    add_month(db_session, account_id, today(), days=8)
     page = ada.get(f"/compare?days={days}")
     assert f'<a href="/compare?days={days}" aria-current="true">' in page
-    assert f'name="from" type="date" value="{TODAY - timedelta(days=days - 1)}"' in page
-    assert f'name="before_to" type="date" value="{TODAY - timedelta(days=days)}"' in page
+    assert f'name="from" type="date" value="{today() - timedelta(days=days - 1)}"' in page
+    assert f'name="before_to" type="date" value="{today() - timedelta(days=days)}"' in page
 
 
 @pytest.mark.parametrize(
@@ -94,7 +93,7 @@ def test_a_preset_compares_the_last_days_with_those_before(
 def test_what_cannot_be_compared_is_a_problem(
     ada: Browser, account_id: str, db_session: Session, query: str, problem: str
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=2)
+    add_month(db_session, account_id, today(), days=2)
     assert f'role="alert">{problem}' in ada.get(f"/compare?{query}", 422)
 
 

@@ -184,7 +184,7 @@ def test_findings_can_be_changed_from_the_dashboard_which_keeps_its_state(
     most = add_account_finding(db_session, account_id, monthly_usd=Decimal(90))
     add_account_finding(db_session, account_id, monthly_usd=Decimal(40), confidence="CONDITIONAL")
     page = ada.get("/dashboard?days=90&route=chat")
-    first = "Cache the repeated start of chat prompts chat gpt-5.5 $90 /month, estimated"
+    first = "Cache the repeated start of chat prompts gpt-5.5 $90 /month, estimated"
     assert first in _first(page)
     assert "up to $40 /month" in words_of(page)
     fields = {"finding": most.id, "dashboard": "days=90&route=chat", "reason": "Done"}
@@ -451,4 +451,5 @@ def test_its_queries_are_as_many_for_any_account(
         add_account_finding(db_session, account_id, route=f"route-{number}")
     with _counted(app, db_session) as many:
         ada.get("/dashboard")
-    assert 0 < len(many) == len(few) <= 32
+    # Without findings to list, another query says whether there ever were any.
+    assert 0 < len(many) <= len(few) <= 21

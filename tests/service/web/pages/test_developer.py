@@ -207,3 +207,15 @@ def test_secrets_are_in_no_log_line(make_browser: MakeBrowser, log: io.StringIO)
     assert "/developer/ingest-keys" in lines
     assert key not in lines
     assert _secret(page, Kind.READ_TOKEN) not in lines
+
+
+def test_keys_and_tokens_are_sorted_by_their_own_columns(make_browser: MakeBrowser) -> None:
+    browser = make_browser()
+    for label in ("beta", "alpha"):
+        browser.post(HOME, KEYS, label=f"{label} key")
+        browser.post(HOME, TOKENS, label=f"{label} token", scope=["read:audits"])
+    page = browser.get(f"{HOME}?sort-keys=label&sort-tokens=-label")
+    assert page.index("alpha key") < page.index("beta key")
+    assert page.index("beta token") < page.index("alpha token")
+    # A link of one table keeps the order of the other.
+    assert "sort-tokens=-label" in re.findall(r'href="([^"]*sort-keys=-label[^"]*)"', page)[0]

@@ -39,7 +39,7 @@ def _run(command: str, url: str) -> requests.Response:
             address = word
     address = address.replace("http://localhost:8000", url)
     method = "GET" if data is None else "POST"
-    return requests.request(method, address, headers=headers, data=data, timeout=30)
+    return requests.request(method, address, headers=headers, data=data, timeout=60)
 
 
 class _Visitor:
@@ -56,7 +56,7 @@ class _Visitor:
             session.commit()
 
     def post(self, page: str, action: str, **fields: Any) -> requests.Response:
-        loaded = requests.get(f"{self.url}{page}", headers=self.headers, timeout=30)
+        loaded = requests.get(f"{self.url}{page}", headers=self.headers, timeout=60)
         cookie = re.search(rf"{SESSION_COOKIE}=[^;]+", loaded.headers.get("Set-Cookie", ""))
         if cookie:
             self.headers = {"Cookie": cookie[0]}
@@ -116,7 +116,7 @@ def test_an_account_that_is_deleted_under_load_leaves_nothing(live: LiveService)
         assert session.get(Account, visitor.account_id) is None
         others = select(func.count()).where(Audit.account_id == other.account_id)
         assert session.scalar(others) == 24
-    assert requests.get(f"{live.url}{AUDITS}", headers=other.reads, timeout=30).status_code == 200
+    assert requests.get(f"{live.url}{AUDITS}", headers=other.reads, timeout=60).status_code == 200
 
 
 @pytest.mark.stress

@@ -1,7 +1,7 @@
 """Calls dated after today: /imports/future, the API, and what other pages say of them."""
 
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -10,15 +10,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import CallImport, DeletedCalls
-from service.models.base import new_id, utc_now
+from service.models.base import new_id
 from service.models.calls import future_calls
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant, add_browser, error_of
-from tests.service.support.spend import add_spend, spend_line
+from tests.service.support.spend import add_spend, spend_line, today
 
 PAGE, API = "/imports/future", "/api/v1/future-calls"
-TODAY = utc_now().date()
-NEAR, FAR = TODAY + timedelta(days=2), TODAY + timedelta(days=2_700)
+NEAR, FAR = today() + timedelta(days=2), today() + timedelta(days=2_700)
 
 
 def add_calls(session: Session, account_id: str, *days: Any) -> str:
@@ -38,7 +37,7 @@ def pending(session: Session, account_id: str) -> list[tuple[Any, ...]]:
 
 
 def test_an_account_without_such_calls_sees_none(ada: Browser, db_session: Session) -> None:
-    add_calls(db_session, ada.account_id, TODAY)
+    add_calls(db_session, ada.account_id, today())
     assert "No calls dated after today" in ada.get(PAGE)
     for path in ("/spend", "/dashboard", "/imports", "/settings/budgets"):
         assert "dated after today" not in ada.get(path)
@@ -53,7 +52,7 @@ def test_pages_say_what_lies_after_today_and_include_none_of_it(
     assert "No calls yet" in before
     add_calls(db_session, ada.account_id, NEAR, FAR)
     assert "No calls yet" in ada.get("/spend")
-    add_calls(db_session, ada.account_id, TODAY - timedelta(days=40))
+    add_calls(db_session, ada.account_id, today() - timedelta(days=40))
     for path in ("/spend", "/dashboard", "/imports", "/settings/budgets"):
         page = words_of(ada.get(path))
         assert "$3.00 of 20 calls dated after today, up to" in page, path
@@ -61,15 +60,15 @@ def test_pages_say_what_lies_after_today_and_include_none_of_it(
     # The last day with calls is not one that is still to come.
     for path in ("/spend", "/dashboard", "/route?route=chat"):
         page = ada.get(path)
-        assert str(TODAY - timedelta(days=40)) in page
+        assert str(today() - timedelta(days=40)) in page
         assert str(FAR) not in page
 
 
 def test_calls_are_listed_and_deleted_by_day_or_all_at_once(
     ada: Browser, db_session: Session
 ) -> None:
-    own = add_calls(db_session, ada.account_id, TODAY, NEAR, FAR)
-    add_calls(db_session, ada.account_id, TODAY)
+    own = add_calls(db_session, ada.account_id, today(), NEAR, FAR)
+    add_calls(db_session, ada.account_id, today())
     page = ada.get(PAGE)
     rows = re.findall("<tr><td>(.*?)</td>", page)
     assert len(rows) == 2
@@ -80,7 +79,7 @@ def test_calls_are_listed_and_deleted_by_day_or_all_at_once(
     assert "Deleting 10 calls. This takes up to a minute." in ada.get(f"{PAGE}?deleted=10")
     assert "Deleting calls. This takes up to a minute." in ada.get(PAGE)
     ada.post(PAGE, f"{PAGE}/delete")
-    everything = (own, TODAY + timedelta(days=1), type(TODAY).max)
+    everything = (own, today() + timedelta(days=1), date.max)
     assert pending(db_session, ada.account_id)[1:] == [everything]
     assert words_of(ada.get("/settings/activity")).count("Calls dated after today deleted") == 2
 
@@ -88,8 +87,8 @@ def test_calls_are_listed_and_deleted_by_day_or_all_at_once(
 def test_neither_today_nor_another_day_of_the_past_is_deleted(
     ada: Browser, db_session: Session
 ) -> None:
-    add_calls(db_session, ada.account_id, TODAY, TODAY - timedelta(days=9))
-    for day in (str(TODAY), str(TODAY - timedelta(days=9)), ""):
+    add_calls(db_session, ada.account_id, today(), today() - timedelta(days=9))
+    for day in (str(today()), str(today() - timedelta(days=9)), ""):
         assert (
             ada.act("/settings", f"{PAGE}/delete", day=day)
             .headers["Location"]
@@ -139,5 +138,5 @@ def test_the_api_lists_them_with_a_token_and_deletes_them_with_a_session(
         error_of(client.delete(f"{API}?{wrong}", headers=browser.headers), 422, "validation_error")
     answer = client.delete(f"{API}?from={FAR}", headers=browser.headers)
     assert (answer.status_code, answer.get_json()) == (202, {"calls": 10})
-    assert pending(db_session, tenant.account_id) == [(own, FAR, type(FAR).max)]
+    assert pending(db_session, tenant.account_id) == [(own, FAR, date.max)]
     assert client.get(API, headers=tenant.reads).get_json() == {**listed, "is_deleting": True}

@@ -24,6 +24,7 @@ from service.models import CallFile
 from service.models.calls.daily_spend import add_spend
 from service.models.calls.plan_usage import iter_plan_windows, list_plan_groups
 from service.models.calls.plans import MAX_PLANS, Plan, cost_of
+from tests.cases import each_case
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.scenes import Tenant
 from tests.service.support.spend import add_plan_usage, spend_line
@@ -44,7 +45,7 @@ def plan(first: date, last: date | None = None, price: str = "100", seats: int =
     return Plan(price_usd=Decimal(price), seats=seats, first_day=first, last_day=last)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("paid", "cost"),
     [
         (plan(date(2025, 1, 1)), "100"),

@@ -25,6 +25,7 @@ from service.config import Config
 from service.core.tokens import sign_report
 from service.models import Audit, ReportRow
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.service.support.documents import make_finding, make_report, make_summary
 from tests.service.support.scenes import Tenant, error_of
 from tests.worker.support.promises import Note, at_both_scales, scaled
@@ -276,7 +277,7 @@ def test_the_links_days_are_a_setting(
     assert client.get(f"/r/{token}").status_code == 404
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("amount", "written"),
     [
         ("1234567.891", "$1,234,567.89"),

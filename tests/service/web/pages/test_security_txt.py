@@ -9,6 +9,7 @@ from flask.testing import FlaskClient
 
 from service.config import Config
 from service.errors import ConfigError
+from tests.cases import each_case
 
 PATH = "/.well-known/security.txt"
 
@@ -50,7 +51,7 @@ def test_by_default_it_does_not_exist(client: FlaskClient) -> None:
     assert client.get(PATH).status_code == 404
 
 
-@pytest.mark.parametrize(
+@each_case(
     "contact", ["security@example.org", "http://example.org", "mailto:x", "javascript:x@y", "tel:x"]
 )
 def test_a_contact_that_is_no_uri_stops_the_start(contact: str) -> None:

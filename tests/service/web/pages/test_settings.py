@@ -13,6 +13,7 @@ from service.core.time_zones import minute
 from service.models import Account, StoredData, WebSession
 from service.models.base import utc_now
 from service.web.auth.browsers import describe_browser
+from tests.cases import each_case
 from tests.service.support.browser import Browser
 from tests.service.support.documents import make_report
 from tests.service.support.scenes import sign_in
@@ -28,7 +29,7 @@ def client(app: Flask) -> FlaskClient:
 MAC = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko)"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("user_agent", "name"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/2010 Firefox/140.0", "Firefox on Linux"),

@@ -9,14 +9,12 @@ import pytest
 from sqlalchemy.orm import Session
 
 from detectors.contract import Traffic, TrafficWindow
-from service.models.base import utc_now
 from service.models.calls.traffic import replace_traffic
 from tests.service.support.browser import Browser, words_of
 from tests.service.support.findings import add_account_finding
-from tests.service.support.spend import FIRST, add_month, add_spend, spend_line
+from tests.service.support.spend import FIRST, add_month, add_spend, spend_line, today
 from tests.service.web.pages.words import words
 
-TODAY = utc_now().date()
 ODD = "team/a?b=c&d #1 <b>"
 
 
@@ -35,7 +33,7 @@ def _names(page: str) -> list[str]:
 def test_a_route_has_its_own_spend_models_and_chart(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
+    add_month(db_session, account_id, today())
     page = ada.get("/route?route=chat")
     assert ">$82.50</span></dd>" in page
     assert _names(page) == ["gpt-5.5", "gpt-5.5-mini"]
@@ -47,8 +45,8 @@ def test_a_route_has_its_own_spend_models_and_chart(
 def test_a_model_has_its_own_spend_and_routes_over_all_providers_or_of_one(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY)
-    add_spend(db_session, account_id, spend_line(TODAY, "9", route="eu", provider="azure"))
+    add_month(db_session, account_id, today())
+    add_spend(db_session, account_id, spend_line(today(), "9", route="eu", provider="azure"))
     both, one = "/model?model=gpt-5.5", "/model?provider=openai&model=gpt-5.5"
     assert _names(ada.get(both)) == ["chat", "eu"]
     page = ada.get(one)
@@ -60,7 +58,7 @@ def test_a_model_has_its_own_spend_and_routes_over_all_providers_or_of_one(
 def test_links_between_the_pages_keep_the_range(
     ada: Browser, account_id: str, db_session: Session, days: int
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=3)
+    add_month(db_session, account_id, today(), days=3)
     assert f'<a href="/route?route=chat&amp;days={days}">' in ada.get(f"/spend?days={days}")
     page = ada.get(f"/route?route=chat&days={days}")
     assert f'<a href="/model?model=gpt-5.5&amp;days={days}">' in page
@@ -70,7 +68,7 @@ def test_links_between_the_pages_keep_the_range(
 def test_a_name_may_hold_anything_that_a_label_may(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY, route=ODD))
+    add_spend(db_session, account_id, spend_line(today(), route=ODD))
     link = re.findall('href="(/route[^"]*)"', ada.get("/spend"))[0]
     page = ada.get(unescape(link))
     assert "<bdi>team/a?b=c&amp;d #1 &lt;b&gt;</bdi></h1>" in page
@@ -80,7 +78,7 @@ def test_a_name_may_hold_anything_that_a_label_may(
 def test_calls_without_tag_and_endpoint_have_a_page(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY, route=""))
+    add_spend(db_session, account_id, spend_line(today(), route=""))
     page = ada.get("/route?route=")
     assert "No tag or endpoint</h1>" in page
     assert ">$1.50</span></dd>" in page
@@ -99,7 +97,7 @@ def test_a_model_without_stored_spend_still_shows_its_findings(
 def test_an_unknown_name_is_404_with_similar_names(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=2)
+    add_month(db_session, account_id, today(), days=2)
     response = ada.client.get("/route?route=serch&days=7")
     page = response.get_data(as_text=True)
     assert response.status_code == 404
@@ -114,14 +112,14 @@ def test_without_a_name_there_is_a_choice(
     ada: Browser, account_id: str, db_session: Session, path: str
 ) -> None:
     assert "Your account has no calls yet." in ada.get(path)
-    add_month(db_session, account_id, TODAY, days=2)
+    add_month(db_session, account_id, today(), days=2)
     assert f'<li class="anywhere"><a href="{path}?' in ada.get(path)
 
 
 def test_a_period_without_calls_leads_to_the_latest_ones(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(), spend_line(TODAY, route="search"))
+    add_spend(db_session, account_id, spend_line(), spend_line(today(), route="search"))
     page = ada.get("/route?route=chat")
     assert "The latest calls of this route are from Mar 1, 2026." in page
     until = f"from={FIRST - timedelta(days=29)}&amp;to={FIRST}"
@@ -131,7 +129,7 @@ def test_a_period_without_calls_leads_to_the_latest_ones(
 def test_the_findings_of_a_route_and_of_a_model_have_their_state(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY), spend_line(TODAY, route=""))
+    add_spend(db_session, account_id, spend_line(today()), spend_line(today(), route=""))
     add_account_finding(db_session, account_id, route="chat", state="acknowledged")
     add_account_finding(db_session, account_id, route="gpt-5.5", kind="own")
     add_account_finding(db_session, account_id, route="search", model="other", state="dismissed")
@@ -152,7 +150,7 @@ def _states(page: str) -> list[str]:
 def test_another_accounts_route_is_unknown(
     ada: Browser, eve: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_month(db_session, account_id, TODAY, days=2)
+    add_month(db_session, account_id, today(), days=2)
     response = eve.client.get("/route?route=chat")
     assert response.status_code == 404
     assert "search" not in response.get_data(as_text=True)
@@ -176,7 +174,7 @@ def _traffic(model: str, hour: int, latencies: dict[int, int]) -> Traffic:
 def test_hours_and_latencies_are_those_of_the_latest_audit_and_say_so(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
-    add_spend(db_session, account_id, spend_line(TODAY))
+    add_spend(db_session, account_id, spend_line(today()))
     assert "appear with the next audit of all your calls" in ada.get("/route?route=chat")
     ends = {"first_call": datetime(2026, 10, 1, 8, tzinfo=UTC)}
     ends["last_call"] = datetime(2026, 10, 31, 7, tzinfo=UTC)
@@ -187,5 +185,5 @@ def test_hours_and_latencies_are_those_of_the_latest_audit_and_say_so(
     assert "Oct 1, 2026, 08:00 UTC to Oct 31, 2026, 07:00 UTC" in page
     assert "20 calls; peak: 10 from 09:00 to 10:00 UTC." in page
     assert "All calls 100 ms 8.9 s 10 gpt-5.5 100 ms 8.9 s 10" in page
-    add_spend(db_session, account_id, spend_line(TODAY, model="gpt-5.5-mini"))
+    add_spend(db_session, account_id, spend_line(today(), model="gpt-5.5-mini"))
     assert "These calls have no latency." in ada.get("/model?model=gpt-5.5-mini")

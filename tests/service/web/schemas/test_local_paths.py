@@ -1,8 +1,7 @@
 """The paths to continue to after sign-in."""
 
-import pytest
-
 from service.web.schemas.local_paths import find_local_path
+from tests.cases import each_case
 
 LOCAL = [
     "/",
@@ -48,12 +47,12 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize("path", LOCAL)
+@each_case("path", LOCAL)
 def test_a_path_of_this_site_passes_as_it_came(path: str) -> None:
     assert find_local_path(path) == path
 
 
-@pytest.mark.parametrize("text", FOREIGN)
+@each_case("text", FOREIGN)
 def test_anything_else_does_not(text: str) -> None:
     assert find_local_path(text) is None
 

@@ -8,7 +8,7 @@ the earlier session under a new `sessionId`, or name it in `forkedFrom`. The mes
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
 from detectors.formats.adapters.calls import NO_USAGE, Origin, Sighting
@@ -16,11 +16,10 @@ from detectors.formats.adapters.labels import SUBAGENT, id_of, route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
-# The name of a session; any other name could be text.
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_SUBSCRIPTION: Final = "claude-code"
+SUBSCRIPTION: Final = "claude-code"
 # Messages of Bedrock and Vertex AI, which no plan includes.
-_METERED: Final = ("msg_bdrk_", "msg_vrtx_")
+METERED: Final = ("msg_bdrk_", "msg_vrtx_")
 _EVENT: Final = ("sessionId", "timestamp", "type")
 
 
@@ -38,25 +37,29 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     forked = row.inner("forkedFrom").get("sessionId")  # of a line that was copied
     session, name = forked or row.get("sessionId"), message.get("id")
     asked = row.get("requestId")
-    is_named = isinstance(session, str) and _UUID.fullmatch(session)
     # An agent may change its folder; the project is where its session began.
     folders = state.setdefault("folders", {})
     route = folders.setdefault(id_of(session), route_of(row.get("cwd")))
-    route = route or (str(session) if is_named else None)
+    route = route or name_of(session)
     if route and row.get("isSidechain") is True:
         route += SUBAGENT
     yield Sighting(
         readings=read_usage(message.get("usage"), model=message.get("model")),
         moments=(row.get("timestamp"), row.get("ts")),
         models=(message.get("model"),),
-        providers=(_SUBSCRIPTION if session is not None else "anthropic",),
+        providers=(SUBSCRIPTION if session is not None else "anthropic",),
         ids=(name, asked),
         tags=(row.get("tag"), route),
         session=session,
         service_tier=message.get("service_tier"),
-        billing="metered" if isinstance(name, str) and name.startswith(_METERED) else None,
+        billing="metered" if isinstance(name, str) and name.startswith(METERED) else None,
         origin=Origin(asked=asked if isinstance(asked, str) else ""),
     )
+
+
+def name_of(session: Any) -> str | None:
+    """Return the name of a session without a project, unless it could be text."""
+    return session if isinstance(session, str) and _UUID.fullmatch(session) else None
 
 
 ADAPTER: Final = Adapter(

@@ -18,7 +18,7 @@ from detectors.formats.adapters.labels import SUBAGENT, route_of
 from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
-_SUBSCRIPTION: Final = "codex"
+SUBSCRIPTION: Final = "codex"
 _COUNTS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
 
 
@@ -78,19 +78,24 @@ def _call(row: Row, payload: Row, state: State) -> Sighting:
         readings=read_usage(last.plain()),
         moments=(row.get("timestamp"),),
         models=(state.get("model"),),
-        providers=(_SUBSCRIPTION,),
+        providers=(SUBSCRIPTION,),
         ids=(f"{state.get('root') or 'codex'}:{place}",),
         tags=(state.get("route"), session),
         session=session,
         # Limits without a plan are those of an API key.
         billing="metered" if "plan_type" in limits and not limits.has("plan_type") else None,
         service_tier=state.get("tier"),
-        origin=Origin(
-            place=place,
-            session=session if isinstance(session, str) else "",
-            parents=state.get("parents", ()),
-            begun=state.get("begun"),
-        ),
+        origin=origin_of(state, place),
+    )
+
+
+def origin_of(state: State, place: str) -> Origin:
+    session = state.get("session")
+    return Origin(
+        place=place,
+        session=session if isinstance(session, str) else "",
+        parents=state.get("parents", ()),
+        begun=state.get("begun"),
     )
 
 

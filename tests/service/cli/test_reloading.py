@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from service.operations.local.reloading import ROOT, SourceWatcher
+from service.cli.up import SourceWatcher
+from tests.running import ROOT
 
 Change = Callable[[Path], object]
 

@@ -1,0 +1,42 @@
+"""Many small cases in one test: collecting them as tests takes longer than they do."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any
+
+import pytest
+
+Test = Callable[..., None]
+
+
+def each_case(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Test], Test]:
+    """Try a test with each of these values, named as for `pytest.mark.parametrize`.
+
+    All are tried, and what each wrong one raises says which it was. Cases share the fixtures of
+    their test, so this is for tests without fixtures, or with some that no case changes.
+    """
+    wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+    cases = [value if len(wanted) > 1 else (value,) for value in values]
+
+    def decorate(test: Test) -> Test:
+        @wraps(test)
+        def try_each(**fixtures: Any) -> None:
+            failures: list[BaseException] = []
+            for case in cases:
+                chosen = dict(zip(wanted, case, strict=True))
+                try:
+                    test(**fixtures, **chosen)
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"in the case {chosen!r:.500}")
+                    failures.append(error)
+            if len(failures) == 1:
+                raise failures[0]
+            if failures:
+                raise BaseExceptionGroup(f"in {len(failures)} of {len(cases)} cases", failures)
+
+        others = [each for each in signature(test).parameters.values() if each.name not in wanted]
+        try_each.__signature__ = Signature(others)  # type: ignore[attr-defined]
+        return try_each
+
+    return decorate
