@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 import structlog
 
+_SPARKS_FOLDER: Final = "userFiles-"
 # What a library that is imported or started sets for good.
 _KEPT: Final = ("PYTEST_", "SPARK_", "PYSPARK_", "JAVA_", "COVERAGE_", "COV_CORE_")
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
@@ -50,20 +51,27 @@ def _describe() -> dict[str, object]:
     loggers = {"root": logging.root, **manager.loggerDict}
     return {
         "the current folder": Path.cwd(),
-        "sys.path": tuple(sys.path),
+        "sys.path": tuple(each for each in sys.path if _SPARKS_FOLDER not in each),
         "the timeout of sockets": socket.getdefaulttimeout(),
         "the size that files may have": resource.getrlimit(resource.RLIMIT_FSIZE),
         "logging.disable": manager.disable,
         "structlog": structlog.get_config()["wrapper_class"],
         "the context of log lines": structlog.contextvars.get_contextvars(),
         **{f"${name}": value for name, value in os.environ.items() if not name.startswith(_KEPT)},
-        **{f"the handler of {each.name}": signal.getsignal(each) for each in _SIGNALS},
+        **{f"the handler of {each.name}": _handler(each) for each in _SIGNALS},
         **{
             f"the logger {name}": _state(logger)
             for name, logger in loggers.items()
             if isinstance(logger, logging.Logger) and name.startswith(("root", *_LOGGERS))
         },
     }
+
+
+def _handler(number: signal.Signals) -> object:
+    """The handler of a signal; the one that Spark adds for good calls the one before it."""
+    found = signal.getsignal(number)
+    is_sparks = str(getattr(found, "__module__", "")).startswith("pyspark")
+    return signal.default_int_handler if is_sparks else found
 
 
 def _state(logger: logging.Logger) -> tuple[object, ...]:

@@ -38,7 +38,7 @@ def is_replaced(up: Up, part: str, before: list[psutil.Process]) -> bool:
 
 def is_ready(up: Up) -> bool:
     try:
-        return requests.get(f"{up.base_url}/readyz", timeout=60).status_code == 200
+        return requests.get(f"{up.base_url}/readyz", timeout=5).status_code == 200
     except requests.RequestException:  # The port listens while the web process starts again.
         return False
 

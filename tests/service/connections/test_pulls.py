@@ -29,7 +29,7 @@ from tests.service.connections.worlds import (
     stored_costs,
     stored_usage,
 )
-from tests.worker.support.promises import at_both_scales
+from tests.worker.support.promises import at_both_scales, sampled
 
 _NO_PRICES = (lambda _line: None, lambda _line: None)
 
@@ -94,7 +94,7 @@ def test_pages_without_an_end_fail_and_change_nothing(
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_short_faults_are_tried_again_at_once(connect: Callable[..., Connected], name: str) -> None:
     provider = make_provider(name, days=10, rows=2)
     broken, slow = Answer({}, 500), Answer({}, 429, {"Retry-After": "0.01"})
@@ -105,7 +105,7 @@ def test_short_faults_are_tried_again_at_once(connect: Callable[..., Connected],
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_a_provider_that_wants_a_pause_gets_it_and_what_was_pulled_stays(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_provider_that_wants_a_pause_gets_it_and_what_was_pulled_stays(
     assert not {each for each in paths if each[1]} & {each for each in again if each[1]}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_pauses_grow_while_the_provider_is_down(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -154,7 +154,7 @@ def test_pauses_grow_while_the_provider_is_down(
     assert connected.row.failing_since is not None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_a_key_revoked_in_the_middle_says_so_and_keeps_what_is_stored(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -190,7 +190,7 @@ def test_an_empty_window_that_is_an_error_deletes_nothing(
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_a_provider_whose_clock_is_behind_loses_nothing(
     connect: Callable[..., Connected], name: str
 ) -> None:
@@ -203,7 +203,7 @@ def test_a_provider_whose_clock_is_behind_loses_nothing(
     connected.assert_equal()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 3))
 def test_after_a_pause_of_weeks_nothing_is_missing(
     connect: Callable[..., Connected], name: str
 ) -> None:

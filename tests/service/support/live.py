@@ -129,7 +129,7 @@ def _wait_until_answering(url: str, process: Process, log_file: Path) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:
-            if requests.get(f"{url}/readyz", timeout=60).ok:
+            if requests.get(f"{url}/readyz", timeout=5).ok:
                 return
         except requests.RequestException:
             pass

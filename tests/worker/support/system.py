@@ -230,7 +230,7 @@ class System(Records, Jobs):
 
     def is_ready(self) -> bool:
         try:
-            return requests.get(f"{self.base_url}/readyz", timeout=60).status_code == 200
+            return requests.get(f"{self.base_url}/readyz", timeout=5).status_code == 200
         except requests.RequestException:
             return False
 
