@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
@@ -47,9 +48,9 @@ def find_java(system: System) -> list[psutil.Process]:
     return [each for each in below if each.name() == "java"]
 
 
-def report_of(system: System, audit_id: str) -> dict[str, object]:
+def report_of(system: System, audit_id: str) -> dict[str, Any]:
     [(document,)] = system.rows("SELECT document FROM reports WHERE audit_id = :id", id=audit_id)
-    report: dict[str, object] = json.loads(bytes(document))
+    report = json.loads(bytes(document))
     return {name: report[name] for name in ("audit", "findings")}
 
 
@@ -65,7 +66,7 @@ def test_a_worker_audits_on_spark_with_progress_and_the_same_report(spark_system
     here = queue(system)
     system.wait_done([here], 60)
     assert report_of(system, here) == on_spark
-    assert on_spark["audit"]["calls"] == CALLS
+    assert on_spark["audit"]["records"] == CALLS
     system.restart_process(WORKER)
 
 
