@@ -59,7 +59,9 @@ def test_a_killed_pull_leaves_no_bucket_half_replaced_and_none_twice(
         _change_day(provider, name, today - timedelta(days=dice.randrange(1, 5)))
         words.append(_say(provider, name))
         make_due(connected.engine, connected.id, hours=25)
-        is_killed = _kill_job(connected, dice.randrange(1, most + 1), dice.random() / 50, tmp_path)
+        # A short pull stores its only bucket late.
+        seconds = dice.random() * dice.choice((0.02, 0.2))
+        is_killed = _kill_job(connected, dice.randrange(1, most + 1), seconds, tmp_path)
         killed += is_killed
         with connected.engine.begin() as connection:
             # As if its lease had run out.
