@@ -9,8 +9,9 @@ import requests
 from itsdangerous import URLSafeTimedSerializer
 from sqlalchemy import select, text
 
+from service.core.sealing import Sealer
 from service.core.tokens import Kind, derive
-from service.models import MagicLink, Passkey
+from service.models import MagicLink, Passkey, ProviderConnection
 from service.models.identity.sign_in import open_account
 from service.operations.local.embedded.binaries import find_binaries
 from service.web.auth.browsers import BROWSER_COOKIE, SESSION_COOKIE
@@ -46,10 +47,12 @@ def test_no_secret_is_in_a_dump(live: LiveService, note: Note) -> None:
         *_await_passkey(live),
     ]
     assert {one.partition("_")[0] + "_" for one in secrets} == set(Kind) - {Kind.CLIENT_ID}
+    secrets.append(_connect(live, tenant.account_id))
     dump = _dump(live)
     assert application.client_id in dump, "this is a dump of that database"
+    assert "sealed:1:" in dump, "the provider's key is in it, encrypted"
     lost = sum(_is_in(dump, secret.partition("_")[2]) for secret in secrets)
-    note("27 secrets of every kind are absent from a database dump", len(secrets), lost)
+    note("28 secrets of every kind are absent from a database dump", len(secrets), lost)
 
 
 def _is_in(dump: str, secret: str) -> bool:
@@ -82,6 +85,16 @@ def _await_passkey(live: LiveService) -> tuple[str]:
     waiting = requests.post(f"{live.url}/auth/verify", json=used, timeout=10)
     content = URLSafeTimedSerializer("").loads_unsafe(waiting.cookies[SESSION_COOKIE])[1]
     return (str(content["pending"]),)
+
+
+def _connect(live: LiveService, account_id: str) -> str:
+    """A provider's admin key, as a connection stores it."""
+    key = f"sk_{uuid4().hex}{uuid4().hex}"
+    live.engine.dialect.sealer = Sealer([SECRET_KEY])  # type: ignore[attr-defined]
+    with live.sessions() as session:
+        session.add(ProviderConnection(account_id=account_id, provider="openai", key=key))
+        session.commit()
+    return key
 
 
 def _dump(live: LiveService) -> str:
