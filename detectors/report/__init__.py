@@ -85,15 +85,19 @@ def audit(
         raise TypeError("expected thresholds such as detectors.Thresholds(floor_usd=1.0)")
     if mapping is not None:
         source = read(source, mapping=mapping)
+    rows = source
     if (frame := find_spark_frame(source, engine)) is not None:
-        on_spark = import_module("detectors.distributed.spark").audit
-        terms = {"prices": prices, "thresholds": thresholds}
-        report: Report = on_spark(frame, keep_calls=keep_calls, progress=progress, **terms)
-        return report
-    log = place(source, engine, scratch=scratch)
+        spark = import_module("detectors.distributed.spark")
+        rows = spark.gather(frame, progress)
+        if rows is None:
+            terms = {"prices": prices, "thresholds": thresholds}
+            report: Report = spark.audit(frame, keep_calls=keep_calls, progress=progress, **terms)
+            return report
+        source, engine = frame, None
+    log = place(rows, engine, scratch=scratch)
     check_validity(log, thresholds)
     again = partial(reread, source, engine) if can_be_read_again(source) else None
-    del source  # lets a log without other references be freed when its calls are priced
+    del source, rows  # lets a log without other references be freed when its calls are priced
     book = prices or PriceBook()
     more: dict[str, Any] = {"keep_calls": keep_calls, "reread": again, "progress": progress}
     try:

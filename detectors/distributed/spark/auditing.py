@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 import polars as pl
+import pyarrow
 
 from detectors.contract import InvalidRow, InvalidRows
 from detectors.distributed.merging import merge
@@ -37,7 +38,7 @@ from detectors.errors import DetectorError, SourceChangedError
 from detectors.formats.columns import present_columns
 from detectors.frames.parts import CheckedCalls, InMemory, count_parts
 from detectors.frames.sources import checked_calls
-from detectors.frames.spark import use_own_python
+from detectors.frames.spark import is_remote, use_own_python
 from detectors.frames.tables import check_columns
 from detectors.frames.usage_log import CALLS, FIRST_INVALID
 from detectors.prices.book import PriceBook
@@ -54,9 +55,32 @@ from detectors.rules import Thresholds
 # Executors have less memory than one machine, and many cores.
 PART_CALLS: Final = 500_000
 _STEPS: Final = 3
+# What Spark expects a frame to take that is audited by the driver: a million calls of Parquet.
+GATHERED_BYTES: Final = 64 << 20
 Progress = Callable[[int, int], None]
 _SEED: Final = 42
 _MASK: Final = 0xFFFFFFFF
+
+
+def gather(frame: Any, progress: Progress | None) -> pyarrow.Table | None:
+    """Return the rows of a small frame: one machine audits them sooner than several.
+
+    None if Spark expects them to be large, can't know, or finds more than `maxResultSize`.
+    """
+    if is_remote(frame):
+        return None
+    check_columns(frame.columns)
+    # The estimate by which Spark chooses its joins; it doesn't read the rows.
+    expected = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    if int(expected) > GATHERED_BYTES:
+        return None
+    use_own_python(frame.sparkSession)
+    try:
+        return Jobs(frame.sparkSession, 2, progress).collect(frame, "read the rows")
+    except Exception as error:  # PySpark's, or Java's
+        if "maxResultSize" not in str(error):
+            raise
+        return None
 
 
 def audit(

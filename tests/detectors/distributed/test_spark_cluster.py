@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 import detectors
+from detectors.distributed.spark import auditing
 from tests.detectors.distributed.cluster import Cluster, Program, running
 from tests.detectors.inputs.frames import NEEDS_JAVA, as_polars, spark
 from tests.detectors.reference.traffic import STARTS, draw_crowd_of_routes, draw_log
@@ -23,6 +24,8 @@ _SOON = 30  # seconds
 _HELD_UP = 40
 _AS_SHIPPED = {"spark.sql.adaptive.enabled": "true"}
 _TAGS, _CALLS = 60_004, 62_400
+_SMALL = 64 << 20  # bytes that a frame may take to be audited by the driver
+_MOST = "spark.driver.maxResultSize"
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +78,27 @@ def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
         assert detectors.audit(rows).to_json() == detectors.audit(frame).to_json()
     finally:
         conf.set("spark.sql.adaptive.enabled", "false")
+
+
+def test_the_driver_audits_a_small_frame_alike(
+    log: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the frame again for calls. One that is larger than expected goes to executors."""
+    monkeypatch.setattr(auditing, "GATHERED_BYTES", _SMALL)
+    log.write_parquet(tmp_path / "log.parquet")
+    frame, here = spark().read.parquet(str(tmp_path)), detectors.audit(log)
+    steps = list[tuple[int, int]]()
+    report = detectors.audit(frame, progress=lambda *step: steps.append(step))
+    assert report.to_json() == here.to_json()
+    assert {total for _, total in steps} == {2}
+    assert report.calls(here.findings[0]).equals(here.calls(here.findings[0]))
+    conf = spark().sparkContext._jsc.sc().conf()
+    conf.set(_MOST, "100k")
+    try:
+        assert detectors.audit(frame, progress=lambda *step: steps.append(step)) == here
+    finally:
+        conf.remove(_MOST)
+    assert steps[-1] == (3, 3)
 
 
 @pytest.mark.stress

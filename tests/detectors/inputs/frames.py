@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC
 from functools import cache
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import duckdb
 import msgspec
@@ -58,9 +59,12 @@ SMALL_SPARK = {
 
 @cache
 def spark() -> "SparkSession":
-    """One small session for all tests of a process."""
+    """One small session for all tests of a process, whose frames are audited on executors."""
     from pyspark.sql import SparkSession
 
+    from detectors.distributed.spark import auditing
+
+    patch.object(auditing, "GATHERED_BYTES", 0).start()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[1]")
     for name, value in SMALL_SPARK.items():
