@@ -41,7 +41,7 @@ from service.jobs.transactions import transact
 from service.models.audits.audit_settings import DEFAULTS, Chosen
 from service.models.audits.finding_calls import CallsSource
 from service.models.audits.leases import Claim, save_valid_pct
-from service.models.audits.publishing import Result, StoredFrame
+from service.models.audits.results import Result, StoredFrame
 from service.models.base import utc_now
 from service.operations.call_store.account_audit import Auditors, audit_account
 from service.operations.call_store.backfill import add_missing

@@ -35,7 +35,7 @@ from service.app import create_app
 from service.cli.account import create_account
 from service.core.tokens import sign_report
 from service.models import ReportRow, WebSession
-from service.models.audits.dashboard import PAGE_SIZE
+from service.models.audits.audit_lists import PAGE_SIZE
 from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE

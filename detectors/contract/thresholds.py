@@ -1,4 +1,7 @@
-"""The thresholds of every audit, and the limits of all thresholds."""
+"""The thresholds of every audit, with their defaults, and the limits of all thresholds.
+
+Those of a detector are in its file in `detectors/rules/`.
+"""
 
 from functools import cache
 from itertools import pairwise

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from service.cli.account import get_account, json_command, session_of
-from service.cli.options import CommandError, reach
+from service.cli.command import CommandError, reach
 from service.cli.output import print_fields, print_table
 from service.models.access.credentials import (
     IngestKey,

@@ -15,7 +15,7 @@ from detectors.cli.terminal import report_console
 from detectors.wording.figures import counted, usd
 from detectors.wording.labels import inert
 from detectors.wording.names import detector_name
-from service.cli.options import CommandError, data_command, reach
+from service.cli.command import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
 from service.core.db import make_engine, make_session_factory

@@ -12,7 +12,7 @@ from marshmallow import Schema, ValidationError
 from sqlalchemy.orm import Session
 
 from service.cli.account import json_command, session_of
-from service.cli.options import CommandError, data_command, reach
+from service.cli.command import CommandError, data_command, reach
 from service.cli.output import print_fields, print_table
 from service.config import Config
 from service.core.blobs import BlobStore

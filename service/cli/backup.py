@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from detectors.wording.figures import counted
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_command, reach
+from service.cli.command import USUAL_DATA_DIR, CommandError, data_command, reach
 from service.cli.output import print_table
 from service.config import Config, read_secrets
 from service.operations.backup.creating import create_backup

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from detectors.cli.terminal import report_console
 from detectors.errors import DetectorError
 from detectors.wording.figures import percent, usd
-from service.cli.options import CommandError, data_command, reach
+from service.cli.command import CommandError, data_command, reach
 from service.cli.output import print_fields
 from service.config import Config
 from service.connections import list_providers

@@ -19,8 +19,8 @@ from service.cli.account import (
     mint_read_token,
     session_of,
 )
+from service.cli.command import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.local_calls import LocalService, call_json
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.up import INTERRUPTED, port_option, running
 from service.config.resources import RESOURCES
 from service.core.tokens import sign_report

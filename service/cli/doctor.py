@@ -10,7 +10,7 @@ from typing import Final
 import click
 import msgspec
 
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
+from service.cli.command import USUAL_DATA_DIR, CommandError, data_option, one_line_errors, reach
 from service.config import read_secrets
 from service.errors import ConfigError
 from service.operations.local.run_state import find_state

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_command, reach
+from service.cli.command import USUAL_DATA_DIR, CommandError, data_command, reach
 from service.core.db import make_engine
 from service.core.sealing import Sealer
 from service.operations.local import run_state

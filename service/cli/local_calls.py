@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from service.cli.options import CommandError
+from service.cli.command import CommandError
 from service.config import Config
 
 _TIMEOUT_SECONDS = 30

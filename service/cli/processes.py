@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from service.cli.options import data_command, reach
+from service.cli.command import data_command, reach
 from service.core.db import (
     downgrade,
     list_undone,

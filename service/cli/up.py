@@ -12,8 +12,8 @@ from typing import Final
 
 import click
 
+from service.cli.command import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.local_calls import LocalService
-from service.cli.options import USUAL_DATA_DIR, CommandError, data_command
 from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.cli.sign_in_link import make_owner_link
 from service.operations.local.embedded.errors import ServerStartError

@@ -57,7 +57,6 @@ class Config:
     max_starts: int = 3
     stop_seconds: int = 20
     drain_seconds: int = 0
-    housekeeping_seconds: float = 3600.0
     raw_retention_days: int = 7
     failed_raw_retention_days: int = 30
     report_retention_days: int = 30

@@ -15,7 +15,7 @@ from service.jobs.queues import AuditQueues, WakeUp
 from service.jobs.transactions import transact
 from service.models.audits.audits import ACCOUNT
 from service.models.audits.leases import Claim
-from service.models.audits.turns import ClaimLimits, claim_next, find_source
+from service.models.audits.queue_order import ClaimLimits, claim_next, find_source
 
 # Audits with so few records that most of their time would go into planning queries. Four of the
 # largest batches take half as long together as one by one.

@@ -6,8 +6,8 @@ from service.models.audits.audit_settings import AuditSettings
 from service.models.audits.audits import Audit, FindingRow, ReportRow
 from service.models.audits.capacity import FailedWork
 from service.models.audits.idempotency import IdempotencyKey
+from service.models.audits.queue_order import AccountTurn
 from service.models.audits.report_links import ReportLink
-from service.models.audits.turns import AccountTurn
 from service.models.base import Base
 from service.models.billing.payments import Credit, Customer, Payment, PaymentEvent
 from service.models.calls.account_audits import AccountCalls

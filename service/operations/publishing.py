@@ -15,7 +15,7 @@ from service.jobs.lease import LeaseLostError
 from service.jobs.transactions import transact
 from service.mail.report_ready import Posted, post_report_ready
 from service.models.audits.leases import Claim, is_finished, postpone_audit
-from service.models.audits.publishing import Result, publish_reports
+from service.models.audits.results import Result, publish_reports
 from service.models.calls.account_audits import DEFAULT_WINDOW, note_imports
 from service.models.calls.call_files import NewImport, add_imports
 from service.models.calls.traffic import replace_traffic

@@ -3,10 +3,9 @@
 import re
 import ssl
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from socket import create_connection
-from threading import Event, Thread
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import requests
@@ -14,15 +13,15 @@ import requests
 from tests.deploy.proxies import Proxy, find_proxy, started_proxy
 from tests.service.support.live import LiveService, start_live_service, stop_live_service
 from tests.service.support.scenes import ADMIN_TOKEN, AUDITS, INGEST, batch
+from tests.service.support.slow_clients import CROWDS, Crowd, answer_times, small_socket
 from tests.service.support.uploads import add_person, log_file
+from tests.worker.support.promises import Note
+from tests.worker.support.system import UNLIMITED
 
 EARLY_ACCESS = "/api/v1/early-access"
 SECRET = "a-secret-of-a-link"
-SLOW_SENDERS = 60
-SLOW_HEAD = (
-    b"POST /auth/magic-link HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    b"Content-Length: 2000\r\n\r\n"
-)
+# Row 19 and row 37 at full count.
+CLIENTS, CROWD_SECONDS, LONGEST_SECONDS = 300, 60.0, 10.0
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +30,9 @@ def proxied(
 ) -> Iterator[LiveService]:
     """One service for both proxies, with the settings that the configurations name."""
     folder = tmp_path_factory.mktemp("proxied")
-    service = start_live_service(
-        database_url, redis_url, folder, admin_token=ADMIN_TOKEN, trusted_proxies=1
-    )
+    limits = {"ingest_key_limit_per_minute": UNLIMITED, "queued_audits_free": UNLIMITED}
+    settings = {**limits, "admin_token": ADMIN_TOKEN, "trusted_proxies": 1}
+    service = start_live_service(database_url, redis_url, folder, **settings)
     yield service
     stop_live_service(service)
 
@@ -159,36 +158,73 @@ def test_logs_hold_no_report_link_and_no_query(proxy: Proxy) -> None:
 
 def test_slow_senders_stop_nobody(proxy: Proxy) -> None:
     """They wait in nginx; Caddy passes them on, and they wait in the service."""
-    stop = Event()
-    thread = Thread(target=drip, args=(proxy, stop))
-    thread.start()
-    try:
+    with slow_crowd(proxy, "senders of bodies"):
         time.sleep(1)
         with proxy.client(5) as client:
             for _ in range(15):
                 assert client.get(f"{proxy.url}/healthz", timeout=60).status_code == 200
                 time.sleep(0.1)
-    finally:
-        stop.set()
-        thread.join()
 
 
-def drip(proxy: Proxy, stop: Event) -> None:
-    """Keep connections open that send a byte of their body now and then."""
-    with ExitStack() as stack:
-        senders = []
-        for number in range(SLOW_SENDERS):
-            senders.append(stack.enter_context(connect(proxy, 10 + number % 20)))
-            senders[-1].sendall(SLOW_HEAD + b"{")
-        while not stop.wait(0.3):
-            for sender in senders:
-                with suppress(OSError):  # answered, or cut off
-                    sender.sendall(b" ")
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", ["senders of bodies", "readers that never read"])
+def test_a_minute_of_slow_clients_stops_nobody(proxy: Proxy, kind: str, note: Note) -> None:
+    """The test above is the smaller proof."""
+    with slow_crowd(proxy, kind) as crowd, proxy.client(5) as client:
+        time.sleep(2)
+
+        def ask() -> int:
+            return client.get(f"{proxy.url}/healthz", timeout=10).status_code
+
+        waits = sorted(answer_times(ask, CROWD_SECONDS))
+    wait = waits[len(waits) * 99 // 100]
+    name = f"37 {crowd.size} {kind}, {proxy.name}: /healthz p99 {wait * 1000:.0f} ms"
+    note(name, len(waits), wait > 1)
+
+
+@pytest.mark.stress
+def test_more_clients_than_are_served_are_answered_in_time(
+    proxy: Proxy, proxied: LiveService, note: Note
+) -> None:
+    """`tests/worker/reliability/test_pressure.py` has the smaller proof, without a proxy."""
+    headers, body = proxied.add_tenant().writes, batch(10)
+    ends_at = time.monotonic() + CROWD_SECONDS
+
+    def send(number: int) -> list[tuple[int, float, bool]]:
+        answers = []
+        with proxy.client(1 + number % 250) as client:
+            while (began_at := time.monotonic()) < ends_at:
+                try:
+                    answer = client.post(
+                        f"{proxy.url}{INGEST}", json=body, headers=headers, timeout=60
+                    )
+                    status = answer.status_code
+                    is_clear = status == 201 or "Retry-After" in answer.headers
+                except requests.RequestException:
+                    status, is_clear = 0, False
+                answers.append((status, time.monotonic() - began_at, is_clear))
+        return answers
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        answers = [one for given in pool.map(send, range(CLIENTS)) for one in given]
+    statuses = Counter(status for status, _, _ in answers)
+    slow = sum(seconds > LONGEST_SECONDS for _, seconds, _ in answers)
+    unclear = sum(not is_clear for _, _, is_clear in answers)
+    strange = sum(count for status, count in statuses.items() if status not in (201, 429, 503))
+    assert statuses[201]
+    name = f"19 back-pressure, {CLIENTS} clients, {proxy.name}: {dict(statuses)}"
+    note(name, len(answers), slow + unclear + strange)
+
+
+def slow_crowd(proxy: Proxy, kind: str) -> Crowd:
+    """Return slow clients of 20 addresses."""
+    return Crowd(lambda number: connect(proxy, 10 + number % 20), *CROWDS[kind])
 
 
 def connect(proxy: Proxy, number: int) -> ssl.SSLSocket:
-    plain = create_connection(
-        ("127.0.0.1", proxy.port), timeout=10, source_address=(f"{proxy.network}.{number}", 0)
-    )
+    plain = small_socket()
+    plain.settimeout(10)
+    plain.bind((f"{proxy.network}.{number}", 0))
+    plain.connect(("127.0.0.1", proxy.port))
     context = ssl.create_default_context(cafile=proxy.certificate)
     return context.wrap_socket(plain, server_hostname="localhost")

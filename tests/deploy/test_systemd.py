@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from service.cli.options import CommandError, UnreachableError
+from service.cli.command import CommandError, UnreachableError
 from service.config import Config
 from tests.deploy.manifests import (
     BACKUP,

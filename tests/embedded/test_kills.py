@@ -110,7 +110,7 @@ def test_postgres_comes_back_after_the_kill_of_any_child_also_while_it_recovers(
     finally:
         stop.set()
         writer.join()
-    note("embedded PostgreSQL comes back in 15 s", tries, lost)
+    note("50 embedded PostgreSQL comes back in 15 s", tries, lost)
     assert "kept" in read_rows(url)
 
 
@@ -126,7 +126,7 @@ def test_a_server_that_hangs_is_restarted(
     came_back = wait_until(
         lambda: private_servers.supervisor.programs()[name].pid not in (None, pid), 60
     )
-    note(f"embedded {name} that hangs is restarted", 1, not came_back)
+    note(f"50 embedded {name} that hangs is restarted", 1, not came_back)
     assert wait_until(lambda: can_connect(private_servers.database_url))
     # It has a process before it listens.
     patient = Retry(ConstantBackoff(0.1), retries=100)

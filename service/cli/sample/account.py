@@ -20,8 +20,8 @@ from sqlalchemy.orm import Session
 from detectors.contract import UsageRecordV2
 from detectors.formats.columns import TABLE_FIELDS
 from service.cli.account import create_account, mint_ingest_key, mint_read_token, session_of
+from service.cli.command import CommandError
 from service.cli.local_calls import LocalService, call
-from service.cli.options import CommandError
 from service.cli.sample.calls import (
     FIXED_ON,
     FIXED_ROUTE,

@@ -51,6 +51,7 @@ from service.operations.watching.daily_watch import check_budgets, watch_days
 from service.operations.watching.weekly_digest import BATCH as DIGESTED
 from service.operations.watching.weekly_digest import post_weekly_digests
 
+_ROUND_SECONDS: Final = 3_600.0
 _TURN_SECONDS: Final = 0.5
 _UNFINISHED_BLOB_SECONDS: Final = 3_600.0
 
@@ -72,7 +73,7 @@ Chore = Callable[[Connection], int]
 
 
 class Housekeeping:
-    """Run one round of all chores every `housekeeping_seconds`, the first immediately."""
+    """Run one round of all chores every hour, the first immediately."""
 
     def __init__(self, config: Config, blobs: BlobStore) -> None:
         self._config = config
@@ -84,7 +85,7 @@ class Housekeeping:
     def take_turn(self, connection: Connection) -> None:
         """Continue the round, or begin one if it is due."""
         if not self._left and time.monotonic() >= self._due_at:
-            self._due_at = time.monotonic() + self._config.housekeeping_seconds
+            self._due_at = time.monotonic() + _ROUND_SECONDS
             self._left.extend(self._chores().items())
             self._cleared = {}
         ends_at = time.monotonic() + _TURN_SECONDS

@@ -14,7 +14,7 @@ from service.models.audits.audits import (
     find_audit,
     find_document,
 )
-from service.models.audits.turns import count_ahead
+from service.models.audits.queue_order import count_ahead
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS, READ_FINDINGS, SCOPES
 from service.web.http.current import current_config, get_session

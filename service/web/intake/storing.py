@@ -40,7 +40,7 @@ from service.web.http.error_responses import storage_needed
 from service.web.intake.gates import KEY_NAMESPACES, Admission, payment_required
 from service.web.intake.processor_time import ProcessorTime, measure_file
 from service.web.intake.receiving import ReceivedFile, TokenCheck, received_file
-from service.web.intake.turns import upload_turns
+from service.web.intake.upload_turns import upload_turns
 
 # As fast as larger chunks, and several uploads at once stay small.
 CHUNK_BYTES: Final = 128 * 1024

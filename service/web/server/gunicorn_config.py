@@ -14,7 +14,7 @@ from typing import Any
 from service.config import Config
 from service.core.logs import get_logger
 from service.web.http.current import draining
-from service.web.intake.turns import upload_turns
+from service.web.intake.upload_turns import upload_turns
 
 wsgi_app = "service.app:create_app()"
 worker_class = "service.web.server.web_process.WebWorker"

@@ -89,11 +89,11 @@ def _only(found: Iterable[Diagnosis]) -> tuple[str, str]:
 
 def test_names_that_look_like_settings_are_found() -> None:
     assert not _problems(check_names({"PATH": "/", "DATABASE_URL": "x", "SECRET_KEY_FILE": "/x"}))
-    found = check_names(
-        {"REDIS_URI": "x", "SECRETKEY_FILE": "x", "BASE_URL_FILE": "/x", "SWEEP_SECONDS": "5"}
-    )
+    wrong = {"REDIS_URI": "x", "SECRETKEY_FILE": "x", "BASE_URL_FILE": "/x"}
+    found = check_names({**wrong, "SWEEP_SECONDS": "5", "HOUSEKEEPING_SECONDS": "60"})
     assert [words for _, words in _problems(found)] == [
         "BASE_URL_FILE has no effect: only secrets come from files",
+        "HOUSEKEEPING_SECONDS is no longer a setting",
         "REDIS_URI isn't a setting",
         "SECRETKEY_FILE isn't a setting",
         "SWEEP_SECONDS is no longer a setting",

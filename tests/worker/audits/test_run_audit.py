@@ -16,7 +16,7 @@ from detectors.report import account
 from service.config import Config
 from service.core.blobs import BlobStore
 from service.models import Audit, FindingRow
-from service.models.audits.publishing import COPIED
+from service.models.audits.results import COPIED
 from tests.worker.support.stored import document, load
 from tests.worker.support.traffic import RECORDS
 from worker import run_audit

@@ -71,7 +71,7 @@ def test_kills_during_ingest_publishing_compaction_and_account_audits(
     losses = report != (expected.records, expected.total_spend_usd)
     losses += system.rows(f"SELECT sum(calls) {_LIVE}")[0][0] != expected.records
     losses += _files_differ(system, monkeypatch)
-    note("15 kills from ingest to the account's report lose and double nothing", KILLS, losses)
+    note("43 kills from ingest to the account's report lose and double nothing", KILLS, losses)
 
 
 def _send(system: System, bodies: list[bytes]) -> None:

@@ -170,4 +170,4 @@ def test_adding_and_repricing_killed_at_any_moment_count_each_call_once(
         expected = full / 2 if kill % 2 else full
         calls, cost = spend(engine, account_id)
         losses += calls != 20 * len(bodies) or abs(cost - expected) > Decimal("0.000001")
-    note("15 adding and repricing killed at any moment count each call once", kills, losses)
+    note("43 adding and repricing killed at any moment count each call once", kills, losses)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 
@@ -164,14 +163,14 @@ def test_it_rests_between_its_rounds(
     now = [1000.0]
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr("service.operations.maintenance.housekeeping.time", clock)
-    housekeeping = Housekeeping(replace(config, housekeeping_seconds=1.5), blobs)
+    housekeeping = Housekeeping(config, blobs)
     audit_id = new_audit()
     with engine.connect() as connection:
         housekeeping.take_turn(connection)
         _end(engine, audit_id, "done", 8)
         housekeeping.take_turn(connection)
         assert blobs.exists(f"raw/{audit_id}.jsonl")
-        now[0] += 1.5
+        now[0] += 3_600
         housekeeping.take_turn(connection)
     assert not blobs.exists(f"raw/{audit_id}.jsonl")
 

@@ -38,6 +38,7 @@ from service.operations.backup.verifying import rehearse, verify_backup
 from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.maintenance import orphan_blobs
 from service.operations.maintenance.account_deletion import erase_account
+from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from tests.service.support.scenes import sign_in
 from tests.service.support.uploads import give_credits, log_file, upload
@@ -86,6 +87,7 @@ class Load:
         headers = sign_in(self._sessions, "up@example.org", system.environment["SECRET_KEY"])
         self._person = give_credits(self._sessions, "up@example.org", 1_000, headers)
         self._cleaner = OrphanBlobs(self._blobs)
+        self._config = Config.from_environment(system.environment)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -144,17 +146,18 @@ class Load:
             erase_account(session, self._blobs, account_id=account.id, email=email, session_id="")
 
     def _clean(self) -> None:
-        """Let records and files of calls be as old as those that housekeeping deletes."""
+        """Let records and files of calls be old enough for housekeeping, and run a round of it."""
         self.system.execute(MAKE_OLD)
         self.system.execute(MAKE_QUIET)
         with self.system.engine.connect() as connection:
             self._cleaner.clear_page(connection)
+            Housekeeping(self._config, self._blobs).take_turn(connection)
         self._stopping.wait(0.5)
 
 
 @pytest.fixture
 def busy_system() -> Iterator[System]:
-    settings = {"HOUSEKEEPING_SECONDS": "1", "UPLOAD_LIMIT_PER_MINUTE": UNLIMITED, **SHORT}
+    settings = {"UPLOAD_LIMIT_PER_MINUTE": UNLIMITED, **SHORT}
     with started_system(MAX_STARTS="100", **settings) as system:
         yield system
 

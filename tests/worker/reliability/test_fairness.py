@@ -1,6 +1,6 @@
 """One account's queue delays no other account's audit.
 
-tests/worker/jobs/test_turns.py has the same without processes: what each claim takes.
+tests/worker/jobs/test_queue_order.py has the same without processes: what each claim takes.
 """
 
 import pytest

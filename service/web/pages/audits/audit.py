@@ -18,8 +18,8 @@ from service.models.audits.audits import (
     find_audit,
 )
 from service.models.audits.leases import CANCELED, cancel_audit
+from service.models.audits.queue_order import count_ahead
 from service.models.audits.report_links import find_link
-from service.models.audits.turns import count_ahead
 from service.models.base import utc_now
 from service.models.imports.copies import find_earlier_upload
 from service.operations.outdated_reports import compare_today

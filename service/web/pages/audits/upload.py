@@ -54,7 +54,7 @@ from service.web.intake.gates import (
 from service.web.intake.processor_time import limit_refused_files, measure_file
 from service.web.intake.receiving import MAX_LABEL_LENGTH, received_file
 from service.web.intake.storing import stored_upload
-from service.web.intake.turns import upload_turns
+from service.web.intake.upload_turns import upload_turns
 from service.web.pages.account.billing import granting_for
 
 REPORT: Final = "report"  # what a provider's file is, in the address

@@ -12,8 +12,8 @@ from detectors.wording.figures import change, day
 from detectors.wording.hero import Hero, make_hero, make_limit
 from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly
 from service.models.access.credentials import list_ingest_keys
+from service.models.audits.audit_lists import PageFilter, list_top_findings, page_of_audits
 from service.models.audits.audits import ACCOUNT, Audit
-from service.models.audits.dashboard import Filters, list_top_findings, page_of_audits
 from service.models.base import utc_now
 from service.models.billing.credits import count_free_credits
 from service.models.calls.account_audits import (
@@ -85,7 +85,7 @@ def show_first_steps(secret: str = "", dsn: str = "") -> str:
     """Show the ways to send calls; the examples contain the account's new key, if it is given."""
     session, config, account_id = get_session(), current_config(), current_caller().account_id
     account = session.get_one(Account, account_id)
-    audits = page_of_audits(session, account_id, Filters(), size=_IMPORTS).rows
+    audits = page_of_audits(session, account_id, PageFilter(), size=_IMPORTS).rows
     return render_template(
         "pages/dashboard/new.html",
         secret=secret,

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from flask import redirect, render_template, request, url_for
 from sqlalchemy import ColumnElement
 
+from service.models.audits.audit_lists import ClientDay, PageFilter, find_position, page_of_audits
 from service.models.audits.audits import (
     ACCOUNT,
     DONE,
@@ -17,7 +18,6 @@ from service.models.audits.audits import (
     STATUSES,
     UPLOAD,
 )
-from service.models.audits.dashboard import ClientDay, Filters, find_position, page_of_audits
 from service.models.base import utc_now
 from service.models.calls.future_calls import sum_future_calls
 from service.models.imports.by_day import (
@@ -219,7 +219,7 @@ def _list_imports(account_id: str, days: Days, chosen: Chosen, start: Start | No
 
 def _show_client(client_day: ClientDay) -> str:
     chosen, query = read_chosen(), request.args
-    filters = Filters(
+    filters = PageFilter(
         status=chosen.status,
         source=INGEST,
         before=read_id(query.get("before", "")),

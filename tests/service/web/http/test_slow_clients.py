@@ -2,11 +2,9 @@
 
 import socket
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,63 +18,21 @@ from service.web.http.current import IS_BUSY, WITHOUT_SLOT
 from service.web.server import slots
 from service.web.server.slots import Deadlines, SlottedApplication
 from tests.service.support.live import LiveService
+from tests.service.support.slow_clients import (
+    CROWDS,
+    HEADERS,
+    Crowd,
+    answer_times,
+    small_socket,
+)
 from tests.worker.support.promises import Note, at_a_twentieth, sampled, scaled
-
-# More than the kernel buffers, and cheap to make.
-PAGE = b"GET /static/vendor/htmx-4.0.1.min.js HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def connect(live: LiveService) -> socket.socket:
     address = urlsplit(live.url)
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection = small_socket()
     connection.connect((str(address.hostname), address.port))
     return connection
-
-
-@dataclass
-class Crowd:
-    """Connections of slow clients, kept busy until the crowd is left."""
-
-    live: LiveService
-    size: int
-    opening: bytes
-    drip: bytes
-    done: Event = field(default_factory=Event)
-
-    def __enter__(self) -> "Crowd":
-        self._thread = Thread(target=self._linger)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.done.set()
-        self._thread.join()
-
-    def _linger(self) -> None:
-        with ExitStack() as stack:
-            members = [self._join(stack) for _ in range(self.size)]
-            while not self.done.wait(0.5):
-                for number, member in enumerate(members):
-                    try:
-                        member.send(self.drip)
-                    except OSError:  # cut off, so another one comes
-                        members[number] = self._join(stack)
-
-    def _join(self, stack: ExitStack) -> socket.socket:
-        member = stack.enter_context(connect(self.live))
-        member.sendall(self.opening)
-        return member
-
-
-HEADERS = b"POST /api/v1/ingest HTTP/1.1\r\nHost: x\r\nX-Slow: "
-BODY = b"POST /auth/magic-link HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-CROWDS = {
-    "senders of bodies": (60, BODY + b"Content-Length: 2000\r\n\r\n{", b" "),
-    "senders of headers": (60, HEADERS, b"x"),
-    "readers that never read": (100, PAGE * 50, b""),
-    "silent connections": (300, b"", b""),
-}
 
 
 @at_a_twentieth
@@ -84,9 +40,9 @@ CROWDS = {
 def test_slow_clients_stop_nobody(live: LiveService, note: Note, kind: str, share: float) -> None:
     size, opening, drip = CROWDS[kind]
     seconds = scaled(60, share)
-    with Crowd(live, size, opening, drip):
+    with Crowd(lambda _: connect(live), size, opening, drip):
         time.sleep(2 if share == 1 else 1)
-        waits = sorted(answer_times(live, seconds))
+        waits = sorted(answer_times(lambda: _ask(live), seconds))
     # Other tests run beside the short one; where nobody were answered, each would wait 10 seconds.
     percent, limit = (99, 1) if share == 1 else (50, 5)
     wait = waits[len(waits) * percent // 100]
@@ -94,14 +50,9 @@ def test_slow_clients_stop_nobody(live: LiveService, note: Note, kind: str, shar
     note(name, len(waits), wait > limit)
 
 
-def answer_times(live: LiveService, seconds: float) -> Iterator[float]:
-    """Ask for /healthz on new connections, ten times a second."""
-    ends_at = time.monotonic() + seconds
-    while (began_at := time.monotonic()) < ends_at:
-        with suppress(requests.Timeout):
-            assert requests.get(f"{live.url}/healthz", timeout=10).status_code == 200
-        yield time.monotonic() - began_at
-        time.sleep(0.1)
+def _ask(live: LiveService) -> int:
+    """Ask for /healthz on a new connection."""
+    return requests.get(f"{live.url}/healthz", timeout=10).status_code
 
 
 def test_an_overdue_client_is_cut_off_and_others_are_not() -> None:

@@ -38,7 +38,7 @@ ACCESSORS: Final = frozenset(
         "web/http/current",
         "web/http/error_responses",
         "web/intake/processor_time",
-        "web/intake/turns",
+        "web/intake/upload_turns",
     )
 )
 

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.models import Account, Audit
-from service.models.audits.turns import count_ahead
+from service.models.audits.queue_order import count_ahead
 from service.models.identity.accounts import find_account
 from tests.service.support.scenes import AUDITS, error_of, sign_in
 

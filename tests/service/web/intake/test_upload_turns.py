@@ -12,8 +12,8 @@ from flask import Flask
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.errors import RateLimitedError
-from service.web.intake import turns
-from service.web.intake.turns import UploadTurns, upload_turns
+from service.web.intake import upload_turns as turns
+from service.web.intake.upload_turns import UploadTurns, upload_turns
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import AUDITS, error_of
 from tests.service.support.uploads import (

@@ -18,7 +18,7 @@ from detectors.contract import Report
 from service.cli.account import mint_read_token
 from service.models import Account, ReportRow
 from service.models.audits.audits import Audit
-from service.models.audits.publishing import COPIED
+from service.models.audits.results import COPIED
 from service.models.base import utc_now
 from service.models.watching.budgets import save_budget
 from service.operations.findings.tracking import AuditedFindings, track_findings

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from werkzeug.test import TestResponse
 
 from service.models import Account, Audit, IngestKey, SpanBatch
-from service.models.audits.dashboard import PAGE_SIZE
+from service.models.audits.audit_lists import PAGE_SIZE
 from service.models.base import utc_now
 from service.models.imports import by_day
 from service.models.imports.by_day import DAYS_SHOWN

@@ -8,7 +8,7 @@ from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.orm import Session
 
 from service.models import Account, Audit
-from service.models.audits.turns import ClaimLimits, claim_next, count_ahead
+from service.models.audits.queue_order import ClaimLimits, claim_next, count_ahead
 from tests.worker.support.stored import scalar
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Shared by all commands: the data folder option, and errors as one line with exit status 2."""
+"""Shared by all commands: `--data`, how they reach the service, and errors as one line."""
 
 import errno
 import functools
