@@ -86,7 +86,6 @@ _SLOW_PATHS: Final = (
     "tests/service/web/openapi/test_generated_client.py",
     "tests/service/web/openapi/test_openapi.py",
     "tests/worker/audits/test_run_audit.py",
-    "tests/worker/audits/test_whole_life.py",
     "tests/worker/jobs/test_stopping.py",
     "tests/worker/mail/test_report_ready.py",
     "tests/worker/operations/",

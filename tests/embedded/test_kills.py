@@ -22,7 +22,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from service.operations.local.embedded.servers import EmbeddedServers
 from tests.databases import as_owner
 from tests.embedded.processes import is_gone, start_owner, wait_until
-from tests.embedded.test_servers import read_rows, read_version, write_row
+from tests.embedded.test_servers import read_rows, write_row
 from tests.worker.support.promises import (
     Note,
     at_a_fiftieth,
@@ -63,18 +63,6 @@ def test_the_servers_end_with_a_killed_supervisor(data_folder: Path) -> None:
     os.kill(owner.supervisor, signal.SIGKILL)
     assert wait_until(lambda: all(map(is_gone, owner.pids.values())))
     owner.kill()
-
-
-@pytest.mark.stress
-def test_everything_killed_at_once_leaves_a_folder_that_starts(data_folder: Path) -> None:
-    """By default a test with stale files kills everything at once."""
-    owner = start_owner(data_folder)
-    write_row(owner.database_url, "a")
-    for pid in (owner.supervisor, *owner.pids.values()):
-        os.kill(pid, signal.SIGKILL)
-    owner.kill()
-    with EmbeddedServers(data_folder) as servers:
-        assert read_rows(servers.database_url) == ["a"]
 
 
 def test_killed_servers_come_back_with_every_commit(private_servers: EmbeddedServers) -> None:
@@ -200,16 +188,6 @@ def test_servers_that_outlived_their_supervisor_are_stopped_by_the_next_start(
         assert all(orphan.poll() is not None for orphan in orphans)
     for reaper in reapers:
         reaper.join()
-
-
-@pytest.mark.stress
-def test_an_unrelated_process_with_the_same_program_name_keeps_running(
-    data_folder: Path, servers: EmbeddedServers
-) -> None:
-    """By default, the next start spares the process with the ID of a killed server."""
-    with EmbeddedServers(data_folder):
-        pass
-    assert read_version(servers.database_url)
 
 
 @pytest.mark.stress
