@@ -56,7 +56,6 @@ _SLOW_PATHS: Final = (
     "tests/meta/test_imports.py",
     "tests/meta/test_migrations.py",
     "tests/meta/test_readme.py",
-    "tests/meta/test_route_authentication.py",
     "tests/meta/test_wheel.py",
     "tests/meta/test_words.py",
     "tests/service/cli/test_up.py",
