@@ -15,6 +15,7 @@ from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.local.processes.handle import SupervisorError
 from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
+from tests.templates import make_data_folder
 
 
 def write_row(url: str, value: str) -> None:
@@ -36,6 +37,7 @@ def read_rows(url: str) -> list[str]:
 @pytest.fixture(scope="module")
 def running_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
     """A set of servers that the tests of this file leave running."""
+    make_data_folder(servers_folder / "running", with_tables=False)
     with EmbeddedServers(servers_folder / "running") as servers:
         yield servers
 
