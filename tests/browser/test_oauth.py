@@ -1,12 +1,7 @@
 """The OAuth flow with common client libraries, and a user who decides in Chromium."""
 
-import os
 import secrets
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -15,11 +10,11 @@ from typing import Any
 import pytest
 import requests
 from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 from requests_oauthlib import OAuth2Session as RequestsSession
 
-from tests.browser.chromium import ROOT, opened
-from tests.browser.site import NEW, RICH, Site
+from tests.browser.chromium import opened
+from tests.browser.site import NEW, Site
 from tests.browser.walk import Walk
 from tests.service.support.oauth_flow import BACK, Application, add_application, answer_of
 from tests.service.support.scenes import AUDITS, add_tenant
@@ -157,47 +152,6 @@ def test_a_new_user_signs_in_authorizes_and_is_read_until_they_revoke(
         assert window.take_complaints() == []
 
 
-@contextmanager
-def _asked(browser: Browser, site: Site, address: str) -> Iterator[Page]:
-    """The question, in the browser of somebody who is signed in."""
-    with opened(browser, site.system.base_url, site.cookie(NEW)) as window:
-        window.page.goto(address)
-        yield window.page
-        assert window.take_complaints() == []
-
-
-@pytest.mark.stress
-def test_fewer_scopes_than_requested_can_be_granted(
-    browser: Browser, site: Site, redirect_uri: str
-) -> None:
-    """By default, `test_oauth.py` of the web grants fewer."""
-    client = Authlib(site.system.base_url, _register(site, redirect_uri))
-    with _asked(browser, site, client.ask()) as page:
-        page.get_by_label("Read the findings of each audit").uncheck()
-        page.get_by_role("button", name="Authorize").click()
-        page.wait_for_url(f"{redirect_uri}?**")
-        token = client.take(page.url)
-    assert token["scope"] == "read:audits"
-    refused = client.session.get(f"{client.url}{AUDITS}/x/findings")
-    assert refused.status_code == requests.codes.forbidden
-    client.session.revoke_token(  # type: ignore[no-untyped-call]
-        f"{client.url}{REVOKE}", token["access_token"]
-    )
-    assert client.read().status_code == requests.codes.unauthorized
-
-
-@pytest.mark.stress
-def test_denial_redirects_without_a_code(browser: Browser, site: Site, redirect_uri: str) -> None:
-    """By default, the next test cancels, too."""
-    client = Authlib(site.system.base_url, _register(site, redirect_uri))
-    with _asked(browser, site, client.ask()) as page:
-        page.get_by_role("button", name="Cancel").click()
-        page.wait_for_url(f"{redirect_uri}?**")
-        answer = answer_of(page.url)
-    assert (answer["error"], answer["state"]) == ("access_denied", client.state)
-    assert "code" not in answer
-
-
 @pytest.mark.parametrize(
     ("redirect_uri", "decision"),
     [
@@ -222,31 +176,6 @@ def test_the_browser_follows_the_answer_to_every_kind_of_address(
         with window.page.expect_request(lambda one: one.url.startswith(redirect_uri)) as sent:
             window.page.get_by_role("button", name=decision).click()
         assert answer_of(sent.value.url)["state"] == client.state
-
-
-@pytest.mark.stress
-def test_the_example_application_shows_what_it_may_read(browser: Browser, site: Site) -> None:
-    """By default, `test_api_guides.py` runs it without a browser."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]  # free by the time that the application listens
-    application = _register(site, f"http://127.0.0.1:{port}/back")
-    named = {"CLIENT_ID": application.client_id, "CLIENT_SECRET": application.secret}
-    environment = {**os.environ, **named, "BASE_URL": site.system.base_url, "PORT": str(port)}
-    command = [sys.executable, str(ROOT / "examples" / "oauth_app.py")]
-    with (
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process,
-        opened(browser, site.system.base_url, site.cookie(RICH)) as window,
-    ):
-        assert process.stdout is not None
-        try:
-            assert process.stdout.readline() == f"Open http://127.0.0.1:{port}/\n"
-            window.page.goto(f"http://127.0.0.1:{port}/")
-            window.page.get_by_role("button", name="Authorize").click()
-            shown = window.page.get_by_text("Allowed: read:audits read:findings")
-            expect(shown).to_contain_text("10 audits")
-        finally:
-            process.terminate()
 
 
 def test_an_address_that_is_not_registered_is_never_gone_to(

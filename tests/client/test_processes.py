@@ -19,15 +19,6 @@ from tests.worker.support.promises import sampled
 from tests.worker.support.waiting import wait_until
 
 
-@pytest.mark.stress
-def test_a_program_sends_what_waits_when_it_ends(
-    collector: Collector, provider_stub: ProviderStub
-) -> None:
-    """By default, the parent and its children of the next test do."""
-    run_program("tallystick.init(exit_timeout=10); ask('a'); ask('b')", collector, provider_stub)
-    assert tags_of(collector) == {"a": 1, "b": 1}
-
-
 def test_a_forked_process_sends_its_own_calls_and_not_its_parents(
     collector: Collector, provider_stub: ProviderStub
 ) -> None:
@@ -51,28 +42,6 @@ ask("after")
         **{"before": 1, "after": 1},
         **{f"child {number}": 1 for number in range(3)},
     }
-
-
-@pytest.mark.stress
-def test_a_stream_that_is_open_at_a_fork_counts_in_its_parent_alone(
-    collector: Collector, provider_stub: ProviderStub
-) -> None:
-    """By default, `test_open_streams.py` forks the process of the tests."""
-    program = """
-tallystick.init(tag="stream", exit_timeout=10)
-import anthropic
-claude = anthropic.Anthropic(api_key="k", base_url=os.environ["VENDORS"])
-stream = claude.messages.create(model="m", max_tokens=5, messages=[], stream=True)
-next(stream)
-child = os.fork()
-if not child:
-    del stream
-    tallystick.flush(1)
-    sys.exit(0)
-os.waitpid(child, 0)
-"""
-    run_program(program, collector, provider_stub)
-    assert tags_of(collector) == {"stream": 1}
 
 
 WORKERS = """

@@ -3,7 +3,7 @@
 import hashlib
 import hmac
 import json
-from datetime import UTC, datetime
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,9 +76,10 @@ def added(record: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("captured")
 def test_every_field_can_be_recorded() -> None:
-    assert tallystick.record(**WHOLE, ts=datetime(2026, 10, 5, tzinfo=UTC))
+    moment = datetime(2026, 10, 5, 11, 30, 0, 250_000, timezone(timedelta(hours=2)))
+    assert tallystick.record(**WHOLE | {"latency_ms": 12.3456}, ts=moment)
     (record,) = queued()
-    assert record == WHOLE | {"ts": "2026-10-05T00:00:00.000000Z"}
+    assert record == WHOLE | {"latency_ms": 12.346, "ts": "2026-10-05T09:30:00.250000Z"}
     assert record.keys() == set(RECORD_V2_FIELDS)
     assert len(decode_batch(json.dumps({"records": [record]}).encode(), V2)) == 1
     with pytest.raises(TypeError):
@@ -86,9 +87,19 @@ def test_every_field_can_be_recorded() -> None:
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize(
+@each_case(
     ("field", "value", "kept"),
     [
+        ("cached_tokens", -1, None),
+        ("cache_write_tokens", 10**13, None),
+        ("latency_ms", -1.0, None),
+        ("latency_ms", float("nan"), None),
+        ("latency_ms", 1e10, None),
+        ("declared_max_tokens", -1, None),
+        ("prefix_hash", "short", None),
+        ("prefix_hash", "g" * 64, None),
+        ("request_id", "\x00", None),
+        ("endpoint", "", None),
         ("reasoning_tokens", 90, 85),
         ("cache_write_1h_tokens", 90, 7),
         ("image_prompt_tokens", 1_199, 1_190),

@@ -1,8 +1,7 @@
 """Records from requests and counts: `record()`, routes, sellers, background calls, hashes."""
 
 import hashlib
-import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 
 import tallystick
-from detectors.formats import V2, decode_batch
 from tallystick.calls import begin
 from tallystick.capture import Background
 from tallystick.reading import options, providers
@@ -18,40 +16,9 @@ from tallystick.reading.prompts import hash_prefixes
 from tests.cases import each_case
 from tests.client import offline, provider_stub
 from tests.client.offline import capturing, queued
-from tests.client.styles import ASKED, CHAT
+from tests.client.styles import ASKED
+from tests.client.test_record_v2 import WHOLE
 from tests.lazily import openai
-
-WHOLE: dict[str, Any] = {
-    "model": "gpt-5.5",
-    "prompt_tokens": 1_200,
-    "completion_tokens": 85,
-    "provider": "azure",
-    "cached_tokens": 1_000,
-    "cache_write_tokens": 7,
-    "latency_ms": 12.3456,
-    "endpoint": "chat",
-    "request_id": "r-1",
-    "tag": "support",
-    "declared_max_tokens": 100,
-    "prefix_hash": "a" * 64,
-}
-
-
-@pytest.mark.usefixtures("captured")
-def test_every_field_can_be_recorded() -> None:
-    moment = datetime(2026, 10, 5, 11, 30, 0, 250_000, timezone(timedelta(hours=2)))
-    assert tallystick.record(**WHOLE, ts=moment)
-    (record,) = queued()
-    assert record == {**WHOLE, "latency_ms": 12.346, "ts": "2026-10-05T09:30:00.250000Z"}
-
-
-@pytest.mark.usefixtures("captured")
-def test_the_service_takes_what_is_recorded() -> None:
-    tallystick.record(**WHOLE)
-    tallystick.record(model="é\u2028", prompt_tokens=0, completion_tokens=0)
-    offline.openai_client().chat.completions.create(**CHAT)
-    records = queued()
-    assert len(list(decode_batch(json.dumps({"records": records}).encode(), V2))) == 3
 
 
 @pytest.mark.usefixtures("captured")
@@ -88,34 +55,10 @@ BAD: list[dict[str, Any]] = [
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("bad", BAD, ids=range(len(BAD)))
-def test_invalid_records_are_dropped_without_an_error(
-    bad: dict[str, Any],
-) -> None:
+@each_case("bad", BAD)
+def test_invalid_records_are_dropped_without_an_error(bad: dict[str, Any]) -> None:
     assert not tallystick.record(**{**WHOLE, **bad})
     assert queued() == []
-
-
-@pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("cached_tokens", -1),
-        ("cache_write_tokens", 10**13),
-        ("latency_ms", -1.0),
-        ("latency_ms", float("nan")),
-        ("latency_ms", 1e10),
-        ("declared_max_tokens", -1),
-        ("prefix_hash", "short"),
-        ("prefix_hash", "g" * 64),
-        ("request_id", "\x00"),
-        ("endpoint", ""),
-    ],
-)
-def test_an_invalid_optional_value_is_dropped(field: str, value: object) -> None:
-    assert tallystick.record(**{**WHOLE, field: value})
-    (record,) = queued()
-    assert field not in record
 
 
 @each_case(

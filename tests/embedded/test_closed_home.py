@@ -28,7 +28,7 @@ def closed_home(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: Path) -> None:
-    """The next start finds it again, even where the data folder was moved."""
+    """The next start finds it again, even though the data folder was moved."""
     with EmbeddedServers(closed_home / "var") as servers:
         write_row(servers.database_url, "a")
         elsewhere = Path((closed_home / "var" / placement.ELSEWHERE_NAME).read_text().strip())
@@ -36,12 +36,10 @@ def test_the_data_is_kept_in_another_private_folder_that_is_named(closed_home: P
         assert elsewhere.parent == placement.ELSEWHERE
         assert (elsewhere.stat().st_uid, stat.S_IMODE(elsewhere.stat().st_mode)) == (0, 0o710)
         assert stat.S_IMODE((elsewhere / "postgres").stat().st_mode) == 0o700
-    with EmbeddedServers(closed_home / "var") as servers:
-        assert read_rows(servers.database_url) == ["a"]
-        assert len(servers.notices) == 1
     (closed_home / "var").rename(closed_home / "moved")
     with EmbeddedServers(closed_home / "moved") as servers:
         assert read_rows(servers.database_url) == ["a"]
+        assert len(servers.notices) == 1
 
 
 def test_unreachable_programs_are_copied(
@@ -55,8 +53,6 @@ def test_unreachable_programs_are_copied(
     with EmbeddedServers(data_folder) as servers:
         assert read_version(servers.database_url)
         assert servers.notices == ()
-    with EmbeddedServers(closed_home / "var") as servers:
-        assert read_version(servers.database_url)
 
 
 def test_a_missing_folder_is_reported(closed_home: Path) -> None:

@@ -15,6 +15,7 @@ from service.operations.local.embedded.servers import EmbeddedServers
 from service.operations.local.processes.handle import SupervisorError
 from tests.databases import as_owner, migrate_as_owner
 from tests.embedded.processes import wait_until
+from tests.templates import make_data_folder
 
 
 def write_row(url: str, value: str) -> None:
@@ -36,6 +37,7 @@ def read_rows(url: str) -> list[str]:
 @pytest.fixture(scope="module")
 def running_servers(servers_folder: Path) -> Iterator[EmbeddedServers]:
     """A set of servers that the tests of this file leave running."""
+    make_data_folder(servers_folder / "running", with_tables=False)
     with EmbeddedServers(servers_folder / "running") as servers:
         yield servers
 
@@ -58,26 +60,6 @@ def test_a_folder_that_was_stopped_twice_is_free_again_with_its_data(
     (private_servers.data_dir / "servers/postgres/postmaster.pid").touch()
     with EmbeddedServers(private_servers.data_dir) as second:
         assert read_rows(second.database_url) == ["a"]
-
-
-@pytest.mark.stress
-def test_an_immediate_restart_keeps_the_address_and_every_commit(
-    private_servers: EmbeddedServers,
-) -> None:
-    """By default, `test_kills.py` kills the servers, and `test_durability.py` restarts them."""
-    url, numbers = private_servers.database_url, range(5)
-    for number in numbers:
-        write_row(url, str(number))
-        private_servers.restart_postgres(immediate=True)
-    assert private_servers.database_url == url
-    assert read_rows(url) == [str(number) for number in numbers]
-
-
-@pytest.mark.stress
-def test_an_orderly_restart_keeps_the_data(private_servers: EmbeddedServers) -> None:
-    write_row(private_servers.database_url, "a")
-    private_servers.restart_postgres()
-    assert read_rows(private_servers.database_url) == ["a"]
 
 
 def test_a_folder_of_an_earlier_release_gets_the_services_role_at_its_next_start(
@@ -180,14 +162,6 @@ def test_a_folder_with_a_long_path_gets_short_sockets_that_are_removed(
         with redis.Redis.from_url(servers.redis_url) as client:
             assert client.ping()
     assert not sockets.exists()
-
-
-@pytest.mark.stress
-def test_a_folder_with_an_odd_name_works(servers_folder: Path) -> None:
-    with EmbeddedServers(servers_folder / "ö % ?#&' x") as servers:
-        assert read_version(servers.database_url)
-        with redis.Redis.from_url(servers.redis_url) as client:
-            assert client.ping()
 
 
 def test_a_link_in_place_of_a_pid_file_is_not_followed(data_folder: Path, tmp_path: Path) -> None:

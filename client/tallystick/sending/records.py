@@ -130,8 +130,9 @@ def _second(record: Record, asked: Asked) -> str:
     for name, total, beside in _PARTS:
         count = parts.get(name)
         if is_count(count) and count:
-            # The service rejects a part that exceeds its total.
-            kept[name] = min(count, (getattr(record, total) or 0) - kept.get(beside, 0))
+            # The service rejects a part that exceeds its total, or whose total is dropped.
+            whole = getattr(record, total)
+            kept[name] = min(count, (whole if is_count(whole) else 0) - kept.get(beside, 0))
     written += "".join(_number(name, count) for name, count in kept.items())
     written += _number("web_searches", parts.get("web_searches"))
     for name, choices in CHOICES.items():
@@ -146,7 +147,8 @@ def _rest(parts: dict[str, Any], record: Record, kept: dict[str, int]) -> str:
     written, units, usd = "", parts.get("units"), parts.get("reported_usd")
     if isinstance(units, Mapping):
         totals = ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens")
-        counts = {**{name: getattr(record, name) for name in totals}, **kept}
+        given = {name: getattr(record, name) for name in totals}
+        counts = {**{name: count for name, count in given.items() if is_count(count)}, **kept}
         if fitting := fit_units(counts, units):
             written += f',"units":{json.dumps(fitting, separators=(",", ":"))}'
     if usd is not None and is_reported_usd(usd):

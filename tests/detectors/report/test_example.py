@@ -59,14 +59,6 @@ def test_its_output_has_the_numbers(executed: Any) -> None:
     assert "avoidable spend: $" in printed
 
 
-@pytest.mark.stress
-def test_it_is_a_valid_notebook() -> None:
-    """By default, it is JSON with cells: the library takes seconds to import."""
-    import nbformat
-
-    nbformat.validate(nbformat.read(NOTEBOOK, as_version=4))  # type: ignore[no-untyped-call]
-
-
 def test_it_is_kept_without_outputs() -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     assert {cell["cell_type"] for cell in cells} == {"code", "markdown"}

@@ -10,14 +10,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import requests
 
 from service.operations.local.embedded.errors import ServersError
 from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
 from service.operations.local.run_state import find_state
 from service.operations.local.users import choose_user
-from tests.embedded.processes import wait_until
-from tests.running import Up, tallystick
+from tests.running import Up
 from tests.warm import run_warm
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as another user")
@@ -42,31 +40,6 @@ def test_no_program_runs_as_root_and_none_as_the_servers_user(up: Up) -> None:
             users.setdefault(kind, set()).add(process.uids().effective)
     assert users["program"].isdisjoint({0, *users["server"]})
     assert len(users["program"]) == 1
-
-
-def test_an_audit_passes_through_all_of_it(up: Up) -> None:
-    tallystick("account", "create", "b@example.com", "--plan", "pro", folder=up.folder)
-    minted = tallystick("account", "mint", "b@example.com", "ingest-key", folder=up.folder)
-    key = next(word for word in minted.stdout.split() if word.startswith("ik_"))
-    record = {
-        "ts": "2026-01-02T03:04:05Z",
-        "provider": "openai",
-        "model": "gpt-4o",
-        "prompt_tokens": 100,
-        "completion_tokens": 10,
-    }
-    sent = requests.post(
-        f"{up.base_url}/api/v1/ingest",
-        json={"records": [record]},
-        headers={"Authorization": f"Bearer {key}"},
-        timeout=20,
-    )
-    assert sent.status_code == 201, sent.text
-
-    def is_done() -> bool:
-        return '"done"' in tallystick("admin", "audits", "--json", folder=up.folder).stdout
-
-    assert wait_until(is_done, 60)
 
 
 def test_files_of_an_earlier_release_belong_to_the_user_now(up: Up) -> None:

@@ -1,7 +1,7 @@
 """Two figures of an account that carry one name for the same days are never written differently.
 
-Of the sample account, a new one, one with a single upload, and one whose calls a plan includes. In
-`make stress`, the sample account has all of its calls.
+Of the sample account and a new one. In `make stress`, of one with a single upload and one whose
+calls a plan includes, too, and the sample account has all of its calls.
 """
 
 import csv
@@ -143,7 +143,9 @@ def test_every_figure_of_a_new_account_agrees(up: Up) -> None:
     _check(Person(up, "figures-new@example.org").collect(), "spent", shared=1)
 
 
+@pytest.mark.stress
 def test_every_figure_of_an_account_with_one_upload_agrees(up: Up) -> None:
+    """The smaller proofs are the sample account, and `test_report_ready.py` for the mail."""
     person = Person(up, "figures-upload@example.org")
     with session_of(person.service.config) as session:
         gift: dict[str, Any] = {"email": person.email, "provider": "comp", "reference": "figures"}

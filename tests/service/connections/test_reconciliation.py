@@ -184,30 +184,9 @@ def test_calls_and_reports_of_the_same_traffic_cover_each_other(
     assert found.coverage == 1
     assert found.part(NOT_SENT) == 0
     assert _is_near(found.reported_usd, found.counted_usd)
-
-
-def test_without_calls_everything_is_not_sent(plant: tuple[Plant, Connected, Any]) -> None:
-    _planted, connected, _clock = plant
-    connected.pull()
+    # A few percent of a day's tokens, that our clock has on the next day, covers the day before
+    # and isn't counted beyond the report.
     with connected.engine.begin() as connection:
-        connection.exec_driver_sql("DELETE FROM call_files")
-    found = _reconcile(connected)
-    assert found.coverage == 0
-    assert found.part(NOT_SENT) == found.reported_usd
-    assert len(found.projects) == 5
-    assert abs(found.unexplained_usd) <= found.billed_usd * TOLERANCE
-
-
-def test_calls_around_midnight_may_belong_to_either_day(
-    plant: tuple[Plant, Connected, Any],
-) -> None:
-    """What is counted a day late covers the day before, and isn't counted beyond the report."""
-    _planted, connected, _clock = plant
-    world = connected.provider.world
-    world.usage[:] = [row for row in world.usage if row["workspace_id"] != SILENT]
-    connected.pull()
-    with connected.engine.begin() as connection:
-        # A few percent of a day's tokens, that our clock has on the next day.
         for sign, day in ((-1, date(2026, 10, 10)), (1, date(2026, 10, 11))):
             connection.exec_driver_sql(
                 "UPDATE daily_spend SET prompt_tokens = prompt_tokens + %s"
@@ -217,22 +196,6 @@ def test_calls_around_midnight_may_belong_to_either_day(
     found = _reconcile(connected)
     assert _is_near(found.reported_usd, found.counted_usd)
     assert found.part(NOT_SENT) == 0
-
-
-def test_another_currency_is_named_and_never_added(plant: tuple[Plant, Connected, Any]) -> None:
-    _planted, connected, _clock = plant
-    connected.pull()
-    with connected.engine.begin() as connection:
-        before = reconcile(connection, connected.account_id, "anthropic", MONTH).billed_usd
-        connection.exec_driver_sql(
-            "INSERT INTO reported_costs (account_id, connection_id, report, bucket_at, day,"
-            " project_id, key_id, model, kind, line_item, amount, currency) SELECT account_id,"
-            " connection_id, report, bucket_at, day, project_id, key_id, model, kind, line_item,"
-            " 99, 'EUR' FROM reported_costs WHERE day = '2026-10-05' LIMIT 1"
-        )
-    found = _reconcile(connected)
-    assert found.billed_usd == before
-    assert found.other_currencies == {"EUR": Decimal(99)}
 
 
 def _spend(connected: Connected, *keys: str) -> Any:
@@ -267,6 +230,36 @@ def test_spend_has_each_token_once_and_says_what_was_not_sent(
     assert _spend(connected, "day").totals == totals
 
 
+def test_another_currency_is_named_and_without_calls_everything_is_not_sent(
+    plant: tuple[Plant, Connected, Any],
+) -> None:
+    _planted, connected, _clock = plant
+    connected.pull()
+    with connected.engine.begin() as connection:
+        before = reconcile(connection, connected.account_id, "anthropic", MONTH).billed_usd
+        connection.exec_driver_sql(
+            "INSERT INTO reported_costs (account_id, connection_id, report, bucket_at, day,"
+            " project_id, key_id, model, kind, line_item, amount, currency) SELECT account_id,"
+            " connection_id, report, bucket_at, day, project_id, key_id, model, kind, line_item,"
+            " 99, 'EUR' FROM reported_costs WHERE day = '2026-10-05' LIMIT 1"
+        )
+    found = _reconcile(connected)
+    assert found.billed_usd == before
+    assert found.other_currencies == {"EUR": Decimal(99)}
+    with connected.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM call_files")
+    found = _reconcile(connected)
+    assert found.coverage == 0
+    assert found.part(NOT_SENT) == found.reported_usd
+    assert len(found.projects) == 5
+    assert abs(found.unexplained_usd) <= found.billed_usd * TOLERANCE
+    # Compaction and prices leave the reported spend alone.
+    with connected.engine.connect() as connection:
+        assert list_live(connection, connected.account_id) == []
+        assert list_outdated_accounts(connection, "another version", 10) == []
+        assert connected.account_id not in list_due(connection, date(2027, 1, 1), 10)
+
+
 def test_calls_that_come_later_take_the_place_of_what_was_not_sent(
     plant: tuple[Plant, Connected, Any],
 ) -> None:
@@ -287,16 +280,3 @@ def test_calls_that_come_later_take_the_place_of_what_was_not_sent(
     after = _spend(connected, "day").totals
     assert after.prompt_tokens == before.prompt_tokens
     assert _is_near(after.list_usd, planted.usd["all"])
-
-
-def test_compaction_and_prices_leave_the_reported_spend_alone(
-    plant: tuple[Plant, Connected, Any],
-) -> None:
-    _planted, connected, _clock = plant
-    with connected.engine.begin() as connection:
-        connection.exec_driver_sql("DELETE FROM call_files")
-    connected.pull()
-    with connected.engine.connect() as connection:
-        assert list_live(connection, connected.account_id) == []
-        assert list_outdated_accounts(connection, "another version", 10) == []
-        assert connected.account_id not in list_due(connection, date(2027, 1, 1), 10)

@@ -1,15 +1,11 @@
 """A busy, slow, restarting or missing database causes a 503 and a quick recovery, never a 500."""
 
-import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import psycopg2
 import pytest
-import requests
 from flask import Flask
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DataError, OperationalError
@@ -19,12 +15,9 @@ from service.app import create_app
 from service.config import Config
 from service.core import db
 from service.core.db import make_engine, make_session_factory
-from service.operations.local.embedded.servers import EmbeddedServers
 from service.web.http.current import get_session, init_current
-from tests.databases import migrate_as_owner
 from tests.embedded.processes import wait_until
 from tests.service.support.changing import change_config
-from tests.service.support.live import ONE_PROCESS, start_live_service, stop_live_service
 from tests.service.support.scenes import INGEST, Tenant, add_tenant, batch, error_of
 from tests.silent_postgres import running_silent_postgres
 
@@ -194,51 +187,6 @@ def test_storage_that_fails_is_unavailable(share_app: Callable[..., Flask], tena
     app = share_app(storage_url="file:///proc/nowhere")
     response = app.test_client().post(INGEST, json=batch(), headers=tenant.writes)
     error_of(response, 503, "unavailable")
-
-
-@pytest.mark.stress
-def test_the_web_outlives_a_crash_of_postgres_and_a_stop_of_redis(
-    private_servers: EmbeddedServers, tmp_path: Path
-) -> None:
-    """Rows 1 and 15 of the reliability table, without workers.
-
-    By default, tests/worker/reliability has them: test_durability.py and test_redis.py.
-    """
-    migrate_as_owner(private_servers.database_url)
-    urls = private_servers.database_url, private_servers.redis_url
-    service = start_live_service(*urls, tmp_path, **ONE_PROCESS)
-    try:
-        tenant, body = service.add_tenant(), json.dumps(batch(100)).encode()
-        headers = {**tenant.writes, "Content-Type": "application/json"}
-
-        def post() -> tuple[int, float]:
-            began = time.monotonic()
-            response = requests.post(f"{service.url}{INGEST}", body, headers=headers, timeout=60)
-            return response.status_code, time.monotonic() - began
-
-        with ThreadPoolExecutor(8) as pool:
-            assert {status for status, _ in pool.map(lambda _: post(), range(40))} == {201}
-            running = [pool.submit(post) for _ in range(200)]
-            private_servers.restart_postgres(immediate=True)
-            assert {one.result()[0] for one in running} <= {201, 503}
-            recovered = _seconds_until(lambda: post()[0] == 201)
-            private_servers.stop_redis()
-            answers = list(pool.map(lambda _: post(), range(40)))
-        assert recovered < 10
-        assert {status for status, _ in answers} == {201}
-        assert max(seconds for _, seconds in answers) < 2
-        private_servers.start_redis()
-        assert post()[0] == 201
-    finally:
-        stop_live_service(service)
-
-
-def _seconds_until(is_true: Callable[[], bool]) -> float:
-    began = time.monotonic()
-    while not is_true():
-        assert time.monotonic() - began < 30
-        time.sleep(0.05)
-    return time.monotonic() - began
 
 
 def _cut_connections(config: Config) -> None:

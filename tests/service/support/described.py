@@ -12,71 +12,19 @@ from jsonschema_rs import Draft202012Validator
 
 from tests.service.support.scenes import ADMIN_TOKEN
 
-# What is for people and machines other than the API's callers, and so is not described.
-PAGES = frozenset(
-    {
-        *("/", "/sample", "/sign-in", "/deleted", "/docs", "/upload", "/dashboard", "/billing"),
-        *("/billing/grant", "/spend", "/spend.csv", "/spend.xlsx", "/spend.focus.csv"),
-        *("/route", "/model", "/compare", "/go"),
-        *("/views", "/views/<view_id>/remove", "/findings/undo"),
-        *("/dashboard/first", "/dashboard/key"),
-        *("/dashboard/audit", "/imports", "/imports/spans", "/imports/future"),
-        "/imports/future/delete",
-        *(
-            "/bill",
-            "/bill/savings",
-            "/bill/<provider>/<month>",
-            "/bill/<provider>/<month>/discount",
-        ),
-        *("/plan-usage", "/plan-usage/plans", "/plan-usage/plans/<plan_id>/remove"),
-        *("/settings/connections", "/settings/connections/add"),
-        "/settings/connections/<connection_id>",
-        "/settings/connections/<connection_id>/key",
-        "/settings/connections/<connection_id>/names",
-        "/settings/connections/<connection_id>/pull",
-        "/settings/connections/<connection_id>/remove",
-        *("/findings", "/findings.csv", "/findings.xlsx"),
-        "/findings/<finding_id>",
-        *("/sample/pdf", "/sample/json", "/sample/findings.csv"),
-        *("/legal/dpa", "/legal/privacy", "/legal/terms", "/openapi.json"),
-        "/.well-known/security.txt",
-        "/admin/openapi.json",
-        *("/client/", "/client/tallystick/", "/client/files/<digest>/<file_name>"),
-        *("/static/<path:filename>", "/audits/<audit_id>", "/audits/<audit_id>/progress"),
-        *("/settings", "/settings/report-mails", "/settings/delete", "/settings/sessions"),
-        *("/settings/profile", "/spend/marks", "/spend/marks/<mark_id>/remove"),
-        *("/settings/spend-mails", "/settings/budgets", "/settings/budgets/<budget_id>"),
-        *("/settings/budgets/<budget_id>/remove", "/settings/tag-attribute"),
-        *("/settings/sessions/<session_id>/revoke", "/settings/sessions/revoke-others"),
-        *("/settings/assumptions", "/settings/assumptions/reset"),
-        *("/settings/notices", "/settings/notices/add", "/settings/notices/<target_id>/test"),
-        *("/settings/notices/<target_id>/enable", "/settings/notices/<target_id>/remove"),
-        "/settings/notices/deliveries/<delivery_id>/resend",
-        *("/audits/<audit_id>/recalculate", "/audits/<audit_id>/cancel", "/settings/recalculate"),
-        *("/settings/prices", "/settings/prices/models", "/settings/prices/export"),
-        *("/settings/passkeys", "/settings/passkeys/add", "/settings/passkeys/recovery-codes"),
-        *("/settings/passkeys/<passkey_id>/remove", "/sign-in/passkey"),
-        *("/settings/activity", "/settings/report-links", "/settings/report-links/revoke-all"),
-        "/settings/report-links/<audit_id>/revoke",
-        "/settings/report-links/<audit_id>/renew",
-        "/settings/report-links/<audit_id>/share",
-        *("/sign-in/confirm", "/audits/<audit_id>/pdf", "/audits/<audit_id>/json"),
-        *("/audits/<audit_id>/findings.csv", "/audits/<audit_id>/calls/<finding_id>.csv"),
-        "/audits/<audit_id>/calls/<finding_id>.xlsx",
-        *("/settings/applications", "/settings/applications/<application_id>/withdraw"),
-        *("/developer", "/developer/ingest-keys", "/developer/ingest-keys/<key_id>/revoke"),
-        *("/developer/read-tokens", "/developer/read-tokens/<token_id>/revoke"),
-        "/developer/ingest-keys/<key_id>/rotate",
-        *("/developer/applications", "/developer/applications/<application_id>"),
-        "/developer/applications/<application_id>/rotate-secret",
-        "/developer/applications/<application_id>/revoke",
-    }
-)
+# What the documents describe; everything else is for people and for machines other than the
+# API's callers.
+_API = ("/api/", "/otlp/", "/oauth/", "/auth/", "/r/", "/admin", "/healthz", "/readyz")
+_METADATA = "/.well-known/oauth-authorization-server"
 # The public document, and the one behind the admin token.
 DOCUMENTS = ("/openapi.json", "/admin/openapi.json")
 _TOKEN = {"X-Admin-Token": ADMIN_TOKEN}
 # Told of no operation: another method than it has.
 _ANYWHERE = frozenset({405})
+
+
+def is_described(rule: str) -> bool:
+    return rule not in DOCUMENTS and (rule.startswith(_API) or rule == _METADATA)
 
 
 def watch(app: Flask) -> None:
@@ -103,7 +51,7 @@ def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _check(response: Response) -> Response:
     rule = request.url_rule
-    if rule is None or rule.rule in PAGES or response.status_code in _ANYWHERE:
+    if rule is None or not is_described(rule.rule) or response.status_code in _ANYWHERE:
         return response
     method = "get" if request.method == "HEAD" else request.method.lower()
     # Tests have routes of their own.

@@ -111,23 +111,6 @@ def test_a_poison_audit_ends_again_after_each_rerun(administered: System, note: 
     system.wait_done(audit_ids[:1], 20)
 
 
-@pytest.mark.stress
-def test_a_rerun_that_poison_ends_goes_back_to_its_report(administered: System) -> None:
-    """By default, `test_failed_recalculations.py` does, after errors."""
-    system = administered
-    (audit_id,) = system.ingest(1)
-    system.wait_done([audit_id], 20)
-    document = _document(system, audit_id)
-    (system.control / "poison").touch()
-    _ask(system, "rerun", audit_id)
-    wait_until(lambda: system.audit(audit_id).error, 60)
-    audit = system.audit(audit_id)
-    assert (audit.status, audit.attempts, audit.lease_token) == ("done", 1 + MAX_STARTS, None)
-    assert "given up" in audit.error
-    assert _document(system, audit_id) == document
-    assert (system.blobs / audit.frame_key).exists()
-
-
 def test_a_rerun_gives_the_same_report_from_the_upload_and_from_the_frame(
     administered: System,
 ) -> None:

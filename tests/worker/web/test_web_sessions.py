@@ -15,7 +15,6 @@ from tests.worker.support.mailing import (
     ask_for_link,
     confirm,
     cookies_of,
-    count_sessions,
     get,
     is_signed_in,
     new_address,
@@ -134,52 +133,6 @@ def _unsafe_routes() -> list[tuple[str, str]]:
         if rule.rule not in OAUTH_CALLS  # no cookie counts there, but the client's own secret
         for method in (rule.methods or set()) - {"GET", "HEAD", "OPTIONS"}
     )
-
-
-@pytest.mark.stress
-def test_sessions_are_listed_and_revoked(system: System, sink: Sink) -> None:
-    """By default, `test_settings.py` lists them, and `test_ending_access.py` ends them."""
-    email = new_address()
-    one, two, three = (sign_in(system, sink, email) for _ in range(3))
-    page = get(system, SESSIONS, **one)
-    ids = re.findall(r'action="/settings/sessions/([0-9a-f]+)/revoke"', page.text)
-    assert len(ids) == 3
-    assert page.text.count("(current session)") == 1
-    token = re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]
-    one = _cookies_after(page, one)
-    other_person = sign_in(system, sink)
-    [(of_two,)] = system.rows(
-        "SELECT s.id FROM sessions s JOIN accounts a ON a.id = account_id WHERE email = :e"
-        " ORDER BY s.created_at OFFSET 1 LIMIT 1", e=email,
-    )  # fmt: skip
-    form = {"csrf_token": token}
-    assert post(system, f"{SESSIONS}/{of_two}/revoke", one, data=form).status_code == 303
-    assert [is_signed_in(system, who) for who in (one, two, three)] == [True, False, True]
-    assert post(system, f"{SESSIONS}/{of_two}/revoke", one, data=form).status_code == 404
-    assert post(system, f"{SESSIONS}/revoke-others", one, data=form).status_code == 303
-    assert [is_signed_in(system, who) for who in (one, three)] == [True, False]
-    assert is_signed_in(system, other_person)
-
-
-@pytest.mark.stress
-def test_a_session_of_somebody_else_is_as_missing_as_none(system: System, sink: Sink) -> None:
-    """By default, `test_access_matrix.py` compares such answers."""
-    mine, email = sign_in(system, sink), new_address()
-    sign_in(system, sink, email)
-    [(foreign,)] = system.rows(
-        "SELECT s.id FROM sessions s JOIN accounts a ON a.id = account_id WHERE email = :e", e=email
-    )
-    page = get(system, SESSIONS, **mine)
-    form = {"csrf_token": re.findall(r'name="csrf_token" value="([^"]+)"', page.text)[0]}
-    mine = _cookies_after(page, mine)
-    pages = [
-        post(system, f"{SESSIONS}/{one}/revoke", mine, data=form) for one in (foreign, "0" * 32)
-    ]
-    assert [one.status_code for one in pages] == [404, 404]
-    varying = r'(?i:request id:? |request )<code>[0-9a-f]+|name="csrf_token" value="[^"]+"'
-    texts = {re.sub(varying, "", one.text) for one in pages}
-    assert len(texts) == 1
-    assert count_sessions(system, email) == 1
 
 
 def test_a_signed_out_visitor_is_led_to_sign_in_and_back(system: System) -> None:

@@ -106,22 +106,3 @@ def test_what_cannot_be_an_id_is_rejected(
     client: FlaskClient, tenant: Tenant, audit_id: str
 ) -> None:
     error_of(client.get(_path(audit_id), headers=tenant.reads), 422, "validation_error")
-
-
-@pytest.mark.parametrize("audit_id", ["mine", "missing", "\0", "x" * 201])
-def test_the_scope_is_judged_before_the_id(
-    client: FlaskClient, sessions: "sessionmaker[Session]", db_session: Session, audit_id: str
-) -> None:
-    tenant = add_tenant(sessions, scopes=("read:audits",))
-    if audit_id == "mine":
-        audit_id = _add_audit(db_session, tenant.account_id)
-    response = client.get(_path(audit_id), headers=tenant.reads)
-    assert "read:findings" in error_of(response, 403, "forbidden")
-
-
-def test_without_a_token_or_with_a_key_it_is_unauthorized(
-    client: FlaskClient, tenant: Tenant, db_session: Session
-) -> None:
-    path = _path(_add_audit(db_session, tenant.account_id))
-    error_of(client.get(path), 401, "unauthorized")
-    error_of(client.get(path, headers=tenant.writes), 401, "unauthorized")

@@ -12,13 +12,11 @@ from service.core.tokens import sign_report
 from service.models import ReportLink, ReportRow
 from service.models.base import utc_now
 from service.reports.sample import get_sample_report
-from service.web.auth.scopes import READ_AUDITS, READ_FINDINGS
 from tests.service.support.scenes import (
     SECRET_KEY,
     Tenant,
     add_browser,
     add_tenant,
-    bearer,
     error_of,
 )
 from tests.service.web.pages.scenes import add_run
@@ -81,14 +79,6 @@ def test_pages_together_are_the_whole_list(
     assert found == added
     assert "next_cursor" not in page
     error_of(client.get(f"{LINKS}?cursor=x", headers=tenant.reads), 422, "validation_error")
-
-
-@pytest.mark.parametrize(("scope", "status"), [(READ_AUDITS, 200), (READ_FINDINGS, 403)])
-def test_listing_needs_the_scope_for_audits(
-    client: FlaskClient, sessions: Sessions, scope: str, status: int
-) -> None:
-    token = add_tenant(sessions, scopes=(scope,)).token
-    assert client.get(LINKS, headers=bearer(token)).status_code == status
 
 
 def test_a_revoked_link_is_dead_and_stays_so_when_it_is_revoked_again(

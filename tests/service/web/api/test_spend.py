@@ -252,14 +252,6 @@ def test_an_unchanged_answer_is_not_sent_again(
         assert (changed.status_code, head.status_code, head.data) == (200, 200, b"")
 
 
-def test_a_token_without_the_scope_is_forbidden(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
-) -> None:
-    tenant = add_tenant(sessions, scopes=("read:findings",))
-    message = error_of(client.get(SPEND, headers=tenant.reads), 403, "forbidden")
-    assert "read:audits" in message
-
-
 def test_a_page_takes_one_statement(
     client: FlaskClient, tenant: Tenant, lines: list[dict[str, Any]], statements: list[str]
 ) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
-from tests.service.support.access_world import World, ask, make_world
+from tests.service.support.access_world import World, ask, make_world, request_for
 from tests.service.support.scenes import ADMIN_TOKEN, Caller
 from tests.worker.support.promises import Note, at_a_sixth, in_turn, sampled
 
@@ -73,6 +73,20 @@ def test_the_table_has_every_route_and_no_other(app: Flask) -> None:
 
 def test_no_cell_names_a_credential_that_is_none() -> None:
     assert {one for row in TABLE.values() for one in row.taken} <= set(CREDENTIALS)
+
+
+def test_a_request_without_credentials_gets_the_response_in_the_table(
+    app: Flask, sessions: "sessionmaker[Session]"
+) -> None:
+    world, client = make_world(sessions), app.test_client(use_cookies=False)
+    for route, row in TABLE.items():
+        path, options = request_for(route, world.callers["none"], world.ids)
+        for method in (route[0], "HEAD") if route[0] == "GET" else (route[0],):
+            with client.open(path, method=method, **options) as response:
+                assert response.status_code == row.cell("none").mine, (method, path)
+        if row.denied == 401:
+            listed = client.options(path)
+            assert (listed.status_code, listed.data) == (200, b""), path
 
 
 @pytest.mark.parametrize("route", sampled(TABLE, 8), ids=" ".join)

@@ -132,30 +132,35 @@ def test_an_unexpected_error_reveals_nothing(make_app: Callable[..., Flask]) -> 
     assert page.headers["X-Request-Id"] in page.get_data(as_text=True)
 
 
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
-        (OperationalError("x", {}, Exception()), 503, "unavailable"),
-        (PoolTimeoutError(), 503, "unavailable"),
-        (UnavailableError(), 503, "unavailable"),
-        (DatabaseError("x", {}, psycopg2.DatabaseError("no message")), 503, "unavailable"),
-        (InterfaceError("x", {}, psycopg2.InterfaceError("closed")), 503, "unavailable"),
-        (PendingRollbackError("x", code="8s2b"), 503, "unavailable"),
-        (PendingRollbackError("x", code="7s2a"), 500, "internal_error"),
-        (IntegrityError("x", {}, Exception()), 500, "internal_error"),
-        (DataError("x", {}, Exception()), 500, "internal_error"),
-        (IntegrityError("x", {}, Exception(), connection_invalidated=True), 503, "unavailable"),
-        (DetectorError("x"), 500, "internal_error"),
-        (ConfigError("x"), 500, "internal_error"),
-        (NotFoundError(), 404, "not_found"),
-    ],
-)
-def test_each_error_has_its_status(
-    make_app: Callable[..., Flask], error: Exception, status: int, code: str
-) -> None:
-    response = _breaking_app(make_app, error).test_client().get("/api/v1/fail")
-    error_of(response, status, code)
-    assert ("Retry-After" in response.headers) == (status == 503)
+ERRORS: list[tuple[Exception, int, str]] = [
+    (OperationalError("x", {}, Exception()), 503, "unavailable"),
+    (PoolTimeoutError(), 503, "unavailable"),
+    (UnavailableError(), 503, "unavailable"),
+    (DatabaseError("x", {}, psycopg2.DatabaseError("no message")), 503, "unavailable"),
+    (InterfaceError("x", {}, psycopg2.InterfaceError("closed")), 503, "unavailable"),
+    (PendingRollbackError("x", code="8s2b"), 503, "unavailable"),
+    (PendingRollbackError("x", code="7s2a"), 500, "internal_error"),
+    (IntegrityError("x", {}, Exception()), 500, "internal_error"),
+    (DataError("x", {}, Exception()), 500, "internal_error"),
+    (IntegrityError("x", {}, Exception(), connection_invalidated=True), 503, "unavailable"),
+    (DetectorError("x"), 500, "internal_error"),
+    (ConfigError("x"), 500, "internal_error"),
+    (NotFoundError(), 404, "not_found"),
+]
+
+
+def test_each_error_has_its_status(make_app: Callable[..., Flask]) -> None:
+    app, raised = make_app(), list[Exception]()
+
+    @app.get("/api/v1/fail")
+    def fail() -> str:
+        raise raised.pop()
+
+    for error, status, code in ERRORS:
+        raised.append(error)
+        response = app.test_client().get("/api/v1/fail")
+        error_of(response, status, code)
+        assert ("Retry-After" in response.headers) == (status == 503), error
 
 
 def test_a_database_that_is_lost_in_a_hook_is_unavailable(make_app: Callable[..., Flask]) -> None:

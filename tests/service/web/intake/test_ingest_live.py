@@ -7,15 +7,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import psutil
 import pytest
 import requests
-from sqlalchemy import func, select
 
 from detectors.contract import MAX_BATCH_BYTES
-from service.models import Audit
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, batch
@@ -28,30 +25,6 @@ def _post(live: LiveService, tenant: Tenant, body: bytes, **headers: str) -> req
     return requests.post(
         f"{live.url}{INGEST}", body, headers={**tenant.writes, **JSON, **headers}, timeout=60
     )
-
-
-def _audits(live: LiveService, tenant: Tenant) -> int:
-    with live.sessions() as session:
-        mine = select(func.count()).where(Audit.account_id == tenant.account_id)
-        return session.scalar(mine) or 0
-
-
-@pytest.mark.stress
-def test_a_hundred_concurrent_requests_with_one_key_are_one_audit(live: LiveService) -> None:
-    """By default, a hundred are in tests/worker/reliability/test_idempotency.py."""
-    tenant, key, before = live.add_tenant(), uuid4().hex, live.blob_names()
-    body = json.dumps(batch(50)).encode()
-
-    def send(_: int) -> tuple[int, str]:
-        response = _post(live, tenant, body, **{"Idempotency-Key": key})
-        return response.status_code, response.json()["audit_id"]
-
-    with ThreadPoolExecutor(100) as pool:
-        answers = list(pool.map(send, range(100)))
-    assert Counter(status for status, _ in answers) == {201: 1, 200: 99}
-    assert len({audit_id for _, audit_id in answers}) == 1
-    assert _audits(live, tenant) == 1
-    assert live.blob_names() - before == {f"{answers[0][1]}.jsonl"}
 
 
 @pytest.mark.stress
@@ -85,39 +58,10 @@ def _megabytes(process: psutil.Process, field: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(field)) / 1_000
 
 
-@pytest.mark.stress
-def test_two_tenants_with_one_key_at_once_have_an_audit_each(live: LiveService) -> None:
-    """By default, one after the other in tests/worker/reliability/test_idempotency.py."""
-    tenants, key = [live.add_tenant(), live.add_tenant()], uuid4().hex
-    body = json.dumps(batch()).encode()
-
-    def send(index: int) -> str:
-        response = _post(live, tenants[index % 2], body, **{"Idempotency-Key": key})
-        return str(response.json()["audit_id"])
-
-    with ThreadPoolExecutor(20) as pool:
-        audits = list(pool.map(send, range(40)))
-    assert len(set(audits[::2])) == len(set(audits[1::2])) == 1
-    assert [_audits(live, tenant) for tenant in tenants] == [1, 1]
-
-
 def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> None:
     response = _post(live, live.add_tenant(), b" " * (MAX_BATCH_BYTES + 1))
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "payload_too_large"
-
-
-@pytest.mark.stress
-def test_the_longest_records_of_the_contract_are_a_batch(live: LiveService) -> None:
-    """Every label has its greatest length, in characters that take most bytes: over 50 MB.
-
-    By default, the next test sends as many bytes as a batch may have, and more.
-    """
-    labels = dict.fromkeys(("model", "endpoint", "request_id", "tag"), "\U0001f600" * 200)
-    record = batch(1)["records"][0] | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
-    text = json.dumps({"records": [record] * 5_000}).encode()
-    assert 0.9 * MAX_BATCH_BYTES < len(text) < MAX_BATCH_BYTES
-    assert _post(live, live.add_tenant(), text).status_code == 201
 
 
 def test_a_chunked_body_is_accepted_up_to_the_limit(live: LiveService) -> None:

@@ -4,7 +4,8 @@ A `?` marks optional fields. `described.watch` checks every response of every te
 document. The report's own schemas are generated from its types.
 """
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from service.web.openapi.report_schema import report_schemas
 from tests.service.support.described import operations
@@ -122,125 +123,166 @@ FIELDS: Final = {
     "MarkPaid": "email provider reference amount currency? kind? plan?",
     "MarkedPaid": "payment_id account_id is_repeat",
 }
-# What generated code calls each operation: a name that stays.
-NAMES: Final = {
-    "post /api/v1/ingest": "ingest_batch",
-    "post /api/v1/plan-limits": "send_plan_limits",
-    "post /api/v2/ingest": "ingest_batch_v2",
-    "post /otlp/v1/traces": "export_traces",
-    "post /otlp/v1/logs": "export_logs",
-    "post /otlp/v1/metrics": "export_metrics",
-    "post /api/v1/audits": "upload_log",
-    "post /api/v1/account-audits": "audit_account",
-    "post /api/v1/span-imports": "import_spans",
-    "get /api/v1/findings": "list_account_findings",
-    "get /api/v1/audits": "list_audits",
-    "get /api/v1/audits/{audit_id}": "get_audit",
-    "get /api/v1/audits/{audit_id}/findings": "list_findings",
-    "get /api/v1/audits/{audit_id}/report": "get_report",
-    "get /api/v1/audits/{audit_id}/status": "get_status",
-    "get /api/v1/spend": "get_spend",
-    "get /api/v1/compare": "compare",
-    "get /api/v1/plan-usage": "get_plan_usage",
-    "get /api/v1/reconciliation": "reconcile",
-    "get /api/v1/future-calls": "list_future_calls",
-    "delete /api/v1/future-calls": "delete_future_calls",
-    "get /api/v1/marks": "list_marks",
-    "post /api/v1/marks": "add_mark",
-    "delete /api/v1/marks/{mark_id}": "remove_mark",
-    "get /api/v1/report-links": "list_report_links",
-    "delete /api/v1/report-links/{audit_id}": "revoke_report_link",
-    "post /api/v1/webhooks/stripe": "receive_stripe_event",
-    "post /api/v1/webhooks/paddle": "receive_paddle_event",
-    "post /api/v1/early-access": "ask_for_early_access",
-    "get /healthz": "get_health",
-    "get /readyz": "get_readiness",
-    "get /r/{token}": "show_report",
-    "get /r/{token}/pdf": "show_report_pdf",
-    "get /r/{token}/json": "download_report",
-    "get /r/{token}/findings.csv": "download_findings",
-    "post /auth/magic-link": "ask_for_sign_in_link",
-    "get /auth/verify": "sign_in",
-    "post /auth/verify": "confirm_sign_in",
-    "post /auth/logout": "sign_out",
-    "post /oauth/token": "redeem_code",
-    "post /oauth/revoke": "revoke_access_token",
-    "get /.well-known/oauth-authorization-server": "get_oauth_metadata",
-    "get /oauth/authorize": "ask_for_consent",
-    "post /oauth/authorize": "decide_on_consent",
-    "get /admin": "show_overview",
-    "post /admin/audits/{audit_id}/purge": "purge_raw_upload",
-    "get /admin/audits/{audit_id}/report": "get_any_report",
-    "post /admin/audits/{audit_id}/rerun": "rerun_audit",
-    "post /admin/accounts/{account_id}/sign-out": "end_sessions",
-    "post /admin/payments/mark-paid": "mark_paid",
-    "get /admin/early-access.csv": "list_early_access",
-}
-READ_ONE: Final = "audit_id If-None-Match?"
-ASKED: Final = (
-    "response_type client_id redirect_uri scope state? code_challenge code_challenge_method"
-)
-PARAMETERS: Final = {
-    "post /api/v1/ingest": "Idempotency-Key? Content-Encoding?",
-    "post /api/v2/ingest": "Idempotency-Key? Content-Encoding?",
-    "post /otlp/v1/traces": "Content-Encoding? X-Tag-Attribute?",
-    "post /otlp/v1/logs": "Content-Encoding? X-Tag-Attribute?",
-    "post /otlp/v1/metrics": "Content-Encoding?",
-    "post /api/v1/audits": "Idempotency-Key? x-user-email?",
-    "post /api/v1/account-audits": "window_days? x-user-email?",
-    "post /api/v1/span-imports": "x-user-email?",
-    "get /api/v1/findings": "limit? state? detector? route? model? assignee? format? cursor?"
-    " If-None-Match?",
-    "get /api/v1/audits": "limit? status? since? cursor? source? If-None-Match?",
-    "get /api/v1/audits/{audit_id}": READ_ONE,
-    "get /api/v1/audits/{audit_id}/findings": READ_ONE,
-    "get /api/v1/audits/{audit_id}/report": READ_ONE,
-    "get /api/v1/audits/{audit_id}/status": f"{READ_ONE} x-user-email?",
-    "get /api/v1/compare": "before? after? from? to? before_from? before_to? limit? If-None-Match?",
-    "get /api/v1/spend": "from? to? group_by? format? version? limit? cursor? If-None-Match?",
-    "get /api/v1/plan-usage": "from? to? If-None-Match?",
-    "get /api/v1/reconciliation": "from? to? provider? lines? If-None-Match?",
-    "get /api/v1/future-calls": "If-None-Match?",
-    "delete /api/v1/future-calls": "from? to? x-user-email?",
-    "get /api/v1/marks": "from? to? If-None-Match?",
-    "delete /api/v1/marks/{mark_id}": "mark_id",
-    "get /api/v1/report-links": "limit? cursor? If-None-Match?",
-    "delete /api/v1/report-links/{audit_id}": "audit_id x-user-email?",
-    "post /api/v1/webhooks/stripe": "Stripe-Signature",
-    "post /api/v1/webhooks/paddle": "Paddle-Signature",
-    "get /r/{token}": "token finding?",
-    "get /r/{token}/pdf": "token",
-    "get /r/{token}/json": "token",
-    "get /r/{token}/findings.csv": "token",
-    "get /auth/verify": "token",
-    "get /oauth/authorize": ASKED,
-    "post /oauth/authorize": ASKED,
-    "get /admin": "audits_page? accounts_page? events_page? early_access_page? acts_page?",
-    "post /admin/audits/{audit_id}/purge": "audit_id",
-    "post /admin/audits/{audit_id}/rerun": "audit_id",
-    "get /admin/audits/{audit_id}/report": "audit_id",
-    "post /admin/accounts/{account_id}/sign-out": "account_id",
-}
-JSON: Final = "application/json"
-FORM: Final = "application/x-www-form-urlencoded"
-CREDENTIALS: Final = "client_id? client_secret?"
-# By operation and media type: a component's name, or the fields of a form.
-BODIES: Final = {
-    "post /api/v1/ingest": {JSON: "Batch"},
-    "post /api/v1/plan-limits": {JSON: "PlanLimits"},
-    "post /api/v2/ingest": {JSON: "BatchV2"},
-    "post /api/v1/audits": {"multipart/form-data": "file label? map? provider?"},
-    "post /otlp/v1/traces": {JSON: ""},
-    "post /otlp/v1/logs": {JSON: ""},
-    "post /otlp/v1/metrics": {JSON: ""},
-    "post /api/v1/marks": {JSON: "NewMark"},
-    "post /api/v1/early-access": {JSON: "EarlyAccess"},
-    "post /auth/magic-link": {JSON: "MagicLink", FORM: "MagicLink"},
-    "post /auth/verify": {JSON: "Verify", FORM: "Verify"},
-    "post /oauth/token": {FORM: f"grant_type code redirect_uri code_verifier {CREDENTIALS}"},
-    "post /oauth/revoke": {FORM: f"token {CREDENTIALS}"},
-    "post /oauth/authorize": {FORM: "csrf_token decision scope?"},
-    "post /admin/payments/mark-paid": {JSON: "MarkPaid"},
+
+
+class Operation(NamedTuple):
+    """What generated code calls it: a name that stays; and what it takes and answers."""
+
+    name: str
+    statuses: str
+    parameters: str = ""
+    bodies: Mapping[str, str] = {}
+
+
+ERRORS = "500 503"
+LIMITED = f"429 {ERRORS}"
+ADMIN, ACT = f"200 403 404 422 {ERRORS}", f"200 403 404 413 422 {ERRORS}"
+READ, READ_ONE = f"200 304 401 403 414 422 {LIMITED}", f"200 304 401 403 404 422 {LIMITED}"
+HOOK = f"200 400 403 404 413 422 {ERRORS}"
+LINK = f"200 404 422 {LIMITED}"
+SIGN_IN = f"200 400 403 413 415 422 {LIMITED}"
+OAUTH = f"200 400 401 413 {LIMITED}"
+ONE = "audit_id If-None-Match?"
+ASKED = "response_type client_id redirect_uri scope state? code_challenge code_challenge_method"
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+CREDENTIALS = "client_id? client_secret?"
+# By operation and media type, a body is a component, or the fields of a form.
+# Every operation, with all that it takes and answers: no more and no less is described.
+OPERATIONS: Final = {
+    "post /api/v1/ingest": Operation(
+        "ingest_batch",
+        f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+        "Idempotency-Key? Content-Encoding?",
+        {JSON: "Batch"},
+    ),
+    "post /api/v1/plan-limits": Operation(
+        "send_plan_limits", SIGN_IN.replace("403", "401 403"), "", {JSON: "PlanLimits"}
+    ),
+    "post /api/v2/ingest": Operation(
+        "ingest_batch_v2",
+        f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+        "Idempotency-Key? Content-Encoding?",
+        {JSON: "BatchV2"},
+    ),
+    "post /otlp/v1/traces": Operation(
+        "export_traces",
+        f"200 400 401 402 403 413 415 {LIMITED}",
+        "Content-Encoding? X-Tag-Attribute?",
+        {JSON: ""},
+    ),
+    "post /otlp/v1/logs": Operation(
+        "export_logs",
+        f"200 400 401 402 403 413 415 {LIMITED}",
+        "Content-Encoding? X-Tag-Attribute?",
+        {JSON: ""},
+    ),
+    "post /otlp/v1/metrics": Operation(
+        "export_metrics", f"200 400 401 402 403 413 {LIMITED}", "Content-Encoding?", {JSON: ""}
+    ),
+    "post /api/v1/audits": Operation(
+        "upload_log",
+        f"200 201 400 401 402 403 413 415 422 {LIMITED}",
+        "Idempotency-Key? x-user-email?",
+        {"multipart/form-data": "file label? map? provider?"},
+    ),
+    "post /api/v1/account-audits": Operation(
+        "audit_account", f"202 401 403 414 422 {LIMITED}", "window_days? x-user-email?"
+    ),
+    "post /api/v1/span-imports": Operation(
+        "import_spans", f"202 401 403 {LIMITED}", "x-user-email?"
+    ),
+    "get /api/v1/findings": Operation(
+        "list_account_findings",
+        READ,
+        "limit? state? detector? route? model? assignee? format? cursor? If-None-Match?",
+    ),
+    "get /api/v1/audits": Operation(
+        "list_audits", READ, "limit? status? since? cursor? source? If-None-Match?"
+    ),
+    "get /api/v1/audits/{audit_id}": Operation("get_audit", READ_ONE, ONE),
+    "get /api/v1/audits/{audit_id}/findings": Operation("list_findings", READ_ONE, ONE),
+    "get /api/v1/audits/{audit_id}/report": Operation("get_report", READ_ONE, ONE),
+    "get /api/v1/audits/{audit_id}/status": Operation(
+        "get_status", f"200 304 401 404 422 {LIMITED}", f"{ONE} x-user-email?"
+    ),
+    "get /api/v1/spend": Operation(
+        "get_spend", READ, "from? to? group_by? format? version? limit? cursor? If-None-Match?"
+    ),
+    "get /api/v1/compare": Operation(
+        "compare",
+        f"404 {READ}",
+        "before? after? from? to? before_from? before_to? limit? If-None-Match?",
+    ),
+    "get /api/v1/plan-usage": Operation("get_plan_usage", READ, "from? to? If-None-Match?"),
+    "get /api/v1/reconciliation": Operation(
+        "reconcile", READ, "from? to? provider? lines? If-None-Match?"
+    ),
+    "get /api/v1/future-calls": Operation(
+        "list_future_calls", f"200 304 401 403 422 {LIMITED}", "If-None-Match?"
+    ),
+    "delete /api/v1/future-calls": Operation(
+        "delete_future_calls", f"202 401 403 414 422 {LIMITED}", "from? to? x-user-email?"
+    ),
+    "get /api/v1/marks": Operation("list_marks", READ, "from? to? If-None-Match?"),
+    "post /api/v1/marks": Operation(
+        "add_mark", f"201 400 401 403 413 415 422 {LIMITED}", "", {JSON: "NewMark"}
+    ),
+    "delete /api/v1/marks/{mark_id}": Operation(
+        "remove_mark", f"200 401 403 404 422 {LIMITED}", "mark_id"
+    ),
+    "get /api/v1/report-links": Operation(
+        "list_report_links", READ, "limit? cursor? If-None-Match?"
+    ),
+    "delete /api/v1/report-links/{audit_id}": Operation(
+        "revoke_report_link", f"200 401 403 404 422 {LIMITED}", "audit_id x-user-email?"
+    ),
+    "post /api/v1/webhooks/stripe": Operation("receive_stripe_event", HOOK, "Stripe-Signature"),
+    "post /api/v1/webhooks/paddle": Operation("receive_paddle_event", HOOK, "Paddle-Signature"),
+    "post /api/v1/early-access": Operation(
+        "ask_for_early_access", SIGN_IN, "", {JSON: "EarlyAccess"}
+    ),
+    "get /healthz": Operation("get_health", "200 500"),
+    "get /readyz": Operation("get_readiness", f"200 {ERRORS}"),
+    "get /r/{token}": Operation("show_report", f"414 {LINK}", "token finding?"),
+    "get /r/{token}/pdf": Operation("show_report_pdf", LINK, "token"),
+    "get /r/{token}/json": Operation("download_report", LINK, "token"),
+    "get /r/{token}/findings.csv": Operation("download_findings", LINK, "token"),
+    "post /auth/magic-link": Operation(
+        "ask_for_sign_in_link", SIGN_IN, "", {JSON: "MagicLink", FORM: "MagicLink"}
+    ),
+    "get /auth/verify": Operation("sign_in", f"200 414 422 {ERRORS}", "token"),
+    "post /auth/verify": Operation(
+        "confirm_sign_in", f"200 400 403 413 415 422 {ERRORS}", "", {JSON: "Verify", FORM: "Verify"}
+    ),
+    "post /auth/logout": Operation("sign_out", f"200 400 403 413 {ERRORS}"),
+    "post /oauth/token": Operation(
+        "redeem_code",
+        OAUTH,
+        "",
+        {FORM: f"grant_type code redirect_uri code_verifier {CREDENTIALS}"},
+    ),
+    "post /oauth/revoke": Operation(
+        "revoke_access_token", OAUTH, "", {FORM: f"token {CREDENTIALS}"}
+    ),
+    "get /.well-known/oauth-authorization-server": Operation("get_oauth_metadata", "200 500"),
+    "get /oauth/authorize": Operation("ask_for_consent", f"200 303 400 414 {LIMITED}", ASKED),
+    "post /oauth/authorize": Operation(
+        "decide_on_consent",
+        f"303 400 403 413 414 422 {LIMITED}",
+        ASKED,
+        {FORM: "csrf_token decision scope?"},
+    ),
+    "get /admin": Operation(
+        "show_overview",
+        f"414 {ADMIN}",
+        "audits_page? accounts_page? events_page? early_access_page? acts_page?",
+    ),
+    "post /admin/audits/{audit_id}/purge": Operation("purge_raw_upload", ACT, "audit_id"),
+    "get /admin/audits/{audit_id}/report": Operation("get_any_report", ADMIN, "audit_id"),
+    "post /admin/audits/{audit_id}/rerun": Operation("rerun_audit", ACT, "audit_id"),
+    "post /admin/accounts/{account_id}/sign-out": Operation("end_sessions", ACT, "account_id"),
+    "post /admin/payments/mark-paid": Operation("mark_paid", ACT, "", {JSON: "MarkPaid"}),
+    "get /admin/early-access.csv": Operation("list_early_access", ADMIN),
 }
 
 
@@ -294,36 +336,32 @@ def test_every_field_and_parameter_says_what_it_holds(both_documents: dict[str, 
     assert silent == []
 
 
-def test_every_operation_has_its_name(both_documents: dict[str, Any]) -> None:
-    described = {name: one["operationId"] for name, one in operations(both_documents).items()}
-    assert described == NAMES
-
-
-def test_every_operation_has_exactly_its_parameters(both_documents: dict[str, Any]) -> None:
-    described = {
-        name: _words(
-            [one["name"] for one in operation["parameters"]],
-            [one["name"] for one in operation["parameters"] if one.get("required")],
+def test_every_operation_has_exactly_its_name_statuses_parameters_and_bodies(
+    both_documents: dict[str, Any],
+) -> None:
+    described = {name: _describe(one) for name, one in operations(both_documents).items()}
+    assert described == {
+        name: (
+            one.name,
+            set(one.statuses.split()),
+            set(one.parameters.split()),
+            {kind: set(fields.split()) for kind, fields in one.bodies.items()},
         )
-        for name, operation in operations(both_documents).items()
-        if operation["parameters"]
+        for name, one in OPERATIONS.items()
     }
-    assert described == {name: set(fields.split()) for name, fields in PARAMETERS.items()}
+    assert all(one["summary"] for one in operations(both_documents).values())
 
 
-def test_every_operation_has_exactly_its_bodies(both_documents: dict[str, Any]) -> None:
-    described = {
-        name: {
-            kind: _body(one["schema"]) for kind, one in operation["requestBody"]["content"].items()
-        }
-        for name, operation in operations(both_documents).items()
-        if "requestBody" in operation
-    }
-    expected = {
-        name: {kind: set(fields.split()) for kind, fields in bodies.items()}
-        for name, bodies in BODIES.items()
-    }
-    assert described == expected
+def _describe(operation: dict[str, Any]) -> tuple[Any, ...]:
+    parameters = operation["parameters"]
+    required = [one["name"] for one in parameters if one.get("required")]
+    bodies = operation.get("requestBody", {"content": {}})["content"]
+    return (
+        operation["operationId"],
+        set(operation["responses"]),
+        _words([one["name"] for one in parameters], required),
+        {kind: _body(one["schema"]) for kind, one in bodies.items()},
+    )
 
 
 def _body(schema: dict[str, Any]) -> set[str]:
