@@ -43,7 +43,7 @@ from detectors.formats.adapters.labels import find_model, find_tag, id_of, route
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.moments import to_full_hours
 from detectors.formats.text.blocks import read_blocks
-from detectors.formats.text.splitting import join_document
+from detectors.formats.text.splitting import join_document, split_array_start
 
 BLOCK_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = 64 << 20
@@ -54,6 +54,8 @@ _MARKS: Final = {
     "gemini_cli": (b'"tokens"', b'"sessionId"'),
     "qwen_code": (b'"usageMetadata"',),
     "opencode": (b"{",),
+    "cline": (b'"api_req_started"', b'"metrics"', *(b'"deleted_api_reqs"', b'"subagent_usage"')),
+    "amp": (b'"usage"', b'"usageLedger"'),
 }
 SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"
 CUT_OFF: Final = "lines that aren't valid JSON"
@@ -196,7 +198,11 @@ class _Reader:
         with open(self._file.path, "rb") as file:
             blocks = read_blocks(file)
             if self._file.path.endswith(".json"):
-                self._read_line(join_document(blocks))
+                self._state = self._adapter.beside(Path(self._file.path))
+                text = join_document(blocks)
+                is_array = text.lstrip()[:1] == b"["
+                for each in split_array_start(text) if is_array else (text,):
+                    self._read_line(each)
                 return
             rest = b""
             for block in blocks:

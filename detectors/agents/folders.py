@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 JSON_LINES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 JSON_FILES: Final = (*JSON_LINES, ".json")
-_OPENCODE: Final = ("opencode.db",)
+_TASKS: Final = ("ui_messages.json",)
 _NAME: Final = attrgetter("name")
 
 
@@ -21,6 +21,7 @@ class Source(NamedTuple):
     adapter: str | None
     endings: tuple[str, ...] = JSON_LINES
     within: str = ""  # a folder that is part of each file's path
+    is_deep: bool = True
 
 
 class File(NamedTuple):
@@ -37,6 +38,16 @@ NAMES: Final = {
     "gemini-cli": "Gemini CLI",
     "qwen-code": "Qwen Code",
     "opencode": "opencode",
+    "cline": "Cline",
+    "roo-code": "Roo Code",
+    "kilo-code": "Kilo Code",
+    "amp": "Amp",
+}
+_EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_EXTENSIONS: Final = {
+    "cline": "saoudrizwan.claude-dev",
+    "roo-code": "rooveterinaryinc.roo-cline",
+    "kilo-code": "kilocode.kilo-code",
 }
 
 
@@ -54,31 +65,36 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
     ]
     codex = at("CODEX_HOME", ".codex")
     opencode = Path(env.get("OPENCODE_DATA_DIR") or data / "opencode")
+    databases = (("opencode", opencode, "opencode.db"), ("kilo-code", data / "kilo", "kilo.db"))
+    cline = at("CLINE_DATA_DIR", ".cline", "data")
     gemini = at("GEMINI_CLI_HOME") / ".gemini" / "tmp"
     support = home / "Library" / "Application Support"
     if sys.platform == "win32":
         support = at("APPDATA", "AppData", "Roaming")
     elif sys.platform != "darwin":
         support = config
-    editors = [support / name / "User" / "globalStorage" for name in ("Code", "Cursor")]
-    extensions = {
-        "Cline": "saoudrizwan.claude-dev",
-        "Roo Code": "rooveterinaryinc.roo-cline",
-        "Kilo Code": "kilocode.kilo-code",
-    }
+    editors = [support / name for name in _EDITORS] + [home / ".vscode-server" / "data"]
     return [
         *(Source("claude-code", folder, "claude_code") for folder in dict.fromkeys(claude)),
         *(Source("codex", codex / name, "codex") for name in ("sessions", "archived_sessions")),
         Source("gemini-cli", gemini, "gemini_cli", JSON_FILES, "chats"),
         Source("qwen-code", home / ".qwen" / "projects", "qwen_code", JSON_FILES, "chats"),
-        Source("opencode", opencode, "opencode", _OPENCODE),
-        Source("opencode", opencode / "storage" / "message", "opencode", (".json",)),
         *(
-            Source(agent, editor / extension, None)
-            for agent, extension in extensions.items()
-            for editor in editors
+            source
+            for agent, folder, database in databases
+            for source in (
+                Source(agent, folder, "opencode", (database,), is_deep=False),
+                Source(agent, folder / "storage" / "message", "opencode", (".json",)),
+            )
         ),
-        Source("Amp", data / "amp" / "threads", None),
+        Source("cline", cline / "sessions", "cline", (".messages.json",)),
+        Source("cline", cline / "tasks", "cline", _TASKS),
+        *(
+            Source(agent, each / "User" / "globalStorage" / extension / "tasks", "cline", _TASKS)
+            for agent, extension in _EXTENSIONS.items()
+            for each in editors
+        ),
+        Source("amp", data / "amp" / "threads", "amp", (".json",)),
         Source("Copilot CLI", home / ".copilot" / "session-state", None),
         Source("Crush", home / ".crush", None),
         Source("Goose", data / "goose" / "sessions", None),
@@ -87,7 +103,6 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
 
 def find_files(source: Source, problems: list[str]) -> Iterator[File]:
     """Yield the files of a source at any depth; links to folders are followed once."""
-    is_deep = source.endings != _OPENCODE
     waiting, seen = [str(source.folder)], set[tuple[int, int]]()
     while waiting:
         folder = waiting.pop()
@@ -104,7 +119,7 @@ def find_files(source: Source, problems: list[str]) -> Iterator[File]:
             continue
         for entry in entries:
             if entry.is_dir():
-                waiting += [entry.path] if is_deep else []
+                waiting += [entry.path] if source.is_deep else []
             elif entry.name.lower().endswith(source.endings) and _is_within(entry.path, source):
                 try:
                     status = entry.stat()
@@ -112,7 +127,7 @@ def find_files(source: Source, problems: list[str]) -> Iterator[File]:
                     problems.append(f"{entry.path}: {error.strerror}")
                     continue
                 size, mtime = status.st_size, status.st_mtime_ns
-                if not is_deep:  # what was written last is in the log beside it
+                if not source.is_deep:  # what was written last is in the log beside it
                     size, mtime = _with_log(entry.path, size, mtime)
                 yield File(entry.path, source, size, mtime, status.st_ino)
 

@@ -216,7 +216,7 @@ class Scrubber:
             if text.strip():
                 self.summary.dropped[NOT_JSON] += 1
         for row, object_text in rows:
-            adapter, read = read_row(row, states)
+            adapter, read = read_row(row, states, self.path)
             self._once.note(read)
             found = _sight(row, object_text, adapter, read, self._at)
             for seen in found:

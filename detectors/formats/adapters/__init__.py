@@ -7,6 +7,7 @@ imported when a file is in none of the formats of this package's own.
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from pkgutil import walk_packages
 
 from detectors.formats.adapters.adapter import Adapter, State, Sums
@@ -30,15 +31,19 @@ def find_adapters(row: Row) -> Iterator[Adapter]:
     return (signed[rank] for rank in sorted(signed) if signed[rank].recognizes(row))
 
 
-def read_row(row: Row, states: dict[str, State]) -> tuple[Adapter | None, list[Sighting | str]]:
+def read_row(
+    row: Row, states: dict[str, State], path: Path | None = None
+) -> tuple[Adapter | None, list[Sighting | str]]:
     """Return the adapter that can read the row, or the first that recognizes it, and its calls.
 
     An adapter may claim a row that only another can read. `states` has what each remembers of the
-    file.
+    file, or of the files beside it, if it has a path.
     """
     first: tuple[Adapter | None, list[Sighting | str]] = (None, [])
     for adapter in find_adapters(row):
-        found = list(adapter.read(row, states.setdefault(adapter.title, {})))
+        if adapter.title not in states:
+            states[adapter.title] = adapter.beside(path) if path else {}
+        found = list(adapter.read(row, states[adapter.title]))
         for seen in found:
             if isinstance(seen, Sighting):
                 seen.way = adapter.title

@@ -8,6 +8,7 @@ nothing else.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias, Union
 
 import msgspec
@@ -37,7 +38,7 @@ class Adapter(msgspec.Struct, frozen=True):
     the names of its members. `read` yields a row's calls, or the reasons why there are none.
     `allowed` is what a row may have when it is uploaded or audited; `scrub` reads rows with
     anything else in them too. `repeats` are members with counts of calls that have rows of their
-    own.
+    own. `beside` reads what files beside a log say of all its rows, from the log's path.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Adapter(msgspec.Struct, frozen=True):
     allowed: Allowed
     sums: "Sums | None" = None
     repeats: frozenset[str] = frozenset()
+    beside: Callable[[Path], State] = lambda _: {}
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,9 @@ def test_editors_keep_their_agents_where_the_system_says(
     platform: str, folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    cline = [each for each in find_sources({}, Path("/home/me")) if each.agent == "Cline"]
-    assert all(str(each.folder).startswith(f"/home/me/{folder}/") for each in cline)
+    code = [each for each in find_sources({}, Path("/home/me")) if "Code" in each.folder.parts]
+    assert {each.agent for each in code} == {"cline", "roo-code", "kilo-code"}
+    assert all(str(each.folder).startswith(f"/home/me/{folder}/Code/") for each in code)
 
 
 def test_variables_name_other_folders() -> None:
@@ -95,7 +96,7 @@ def test_a_database_changes_with_its_log(tmp_path: Path) -> None:
     path = tmp_path / "opencode.db"
     path.write_bytes(b"12")
     (tmp_path / "opencode.db-wal").write_bytes(b"345")
-    source = Source("opencode", tmp_path, "opencode", ("opencode.db",))
+    source = Source("opencode", tmp_path, "opencode", ("opencode.db",), is_deep=False)
     [file] = find_files(source, [])
     assert file.size == 5
 

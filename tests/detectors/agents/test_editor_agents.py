@@ -1,0 +1,321 @@
+"""Cline, Roo Code, Kilo Code and Amp: folders as these agents write them, with known bills."""
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from detectors.agents import reading
+from detectors.agents.folders import find_sources
+from detectors.agents.ledger import Ledger
+from detectors.cli import library
+from detectors.formats import read_chunks, records_of
+
+CANARY: Final = "CANARY the customer said"
+EDITOR: Final = Path(".config/Code/User/globalStorage")
+CLINE, ROO, KILO = "saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"
+TASK: Final = "0b8f2f4e-2c2f-4d0a-9a55-0f4b8f0d6b11"
+Row = tuple[Any, ...]
+
+
+def request(ts: int, model: str = "", **counts: Any) -> dict[str, Any]:
+    text = json.dumps({"request": CANARY, **counts} if counts else {})
+    row = {"ts": ts, "type": "say", "say": "api_req_started", "text": text}
+    if model:
+        provider, _, name = model.partition(" ")
+        row["modelInfo"] = {"providerId": provider, "modelId": name, "mode": "act"}
+    return row
+
+
+def counts(tokens_in: int, out: int, read: int, written: int, cost: float) -> dict[str, Any]:
+    return {
+        "tokensIn": tokens_in, "tokensOut": out, "cacheReads": read, "cacheWrites": written,
+        "cost": cost,
+    }  # fmt: skip
+
+
+def said(ts: int) -> dict[str, Any]:
+    return {"ts": ts, "type": "say", "say": "text", "text": CANARY, "partial": False}
+
+
+def prompt(ts: int, folder: str, model: str = "") -> dict[str, Any]:
+    named = f"# Current Mode\n<slug>code</slug>\n<name>Code</name>\n<model>{model}</model>\n"
+    details = (
+        f"<environment_details>\n# VSCode Visible Files\n{CANARY}\n{named if model else ''}\n"
+        f"# Current Work{'space' if model else 'ing'} Directory ({folder}) Files\n{CANARY}"
+    )
+    blocks = [{"type": "text", "text": CANARY}, {"type": "text", "text": details}]
+    return {"role": "user", "content": blocks, "ts": ts}
+
+
+def answer(ts: int) -> dict[str, Any]:
+    # What a person wrote about models is no model.
+    block = {"type": "text", "text": f'{CANARY} <model>gpt-5.4</model> "ts":1790000000000'}
+    return {"role": "assistant", "content": [block], "ts": ts}
+
+
+def write_task(folder: Path, name: str = TASK, **files: Any) -> Path:
+    path = folder / "tasks" / name
+    path.mkdir(parents=True, exist_ok=True)
+    for file, content in files.items():
+        (path / f"{file}.json").write_text(json.dumps(content))
+    return path
+
+
+def read(home: Path, ledger: Ledger | None = None) -> Ledger:
+    ledger = ledger or Ledger(":memory:")
+    assert reading.update(ledger, find_sources({}, home), processes=1) == []
+    return ledger
+
+
+def rows(ledger: Ledger, *names: str) -> list[Row]:
+    query = f"SELECT {', '.join(names)} FROM calls ORDER BY at, id"
+    return ledger.database.execute(query).fetchall()
+
+
+BILL: Final = ("model", "prompt", "completion", "cached", "written", "reported")
+
+
+def cline(home: Path) -> list[Row]:
+    """Write tasks of several releases and a session; return the agents, projects and bills."""
+    folder = home / EDITOR / CLINE
+    write_task(
+        folder, "1750000000000",
+        ui_messages=[
+            said(1_750_000_000_000),
+            request(1_750_000_001_000, **counts(4, 310, 0, 14_200, 0.0579)),
+            request(1_750_000_031_000, **counts(6, 90, 14_200, 300, 0.0068)),
+            request(1_750_000_041_000),  # without an answer
+            {**said(1_750_000_051_000), "say": "deleted_api_reqs",
+             "text": json.dumps(counts(900, 80, 0, 0, 0.01))},
+        ],
+        task_metadata={
+            "files_in_context": [{"path": CANARY}],
+            "model_usage": [
+                {"ts": 1_750_000_000_900, "model_id": "claude-sonnet-4-20250514",
+                 "model_provider_id": "anthropic", "mode": "plan"},
+                {"ts": 1_750_000_030_000, "model_id": "anthropic/claude-sonnet-4",
+                 "model_provider_id": "openrouter", "mode": "act"},
+            ],
+        },
+        api_conversation_history=[prompt(1_750_000_001_200, "/home/dev/boats")],
+    )  # fmt: skip
+    write_task(
+        folder, "1770000000000",
+        ui_messages=[
+            request(1_770_000_001_000, "claude-code sonnet", **counts(0, 0, 0, 0, 0)),
+            request(1_770_000_002_000, "claude-code claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
+        ],
+    )  # fmt: skip
+    session = home / ".cline" / "data" / "sessions" / "1780000000000_boats"
+    session.mkdir(parents=True)
+    (session / f"{session.name}.json").write_text(
+        json.dumps({"session_id": session.name, "cwd": "/home/dev/boats", "prompt": CANARY})
+    )
+    (session / f"{session.name}.compaction.json").write_text(json.dumps({"messages": [CANARY]}))
+    for agent, ts in (("lead", 1_780_000_001_000), ("agent_1", 1_780_000_002_000)):
+        name = session.name if agent == "lead" else agent
+        messages = [
+            {"id": "msg_1", "role": "user", "content": CANARY},
+            {"id": "msg_2", "role": "assistant", "ts": ts, "content": [{"text": CANARY}],
+             "modelInfo": {"id": "claude-sonnet-4-6", "provider": "anthropic"},
+             "metrics": {"inputTokens": 14_300, "outputTokens": 210, "cacheReadTokens": 14_000,
+                         "cacheWriteTokens": 280, "cost": 0.0084}},
+        ]  # fmt: skip
+        document = {"version": 1, "agent": agent, "sessionId": name, "updated_at": "2026-05-28",
+                    "system_prompt": CANARY, "messages": messages}  # fmt: skip
+        (session / f"{name}.messages.json").write_text(json.dumps(document))
+    return [
+        ("boats", 0, 1, "claude-sonnet-4-20250514", 14_204, 310, 0, 14_200, 0.0579),
+        ("boats", 0, 1, "anthropic/claude-sonnet-4", 14_506, 90, 14_200, 300, 0.0068),
+        ("1770000000000", 0, 0, "claude-sonnet-4-6", 903, 50, 900, 0, 0.0),
+        ("boats", 0, 1, "claude-sonnet-4-6", 14_300, 210, 14_000, 280, 0.0084),
+        ("boats", 1, 1, "claude-sonnet-4-6", 14_300, 210, 14_000, 280, 0.0084),
+    ]
+
+
+def roo(folder: Path) -> list[Row]:
+    """Write tasks from before and after the input had the cache, with another model midway."""
+    early, late, model = 1_758_000_000_000, 1_765_000_000_000, "claude-sonnet-4-20250514"
+    write_task(
+        folder,
+        ui_messages=[
+            request(early + 1_000, apiProtocol="anthropic", **counts(1_000, 300, 300, 200, 0.01)),
+            request(early + 9_000, apiProtocol="openai", **counts(1_000, 60, 300, 0, 0.002)),
+        ],
+        api_conversation_history=[
+            prompt(early + 1_300, "/home/dev/boats", model), answer(early + 5_000),
+            prompt(early + 9_200, "/home/dev/boats", "gpt-5-mini"), answer(early + 12_000),
+        ],
+    )  # fmt: skip
+    write_task(
+        folder, f"{TASK}-2",
+        ui_messages=[
+            request(late + 1_000, apiProtocol="anthropic", **counts(1_500, 300, 300, 200, 0.01)),
+            request(late + 9_000, apiProtocol="openai", **counts(1_000, 60, 300, 0, 0.002)),
+        ],
+        api_conversation_history=[prompt(late + 1_300, "/home/dev/boats", model)],
+    )  # fmt: skip
+    return [
+        ("boats", 0, 1, model, 1_500, 300, 300, 200, 0.01),
+        ("boats", 0, 1, "gpt-5-mini", 1_000, 60, 300, 0, 0.002),
+        ("boats", 0, 1, model, 1_500, 300, 300, 200, 0.01),
+        ("boats", 0, 1, model, 1_000, 60, 300, 0, 0.002),
+    ]
+
+
+def amp(home: Path) -> list[Row]:
+    """Write a thread with a ledger, one without, and one that continues it."""
+    folder = home / ".local" / "share" / "amp" / "threads"
+    folder.mkdir(parents=True)
+    env = {"initial": {"trees": [{"displayName": CANARY, "uri": "file:///home/dev/boats"}]}}
+
+    def message(place: int, at: str, *numbers: int) -> dict[str, Any]:
+        names = ("inputTokens", "outputTokens", "cacheCreationInputTokens", "cacheReadInputTokens")
+        usage: dict[str, Any] = dict(zip(names, numbers, strict=True))
+        usage |= {"model": "claude-opus-4-5-20251101", "timestamp": at, "maxInputTokens": 168_000}
+        return {"role": "assistant", "messageId": place, "content": [CANARY], "usage": usage}
+
+    first = message(1, "2026-09-21T14:13:20.250Z", 10, 178, 986, 11_372)
+    second = message(2, "2026-09-21T14:13:50.100Z", 5, 42, 0, 12_000)
+    third = message(1, "2026-09-21T14:15:00.100Z", 20, 400, 5_000, 0)
+    threads: list[dict[str, Any]] = [
+        {"id": "T-1", "messages": [{"role": "user", "content": CANARY}, first]},
+        {"id": "T-2", "messages": [first, second]},
+        {
+            "id": "T-3",
+            "messages": [third],
+            "usageLedger": {"events": [
+                {"timestamp": "2026-09-21T14:15:00.100Z", "model": "claude-opus-4-5-20251101",
+                 "credits": 1.2, "tokens": {"input": 20, "output": 400}, "toMessageId": 1},
+                {"timestamp": "2026-09-21T14:15:02.000Z", "model": "claude-haiku-4-5-20251001",
+                 "credits": 0.1, "tokens": {"input": 300, "output": 12}, "toMessageId": 9},
+            ]},
+        },
+    ]  # fmt: skip
+    for thread in threads:
+        text = json.dumps({"v": 3, "title": CANARY, "agentMode": "smart", "env": env, **thread})
+        (folder / f"{thread['id']}.json").write_text(text)
+    opus = "claude-opus-4-5-20251101"
+    return [
+        ("boats", 0, 1, opus, 12_368, 178, 11_372, 986, None),
+        ("boats", 0, 1, opus, 12_005, 42, 12_000, 0, None),
+        ("boats", 0, 1, opus, 5_020, 400, 0, 5_000, None),
+        ("boats", 0, 1, "claude-haiku-4-5-20251001", 300, 12, 0, 0, None),
+    ]
+
+
+def corpus(home: Path) -> dict[str, list[Row]]:
+    return {
+        "cline": cline(home),
+        "roo-code": roo(home / EDITOR / ROO),
+        "amp": amp(home),
+    }
+
+
+def test_each_agents_bill_is_the_known_one(tmp_path: Path) -> None:
+    known = corpus(tmp_path)
+    ledger = read(tmp_path)
+    found = rows(ledger, "agent", "project", "is_subagent", "is_metered", *BILL)
+    for agent, bill in known.items():
+        assert [row[1:] for row in found if row[0] == agent] == bill, agent
+    assert len(found) == sum(map(len, known.values()))
+    unread = [json.loads(row[0]) for row in ledger.database.execute("SELECT unread FROM files")]
+    assert [reasons for reasons in unread if reasons] == [{"totals instead of calls": 1}]
+
+
+def test_kilo_code_is_read_from_an_editor_and_from_its_database(tmp_path: Path) -> None:
+    roo(tmp_path / EDITOR / KILO)
+    path = tmp_path / ".local" / "share" / "kilo" / "kilo.db"
+    path.parent.mkdir(parents=True)
+    data = {
+        "role": "assistant", "modelID": "anthropic/claude-sonnet-4.5", "providerID": "kilo",
+        "cost": 0.02, "time": {"created": 1_790_000_000_250}, "path": {"cwd": "/home/dev/boats"},
+        "tokens": {"input": 20, "output": 9, "reasoning": 0, "cache": {"read": 500, "write": 0}},
+    }  # fmt: skip
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
+    row = ("msg_1", "ses_1", 1_790_000_000_250, 0, json.dumps(data))
+    database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+    database.commit()
+    database.close()
+    found = rows(read(tmp_path), "agent", "project", "prompt", "cached", "reported")
+    assert len(found) == 5
+    assert found[-1] == ("kilo-code", "boats", 520, 500, 0.02)
+    assert {row[0] for row in found} == {"kilo-code"}
+
+
+def test_a_request_that_grows_and_a_copy_of_its_task_count_once(tmp_path: Path) -> None:
+    ledger, folder = Ledger(":memory:"), tmp_path / EDITOR / CLINE
+    model, started = "anthropic claude-sonnet-4-5", 1_770_000_001_000
+    for grown in ({}, counts(4, 10, 0, 900, 0.001), counts(4, 310, 0, 900, 0.009)):
+        path = write_task(folder, ui_messages=[request(started, model, **grown), said(started + 9)])
+        read(tmp_path, ledger)
+    assert rows(ledger, *BILL) == [("claude-sonnet-4-5", 904, 310, 0, 900, 0.009)]
+    other = tmp_path / ".config" / "Cursor" / "User" / "globalStorage" / CLINE / "tasks" / TASK
+    shutil.copytree(path, other)
+    shutil.rmtree(path)
+    read(tmp_path, ledger)
+    assert rows(ledger, "completion", "session") == [(310, TASK)]
+
+
+def test_an_old_input_of_roo_code_of_which_nothing_says_whether_it_has_the_cache_is_assumed(
+    tmp_path: Path,
+) -> None:
+    early = 1_745_000_000_000
+    write_task(
+        tmp_path / EDITOR / ROO,
+        ui_messages=[
+            request(early, **counts(4, 30, 300, 200, 0.01)),  # it can't have it
+            request(early + 9, **counts(1_000, 60, 300, 0, 0.002)),
+        ],
+        api_conversation_history=[prompt(early, "/home/dev/boats", "claude-sonnet-4-20250514")],
+    )
+    ledger = read(tmp_path)
+    assert [row[0] for row in rows(ledger, "prompt")] == [504, 1_000]
+    bodies = [msgspec.msgpack.decode(row[0]) for row in rows(ledger, "body")]
+    assert [body.get("input_assumed") for body in bodies] == [1, 1]
+
+
+def texts(folder: Path) -> Iterable[bytes]:
+    return (path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_no_text_of_any_file_is_kept(tmp_path: Path) -> None:
+    corpus(tmp_path / "home")
+    assert all(b"CANARY" in text for text in texts(tmp_path / "home"))
+    (tmp_path / "kept").mkdir()
+    ledger = read(tmp_path / "home", Ledger(tmp_path / "kept" / "ledger.db"))
+    reading.price(ledger)
+    assert ledger.database.execute("SELECT count(*) FROM calls WHERE usd > 0").fetchone() == (13,)
+    ledger.close()
+    scrubbed = tmp_path / "kept" / "usage.jsonl"
+    result = CliRunner().invoke(library, ["scrub", str(tmp_path / "home"), "--out", str(scrubbed)])
+    assert result.exit_code == 0, result.output
+    assert "CANARY" not in result.output
+    assert b"CANARY" not in b"".join(texts(tmp_path / "kept"))
+
+
+@pytest.mark.parametrize("agent", ["cline", "roo-code", "amp"])
+def test_scrub_reads_what_the_ledger_reads(agent: str, tmp_path: Path) -> None:
+    corpus(tmp_path / "home")
+    scrubbed = tmp_path / "usage.jsonl"
+    result = CliRunner().invoke(library, ["scrub", str(tmp_path / "home"), "--out", str(scrubbed)])
+    assert result.exit_code == 0, result.output
+    records = [
+        record
+        for chunk in read_chunks(BytesIO(scrubbed.read_bytes()))
+        for record in records_of(chunk.columns)
+    ]
+    found = {record.request_id: (record.model, record.prompt_tokens) for record in records}
+    ledger = read(tmp_path / "home")
+    query = "SELECT id, model, prompt FROM calls WHERE agent = ?"
+    for name, model, tokens in ledger.database.execute(query, (agent,)):
+        assert found[name] == (model, tokens)
