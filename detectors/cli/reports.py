@@ -42,7 +42,7 @@ def read_report(
 
 def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" = None) -> "Report":
     os.environ.setdefault("_RJEM_MALLOC_CONF", detectors.MEMORY)
-    book = read_prices(prices) if prices else find_update()
+    book = read_prices(prices) if prices else None
     try:
         is_input = file == STANDARD_INPUT
         if file.is_dir():
@@ -55,8 +55,9 @@ def audit_file(file: Path, prices: Path | None, mapping: "ColumnMapping | None" 
         meanwhile = () if size < LONG_FILE_BYTES else ("detectors.report", "detectors.cli.terminal")
         with long_progress("Auditing", size) as progress, imported_meanwhile(*meanwhile):
             read = [place(source, mapping=mapping, progress=progress)]
-        # Popped, so that nothing here keeps the calls: the audit frees them when it can.
-        return detectors.audit(read.pop(), prices=book)
+        # Popped, so that nothing here keeps the calls: the audit frees them when it can. Prices of
+        # an update take time to import, too.
+        return detectors.audit(read.pop(), prices=book or find_update())
     except DetectorError as error:
         raise BadInputError(" ".join([str(error), *_advise(error, file, mapping)])) from error
     except OSError as error:

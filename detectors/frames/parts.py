@@ -107,31 +107,28 @@ class InMemory:
         self._frames = alike(frames)
         rows = sum(frame.height for frame in self._frames)
         self.count = 1 if is_one_part or rows <= ONE_PART_CALLS else count_parts(rows)
-        self._buckets: list[pl.Series] = []
-        self._left = self.count
+        self._parts: list[list[pl.DataFrame]] = [[] for _ in range(self.count)]
 
     def scan(self) -> Calls:
         return pl.concat([frame.lazy() for frame in self._frames])
 
     def take(self, number: int) -> list[Calls]:
-        self._left -= 1
-        if self.count == 1:
-            # Not rechunked, because that would take twice the memory.
-            calls = pl.concat(self._frames)
-            self.close()
-            return [calls.lazy()]
-        if not self._buckets:
-            self._buckets = list(map(number_buckets, self._frames))
-        part = PartNumber(number, self.count)
-        pairs = zip(self._frames, self._buckets, strict=True)
-        own = pl.concat([frame.filter(part.has(buckets)) for frame, buckets in pairs])
-        if not self._left:
-            self.close()
-        return [own.lazy()]
+        # Each frame is freed once its calls are in their parts.
+        while self._frames:
+            frame = self._frames.pop(0)
+            buckets = number_buckets(frame) if self.count > 1 else None
+            for part, own in enumerate(self._parts):
+                is_own = None if buckets is None else PartNumber(part, self.count).has(buckets)
+                own.append(frame if is_own is None else frame.filter(is_own))
+        # Not rechunked, because that would take twice the memory.
+        calls = pl.concat(self._parts[number])
+        self._parts[number].clear()
+        return [calls.lazy()]
 
     def close(self) -> None:
         """Free the calls."""
         self._frames.clear()
+        self._parts.clear()
 
 
 def number_buckets(calls: pl.DataFrame) -> pl.Series:

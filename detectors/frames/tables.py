@@ -40,17 +40,19 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
     reasons, first = Counter[str](), list[InvalidRow]()
     rows, used, sparse = 0, set[str](), set[str]()
     for checked in _check(table):
-        problems = problem_columns(checked.columns)
+        problems, are_valid = problem_columns(checked.columns), True
         for count in fetch(count_rows(checked.lazy())):
             rows += count["rows"]
             sparse |= count.keys() & set(SPARSE)
             if reason := describe_problems(count, checked.columns):
                 reasons[reason] += count["rows"]
+                are_valid = False
             else:
                 used |= {name for name in sparse if count[name]}
         if reasons and len(first) < FIRST_INVALID:
             first += first_invalid(checked.lazy())
-        add(checked.filter(~is_invalid(problems)).drop(*problems, "row"))
+        valid = checked if are_valid else checked.filter(~is_invalid(problems))
+        add(valid.drop(*problems, "row"))
     invalid = InvalidRows(
         count=reasons.total(),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),

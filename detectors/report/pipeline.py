@@ -4,10 +4,12 @@ Sums are of integers and lists are sorted, so that neither the number of parts n
 shows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import partial
-from typing import Final
+from threading import Lock
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -45,6 +47,8 @@ from detectors.rules.norms import find_norms
 _PCT_DECIMALS: Final = 9
 _DAYS_DECIMALS: Final = 9
 _MOST_OUTLIER_TIMES: Final = 10
+_PARTS_AT_ONCE: Final = 2
+Result = TypeVar("Result")
 
 # Reads the calls of one part again.
 Reread = Callable[[PartNumber], Parts]
@@ -83,33 +87,52 @@ def audit_logs(
             has_each_call_once=all(log.is_account for log in logs),
             is_counted=logs[0].counted is not None,
         )
-        opened, kept = list[Counts](), list[PricedCalls]()
-        for number in range(parts.count):
-            part = open_part(parts.take(number), job)
-            opened.append(part.counts)
+        # Some steps of a part leave a processor idle; two on disk would take too much memory.
+        at_once = min(parts.count, _PARTS_AT_ONCE) if parts.in_memory else 1
+        taking, kept = Lock(), [list[PricedCalls]() for _ in range(parts.count)]
+
+        def open_one(number: int) -> Counts:
+            with taking:
+                only_reference = parts.take(number)
+            part = open_part(only_reference, job)
             if parts.in_memory:  # such calls can be taken once only
-                kept.append(part.priced)
-            del part
+                kept[number].append(part.priced)
+            return part.counts
+
+        def audit_one(number: int) -> tuple[PartResult, FlaggedFrames | None]:
+            if not parts.in_memory:
+                kept[number].append(open_part(parts.take(number), job, count=False).priced)
+            result, found = audit_part(kept[number], facts)
+            return result, found if parts.count == 1 else None
+
+        counted: Counts = {}
+        for number, each in enumerate(_in_turn(open_one, parts.count, at_once), 1):
+            counted = counts.add_counts([counted, each])
             if progress is not None:
-                progress(number + 1, 2 * parts.count)
-        counted = counts.add_counts(opened)
+                progress(number, 2 * parts.count)
         records, facts = find_facts(logs, counted, thresholds)
         results, frames = list[PartResult](), list[FlaggedFrames]()
-        for number in range(parts.count):
-            again = [] if kept else [open_part(parts.take(number), job, count=False).priced]
-            result, found = audit_part([kept.pop(0)] if kept else again, facts)
+        for number, (result, found) in enumerate(_in_turn(audit_one, parts.count, at_once), 1):
             results.append(result)
-            if parts.count == 1:
+            if found is not None:
                 frames.append(found)
-            del found
             if progress is not None:
-                progress(parts.count + number + 1, 2 * parts.count)
+                progress(parts.count + number, 2 * parts.count)
         reopen: Reopen | None = None
         if keep_calls and frames:
             reopen = frames.__getitem__
         elif keep_calls and reread is not None:
             reopen = partial(open_again, reread, job, facts, parts.count)
         return Whole(records, counted, results, book, thresholds).report(reopen)
+
+
+def _in_turn(do: Callable[[int], Result], parts: int, at_once: int) -> Iterator[Result]:
+    """Yield what is done with each part, in order; several are done at once."""
+    if at_once == 1:
+        yield from map(do, range(parts))
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(do, range(parts))
 
 
 def open_again(

@@ -9,18 +9,19 @@ import polars as pl
 
 from detectors.contract import Thresholds
 from detectors.engine import Calls, collect
-from detectors.rules.columns import answer_tokens, log2
+from detectors.rules.columns import answer_tokens
 
-_MOST_BINS: Final = 64
+_MOST_BINS: Final = 64  # the bits of a count
 
 
 def bin_of(calls: Calls) -> pl.Expr:
     """Return the bin of each call: its log, and the power of two below its answer's length.
 
-    Calls of different logs are never compared.
+    Calls of different logs are never compared. An empty answer is in the bin of one token.
     """
+    zeros = answer_tokens(calls).clip(lower_bound=1).bitwise_leading_zeros().cast(pl.Int32)
     log = pl.col("log").cast(pl.Int64) if "log" in calls.collect_schema().names() else pl.lit(0)
-    return log * _MOST_BINS + log2(answer_tokens(calls))
+    return log * _MOST_BINS + (_MOST_BINS - 1 - zeros)
 
 
 def exponent_of(number: pl.Expr) -> pl.Expr:

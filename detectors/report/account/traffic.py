@@ -1,7 +1,7 @@
 """When the calls of an account came and how long they took, by route, provider and model."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from math import log
 from typing import Final, cast
@@ -19,8 +19,7 @@ _KEY: Final = ("route", "provider", "model")
 _SLOTS: Final = {**dict.fromkeys(_KEY, pl.String), "slot": pl.Int32, "calls": pl.Int64}
 _Group = tuple[str, str, str]
 _LATENCY: Final = "latency_ms"
-_NO_KEY: Final = -1  # of a call without a latency
-_STEPS: Final = 1_000  # more than the steps up to the longest latency of the contract
+_MOST_SLOTS: Final = 1_000  # more than hours, and the steps up to the contract's longest latency
 
 
 def count_slots(calls: Calls) -> pl.DataFrame:
@@ -29,28 +28,28 @@ def count_slots(calls: Calls) -> pl.DataFrame:
     A slot is an hour of the day, or `HOURS` more than a step of latency, which not all calls have.
     """
     # Numbers are joined first, because grouping by three texts takes several times as long. A key
-    # is the group's number and an hour, or a step of latency: one key is faster than two.
+    # is the number of a group and a slot, because one key is faster than two.
     route = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
     latency = [name for name in calls.collect_schema().names() if name == _LATENCY]
     labelled = calls.select(route.alias("route"), *_KEY[1:], "at_us", *latency)
-    groups = number_labels(labelled, "group", _KEY).with_columns(pl.col("group").cast(pl.Int64))
-    numbered = join_small(labelled, groups, _KEY)
-    keys = [_key(pl.col("at_us") // _HOUR_US % HOURS, HOURS).alias("hour")]
+    groups = number_labels(labelled, "group", _KEY).cast({"group": pl.Int64})
+    slots = [pl.col("at_us") // _HOUR_US % HOURS]
     if latency:
         # Below a millisecond, logarithms are negative; such calls are in the first step.
         at_least_one = pl.when(pl.col(_LATENCY) >= 1).then(pl.col(_LATENCY)).otherwise(pl.lit(1.0))
-        exponent = (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(pl.Int64)
-        step = _key(exponent, _STEPS)
-        timed = pl.when(pl.col(_LATENCY) >= 0).then(step).otherwise(pl.lit(_NO_KEY))
-        keys.append(timed.alias("step"))
-    keyed = numbered.select(keys).collect()
-    names = {row["group"]: tuple(row[name] for name in _KEY) for row in groups.rows(named=True)}
-    counted = [
-        *_count(keyed, "hour", HOURS),
-        *((group, HOURS + step, n) for group, step, n in _count(keyed, "step", _STEPS)),
-    ]
-    rows = [(*names[group], slot, calls) for group, slot, calls in counted]
-    return pl.DataFrame(rows, _SLOTS, orient="row")
+        step = (at_least_one.log() * (1 / log(LATENCY_STEP))).floor().cast(pl.Int64)
+        slots.append(pl.when(pl.col(_LATENCY) >= 0).then(HOURS + step))
+    keys = (pl.col("group") * _MOST_SLOTS + slot for slot in slots)
+    numbered = join_small(labelled, groups, _KEY)
+    keyed = numbered.select(key.alias(f"key_{n}") for n, key in enumerate(keys)).collect()
+    counted = pl.concat(
+        column.drop_nulls().alias("key").to_frame().group_by("key").len("calls") for column in keyed
+    )
+    key = pl.col("key")
+    slotted = counted.with_columns(
+        (key // _MOST_SLOTS).alias("group"), (key % _MOST_SLOTS).alias("slot")
+    )
+    return slotted.join(groups, on="group").select(*_SLOTS).cast(_SLOTS)
 
 
 def add_slots(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -62,14 +61,17 @@ def window_of(
     slots: pl.DataFrame, first_us: int, last_us: int, most: int = MOST_GROUPS
 ) -> TrafficWindow:
     """Return the window with these counts and ends, in microseconds since 1970."""
+    calls = pl.col("calls")
+    ranked = slots.filter(pl.col("slot") < HOURS).group_by(_KEY).agg(calls.sum())
+    listed = slots.join(ranked.sort(-calls, *_KEY).head(most), on=_KEY, how="semi")
     hours: dict[_Group, list[int]] = defaultdict(lambda: [0] * HOURS)
     latencies: dict[_Group, dict[int, int]] = defaultdict(dict)
-    for *group, slot, calls in slots.select(list(_SLOTS)).iter_rows():
+    for *group, slot, number in listed.select(list(_SLOTS)).iter_rows():
         key = cast("_Group", tuple(group))
         if slot < HOURS:
-            hours[key][slot] = calls
+            hours[key][slot] = number
         else:
-            latencies[key][slot - HOURS] = calls
+            latencies[key][slot - HOURS] = number
     traffic = [
         Traffic(
             **dict(zip(_KEY, key, strict=True)),
@@ -81,16 +83,4 @@ def window_of(
     ]
     traffic.sort(key=lambda each: (-each.calls, each.route, each.provider, each.model))
     first, last = (EPOCH + timedelta(microseconds=at) for at in (first_us, last_us))
-    return TrafficWindow(first_call=first, last_call=last, traffic=traffic[:most])
-
-
-def _key(value: pl.Expr, values: int) -> pl.Expr:
-    return pl.col("group") * values + value
-
-
-def _count(keyed: pl.DataFrame, name: str, values: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each group and value with its calls; a call without a latency has none."""
-    if name in keyed.columns:
-        for key, calls in keyed.group_by(name).len().iter_rows():
-            if key != _NO_KEY:
-                yield *divmod(key, values), calls
+    return TrafficWindow(first_call=first, last_call=last, traffic=traffic)
