@@ -252,8 +252,9 @@ def marked(name: str, words: str, of: str = "", period: Any = "") -> Markup:
     `of` is what it is of, such as the account or a finding; `period` is one month or two days.
     """
     days = "/".join(map(str, period)) if isinstance(period, tuple) else period
-    span = Markup('<span data-figure="{}" data-of="{}" data-period="{}">{}</span>')
-    return span.format(name, of, days, words)
+    # Formatting the markup takes several times as long, and a page has a hundred figures.
+    attributes = f'data-figure="{escape(name)}" data-of="{escape(of)}" data-period="{escape(days)}"'
+    return Markup(f"<span {attributes}>{escape(words)}</span>")  # noqa: S704 - all of it is escaped
 
 
 def _sentence_case(text: str) -> str:
