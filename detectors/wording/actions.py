@@ -10,7 +10,7 @@ from detectors.wording.labels import inert, shortened
 from detectors.wording.names import detector_name
 
 _MINUTES, _HOUR, _DAY = "minutes", "about an hour", "about a day"
-_EVALUATION: Final = "an evaluation of your own"
+_EVALUATION: Final = "an evaluation"
 _LONGEST_LABEL: Final = 80
 CHECKS_HEADING: Final = "Worth checking"
 

@@ -78,7 +78,7 @@ def percent(value: float) -> str:
         return "< 0.1%"
     if 99.95 <= value < 100:
         return "> 99.9%"
-    return f"{f'{value:.1f}'.removesuffix('.0')}%"
+    return f"{f'{value:,.1f}'.removesuffix('.0')}%"
 
 
 # What is less is no change worth a percentage.

@@ -77,7 +77,9 @@ def observed(report: Report) -> str:
         return f"{calls}: {spent}, not projected."
     if audit.span_days > month or audit.monthly_factor == 1:
         return f"{calls}: {spent}. Monthly figures are those of the last {month} days."
-    projected = audit.projected_spend_usd
-    if audit.observed_days == month and whole_usd(projected) == whole_usd(audit.total_spend_usd):
-        return f"{calls}: {spent}."
-    return f"{calls}: {spent}, projected to {month} days."
+    full = ""
+    if audit.observed_days == month:
+        if whole_usd(audit.projected_spend_usd) == whole_usd(audit.total_spend_usd):
+            return f"{calls}: {spent}."
+        full = "full "  # the first and the last of them are not whole
+    return f"{calls}: {spent}, projected to {month} {full}days."

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from detectors.charts import Chart, savings_waterfall
 from detectors.contract import Report
-from detectors.wording.headline import sentence
 
 
 @cache
@@ -14,7 +13,6 @@ def get_sample_report() -> bytes:
 
 
 @cache
-def get_sample_summary() -> tuple[str, Chart]:
-    """Return the headline and the waterfall chart of the sample report."""
-    report = Report.from_json(get_sample_report())
-    return sentence(report), savings_waterfall(report)
+def get_sample_chart() -> Chart:
+    """Return the waterfall chart of the sample report."""
+    return savings_waterfall(Report.from_json(get_sample_report()))

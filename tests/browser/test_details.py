@@ -21,7 +21,7 @@ PREVIEWS: Final = {
 
 def test_filters_without_matches_show_a_message_and_a_way_back(windows: Windows) -> None:
     page = windows.show(named("sample")).page
-    page.get_by_label("Route or model contains").fill("no such route")
+    page.get_by_label("Route or model").fill("no such route")
     expect(page.get_by_text(NO_MATCH)).to_be_visible()
     expect(page.locator("table.list")).to_be_hidden()
     page.locator("#no-match").get_by_role("button", name="Clear filters").click()
@@ -33,14 +33,14 @@ def test_filters_are_in_the_url_and_restored_from_it(windows: Windows) -> None:
     page = windows.show(named("sample")).page
     route = page.locator(".finding bdi").first.text_content() or ""  # laid out later
     page.locator("#detector").select_option("d1")
-    page.get_by_label("Route or model contains").fill(route)
+    page.get_by_label("Route or model").fill(route)
     expect(page.locator("form.filters output")).to_contain_text("Showing")
     shared, shown = page.url, _visible_findings(page)
     assert shared.endswith(f"/sample?detector=d1&route={quote_plus(route)}")
     page.goto("/")
     page.goto(shared)
     expect(page.locator("#detector")).to_have_value("d1")
-    expect(page.get_by_label("Route or model contains")).to_have_value(route)
+    expect(page.get_by_label("Route or model")).to_have_value(route)
     assert _visible_findings(page) == shown
     page.get_by_role("button", name="Clear filters").first.click()
     page.wait_for_url("**/sample")

@@ -37,7 +37,7 @@ def test_a_new_user_finds_the_way_without_scripts(
         _send(walk, (ROOT / "examples" / "sample-usage.jsonl").read_bytes())
         page.wait_for_url("**/audits/*")
         expect(page.get_by_role("heading", level=1)).to_contain_text("/month")
-        page.get_by_text("Show data").first.click()
+        page.get_by_text("Data", exact=True).first.click()
         expect(page.locator("details table").first).to_be_visible()
         page.locator("details.evidence summary").first.click()
         page.locator("details.evidence a").first.click()

@@ -126,7 +126,7 @@ def test_the_three_sums_the_first_actions_and_the_tail_are_shown(
 def test_conditional_savings_are_called_so(read: Callable[[Report], str]) -> None:
     words = read(make("CONDITIONAL"))
     assert "up to $" in words
-    assert "onditional: if the cheaper model passes your own evaluation" in words
+    assert "if the cheaper model passes your own evaluation" in words
 
 
 def test_nothing_is_monthly_where_nothing_is_projected(read: Callable[[Report], str]) -> None:

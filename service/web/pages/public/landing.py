@@ -2,11 +2,10 @@
 
 from flask import Blueprint, Response, make_response, render_template, request
 
-from detectors.formats import JSON_STYLES
 from detectors.wording.names import introduce_detectors
 from service.models.billing.payments import PROVIDERS
 from service.models.identity.accounts import KEY_LIMITS
-from service.reports.sample import get_sample_summary
+from service.reports.sample import get_sample_chart
 from service.web.auth.web_sessions import find_web_session
 from service.web.http.current import current_config
 from service.web.http.headers import keep_private
@@ -20,15 +19,12 @@ blueprint = Blueprint("public", __name__)
 def landing() -> str:
     config = current_config()
     is_sold = any(getattr(config, f"{provider}_webhook_secret") for provider in PROVIDERS)
-    sample_sentence, sample_chart = get_sample_summary()
     return render_template(
         "pages/public/landing.html",
         prices=shown_prices(config),
         key_limits=KEY_LIMITS,
         is_sold=is_sold,
-        json_styles=JSON_STYLES,
-        sample_sentence=sample_sentence,
-        sample_chart=sample_chart,
+        sample_chart=get_sample_chart(),
         detectors=introduce_detectors().values(),
     )
 
@@ -40,7 +36,6 @@ def sign_in() -> Response:
         "pages/public/sign_in.html",
         onward=find_local_path(request.args.get("next")),
         known=find_web_session(),
-        minutes=config.magic_link_minutes,
         outbox=config.local_outbox,
         owner_email=config.owner_email,
     )

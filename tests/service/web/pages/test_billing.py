@@ -80,7 +80,7 @@ def test_payments_show_their_states(browser: Browser, db_session: Session) -> No
 @pytest.mark.parametrize(
     ("status", "says"),
     [
-        ("active", "Current plan"),
+        ("active", "Current"),
         ("past_due", "Your plan stays active"),
         ("canceled", "Ingest is paused"),
     ],

@@ -148,7 +148,7 @@ def test_without_a_mail_server_sign_in_names_the_file_of_the_mail(
         use_cookies=False
     )
     words = _words(client, "/sign-in")
-    assert f"It writes each mail as a file to {outbox} ." in words
+    assert f"each mail is a file in {outbox} ." in words
     assert "owner@localhost" in words
     page = client.post("/auth/magic-link", **_ASKED).get_data(as_text=True)
     assert re.search(rf"<code>{outbox}/[0-9a-f-]+\.eml</code>", page)
