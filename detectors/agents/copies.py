@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -11,6 +11,9 @@ from detectors.formats.adapters.duplicates import Once, Seen
 from detectors.formats.adapters.labels import SUBAGENT
 from detectors.prices.model_data import is_flat_rate
 
+if TYPE_CHECKING:
+    from detectors.agents.pricing import Rates
+
 encode_origin: Final = msgspec.msgpack.Encoder().encode
 _decode_origin: Final = msgspec.msgpack.Decoder(Origin).decode
 _decode: Final = msgspec.msgpack.Decoder(Call).decode
@@ -18,10 +21,16 @@ _SEEN: Final = len(Seen._fields)
 
 
 class Resolver(Once):
-    """Finds the calls that copies are; the sessions are those of the ledger."""
+    """Finds the calls that copies are; the sessions are those of the ledger.
 
-    def __init__(self, sessions: Iterable[tuple[str, bytes | None, int]]) -> None:
+    With `rates`, the calls have dollars.
+    """
+
+    def __init__(
+        self, sessions: Iterable[tuple[str, bytes | None, int]], rates: "Rates | None" = None
+    ) -> None:
         super().__init__(Counter())
+        self._rates = rates
         for name, origin, ended in sessions:
             self._ends[name] = ended
             if origin is not None:
@@ -33,29 +42,31 @@ class Resolver(Once):
         """Return the rows of the calls that these copies of one ID are."""
         if len(copies) == 1:
             seen = copies[0]
-            return [_row(seen[7], id_, seen[10], seen[11], now)]
+            return [self._row(seen[7], id_, seen[10], seen[11], now)]
         agents = {seen[1]: seen[11] for seen in copies}
         group = [Seen._make(seen[:_SEEN]) for seen in copies]
         ways = {seen.number: seen.way for seen in group}
         return [
-            _row(number, id_, body, agents[ways[number]], now)
+            self._row(number, id_, body, agents[ways[number]], now)
             for number, body in self._resolve(group)
         ]
 
-
-def _row(number: int, id_: str, body: bytes, agent: str, now: int) -> tuple[Any, ...]:
-    call = _decode(body)
-    usage = call.usage
-    asked, answered = usage.prompt_tokens_details, usage.completion_tokens_details
-    tag = call.tag or ""
-    project = tag.removesuffix(SUBAGENT)
-    is_metered = call.billing == "metered" or (not call.billing and not is_flat_rate(call.provider))
-    return (
-        number, id_, int(call.ts.timestamp() * 1_000_000 + 0.5), agent, project,
-        int(tag.endswith(SUBAGENT)), call.session_id or "", call.provider, call.model,
-        call.service_tier or "", call.region or "", int(is_metered), usage.prompt_tokens,
-        usage.completion_tokens, asked.cached_tokens if asked else 0,
-        asked.cache_write_tokens if asked else 0, call.cache_write_1h_tokens,
-        answered.reasoning_tokens if answered else 0, call.web_searches, call.reported_usd,
-        body, now,
-    )  # fmt: skip
+    def _row(self, number: int, id_: str, body: bytes, agent: str, now: int) -> tuple[Any, ...]:
+        call = _decode(body)
+        usage = call.usage
+        asked, answered = usage.prompt_tokens_details, usage.completion_tokens_details
+        tag = call.tag or ""
+        project = tag.removesuffix(SUBAGENT)
+        is_metered = call.billing == "metered" or (
+            not call.billing and not is_flat_rate(call.provider)
+        )
+        at = int(call.ts.timestamp() * 1_000_000 + 0.5)
+        names = call.provider, call.model, call.service_tier or "", call.region or ""
+        return (
+            number, id_, at, agent, project, int(tag.endswith(SUBAGENT)), call.session_id or "",
+            *names, int(is_metered), usage.prompt_tokens, usage.completion_tokens,
+            asked.cached_tokens if asked else 0, asked.cache_write_tokens if asked else 0,
+            call.cache_write_1h_tokens, answered.reasoning_tokens if answered else 0,
+            call.web_searches, call.reported_usd,
+            self._rates.usd_of(call, at, *names) if self._rates else None, body, now,
+        )  # fmt: skip

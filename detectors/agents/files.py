@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -298,10 +298,10 @@ class _Reader:
             )
 
     def result(self, mark: Mark, problem: str = "") -> FileRead:
-        copies = self._copies
+        copies, safe = self._copies, cache(_safe)
         # IDs are anybody's texts; one that doesn't look like an ID is replaced by its hash.
         found = [
-            (_safe(name), way, _safe(asked), at, prompt, _safe(session), *rest)
+            (safe(name), way, safe(asked), at, prompt, safe(session), *rest)
             for name, way, asked, at, prompt, session, *rest in copies.found
         ]
         sessions = {_safe(name): _safe_origin(each) for name, each in copies.sessions.items()}
@@ -323,6 +323,7 @@ def _safe_origin(origin: Origin) -> Origin:
     )
 
 
+@lru_cache(maxsize=64)  # a window's end is logged with each turn
 def _seconds(value: Any) -> int:
     """Return a time in seconds since 1970, whatever its unit; 0 for what is no time."""
     moment = find_moment(value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from detectors.agents.files import FileRead
+    from detectors.agents.pricing import Rates
 
 VERSION: Final = 1
 KEPT_DAYS: Final = 400
@@ -63,15 +64,15 @@ FROM touched CROSS JOIN seen USING (id) ORDER BY touched.id, at, prompt, session
 # A cross join reads the calls of the IDs, and not all.
 _HAD: Final = "SELECT id, number FROM touched CROSS JOIN calls USING (id)"
 _SET_CALL: Final = """
-INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL,
-    ?, ?, NULL)
+INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    NULL)
 ON CONFLICT DO UPDATE SET id = excluded.id, at = excluded.at, agent = excluded.agent,
     project = excluded.project, is_subagent = excluded.is_subagent, session = excluded.session,
     provider = excluded.provider, model = excluded.model, tier = excluded.tier,
     region = excluded.region, is_metered = excluded.is_metered, prompt = excluded.prompt,
     completion = excluded.completion, cached = excluded.cached, written = excluded.written,
     written_1h = excluded.written_1h, reasoning = excluded.reasoning,
-    searches = excluded.searches, reported = excluded.reported, usd = NULL,
+    searches = excluded.searches, reported = excluded.reported, usd = excluded.usd,
     changed = excluded.changed, body = excluded.body,
     sent = CASE WHEN (excluded.id, excluded.at, excluded.model, excluded.tier, excluded.prompt,
             excluded.completion, excluded.cached, excluded.written, excluded.written_1h,
@@ -155,8 +156,11 @@ class Ledger:
         row = self.database.execute("SELECT mark FROM files WHERE path = ?", (path,)).fetchone()
         return row[0] if row else None
 
-    def add(self, reads: "Sequence[FileRead]") -> int:
-        """Add what was read of some files; return the number of calls that are new or changed."""
+    def add(self, reads: "Sequence[FileRead]", rates: "Rates | None" = None) -> int:
+        """Add what was read of some files; return the number of calls that are new or changed.
+
+        With `rates`, these calls are priced at once.
+        """
         import msgspec
 
         with self.changing():
@@ -207,7 +211,10 @@ class Ledger:
                     ),
                 )  # fmt: skip
             self.put("number", str(number))
-            return self._resolve(touched)
+            changed = self._resolve(touched, rates)
+            if rates is not None:
+                rates.save()
+            return changed
 
     def put_limits(self, limits: Iterable[Sequence[Any]]) -> None:
         """Set windows of plans: agent, minutes, reset, used and highest percentage, plan, time.
@@ -216,7 +223,7 @@ class Ledger:
         """
         self.database.executemany(_LIMIT, [limit for limit in limits if _is_possible(*limit)])
 
-    def _resolve(self, touched: set[str]) -> int:
+    def _resolve(self, touched: set[str], rates: "Rates | None") -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
         if not touched:
             return 0
@@ -226,7 +233,8 @@ class Ledger:
         database.execute("CREATE TEMP TABLE IF NOT EXISTS touched (id TEXT PRIMARY KEY)")
         database.execute("DELETE FROM touched")
         database.executemany("INSERT INTO touched VALUES (?)", [(each,) for each in touched])
-        resolver = Resolver(database.execute("SELECT name, origin, ended FROM sessions"))
+        sessions = database.execute("SELECT name, origin, ended FROM sessions")
+        resolver = Resolver(sessions, rates)
         before: dict[str, set[int]] = {}
         for id_, number in database.execute(_HAD):
             before.setdefault(id_, set()).add(number)

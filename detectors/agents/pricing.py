@@ -75,40 +75,51 @@ def price_new(ledger: Ledger, current: str, *, may_load: bool = True) -> int:
 
     With other prices than the last time, of which `current` is the name, all are priced again.
     """
-    database = ledger.database
-    if ledger.get("prices") != current and may_load:
-        with ledger.changing():
-            database.execute("DELETE FROM rates")
-            database.execute("UPDATE calls SET usd = NULL")
-            ledger.put("prices", current)
-    rates = _Rates(ledger, may_load=may_load)
+    rates = Rates(ledger, current, may_load=may_load)
     waiting, priced = 0, list[tuple[float, int, int]]()
-    for number, changed, at, *names, body in database.execute(_NEW).fetchall():
-        cells = rates.of(*names)
-        if cells is None:
+    for number, changed, at, *names, body in ledger.database.execute(_NEW).fetchall():
+        usd = rates.usd_of(_decode(body), at, *names)
+        if usd is None:
             waiting += 1
         else:
-            usd = sum_parts(parts_of(_decode(body), cells, at))
-            priced.append((_UNPRICED if usd is None else usd, number, changed))
+            priced.append((usd, number, changed))
     if priced or rates.added:
         with ledger.changing():
             # One that has changed meanwhile waits for the next time.
             query = "UPDATE calls SET usd = ? WHERE number = ? AND changed = ?"
-            database.executemany(query, priced)
+            ledger.database.executemany(query, priced)
             rates.save()
     return waiting
 
 
-class _Rates:
-    def __init__(self, ledger: Ledger, *, may_load: bool) -> None:
+class Rates:
+    """The rates of the ledger, and of the price book for what it has none of, if they `may_load`.
+
+    With other prices than the last time, the ledger's dollars and rates are deleted.
+    """
+
+    def __init__(self, ledger: Ledger, current: str, *, may_load: bool = True) -> None:
         self._database = ledger.database
         self._may_load = may_load
+        if ledger.get("prices") != current and may_load:
+            with ledger.changing():
+                self._database.execute("DELETE FROM rates")
+                self._database.execute("UPDATE calls SET usd = NULL")
+                ledger.put("prices", current)
         rows = self._database.execute("SELECT * FROM rates")
         self._known = {tuple(row[:4]): _decode_cells(row[4]) for row in rows}
         self._book: PriceBook | None = None
         self.added: list[tuple[Any, ...]] = []
 
-    def of(self, provider: str, model: str, tier: str, region: str) -> Cells | None:
+    def usd_of(self, call: Call, at_us: int, *names: str) -> float | None:
+        """Return a call's dollars, as the ledger has them; None if it waits for the price book."""
+        cells = self._of(*names)
+        if cells is None:
+            return None
+        usd = sum_parts(parts_of(call, cells, at_us))
+        return _UNPRICED if usd is None else usd
+
+    def _of(self, provider: str, model: str, tier: str, region: str) -> Cells | None:
         key = (provider, model, tier, region)
         if key not in self._known and self._may_load:
             if self._book is None:
@@ -123,6 +134,7 @@ class _Rates:
         self._database.executemany(
             "INSERT OR REPLACE INTO rates VALUES (?, ?, ?, ?, ?)", self.added
         )
+        self.added = []
 
 
 def load_book() -> "PriceBook":

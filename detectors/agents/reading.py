@@ -26,10 +26,12 @@ def update(
     *,
     processes: int | None = None,
     files_at_once: int = BATCH_FILES,
+    prices: bool = False,
 ) -> list[str]:
     """Read what is new in the files of these sources; return what could not be read, and why.
 
-    What is read of `files_at_once` files is in memory, and then in the ledger.
+    What is read of `files_at_once` files is in memory, and then in the ledger. With `prices` its
+    calls are priced then, while other processes read on.
     """
     problems: list[str] = []
     if sources is None:
@@ -43,9 +45,14 @@ def update(
         if (file.size, file.mtime_ns, file.inode) != known.get(file.path)
     ]
     found = _read_all(changed, ledger, processes) if changed else iter(())
+    rates = None
+    if prices and changed:
+        from detectors.agents.pricing import Rates
+
+        rates = Rates(ledger, prices_version())
     while reads := list(islice(found, files_at_once)):
         problems += [f"{read.file.path}: {read.problem}" for read in reads if read.problem]
-        ledger.add(reads)
+        ledger.add(reads, rates)
     return problems
 
 

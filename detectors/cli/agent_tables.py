@@ -204,7 +204,7 @@ def print_blocks(blocks: Sequence[Block], now: float, zone: tzinfo | None) -> No
 def print_findings(found: "Findings", total: Sums, zone: tzinfo | None) -> None:
     """Print each kind of finding as a table, its most expensive first, and its sum."""
     kinds: Iterable[Sequence[Any]] = found
-    for kind, (name, headings, text, note) in zip(kinds, _KINDS, strict=True):
+    for kind, (name, headings, text, note, is_estimate) in zip(kinds, KINDS, strict=True):
         if not kind:
             click.echo(f"No {name}s found.\n")
             continue
@@ -213,28 +213,23 @@ def print_findings(found: "Findings", total: Sums, zone: tzinfo | None) -> None:
             at = datetime.fromtimestamp(each.at, UTC).astimezone(zone)
             when, session = f"{at:%Y-%m-%d %H:%M}", each.session[:8]
             cells = [when, inert(each.project), session, text(each), short_number(each.tokens)]
-            lines.append(Line([*cells, _extra(each)]))
+            amount = "–"
+            if each.usd is not None:
+                least = f"{usd(each.least_usd)} to " if is_estimate else ""
+                amount = f"{least}{usd(each.usd)} {'billed' if each.is_metered else 'value'}"
+            lines.append(Line([*cells, amount]))
         print_table(("When", "Project", "Session", *headings, "Dollars"), lines, 3)
         if len(kind) > len(lines):
             click.echo(f"and {len(kind) - len(lines):,} more; --json has all")
         value = sum(each.usd or 0.0 for each in kind if not each.is_metered)
         billed = sum(each.usd or 0.0 for each in kind if each.is_metered)
-        is_estimate = hasattr(kind[0], "least_usd")
-        amount = f"{'up to ' * is_estimate}{apart(value, billed)}"
-        said = [f"{counted(len(kind), name)}: {amount}"]
+        total_usd = f"{'up to ' * is_estimate}{apart(value, billed)}"
+        said = [f"{counted(len(kind), name)}: {total_usd}"]
         if value and total.value_usd:
             share = percent(value / total.value_usd * 100)
             said.append(f"{share} of the value of your plan's calls")
         tokens = short_number(sum(each.tokens for each in kind))
         click.echo(f"{', '.join(said)}. {tokens} {note}\n")
-
-
-def _extra(found: Any) -> str:
-    if found.usd is None:
-        return "–"
-    least = getattr(found, "least_usd", None)
-    amount = usd(found.usd) if least is None else f"{usd(least)} to {usd(found.usd)}"
-    return f"{amount} {'billed' if found.is_metered else 'value'}"
 
 
 def _pause(found: Any) -> str:
@@ -246,21 +241,22 @@ class _Kind(NamedTuple):
     headings: tuple[str, str]
     text: Callable[[Any], str]
     note: str
+    is_estimate: bool  # as the kind's class is, which isn't imported here
 
 
-_KINDS: Final = (
-    _Kind("cold restart", ("Pause", "Written again"), _pause, "tokens were written again."),
+KINDS: Final = (
+    _Kind("cold restart", ("Pause", "Written again"), _pause, "tokens were written again.", False),
     _Kind(
         "long session", ("Pause", "Read again"), _pause,
-        "tokens from before a pause of over an hour were read again.",
+        "tokens from before a pause of over an hour were read again.", True,
     ),
     _Kind(
         "large sub-agent", ("Smaller model", "Tokens"), lambda each: str(each.smaller_model),
-        "tokens of sub-agents whose answers were all short.",
+        "tokens of sub-agents whose answers were all short.", True,
     ),
     _Kind(
         "retry loop", ("Calls", "Tokens"), lambda each: f"{each.calls:,}",
-        "tokens of calls that got a result of the same size as the two before.",
+        "tokens of calls that got a result of the same size as the two before.", True,
     ),
 )  # fmt: skip
 

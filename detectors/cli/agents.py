@@ -105,7 +105,7 @@ def open_ledger(path: Path | None) -> Iterator[Ledger]:
 
 def refresh(ledger: Ledger) -> list[str]:
     """Read and price what is new; return what could not be read."""
-    problems = reading.update(ledger)
+    problems = reading.update(ledger, prices=True)
     reading.price(ledger)
     return problems
 

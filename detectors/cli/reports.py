@@ -97,6 +97,8 @@ def audit_files(
 
 def describe_scrubbed(summary: "Summary") -> str:
     """Say what was read, that text stayed in memory, and what was skipped, each with an example."""
+    from detectors.formats.adapters import adapters  # loaded by then
+
     files, calls = counted(summary.files, "file"), counted(summary.calls, "call")
     said = f"Scrubbed {files} in memory and found {calls}. No text was kept."
     lines = [f"{count:>12,} {reason}" for reason, count in summary.reasons()]
@@ -104,6 +106,11 @@ def describe_scrubbed(summary: "Summary") -> str:
         f"{count:>12,} skipped, {reason}: {shown(summary.examples[reason])}"
         for reason, count in summary.skipped.most_common()
     ]
+    agents = {each.title for name, each in adapters().items() if name.startswith("agents.")}
+    if agents & summary.titles:
+        lines.append(
+            "For what only sessions show, such as cold restarts, run `tallystick agents findings`."
+        )
     return "\n".join([said, *lines])
 
 

@@ -22,13 +22,14 @@ def categorize(frame: pl.DataFrame, names: Iterable[str] = REPEATED) -> pl.DataF
     given = [frame[name] for name in names if name in frame.columns]
     texts = [labels for labels in given if labels.dtype == pl.String]
     few = [each for each in texts if each.head(SAMPLED_CALLS).n_unique() <= MOST_CATEGORIES]
-    for place, labels in enumerate(few):
+    columns = list[pl.Expr | pl.Series]()
+    for labels in few:
         # Most labels that are equal for some calls are for all.
         if labels.is_empty() or not labels.eq_missing(labels[0]).all():
-            few[place] = labels.cast(pl.Categorical())
+            columns.append(pl.col(labels.name).cast(pl.Categorical()))
         else:
-            few[place] = labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels))
-    return frame.with_columns(few)
+            columns.append(labels[:1].cast(pl.Categorical()).new_from_index(0, len(labels)))
+    return frame.with_columns(columns)
 
 
 def compose_labels(frame: pl.DataFrame, names: Iterable[str]) -> pl.DataFrame:

@@ -4,8 +4,9 @@ Sums are of integers and lists are sorted, so that neither the number of parts n
 shows.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from functools import partial
 from threading import Lock
@@ -127,12 +128,19 @@ def audit_logs(
 
 
 def _in_turn(do: Callable[[int], Result], parts: int, at_once: int) -> Iterator[Result]:
-    """Yield what is done with each part, in order; several are done at once."""
+    """Yield what is done with each part, in order; so many are done at once."""
     if at_once == 1:
         yield from map(do, range(parts))
         return
     with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(do, range(parts))
+        # No more is begun than is wanted: what receives the results may end the audit.
+        running = deque[Future[Result]]()
+        for number in range(parts):
+            running.append(pool.submit(do, number))
+            if len(running) == at_once:
+                yield running.popleft().result()
+        for each in running:
+            yield each.result()
 
 
 def open_again(

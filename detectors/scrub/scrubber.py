@@ -103,6 +103,7 @@ class Summary:
     hashed: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    titles: set[str] = field(default_factory=set)  # of the sources
     dropped: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, Path] = field(default_factory=dict)
@@ -234,6 +235,7 @@ class Scrubber:
         if isinstance(calls, str) or isinstance(seen, str):
             self.summary.drop(str(calls))
             return
+        self.summary.titles.add(seen.way)
         for call in calls:
             taken = self._once.add(call, seen)
             yield from map(self._write, taken)

@@ -82,7 +82,7 @@ def read_calls(file: Path | BinaryIO, import_id: str | None = None) -> pl.DataFr
 
 def write_calls(frame: pl.DataFrame, file: IO[bytes]) -> None:
     """Write calls as Parquet, many with their counts; the same calls give the same bytes."""
-    counts = FileCounts.of(frame) if frame.height > FEW_CALLS else None
+    counts = FileCounts.of([frame]) if frame.height > FEW_CALLS else None
     is_short = counts is not None and counts.rows * _CALLS_PER_COUNT <= frame.height
     metadata, row_group = counts.to_metadata() if counts and is_short else {}, _ROW_GROUP
     if frame.height >= MANY_CALLS:

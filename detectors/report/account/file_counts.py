@@ -4,7 +4,7 @@ Calls of a file never change, so an audit of whole files adds up what was counte
 written. That takes a tenth of the time of counting all calls again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, Self
@@ -18,6 +18,7 @@ from detectors.frames.usage_log import Counted
 from detectors.report.account.traffic import add_slots, count_slots
 from detectors.report.counting import counts
 from detectors.report.counting.billing import have_plan, is_included
+from detectors.report.counting.counts import Counts
 
 # Another name for other columns or another meaning, so that what earlier releases wrote is counted.
 _NAME: Final = "tallystick_counts_1"
@@ -55,18 +56,23 @@ class FileCounts(msgspec.Struct, frozen=True):
     has_included: bool = False
 
     @classmethod
-    def of(cls, frame: pl.DataFrame) -> Self:
-        """Count the calls of a frame, which has the columns of a stored file."""
-        calls = checked_calls(frame)
-        is_plan = is_included(calls)
-        metered = calls.filter(~is_plan)
-        counted = counts.collect_tables(counts.count_calls(metered))
+    def of(cls, frames: Iterable[pl.DataFrame]) -> Self:
+        """Count the calls of frames, which have the columns of a stored file."""
+        tables, slots, has_included = list[Counts](), list[pl.DataFrame](), False
+        for frame in frames:
+            calls = checked_calls(frame)
+            is_plan = is_included(calls)
+            metered = calls.filter(~is_plan)
+            tables.append(counts.collect_tables(counts.count_calls(metered)))
+            slots.append(count_slots(metered))
+            has_included |= bool(calls.select(is_plan.any()).collect().item())
+        counted = counts.add_counts(tables)
         return cls(
             _to_frame(counts.days_of(counted), dict.fromkeys(_DAYS, pl.Int64)),
             _to_frame(counts.rows_of(counted, counts.MODELS), _MODELS),
-            count_slots(metered),
+            add_slots(slots),
             _to_frame(counts.rows_of(counted, counts.UNKNOWN_FIELDS), _UNKNOWN),
-            bool(calls.select(is_plan.any()).collect().item()),
+            has_included,
         )
 
     @classmethod

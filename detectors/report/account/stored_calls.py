@@ -30,6 +30,7 @@ from detectors.report.account.call_files import read_starts
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.traffic import add_slots
 
+COUNTED_AT_ONCE: Final = 1_000_000
 _SLOTS_AT_ONCE: Final = 4_000_000  # of 80 bytes
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
@@ -123,7 +124,10 @@ def count_files(files: Sequence[FileInWindow]) -> FileCounts:
     counted, slots = list[FileCounts](), list[pl.DataFrame]()
     for file in files:
         each = FileCounts.read(file.path) if file.is_counted else None
-        each = each or FileCounts.of(file.read().collect())
+        each = each or FileCounts.of(
+            file.read((begin, COUNTED_AT_ONCE)).collect()
+            for begin in range(0, file.rows, COUNTED_AT_ONCE)
+        )
         slots.append(each.slots)
         if sum(some.height for some in slots) > _SLOTS_AT_ONCE:
             slots = [add_slots(slots)]
@@ -142,7 +146,7 @@ def _add_days(files: Sequence[FileInWindow], counted: Sequence[FileCounts]) -> F
         for file, each in zip(files, counted, strict=True)
         if each.days["day"].is_in(shared).any()
     ]
-    return FileCounts.add(counted, instead=FileCounts.of(pl.concat(again).collect()).days)
+    return FileCounts.add(counted, instead=FileCounts.of(each.collect() for each in again).days)
 
 
 def parts_of(files: Sequence[FileInWindow]) -> Parts:

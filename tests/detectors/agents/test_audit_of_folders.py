@@ -43,7 +43,18 @@ def test_the_report_says_that_it_was_scrubbed(corpus: tuple[Path, list[Billed]])
     home, calls = corpus
     files = sum(1 for _ in home.rglob("*.jsonl"))
     said = f"Scrubbed {files} files in memory and found {len(calls)} calls. No text was kept."
-    assert said in run(home).stdout
+    printed = run(home).stdout
+    assert said in printed
+    assert "run `tallystick agents findings`" in printed
+
+
+def test_a_folder_without_sessions_says_nothing_of_them(tmp_path: Path) -> None:
+    row = {"model": "gpt-5-mini", "created": 1_790_000_000, "id": "chatcmpl-1"}
+    row["usage"] = {"prompt_tokens": 10, "completion_tokens": 2}
+    (tmp_path / "a.jsonl").write_text(f"{json.dumps(row)}\n")
+    printed = run(tmp_path).stdout
+    assert "No text was kept." in printed
+    assert "agents findings" not in printed
 
 
 def test_several_folders_files_and_patterns_are_one_log(

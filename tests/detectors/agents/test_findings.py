@@ -4,7 +4,7 @@ import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 
 import pytest
 from click.testing import CliRunner
@@ -13,11 +13,12 @@ from benchmarks.agent_findings import LEAST, find_in, score, score_habits
 from benchmarks.agent_habits import LONG_SESSION, LOOP, SUBAGENTS, Habit, Habits
 from benchmarks.agent_sessions import Folder, write_folder
 from detectors.agents import reading
-from detectors.agents.findings import ColdRestart, Findings, find_all
+from detectors.agents.findings import ColdRestart, Estimate, Findings, find_all
 from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
 from detectors.agents.views import Choice
 from detectors.cli import library
+from detectors.cli.agent_tables import KINDS
 
 NOON: Final = datetime(2026, 10, 5, 12, tzinfo=UTC)
 
@@ -131,6 +132,11 @@ def test_planted_habits_are_found_in_dollars_and_traps_are_not(
     assert result.planted > 0.1
     assert result.precision >= LEAST
     assert result.recall >= LEAST
+
+
+def test_the_table_of_a_kind_knows_whether_it_is_an_estimate() -> None:
+    classes = [get_args(hint)[0] for hint in get_type_hints(Findings).values()]
+    assert [kind.is_estimate for kind in KINDS] == [issubclass(c, Estimate) for c in classes]
 
 
 def test_estimates_have_a_range(habits: tuple[list[Habit], Findings]) -> None:

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 from random import Random
+from threading import Barrier
 from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,6 +15,7 @@ from detectors.contract import UsageRecord
 from detectors.errors import GroupTooLargeError, ScratchFullError, SourceChangedError
 from detectors.frames import parts, tables
 from detectors.frames.sources import place
+from detectors.report import pipeline
 from detectors.report.pipeline import audit_logs
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.limits import draw_thresholds
@@ -102,6 +105,20 @@ def test_progress_is_reported_by_part_and_can_end_the_audit(
     with pytest.raises(InterruptedError):
         detectors.audit(frame, scratch=tmp_path, progress=cancel)
     assert not list(tmp_path.iterdir())
+
+
+def test_two_parts_in_memory_are_audited_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, own = as_polars(draw_log(9)), pipeline.audit_part
+    _split(monkeypatch, -(-frame.height // 4), on_disk=False)
+    both = Barrier(2, timeout=60)
+
+    def audit(*part: Any) -> Any:
+        both.wait()
+        return own(*part)
+
+    monkeypatch.setattr(pipeline, "audit_part", audit)
+    detectors.audit(frame)
+    assert not both.broken
 
 
 def test_a_group_beyond_the_memory_is_named(

@@ -1,5 +1,6 @@
 """Counts in the metadata of stored files, and audits that add them up."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 import detectors
 from detectors.contract import AuditedWindow, CallWindow
 from detectors.formats.columns import UNKNOWN, UNKNOWN_LARGEST
-from detectors.report.account import call_files, windows
+from detectors.report.account import call_files, stored_calls, windows
 from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.imports import Terms
 from tests.detectors.inputs.frames import as_polars
@@ -100,9 +101,9 @@ def test_only_files_that_are_cut_are_counted_again(
     files = _store(parts, tmp_path, few=0)
     of, found = FileCounts.of, list[pl.DataFrame]()
 
-    def count(frame: pl.DataFrame) -> FileCounts:
-        found.append(frame)
-        return of(frame)
+    def count(frames: Iterable[pl.DataFrame]) -> FileCounts:
+        found.append(pl.concat(frames))
+        return of([found[-1]])
 
     monkeypatch.setattr(FileCounts, "of", count)
     window = windows.read_window(files, _last(days))
@@ -115,12 +116,37 @@ def test_seconds_of_a_day_in_several_files_count_once(calls: pl.DataFrame, tmp_p
     whole = _by_day(calls)
     halves = [half for day in whole for half in (day.gather_every(2), day.gather_every(2, 1))]
     files = _store([each for each in halves if each.height], tmp_path, few=0)
-    expected = FileCounts.add([FileCounts.of(day) for day in whole])
+    expected = FileCounts.add([FileCounts.of([day]) for day in whole])
     counted = windows.read_window(files, _last(DAYS)).calls.counted
     assert counted is not None
     assert {row["day"]: row["seconds"] for row in counted.days} == {
         row["day"]: row["seconds"] for row in expected.days.iter_rows(named=True)
     }
+
+
+def test_a_large_file_is_counted_a_few_calls_at_a_time(
+    calls: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _store([calls], tmp_path, few=calls.height)
+    whole = windows.read_window(files, _last(DAYS))
+    of, heights = FileCounts.of, list[int]()
+
+    def count(frames: Iterable[pl.DataFrame]) -> FileCounts:
+        few = list(frames)
+        heights.extend(frame.height for frame in few)
+        return of(few)
+
+    monkeypatch.setattr(FileCounts, "of", count)
+    monkeypatch.setattr(stored_calls, "COUNTED_AT_ONCE", 100)
+    again = windows.read_window(files, _last(DAYS))
+    assert len(heights) > 1
+    assert max(heights) == 100
+    assert again.traffic == whole.traffic
+    assert again.calls.counted is not None
+    assert whole.calls.counted is not None
+    for name in ("days", "models", "unknown"):
+        rows, expected = (getattr(each.calls.counted, name) for each in (again, whole))
+        assert sorted(map(str, rows)) == sorted(map(str, expected))
 
 
 def test_files_that_share_some_days_are_counted_again_on_these_days_only(
@@ -134,13 +160,14 @@ def test_files_that_share_some_days_are_counted_again_on_these_days_only(
     assert _results(audited) == _results(windows.audit_window(files, _last(DAYS), TERMS))
     of, found = FileCounts.of, list[int]()
 
-    def count(frame: pl.DataFrame) -> FileCounts:
+    def count(frames: Iterable[pl.DataFrame]) -> FileCounts:
+        frame = pl.concat(frames)
         found.append(frame["ts"].dt.date().n_unique())
-        return of(frame)
+        return of([frame])
 
     monkeypatch.setattr(FileCounts, "of", count)
     windows.read_window(shared, _last(DAYS))
-    of_late, of_all = of(late).days.height, len(days)  # days with metered calls
+    of_late, of_all = of([late]).days.height, len(days)  # days with metered calls
     assert found == [of_late]
     assert of_late < of_all
 
@@ -154,7 +181,7 @@ def test_equal_calls_give_equal_bytes(calls: pl.DataFrame, tmp_path: Path) -> No
 def test_counts_under_another_name_are_not_read(calls: pl.DataFrame, tmp_path: Path) -> None:
     """Another release may count otherwise."""
     file = tmp_path / "other.parquet"
-    other = {f"{name}0": text for name, text in FileCounts.of(calls).to_metadata().items()}
+    other = {f"{name}0": text for name, text in FileCounts.of([calls]).to_metadata().items()}
     calls.write_parquet(file, metadata=other)
     assert FileCounts.read(file) is None
 
