@@ -133,7 +133,7 @@ def _second(record: Record, asked: Asked) -> str:
             # The service rejects a part that exceeds its total, or whose total is dropped.
             whole = getattr(record, total)
             kept[name] = min(count, (whole if is_count(whole) else 0) - kept.get(beside, 0))
-    written += "".join(_number(name, count) for name, count in kept.items())
+    written += "".join(_number(name, count) for name, count in kept.items() if count)
     written += _number("web_searches", parts.get("web_searches"))
     for name, choices in CHOICES.items():
         if parts.get(name) in choices:

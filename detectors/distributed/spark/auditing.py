@@ -8,6 +8,7 @@ What the first two return is kept by Spark for the next, as it has room. Lost ex
 parts only: these follow again from the rows.
 """
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,8 +56,10 @@ from detectors.rules import Thresholds
 # Executors have less memory than one machine, and many cores.
 PART_CALLS: Final = 500_000
 _STEPS: Final = 3
-# What Spark expects a frame to take that is audited by the driver: a million calls of Parquet.
-GATHERED_BYTES: Final = 64 << 20
+# What Spark expects a frame to take that is audited by the driver. Of Parquet, it knows the
+# compressed size: 300,000 to 2,000,000 calls.
+GATHERED_BYTES: Final = 16 << 20
+_TOO_LARGE: Final = re.compile("maxResultSize|OutOfMemoryError")
 Progress = Callable[[int, int], None]
 _SEED: Final = 42
 _MASK: Final = 0xFFFFFFFF
@@ -65,20 +68,21 @@ _MASK: Final = 0xFFFFFFFF
 def gather(frame: Any, progress: Progress | None) -> pyarrow.Table | None:
     """Return the rows of a small frame: one machine audits them sooner than several.
 
-    None if Spark expects them to be large, can't know, or finds more than `maxResultSize`.
+    None if Spark expects them to be large or can't know, or if the driver has no room for them.
     """
-    if is_remote(frame):
-        return None
     check_columns(frame.columns)
-    # The estimate by which Spark chooses its joins; it doesn't read the rows.
-    expected = frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    if int(expected) > GATHERED_BYTES:
+    expected = GATHERED_BYTES + 1
+    if not is_remote(frame):
+        with suppress(Exception):  # some clusters of several users hide Java
+            # The estimate by which Spark chooses its joins; it doesn't read the rows.
+            expected = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    if expected > GATHERED_BYTES:
         return None
     use_own_python(frame.sparkSession)
     try:
         return Jobs(frame.sparkSession, 2, progress).collect(frame, "read the rows")
     except Exception as error:  # PySpark's, or Java's
-        if "maxResultSize" not in str(error):
+        if not _TOO_LARGE.search(f"{error} {error.__cause__}"):
             raise
         return None
 

@@ -24,7 +24,7 @@ _SOON = 30  # seconds
 _HELD_UP = 40
 _AS_SHIPPED = {"spark.sql.adaptive.enabled": "true"}
 _TAGS, _CALLS = 60_004, 62_400
-_SMALL = 64 << 20  # bytes that a frame may take to be audited by the driver
+_SMALL = 16 << 20  # bytes that a frame may take to be audited by the driver
 _MOST = "spark.driver.maxResultSize"
 
 
