@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.charts import MOST_SERIES
-from service.models.base import Base, OwnerKey
+from service.models.base import Base, Executor, OwnerKey
 
 
 class SeriesColor(Base):
@@ -24,7 +24,7 @@ class SeriesColor(Base):
 
 
 def find_slots(
-    session: Session, account_id: str, kind: str, names: Collection[str]
+    session: Executor, account_id: str, kind: str, names: Collection[str]
 ) -> Mapping[str, int]:
     """Return the stored colors of some series."""
     query = select(SeriesColor.name, SeriesColor.slot).where(
