@@ -142,7 +142,7 @@ def iter_account_findings(
 
 
 def has_more_findings(
-    session: Session, account_id: str, wanted: FindingFilter, number: int
+    session: Executor, account_id: str, wanted: FindingFilter, number: int
 ) -> bool:
     """Check whether the filter shows more findings than this number."""
     some = select(AccountFinding.id).where(*wanted.matches(account_id)).limit(number + 1)
@@ -215,14 +215,22 @@ def sum_potential(
     session: Executor, account_id: str, only: Mapping[str, str], routes: Collection[str]
 ) -> Mapping[str, Potential]:
     """Return the potential savings of those routes that have any."""
+    query = _potential_query(tuple(name for name in only if name in FINDING_LABELS))
+    given = {"account_id": account_id, "routes": routes}
+    given |= {f"only_{name}": value for name, value in only.items()}
+    return {row[0]: Potential(row[1], row[2]) for row in session.execute(query, given)}
+
+
+@cache
+def _potential_query(labels: tuple[str, ...]) -> Select[Any]:
     query = select(OWN_ROUTE, func.count(), func.sum(AccountFinding.monthly_usd)).where(
-        AccountFinding.account_id == account_id,
+        AccountFinding.account_id == bindparam("account_id"),
         AccountFinding.state.in_(UNRESOLVED),
         AccountFinding.monthly_usd > 0,
-        OWN_ROUTE.in_(routes),
-        *matches_findings(only),
+        OWN_ROUTE.in_(bindparam("routes", expanding=True)),
+        *matches_findings({name: bindparam(f"only_{name}") for name in labels}),
     )
-    return {row[0]: Potential(row[1], row[2]) for row in session.execute(query.group_by(OWN_ROUTE))}
+    return query.group_by(OWN_ROUTE)
 
 
 def sum_by_route(session: Executor, account_id: str) -> Mapping[tuple[str, str], Decimal]:

@@ -62,7 +62,7 @@ def list_marks(
     """Return the marks of each day of a range that has any: of the account, or of `only`."""
     marks = defaultdict[date, list[Mark]](list)
     labels = tuple(name for name in only if name in FINDING_LABELS)
-    given = {f"only_{name}": only[name] for name in labels}
+    given: dict[str, Any] = {f"only_{name}": only[name] for name in labels}
     given |= {"account_id": account_id, "first": days[0], "last": days[1]}
     query = _marks_query(labels, has_findings=len(labels) == len(only))
     for kind, day, words, details in session.execute(query, given):
@@ -94,7 +94,8 @@ def list_marks(
 def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
     """Return the kind, the day, the words and the details of what happened, in an order."""
     first, last = bindparam("first", type_=Date), bindparam("last", type_=Date)
-    own, none, nothing = bindparam("account_id"), null(), cast(null(), JSONB)
+    own: Any = bindparam("account_id")
+    none, nothing = null(), cast(null(), JSONB)
 
     def part(number: int, *columns: Any, position: Any = none, key: Any = none) -> Any:
         return select(*columns, literal(number), cast(position, BigInteger), cast(key, Text))
@@ -115,11 +116,11 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         is_noticed = and_(FindingChange.after == FIXED, FindingChange.changed_by == "")
         is_noticed = and_(is_noticed, AccountFinding.fixed_at.is_not(None))
         at = case((is_noticed, AccountFinding.fixed_at), else_=FindingChange.changed_at)
-        day = cast(func.timezone("UTC", at), Date)
+        on = cast(func.timezone("UTC", at), Date)
         named = [each for name in _TITLED for each in (name, getattr(AccountFinding, name))]
         changes = part(
             3,
-            *(FindingChange.after, day, FindingChange.reason, func.jsonb_build_object(*named)),
+            *(FindingChange.after, on, FindingChange.reason, func.jsonb_build_object(*named)),
             position=-FindingChange.id,
         )
         changes = changes.join(
@@ -128,7 +129,7 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         changes = changes.where(
             AccountFinding.account_id == own,
             FindingChange.after.in_((FIXED, RETURNED)),
-            day.between(first, last),
+            on.between(first, last),
             *matches_findings({name: bindparam(f"only_{name}") for name in labels}),
         )
         found.append(changes.order_by(FindingChange.id.desc()).limit(_MOST_CHANGES))
