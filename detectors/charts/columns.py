@@ -3,7 +3,7 @@
 Only the bars are drawn: axes, legend and values are text of the page, which keeps its size.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -74,17 +74,6 @@ class Columns:
         """Return the series that have a column of the table: all, unless there is no other."""
         is_alone = len(self.series) == 1 and self.series[0].key is None
         return () if is_alone else self.series
-
-    @property
-    def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the lines of the table: a column's label, its total and the series' amounts."""
-        none = self.write(_NONE)
-        for column in self.columns:
-            amounts = {series.kind: self.write(amount) for series, amount in column.parts}
-            yield (
-                *(column.label, self.write(column.total)),
-                *(amounts.get(series.kind, none) for series in self.listed),
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

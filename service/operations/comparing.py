@@ -150,15 +150,16 @@ def compare_periods(session: Session, account_id: str, periods: Periods, *, limi
     """Compare the spend of two periods by day of call, and what findings could have saved."""
     before, after = periods
     every = Selection(after.first, after.last, keys=(), before=before, is_brief=True)
-    total = sum_spend(session, account_id, every)
-    gap = find_gap(session, account_id, periods)
+    connection = session.connection()  # quicker than a session where no objects are read
+    total = sum_spend(connection, account_id, every)
+    gap = find_gap(connection, account_id, periods)
     spans = (
         _span(before, total.previous_calls, total.previous_usd),
         _span(after, total.totals.calls, total.totals.cost_usd),
     )
     routes, models = (
         sum_spend(
-            session, account_id, replace(every, keys=keys), order=BY_CHANGE, limit=limit
+            connection, account_id, replace(every, keys=keys), order=BY_CHANGE, limit=limit
         ).groups
         for keys in (("route",), ("provider", "model"))
     )

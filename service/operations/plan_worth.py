@@ -12,9 +12,8 @@ from heapq import nsmallest
 from statistics import median
 from typing import Final
 
-from sqlalchemy.orm import Session
-
 from detectors.contract import PlanSums
+from service.models.base import Executor
 from service.models.calls.plan_limits import Peak, list_peaks
 from service.models.calls.plan_usage import (
     PlanGroup,
@@ -28,7 +27,6 @@ from service.models.calls.plan_usage import (
 from service.models.calls.plans import Plan, cost_of, list_plans
 
 MOST_GROUPS: Final = 50
-MOST_WEEKS: Final = 60
 MOST_WINDOWS: Final = 20
 
 
@@ -75,11 +73,8 @@ class PlanReport:
         return sum((each.value_usd for each in self.worth), Decimal(0))
 
 
-def report_plans(session: Session, account_id: str, days: tuple[date, date]) -> PlanReport:
-    groups = {
-        name: list_plan_groups(session, account_id, days, name, MOST_GROUPS)
-        for name in ("provider", "route", "environment", "model")
-    }
+def report_plans(session: Executor, account_id: str, days: tuple[date, date]) -> PlanReport:
+    groups = list_plan_groups(session, account_id, days, MOST_GROUPS)
     values = sum_covered(session, account_id, days)
     plans = list_plans(session, account_id)
     worth = []
@@ -103,7 +98,7 @@ def report_plans(session: Session, account_id: str, days: tuple[date, date]) -> 
         routes=groups["route"],
         environments=groups["environment"],
         models=groups["model"],
-        weeks=list_plan_groups(session, account_id, days, "week", MOST_WEEKS),
+        weeks=groups["week"],
         windows=largest,
         window_count=len(amounts),
         median_window_usd=median(amounts or (0.0,)),

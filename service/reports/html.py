@@ -44,6 +44,7 @@ from service.core.time_zones import minute
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
 from service.models.imports.copies import EarlierUpload
+from service.reports.chart_columns import print_columns
 from service.reports.documents import Document, ListedReport, read_listed, with_evidence
 from service.reports.kept import KeptParts
 
@@ -238,6 +239,7 @@ def register_filters(app: Flask) -> None:
         plan_heading=PLAN_HEADING,
         plan_notes=plan_notes,
         plan_tables=plan_tables,
+        print_columns=print_columns,
     )
 
 

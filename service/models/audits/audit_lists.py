@@ -23,6 +23,7 @@ from service.models.audits.audits import (
     ReportRow,
     of_source,
 )
+from service.models.base import Executor
 from service.models.imports.by_day import HAS_REPORT, of_client
 
 PAGE_SIZE: Final = 25
@@ -267,7 +268,7 @@ def _audits(account_id: str, wanted: PageFilter) -> Select[*tuple[Any, ...]]:
     return query.where(of_source(wanted.source))
 
 
-def find_position(session: Session, account_id: str, audit_id: str) -> ColumnElement[Any] | None:
+def find_position(session: Executor, account_id: str, audit_id: str) -> ColumnElement[Any] | None:
     """Return the position of an audit in the account's list."""
     if not audit_id:
         return None

@@ -4,12 +4,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Row, case, func, or_, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    bindparam,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.models.audits.audits import ACCOUNT, DONE, Audit
+from service.models.base import Executor
 from service.models.calls.account_audits import DEFAULT_WINDOW
 from service.models.calls.account_findings import (
     STATES,
@@ -85,7 +99,7 @@ class FindingFilter:
 
 
 def list_account_findings(
-    session: Session,
+    session: Executor,
     account_id: str,
     wanted: FindingFilter,
     limit: int,
@@ -128,14 +142,14 @@ def iter_account_findings(
 
 
 def has_more_findings(
-    session: Session, account_id: str, wanted: FindingFilter, number: int
+    session: Executor, account_id: str, wanted: FindingFilter, number: int
 ) -> bool:
     """Check whether the filter shows more findings than this number."""
     some = select(AccountFinding.id).where(*wanted.matches(account_id)).limit(number + 1)
     return (session.scalar(select(func.count()).select_from(some.subquery())) or 0) > number
 
 
-def count_by_state(session: Session, account_id: str) -> dict[str, int]:
+def count_by_state(session: Executor, account_id: str) -> dict[str, int]:
     """Count the account's findings in each state; of those to fix, the ones with savings."""
     is_counted = or_(AccountFinding.state.not_in(UNRESOLVED), AccountFinding.monthly_usd > 0)
     query = select(AccountFinding.state, func.count()).where(
@@ -145,12 +159,26 @@ def count_by_state(session: Session, account_id: str) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def list_values(session: Session, account_id: str, key: str) -> Sequence[str]:
-    """Return the values of a key that the account's findings have, most savings first."""
-    column = getattr(AccountFinding, key)
-    query = select(column).where(AccountFinding.account_id == account_id, column != "")
-    order = (func.sum(AccountFinding.monthly_usd).desc(), column)
-    return session.scalars(query.group_by(column).order_by(*order).limit(_MOST_VALUES)).all()
+def list_values(session: Executor, account_id: str) -> dict[str, list[str]]:
+    """Return the values of each of `KEYS` that the account's findings have, most savings first."""
+    values: dict[str, list[str]] = {key: [] for key in KEYS}
+    for key, value in session.execute(_values_query(), {"account_id": account_id}):
+        values[key].append(value)
+    return values
+
+
+@cache
+def _values_query() -> Select[Any]:
+    ranked = []
+    for key in KEYS:
+        column = getattr(AccountFinding, key)
+        order = (func.sum(AccountFinding.monthly_usd).desc(), column)
+        place = func.row_number().over(order_by=order)
+        query = select(literal(key).label("key"), column.label("value"), place.label("place"))
+        query = query.where(AccountFinding.account_id == bindparam("account_id"), column != "")
+        ranked.append(query.group_by(column))
+    found = union_all(*ranked).subquery().c
+    return select(found.key, found.value).where(found.place <= _MOST_VALUES).order_by(found.place)
 
 
 def matches_findings(only: Mapping[str, Any]) -> list[ColumnElement[bool]]:
@@ -161,7 +189,7 @@ def matches_findings(only: Mapping[str, Any]) -> list[ColumnElement[bool]]:
 
 
 def sum_confidences(
-    session: Session, account_id: str, only: Mapping[str, str]
+    session: Executor, account_id: str, only: Mapping[str, str]
 ) -> Mapping[str, Decimal]:
     """Return the savings per month of unresolved findings, by confidence; they may overlap."""
     query = select(AccountFinding.confidence, func.sum(AccountFinding.monthly_usd)).where(
@@ -184,20 +212,28 @@ class Potential(NamedTuple):
 
 
 def sum_potential(
-    session: Session, account_id: str, only: Mapping[str, str], routes: Collection[str]
+    session: Executor, account_id: str, only: Mapping[str, str], routes: Collection[str]
 ) -> Mapping[str, Potential]:
     """Return the potential savings of those routes that have any."""
+    query = _potential_query(tuple(name for name in only if name in FINDING_LABELS))
+    given = {"account_id": account_id, "routes": routes}
+    given |= {f"only_{name}": value for name, value in only.items()}
+    return {row[0]: Potential(row[1], row[2]) for row in session.execute(query, given)}
+
+
+@cache
+def _potential_query(labels: tuple[str, ...]) -> Select[Any]:
     query = select(OWN_ROUTE, func.count(), func.sum(AccountFinding.monthly_usd)).where(
-        AccountFinding.account_id == account_id,
+        AccountFinding.account_id == bindparam("account_id"),
         AccountFinding.state.in_(UNRESOLVED),
         AccountFinding.monthly_usd > 0,
-        OWN_ROUTE.in_(routes),
-        *matches_findings(only),
+        OWN_ROUTE.in_(bindparam("routes", expanding=True)),
+        *matches_findings({name: bindparam(f"only_{name}") for name in labels}),
     )
-    return {row[0]: Potential(row[1], row[2]) for row in session.execute(query.group_by(OWN_ROUTE))}
+    return query.group_by(OWN_ROUTE)
 
 
-def sum_by_route(session: Session, account_id: str) -> Mapping[tuple[str, str], Decimal]:
+def sum_by_route(session: Executor, account_id: str) -> Mapping[tuple[str, str], Decimal]:
     """Return the savings per month of unresolved findings, by route and detector."""
     query = select(OWN_ROUTE, AccountFinding.detector, func.sum(AccountFinding.monthly_usd)).where(
         AccountFinding.account_id == account_id,
@@ -236,7 +272,7 @@ def compare_findings(
     return [ComparedSavings(*row) for row in session.execute(query.limit(limit))]
 
 
-def find_first_day(session: Session, account_id: str) -> date | None:
+def find_first_day(session: Executor, account_id: str) -> date | None:
     """Return the first day whose savings are known: the audits of the account see 30 days."""
     query = select(func.min(FindingSaving.day)).join(
         AccountFinding, AccountFinding.id == FindingSaving.account_finding_id

@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from service.models.base import Executor
 from service.models.calls.account_audits import note_imports
 from service.models.calls.call_files import IMPORT, CallFile, CallImport, DeletedCalls
 from service.models.calls.daily_spend import PlanRow, SpendDay, SpendRow
@@ -53,7 +54,7 @@ class FutureLine(NamedTuple):
     cost_usd: Decimal
 
 
-def sum_future_calls(session: Session, account_id: str, today: date) -> FutureCalls:
+def sum_future_calls(session: Executor, account_id: str, today: date) -> FutureCalls:
     """Return the sums of all calls after today."""
     row = session.execute(_sums_query(), {"account_id": account_id, "today": today}).one()
     return FutureCalls(int(row[0] or 0), row[1] or Decimal(0), row[2])

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.formats.moments import to_full_hours
-from service.models.base import Base, OwnerKey
+from service.models.base import Base, Executor, OwnerKey
 
 MAX_LIMITS: Final = 20_000  # windows of an account; five-hour ones of ten people for a year
 MOST_PEAKS: Final = 50
@@ -66,7 +66,7 @@ def store_limits(session: Session, account_id: str, limits: Iterable[Mapping[str
         session.execute(delete(PlanLimit).where(own, PlanLimit.resets_at <= oldest_kept))
 
 
-def list_peaks(session: Session, account_id: str, days: tuple[date, date]) -> Sequence[Peak]:
+def list_peaks(session: Executor, account_id: str, days: tuple[date, date]) -> Sequence[Peak]:
     """Return the fullest of the windows that end on these days or last beyond them."""
     begin = datetime.combine(days[0], time(), UTC)
     until = datetime.combine(days[1] + _DAY, time(), UTC)

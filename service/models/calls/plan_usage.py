@@ -9,19 +9,21 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Date,
     Select,
+    Text,
     bindparam,
     cast,
     exists,
     func,
+    literal,
     or_,
     select,
+    union_all,
 )
-from sqlalchemy.orm import Session
 
 from detectors.contract import PlanModel, PlanSums
+from service.models.base import Executor
 from service.models.calls.call_files import CallFile
 from service.models.calls.daily_spend import PlanRow
 from service.models.calls.plans import Plan
@@ -63,7 +65,7 @@ class PlanWindow(NamedTuple):
 
 
 def sum_plan_usage(
-    session: Session | Connection,
+    session: Executor,
     account_id: str,
     days: tuple[date, date],
     only: Mapping[str, str] = MappingProxyType({}),
@@ -84,7 +86,7 @@ def _sum_query(names: tuple[str, ...]) -> Select[Any]:
 
 
 def list_plan_models(
-    session: Session | Connection,
+    session: Executor,
     account_id: str,
     days: tuple[date, date],
     only: Mapping[str, str] = MappingProxyType({}),
@@ -101,18 +103,36 @@ def list_plan_models(
 
 
 def list_plan_groups(
-    session: Session, account_id: str, days: tuple[date, date], group: str, most: int
-) -> list[PlanGroup]:
-    """Return the groups of a key of `GROUPS`: weeks, newest first; of others the most valuable."""
-    key = GROUPS[group].label("name")
-    query = select(key, *_sums()).join(CallFile, CallFile.id == PlanRow.file_id)
-    query = query.where(*_matches(account_id, days, {})).group_by(key)
-    order = key.desc() if group == "week" else func.sum(PlanRow.value_usd).desc()
-    found = session.execute(query.order_by(order, key).limit(most))
-    return [PlanGroup(row.name, PlanSums(**_values(row._mapping))) for row in found]
+    session: Executor, account_id: str, days: tuple[date, date], most: int
+) -> Mapping[str, list[PlanGroup]]:
+    """Return the groups by each of `GROUPS`: all weeks, newest first; of others the most valuable.
+
+    One statement for all, because each takes a round trip.
+    """
+    found: dict[str, list[PlanGroup]] = {group: [] for group in GROUPS}
+    given = {"account_id": account_id, "first": days[0], "last": days[1], "most": most}
+    for row in session.execute(_groups_query(), given):
+        name = date.fromisoformat(row.name) if row.group == "week" else row.name
+        found[row.group].append(PlanGroup(name, PlanSums(**_values(row._mapping))))
+    return found
 
 
-def sum_covered(session: Session, account_id: str, days: tuple[date, date]) -> dict[str, Decimal]:
+@cache
+def _groups_query() -> Select[Any]:
+    days: tuple[Any, Any] = (bindparam("first"), bindparam("last"))
+    ranked = []
+    for group, key in GROUPS.items():
+        order = key.desc() if group == "week" else func.sum(PlanRow.value_usd).desc()
+        place = func.row_number().over(order_by=(order, key)).label("place")
+        named = literal(group).label("group"), cast(key, Text).label("name")
+        query = select(*named, place, *_sums()).join(CallFile, CallFile.id == PlanRow.file_id)
+        ranked.append(query.where(*_matches(bindparam("account_id"), days, {})).group_by(key))
+    found = union_all(*ranked).subquery()
+    is_listed = or_(found.c.place <= bindparam("most"), found.c.group == "week")
+    return select(found).where(is_listed).order_by(found.c.place)
+
+
+def sum_covered(session: Executor, account_id: str, days: tuple[date, date]) -> dict[str, Decimal]:
     """Return the value of each tool's calls on those of some days that a plan of it covers."""
     is_paid = exists().where(
         Plan.account_id == account_id,
@@ -126,7 +146,7 @@ def sum_covered(session: Session, account_id: str, days: tuple[date, date]) -> d
     return {provider: value for provider, value in rows}
 
 
-def lacks_hours(session: Session, account_id: str, days: tuple[date, date]) -> bool:
+def lacks_hours(session: Executor, account_id: str, days: tuple[date, date]) -> bool:
     """Check whether calls of some days are in no window: an earlier release stored no hours."""
     query = select(PlanRow.id).join(CallFile, CallFile.id == PlanRow.file_id)
     query = query.where(*_matches(account_id, days, {}), PlanRow.hour.is_(None))
@@ -134,7 +154,7 @@ def lacks_hours(session: Session, account_id: str, days: tuple[date, date]) -> b
 
 
 def iter_plan_windows(
-    session: Session, account_id: str, days: tuple[date, date]
+    session: Executor, account_id: str, days: tuple[date, date]
 ) -> Iterator[PlanWindow]:
     """Yield the five-hour windows that begin on some days: of each tool and environment in turn.
 

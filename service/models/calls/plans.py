@@ -4,12 +4,12 @@ from calendar import monthrange
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import CheckConstraint, Numeric, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base, Owned
+from service.models.base import Base, Executor, Owned
 from service.models.identity.accounts import Account
 
 MAX_PLANS: Final = 50  # per account
@@ -49,9 +49,9 @@ def remove_plan(session: Session, account_id: str, plan_id: str) -> bool:
     return session.scalar(delete(Plan).where(*own).returning(Plan.id)) is not None
 
 
-def list_plans(session: Session, account_id: str) -> Sequence[Plan]:
-    query = select(Plan).where(Plan.account_id == account_id)
-    return session.scalars(query.order_by(Plan.provider, Plan.first_day, Plan.id)).all()
+def list_plans(session: Executor, account_id: str) -> Sequence[Any]:
+    query = select(Plan.__table__).where(Plan.account_id == account_id)
+    return session.execute(query.order_by(Plan.provider, Plan.first_day, Plan.id)).all()
 
 
 def cost_of(plan: Plan, days: tuple[date, date]) -> Decimal:

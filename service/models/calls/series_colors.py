@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from operator import itemgetter
 
-from sqlalchemy import SmallInteger, func, select
+from sqlalchemy import Select, SmallInteger, bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from detectors.charts import MOST_SERIES
-from service.models.base import Base, OwnerKey
+from service.models.base import Base, Executor, OwnerKey
 
 
 class SeriesColor(Base):
@@ -24,15 +25,20 @@ class SeriesColor(Base):
 
 
 def find_slots(
-    session: Session, account_id: str, kind: str, names: Collection[str]
+    session: Executor, account_id: str, kind: str, names: Collection[str]
 ) -> Mapping[str, int]:
     """Return the stored colors of some series."""
-    query = select(SeriesColor.name, SeriesColor.slot).where(
-        SeriesColor.account_id == account_id,
-        SeriesColor.kind == kind,
-        SeriesColor.name.in_(names),
+    given = {"account_id": account_id, "kind": kind, "names": names}
+    return {row[0]: row[1] for row in session.execute(_slots_query(), given)}
+
+
+@cache
+def _slots_query() -> Select[str, int]:
+    return select(SeriesColor.name, SeriesColor.slot).where(
+        SeriesColor.account_id == bindparam("account_id"),
+        SeriesColor.kind == bindparam("kind"),
+        SeriesColor.name.in_(bindparam("names", expanding=True)),
     )
-    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def add_slots(session: Session, account_id: str, kind: str, names: Sequence[str]) -> None:

@@ -15,13 +15,17 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Integer,
+    Numeric,
     Select,
+    Subquery,
     bindparam,
     collate,
     func,
+    literal_column,
     or_,
     select,
     tuple_,
+    union_all,
 )
 from sqlalchemy.orm import Session
 
@@ -179,24 +183,22 @@ class Shape(NamedTuple):
         return Line(tuple(key), Sums(**found), *previous)  # type: ignore[arg-type]
 
     def column(self, name: str) -> Any:
+        """Return a key of what is summed: the table's rows, or those of both periods."""
+        if self.has_before:
+            return _both_periods(self).c[name]
         of_label = self._table is SpendGroup and name != DAY
         return SpendGroup.value if of_label else getattr(self._table, name)
 
     def sums(self) -> dict[str, ColumnElement[Any]]:
         """Return the sums of a group by name."""
-        table, names = self._table, _BRIEF if self.is_brief else Sums._fields
-        columns: dict[str, Any] = {name: func.sum(getattr(table, name)) for name in names}
-        if self.has_before:
-            columns = {name: total.filter(self._days()) for name, total in columns.items()}
-            for name, source in _PREVIOUS.items():
-                columns[name] = func.sum(getattr(table, source)).filter(self._days_before())
-        return {name: func.coalesce(total, 0) for name, total in columns.items()}
+        rows = _both_periods(self).c if self.has_before else self._table
+        return {name: func.coalesce(func.sum(getattr(rows, name)), 0) for name in self.names}
 
-    def matches(self) -> list[ColumnElement[bool]]:
-        table, days = self._table, self._days()
-        if self.has_before:
-            days = or_(days, self._days_before())
-        found = [table.account_id == bindparam("account_id"), days]
+    def matches(self, first: str = "first", last: str = "last") -> list[ColumnElement[bool]]:
+        """Match the rows of the days between two parameters."""
+        table = self._table
+        within = table.day.between(bindparam(first), bindparam(last))
+        found = [table.account_id == bindparam("account_id"), within]
         found += [self.column(name) == bindparam(f"only_{name}") for name in self.only]
         if table is SpendGroup:
             found.append(SpendGroup.label == self._label)
@@ -214,7 +216,9 @@ class Shape(NamedTuple):
         keys = [self.column(name).label(name) for name in self.keys]
         sums = self.sums()
         labeled = [total.label(name) for name, total in sums.items()]
-        query = select(*keys, *labeled, *more).where(*self.matches())
+        query = select(*keys, *labeled, *more)
+        if not self.has_before:
+            query = query.where(*self.matches())
         if self.must_be_current:
             # What a provider reports and no call covers has a cost without calls.
             query = query.having(or_(sums["calls"] != 0, sums["cost_usd"] != 0))
@@ -225,15 +229,25 @@ class Shape(NamedTuple):
         found = [(name, columns[name] if columns else self.column(name)) for name in self.keys]
         return [column if name == DAY else collate(column, "C") for name, column in found]
 
-    def _days(self) -> ColumnElement[bool]:
-        return self._between("first", "last")
 
-    def _days_before(self) -> ColumnElement[bool]:
-        return self._between("earlier", "latest")
+@cache
+def _both_periods(shape: Shape) -> Subquery:
+    """Return the groups of both periods, each summed alone, from the smallest table that has them.
 
-    def _between(self, first: str, last: str) -> ColumnElement[bool]:
-        within: ColumnElement[bool] = self._table.day.between(bindparam(first), bindparam(last))
-        return within
+    One sum of all rows with a condition for each column takes five times as long.
+    """
+    now = shape._replace(has_before=False, must_be_current=False)
+    before = now._replace(is_brief=True)
+    none, sums = literal_column("0", Numeric), before.sums()
+    current = now.group(*(none.label(name) for name in _PREVIOUS))
+    earlier = select(
+        *(before.column(name).label(name) for name in shape.keys),
+        *(none.label(name) for name in now.names),
+        *(sums[source].label(name) for name, source in _PREVIOUS.items()),
+    )
+    earlier = earlier.where(*before.matches("earlier", "latest"))
+    earlier = earlier.group_by(*(before.column(name) for name in shape.keys))
+    return union_all(current, earlier).subquery()
 
 
 def sum_spend(

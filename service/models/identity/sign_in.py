@@ -12,7 +12,7 @@ from sqlalchemy.types import LargeBinary
 
 from service.core import tokens
 from service.core.sealing import SealedText
-from service.models.base import Base, Lock, Owned, new_id, take_lock, utc_now
+from service.models.base import Base, Executor, Lock, Owned, new_id, take_lock, utc_now
 from service.models.billing.payments import Credit
 from service.models.identity.accounts import Account, best_plan, has_active_subscription
 
@@ -162,7 +162,7 @@ class KnownSession(NamedTuple):
     time_zone: str | None
 
 
-def find_session(session: Session, secret_hash: bytes, idle_days: int) -> KnownSession | None:
+def find_session(session: Executor, secret_hash: bytes, idle_days: int) -> KnownSession | None:
     """Return the session with its account, unless it has expired or was idle too long."""
     now = utc_now()
     given = {"secret": secret_hash, "now": now, "seen": now - timedelta(days=idle_days)}
@@ -195,7 +195,7 @@ def _count_credits() -> ScalarSelect[int]:
     return select(func.count()).where(mine, *is_free).correlate(WebSession).scalar_subquery()
 
 
-def update_last_seen(session: Session, session_id: str, now: datetime) -> None:
+def update_last_seen(session: Executor, session_id: str, now: datetime) -> None:
     """Update when a session was last used; do nothing if it was revoked in the meantime."""
     session.execute(update(WebSession).where(WebSession.id == session_id).values(last_seen_at=now))
 

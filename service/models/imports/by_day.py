@@ -6,6 +6,7 @@ Every query reads the audits of some days, whatever the number of days before th
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -19,7 +20,7 @@ from sqlalchemy import (
     text,
     tuple_,
 )
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import aliased
 
 from service.models.audits.audits import (
     ACCOUNT,
@@ -31,6 +32,7 @@ from service.models.audits.audits import (
     UPLOAD,
     Audit,
 )
+from service.models.base import Executor
 
 DAYS_SHOWN: Final = 7
 CLIENTS_SHOWN: Final = 100
@@ -122,7 +124,7 @@ class OneAudit(NamedTuple):
 
 
 def find_days(
-    session: Session, account_id: str, chosen: Chosen, until: date | None = None
+    session: Executor, account_id: str, chosen: Chosen, until: date | None = None
 ) -> Days | None:
     """Return the days that end with the newest import until a day; None if there is none."""
     at, matches = Audit.created_at, _matching(account_id, chosen)
@@ -145,7 +147,7 @@ def find_days(
     )
 
 
-def list_clients(session: Session, account_id: str) -> Sequence[SendingClient]:
+def list_clients(session: Executor, account_id: str) -> Sequence[SendingClient]:
     """Return an account's clients, those that were seen last first.
 
     Each step of the recursion finds the next client in an index, so its cost is that of the number
@@ -158,7 +160,7 @@ def list_clients(session: Session, account_id: str) -> Sequence[SendingClient]:
 
 
 def list_batches(
-    session: Session, account_id: str, days: Days, chosen: Chosen
+    session: Executor, account_id: str, days: Days, chosen: Chosen
 ) -> Sequence[Batches]:
     """Return the batches of some days, in a line for each day and client.
 
@@ -179,7 +181,7 @@ def list_batches(
 
 
 def list_uploads(
-    session: Session,
+    session: Executor,
     account_id: str,
     days: Days,
     chosen: Chosen,
@@ -196,7 +198,7 @@ def list_uploads(
 
 
 def list_account_audits(
-    session: Session, account_id: str, days: Days, chosen: Chosen
+    session: Executor, account_id: str, days: Days, chosen: Chosen
 ) -> Sequence[OneAudit]:
     """Return the audits of the account on some days, newest first."""
     query = _lines().where(*_of_days(account_id, days, chosen, ACCOUNT))
@@ -209,6 +211,8 @@ def _of_days(account_id: str, days: Days, chosen: Chosen, source: str) -> list[C
     return [*_matching(account_id, chosen), Audit.source == source, *within]
 
 
+# Each alias of a table would be adapted anew, which takes longer than running the query.
+@cache
 def _lines() -> Select[*tuple[Any, ...]]:
     """Return the lines of one audit each, newest first."""
     earlier = aliased(Audit)

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, aliased, mapped_column
 
-from service.models.base import Base, Owner
+from service.models.base import Base, Executor, Owner
 from service.models.imports.span_keys import KEY, LINK
 
 # An account that sends spans all the time gets an import so often, unless it asks for one.
@@ -103,7 +103,7 @@ class WaitingSpans(NamedTuple):
     is_requested: bool
 
 
-def find_waiting(session: Session, account_id: str) -> WaitingSpans:
+def find_waiting(session: Executor, account_id: str) -> WaitingSpans:
     oldest = func.min(SpanBatch.received_at).filter(SpanBatch.calls > 0)
     calls = func.coalesce(func.sum(SpanBatch.calls), 0)
     is_requested = func.coalesce(func.bool_or(_IS_REQUEST), False)

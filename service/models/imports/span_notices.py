@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, bindparam, delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base, OwnerKey, utc_now
+from service.models.base import Base, Executor, OwnerKey, utc_now
 
 NOTICE_DAYS: Final = 7
 _READ: Final = ""  # the kind of the spans that were read
@@ -96,11 +96,11 @@ def note_spans(
         connection.execute(_ADD, rows)
 
 
-def find_recent_spans(session: Session, account_id: str) -> RecentSpans:
+def find_recent_spans(session: Executor, account_id: str) -> RecentSpans:
     """Return what became of an account's spans, those that don't count by their number."""
-    query = select(SpanNotice).where(SpanNotice.account_id == account_id)
+    query = select(SpanNotice.__table__).where(SpanNotice.account_id == account_id)
     query = query.where(SpanNotice.day > _before(utc_now())).order_by(SpanNotice.day)
-    rows = session.scalars(query).all()
+    rows = session.execute(query).all()
     newest = {row.kind: row for row in rows}
     sums = {kind: sum(row.spans for row in rows if row.kind == kind) for kind in newest}
     read = sums.pop(_READ, 0)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import Connection, Row, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.models.base import Base, Owned
@@ -34,11 +34,11 @@ def list_chart_marks(
     return session.scalars(query).all()
 
 
-def list_latest_marks(session: Session, account_id: str) -> Sequence[ChartMark]:
+def list_latest_marks(connection: Connection, account_id: str) -> Sequence[Row[Any]]:
     """Return the marks of the latest days, newest first."""
     query = select(ChartMark).where(ChartMark.account_id == account_id)
     latest = query.order_by(ChartMark.day.desc(), ChartMark.id).limit(_LATEST)
-    return session.scalars(latest).all()
+    return connection.execute(latest).all()
 
 
 def add_mark(session: Session, account_id: str, day: date, words: str) -> ChartMark | None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base, Owned
+from service.models.base import Base, Executor, Owned
 from service.models.identity.accounts import Account
 
 MAX_VIEWS: Final = 50  # per account
@@ -25,12 +25,15 @@ class SavedView(Owned, Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
-def list_views(session: Session, account_id: str, page: str = "") -> Sequence[SavedView]:
+def list_views(session: Executor, account_id: str, page: str = "") -> Sequence[Any]:
     """Return the views of a page, or of all pages, by name."""
     query = select(SavedView).where(SavedView.account_id == account_id)
     if page:
         query = query.where(SavedView.page == page)
-    return session.scalars(query.order_by(SavedView.name, SavedView.id)).all()
+    ordered = query.order_by(SavedView.name, SavedView.id)
+    if isinstance(session, Session):
+        return session.scalars(ordered).all()
+    return session.execute(ordered).all()
 
 
 def save_view(session: Session, account_id: str, page: str, name: str, query: str) -> bool:

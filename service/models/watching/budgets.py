@@ -20,7 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.models.base import Base, Owned
+from service.models.base import Base, Executor, Owned
 from service.models.identity.accounts import Account
 
 MAX_BUDGETS: Final = 50  # per account
@@ -106,7 +106,7 @@ def remove_budget(session: Session, account_id: str, budget_id: str) -> bool:
     return session.scalar(delete(Budget).where(*own).returning(Budget.id)) is not None
 
 
-def list_budgets(session: Session | Connection, account_id: str) -> Sequence[Any]:
+def list_budgets(session: Executor, account_id: str) -> Sequence[Any]:
     """Return the account's budgets: its own first, then those of routes by name."""
     query = select(Budget).where(Budget.account_id == account_id)
     ordered = query.order_by(Budget.route.nulls_first())
@@ -115,7 +115,7 @@ def list_budgets(session: Session | Connection, account_id: str) -> Sequence[Any
     return session.execute(ordered).all()
 
 
-def find_amount(session: Session, account_id: str, route: str | None) -> Decimal | None:
+def find_amount(session: Executor, account_id: str, route: str | None) -> Decimal | None:
     """Return the monthly budget of a route or, for None, of the account."""
     own = (Budget.account_id == account_id, Budget.route.is_not_distinct_from(route))
     return session.scalar(select(Budget.amount_usd).where(*own))

@@ -11,15 +11,15 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
-    Connection,
+    Select,
     and_,
     bindparam,
     func,
     select,
     union_all,
 )
-from sqlalchemy.orm import Session
 
+from service.models.base import Executor
 from service.models.calls.account_findings import FIXED, AccountFinding, FindingSaving
 from service.models.calls.daily_spend import SpendGroup, SpendRow
 from service.models.calls.finding_list import matches_findings
@@ -52,7 +52,7 @@ class _Periods(NamedTuple):
 
 
 def measure_all_realized(
-    session: Session | Connection,
+    session: Executor,
     account_id: str,
     only: Mapping[str, str],
     periods: tuple[tuple[date, date], tuple[date, date]],
@@ -66,18 +66,15 @@ def measure_all_realized(
     for at, (first, last) in enumerate(periods):
         ends |= {f"first_{at}": first, f"last_{at}": last}
     given = {"account_id": account_id, **{f"only_{name}": value for name, value in only.items()}}
-    of_fixed, of_calls, of_waste = _queries(tuple(only))
-    fixed = {row[0]: row[1] for row in session.execute(of_fixed, given)}
-    if not fixed or newest is None:
+    fixed = session.execute(_query(tuple(only)), given | ends).all()
+    if newest is None:
         return RealizedSavings(findings=len(fixed), measured=0)
-    calls, waste = (_read(session, each, given | ends) for each in (of_calls, of_waste))
-    nothing = _Periods(*(Decimal(0) for _ in _Periods._fields))
     saved = []
-    for finding_id, fixed_on in fixed.items():
-        counts = calls.get(finding_id, nothing)
+    for fixed_on, *sums in fixed:
+        amounts = [Decimal(each or 0) for each in sums]
+        counts, wasted_usd = _Periods(*amounts[:4]), _Periods(*amounts[4:])
         days = (newest - fixed_on).days
         if days > 0 and counts.before and counts.since:
-            wasted_usd = waste.get(finding_id, nothing)
             usd_per_call = wasted_usd.before / counts.before
             each = zip(counts, wasted_usd, strict=True)
             saved.append((_Periods(*(usd_per_call * count - usd for count, usd in each)), days))
@@ -91,10 +88,10 @@ def measure_all_realized(
     )
 
 
-# Writing these queries would take longer than running them.
+# Writing the query would take longer than running it.
 @cache
-def _queries(names: tuple[str, ...]) -> tuple[Any, Any, Any]:
-    """Return the queries for the fixed findings, for their calls, and for what they cost too much.
+def _query(names: tuple[str, ...]) -> Select[Any]:
+    """Return when each finding was fixed, the sums of its calls, and of what they cost too much.
 
     `names` are the labels that calls must have.
     """
@@ -117,11 +114,11 @@ def _queries(names: tuple[str, ...]) -> tuple[Any, Any, Any]:
     sums = _sums(FindingSaving.day, FindingSaving.saving_usd)
     recent = and_(of_finding, FindingSaving.day >= _BEFORE)
     wasted = select(AccountFinding.id, *sums).join(FindingSaving, recent)
-    return (
-        select(AccountFinding.id, FIXED_ON).where(*matches),
-        union_all(*both),
-        wasted.where(*matches).group_by(AccountFinding.id),
-    )
+    calls = union_all(*both).subquery()
+    waste = wasted.where(*matches).group_by(AccountFinding.id).subquery()
+    query = select(FIXED_ON, *(list(calls.c)[1:]), *(list(waste.c)[1:])).where(*matches)
+    query = query.outerjoin(calls, calls.c.id == AccountFinding.id)
+    return query.outerjoin(waste, waste.c.id == AccountFinding.id)
 
 
 def _sums(day: Any, amount: Any) -> _Periods:
@@ -130,9 +127,3 @@ def _sums(day: Any, amount: Any) -> _Periods:
     in_periods = (and_(since, day.between(*each)) for each in ends)
     conditions = (day <= FIXED_ON, since, *in_periods)
     return _Periods(*(func.coalesce(func.sum(amount).filter(each), 0) for each in conditions))
-
-
-def _read(
-    session: Session | Connection, query: Any, given: Mapping[str, Any]
-) -> Mapping[str, _Periods]:
-    return {row[0]: _Periods(*map(Decimal, row[1:])) for row in session.execute(query, given)}

@@ -6,9 +6,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final
 
-from sqlalchemy import Connection
-from sqlalchemy.orm import Session
-
+from service.models.base import Executor
 from service.models.calls.spend import Selection, sum_days, sum_days_of
 from service.models.watching.budgets import FORECAST, THRESHOLDS, list_budgets
 from service.operations.watching.forecast import HISTORY_DAYS, forecast_month
@@ -46,7 +44,7 @@ class BudgetState:
 
 
 def list_states(
-    session: Session | Connection,
+    session: Executor,
     account_id: str,
     today: date,
     account_days: Mapping[date, Decimal] | None = None,

@@ -3,27 +3,46 @@
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, timedelta
+from functools import cache
+from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import and_, case, select
-from sqlalchemy.orm import Session
+from sqlalchemy import (
+    BigInteger,
+    Date,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal,
+    null,
+    select,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 
 from detectors.wording.actions import title
 from detectors.wording.figures import usd
 from detectors.wording.labels import shortened
 from detectors.wording.names import NO_ROUTE
-from service.models.audits.audit_settings import find_settings
+from service.models.audits.audit_settings import AuditSettings
+from service.models.base import Executor
 from service.models.calls.account_findings import FIXED, RETURNED, AccountFinding, FindingChange
 from service.models.calls.finding_list import FINDING_LABELS, matches_findings
-from service.models.operations.chart_marks import list_chart_marks
-from service.models.watching.watches import list_unusual_days
+from service.models.operations.chart_marks import ChartMark
+from service.models.watching.watches import UnusualDay
 from service.operations.watching.unusual_days import ACCOUNT
 
 UNUSUAL: Final = "unusual"
 NOTED, PRICES = "noted", "prices"
 _LONGEST_NAME: Final = 40
 _MOST_CHANGES: Final = 100
+# What the title of a finding is from.
+_TITLED: Final = ("detector", "kind", "route", "model", "suggested_model", "confidence")
 
 
 class Mark(NamedTuple):
@@ -38,51 +57,84 @@ class Mark(NamedTuple):
 
 
 def list_marks(
-    session: Session, account_id: str, days: tuple[date, date], only: Mapping[str, str]
+    session: Executor, account_id: str, days: tuple[date, date], only: Mapping[str, str]
 ) -> Mapping[date, Sequence[Mark]]:
     """Return the marks of each day of a range that has any: of the account, or of `only`."""
     marks = defaultdict[date, list[Mark]](list)
-    for found in list_unusual_days(session, account_id, days, limit=None):
-        series = [
-            each
-            for each in found.series
-            if not only or (only.get(each["scope"]) == (each["name"] or ""))
-        ]
-        if len(only) < 2 and (series or not only):
-            marks[found.day].append(Mark(UNUSUAL, _describe(series)))
-    terms = find_settings(session, account_id).price_terms
-    for noted in list_chart_marks(session, account_id, days):
-        marks[noted.day].append(Mark(NOTED, noted.words))
-    for day, words in _list_price_days(tomllib.loads(terms)):
-        if days[0] <= day <= days[1]:
-            marks[day].append(Mark(PRICES, words))
-    if any(name not in FINDING_LABELS for name in only):
-        return marks
-    begin, end = (datetime.combine(each, time(), UTC) for each in (days[0], days[1]))
-    # An audit notices a fix two weeks after it.
-    is_noticed = and_(FindingChange.after == FIXED, FindingChange.changed_by == "")
-    is_noticed = and_(is_noticed, AccountFinding.fixed_at.is_not(None))
-    at = case((is_noticed, AccountFinding.fixed_at), else_=FindingChange.changed_at)
-    query = (
-        select(FindingChange, AccountFinding, at)
-        .join(AccountFinding, AccountFinding.id == FindingChange.account_finding_id)
-        .where(
-            AccountFinding.account_id == account_id,
-            FindingChange.after.in_((FIXED, RETURNED)),
-            at >= begin,
-            at < end + timedelta(days=1),
-            *matches_findings(only),
-        )
-        .order_by(FindingChange.id.desc())
-        .limit(_MOST_CHANGES)
-    )
-    for change, finding, happened_at in session.execute(query):
-        reason = f" ({shortened(change.reason, _LONGEST_NAME)})" if change.reason else ""
-        words = f"{change.after.capitalize()}: {title(finding)}{reason}"
-        mark, day = Mark(change.after, words), happened_at.astimezone(UTC).date()
-        if mark not in marks[day]:
-            marks[day].append(mark)
+    labels = tuple(name for name in only if name in FINDING_LABELS)
+    given: dict[str, Any] = {f"only_{name}": only[name] for name in labels}
+    given |= {"account_id": account_id, "first": days[0], "last": days[1]}
+    query = _marks_query(labels, has_findings=len(labels) == len(only))
+    for kind, day, words, details in session.execute(query, given):
+        if kind == UNUSUAL:
+            series = [
+                each
+                for each in details
+                if not only or (only.get(each["scope"]) == (each["name"] or ""))
+            ]
+            if len(only) < 2 and (series or not only):
+                marks[day].append(Mark(UNUSUAL, _describe(series)))
+        elif kind == PRICES:
+            for changed_on, change in _list_price_days(tomllib.loads(words)):
+                if days[0] <= changed_on <= days[1]:
+                    marks[changed_on].append(Mark(PRICES, change))
+        elif kind == NOTED:
+            marks[day].append(Mark(NOTED, words))
+        else:
+            reason = f" ({shortened(words, _LONGEST_NAME)})" if words else ""
+            finding = SimpleNamespace(**details)
+            mark = Mark(kind, f"{kind.capitalize()}: {title(finding)}{reason}")
+            if mark not in marks[day]:
+                marks[day].append(mark)
     return marks
+
+
+# One statement, because each takes a round trip, and writing it takes longer than running it.
+@cache
+def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
+    """Return the kind, the day, the words and the details of what happened, in an order."""
+    first, last = bindparam("first", type_=Date), bindparam("last", type_=Date)
+    own: Any = bindparam("account_id")
+    none, nothing = null(), cast(null(), JSONB)
+
+    def part(number: int, *columns: Any, position: Any = none, key: Any = none) -> Any:
+        return select(*columns, literal(number), cast(position, BigInteger), cast(key, Text))
+
+    found = [
+        part(0, literal(UNUSUAL), UnusualDay.day, literal(""), UnusualDay.series).where(
+            UnusualDay.account_id == own, UnusualDay.day.between(first, last)
+        ),
+        part(1, literal(NOTED), ChartMark.day, ChartMark.words, nothing, key=ChartMark.id).where(
+            ChartMark.account_id == own, ChartMark.day.between(first, last)
+        ),
+        part(2, literal(PRICES), cast(null(), Date), AuditSettings.price_terms, nothing).where(
+            AuditSettings.account_id == own
+        ),
+    ]
+    if has_findings:
+        # An audit notices a fix two weeks after it.
+        is_noticed = and_(FindingChange.after == FIXED, FindingChange.changed_by == "")
+        is_noticed = and_(is_noticed, AccountFinding.fixed_at.is_not(None))
+        at = case((is_noticed, AccountFinding.fixed_at), else_=FindingChange.changed_at)
+        on = cast(func.timezone("UTC", at), Date)
+        named = [each for name in _TITLED for each in (name, getattr(AccountFinding, name))]
+        changes = part(
+            3,
+            *(FindingChange.after, on, FindingChange.reason, func.jsonb_build_object(*named)),
+            position=-FindingChange.id,
+        )
+        changes = changes.join(
+            AccountFinding, AccountFinding.id == FindingChange.account_finding_id
+        )
+        changes = changes.where(
+            AccountFinding.account_id == own,
+            FindingChange.after.in_((FIXED, RETURNED)),
+            on.between(first, last),
+            *matches_findings({name: bindparam(f"only_{name}") for name in labels}),
+        )
+        found.append(changes.order_by(FindingChange.id.desc()).limit(_MOST_CHANGES))
+    kind, day, words, details, *order = union_all(*found).subquery().c
+    return select(kind, day, words, details).order_by(*order[:2], day, order[2])
 
 
 def _list_price_days(terms: Any, name: str = "") -> Iterator[tuple[date, str]]:

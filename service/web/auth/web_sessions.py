@@ -23,7 +23,7 @@ from service.models.identity.sign_in import (
     find_session,
     update_last_seen,
 )
-from service.web.http.current import current_config, current_session_factory
+from service.web.http.current import connect, current_config
 
 SECRET_FIELD: Final = "id"  # noqa: S105 - the name of the cookie's field
 _MAX_USER_AGENT_LENGTH: Final = 300
@@ -102,13 +102,13 @@ def _look_up() -> KnownSession | None:
     secret_hash = presented_hash()
     if secret_hash is None:
         return None
-    with current_session_factory()() as session:
-        known = find_session(session, secret_hash, current_config().session_idle_days)
+    with connect() as connection:
+        known = find_session(connection, secret_hash, current_config().session_idle_days)
         # The index lookup isn't constant-time; this comparison is.
         if known is None or not secrets.compare_digest(known.secret_hash, secret_hash):
             return None
         now = utc_now()
         if now - known.last_seen_at > _SEEN_INTERVAL:
-            update_last_seen(session, known.id, now)
-            session.commit()
+            update_last_seen(connection, known.id, now)
+            connection.commit()
     return known

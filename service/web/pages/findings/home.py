@@ -20,7 +20,6 @@ from service.models.calls.account_findings import (
     RETURNED,
 )
 from service.models.calls.finding_list import (
-    KEYS,
     FindingFilter,
     count_by_state,
     has_more_findings,
@@ -33,7 +32,7 @@ from service.operations.findings.changes import ACTIONS, change_findings, edit_f
 from service.operations.findings.realized import Realized, measure_realized
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import get_session
+from service.web.http.current import get_connection, get_session
 from service.web.http.paths import read_id
 from service.web.pages.findings.forms import read_assignee, read_filter, write_filter
 from service.web.pages.findings.waste import map_waste
@@ -74,23 +73,23 @@ class Line(NamedTuple):
 @blueprint.get("")
 @require_visitor
 def home() -> str:
-    session, account_id, shown = (
-        get_session(),
+    connection, account_id, shown = (
+        get_connection(),
         current_caller().account_id,
         read_filter(request.args),
     )
     table = _read_table(request.args)
     order = "" if table.sort == table.default else table.sort
-    found = list_account_findings(session, account_id, shown, _SHOWN, order=order)
-    counts = count_by_state(session, account_id)
-    has_any = bool(counts) or has_more_findings(session, account_id, _ALL, 0)
+    found = list_account_findings(connection, account_id, shown, _SHOWN, order=order)
+    counts = count_by_state(connection, account_id)
+    has_any = bool(counts) or has_more_findings(connection, account_id, _ALL, 0)
     return render_template(
         "pages/findings/home.html",
         lines=add_realized(found),
         table=table,
-        views=list_views(session, account_id, table.path),
+        views=list_views(connection, account_id, table.path),
         undo=_read_undo(),
-        waste=map_waste(session, account_id, utc_now().date()) if counts else None,
+        waste=map_waste(connection, account_id, utc_now().date()) if counts else None,
         chosen=shown,
         values=_list_values(shown) if has_any else {},
         has_any=has_any,
@@ -152,7 +151,7 @@ def _dashboard(state: str, changed: int) -> str:
 def add_realized(found: Sequence[Row[Any]]) -> list[Line]:
     """Add the realized savings of fixed findings."""
     ids = [each.id for each in found if each.fixed_at is not None]
-    realized = measure_realized(get_session().connection(), current_caller().account_id, ids)
+    realized = measure_realized(get_connection(), current_caller().account_id, ids)
     return [Line(each, realized.get(each.id)) for each in found]
 
 
@@ -189,8 +188,7 @@ def _open_owned() -> tuple[Connection, Account]:
 
 def _list_values(shown: FindingFilter) -> dict[str, list[str]]:
     """Return the choices of each filter, with the chosen value where it is not among them."""
-    session, account_id = get_session(), current_caller().account_id
-    found = {key: list(list_values(session, account_id, key)) for key in KEYS}
+    found = list_values(get_connection(), current_caller().account_id)
     for key, value in shown.only.items():
         if value not in found[key]:
             found[key].append(value)

@@ -6,8 +6,7 @@ from decimal import Decimal
 from math import sqrt
 from typing import Final, NamedTuple
 
-from sqlalchemy.orm import Session
-
+from service.models.base import Executor
 from service.models.calls.finding_list import sum_by_route
 from service.models.calls.spend import Selection, sum_spend
 
@@ -41,7 +40,7 @@ class WasteMap(NamedTuple):
     rows: Sequence[WasteRow]
 
 
-def map_waste(session: Session, account_id: str, today: date) -> WasteMap | None:
+def map_waste(session: Executor, account_id: str, today: date) -> WasteMap | None:
     """Return the map of the last days; None where a list says as much."""
     savings = sum_by_route(session, account_id)
     if len(savings) < 2:

@@ -39,7 +39,7 @@ from service.models.imports.span_batches import find_waiting, request_import
 from service.models.imports.span_notices import find_recent_spans
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import get_session
+from service.web.http.current import get_connection, get_session
 from service.web.http.paths import read_id
 from service.web.pages.tables import Column, read_tables
 
@@ -134,7 +134,7 @@ def home() -> str:
     day = _read_day("day")
     if day is not None:
         return _show_client(ClientDay(day, _read("client"), _read("environment")))
-    session, account_id, chosen = get_session(), current_caller().account_id, read_chosen()
+    session, account_id, chosen = get_connection(), current_caller().account_id, read_chosen()
     until, start = _read_day("until"), None
     days = find_days(session, account_id, chosen, until)
     # Where the page continues its first day, if a link of the page before says so.
@@ -182,7 +182,7 @@ def import_spans() -> Any:
 
 def _list_imports(account_id: str, days: Days, chosen: Chosen, start: Start | None) -> Listed:
     """Return the days whose lines fit on the page; the first may continue on the next one."""
-    session = get_session()
+    session = get_connection()
     uploads: Sequence[OneAudit] = ()
     if chosen.source in ("", UPLOAD):
         uploads = list_uploads(session, account_id, days, chosen, start and start.upload)

@@ -16,7 +16,7 @@ from service.models.calls.spend import Spend, UsdByDay, sum_days, sum_days_of
 from service.models.watching.budgets import find_amount
 from service.operations.watching.marks import UNUSUAL, list_marks
 from service.web.auth.callers import current_caller
-from service.web.http.current import get_session
+from service.web.http.current import get_connection, get_session
 from service.web.pages.spend.query import Query
 
 UNNAMED: Final = {"route": NO_ROUTE, "environment": "No environment"}
@@ -32,7 +32,7 @@ class Days(NamedTuple):
 
 def read_days(query: Query, also: tuple[date, date] | None = None) -> Days:
     """Read the days of a page's state in one query, with others that a caller needs beside them."""
-    session, account_id = get_session(), current_caller().account_id
+    session, account_id = get_connection(), current_caller().account_id
     before, shown = query.periods
     first, last = (before.first, shown.last)
     if also is not None:
@@ -56,7 +56,7 @@ def chart_spend(
     The groups are those of the ranking, so that the chart and the table below it agree. A caller
     may have read their days.
     """
-    session, account_id = get_session(), current_caller().account_id
+    session, account_id = get_connection(), current_caller().account_id
     shown = name_series(spend)
     if days_of is None:
         days_of = sum_days_of(session, account_id, query.selection, shown)
@@ -82,7 +82,7 @@ def name_series(spend: Spend) -> list[str]:
 def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
     """Return the colors of series, and store those of series that were never shown before."""
     session, account_id = get_session(), current_caller().account_id
-    known = find_slots(session, account_id, kind, names)
+    known = find_slots(get_connection(), account_id, kind, names)
     if len(known) < len(names):
         add_slots(session, account_id, kind, names)
         session.commit()
@@ -91,7 +91,7 @@ def choose_colors(kind: str, names: Sequence[str]) -> Mapping[str, int]:
 
 
 def _mark(query: Query, slots: Mapping[str, int], days: Days) -> Marks:
-    session, account_id, only = get_session(), current_caller().account_id, query.only
+    session, account_id, only = get_connection(), current_caller().account_id, query.only
     earlier, _ = query.periods
     later_by = query.first - earlier.first
     before = {} if days.gap else cut(days.usd, earlier.first, earlier.last)

@@ -26,7 +26,7 @@ from service.reports.csv_table import BYTE_ORDER_MARK
 from service.reports.focus import V1_2, VERSIONS
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_config, get_connection
 from service.web.http.spend_tables import answer_focus_csv, answer_spend_csv, answer_spend_xlsx
 from service.web.pages.spend.charts import UNNAMED, Days, chart_spend, read_days
 from service.web.pages.spend.query import Query, read_query
@@ -49,7 +49,7 @@ blueprint = PrivatePages("spend_page", __name__)
 @blueprint.get("/spend")
 @require_visitor
 def show() -> str:
-    session, account_id, query = get_session(), current_caller().account_id, _query()
+    session, account_id, query = get_connection(), current_caller().account_id, _query()
     today = utc_now().date()
     ranking = sum_spend(session, account_id, query.selection, order=BY_COST, limit=SHOWN)
     table, listed = read_groups(query, ranking)
@@ -125,7 +125,7 @@ def read_groups(query: Query, ranking: Spend) -> tuple[Table, Spend]:
     if table.sort == table.default and not table.search:
         return table, ranking
     wanted = replace(query.selection, search=table.search)
-    session, account_id = get_session(), current_caller().account_id
+    session, account_id = get_connection(), current_caller().account_id
     return table, sum_spend(session, account_id, wanted, order=table.sort, limit=SHOWN)
 
 

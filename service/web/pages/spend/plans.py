@@ -13,7 +13,7 @@ from service.models.calls.plans import MAX_PLANS, Plan, PlanLimitError, add_plan
 from service.operations.plan_worth import report_plans
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import get_session
+from service.web.http.current import get_connection, get_session
 from service.web.pages.spend.query import read_query
 from service.web.schemas.spend import find_day
 
@@ -73,7 +73,7 @@ def _show(problem: str = "") -> str:
     today = utc_now().date()
     query = read_query(request.args, today, path="/plan-usage")
     days = query.first, query.last
-    report = report_plans(get_session(), current_caller().account_id, days)
+    report = report_plans(get_connection(), current_caller().account_id, days)
     known = [each.name for each in report.providers]
     return render_template(
         "pages/spend/plans.html",

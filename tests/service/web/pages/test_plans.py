@@ -228,11 +228,11 @@ def test_the_page_and_the_terminal_have_the_same_figures(
     db_session.flush()
     add_spend(db_session.connection(), [(file.id, tenant.account_id, lines)])
     utc = views.Choice(zone=UTC)
+    groups = list_plan_groups(db_session, tenant.account_id, days, 100)
     for group, by in (("route", "project"), ("model", "model"), ("week", "weekly")):
-        ours = list_plan_groups(db_session, tenant.account_id, days, group, 100)
         theirs = {each.key: each.sums for each in views.sum_calls(ledger, by, utc)}
         found: Counter[str] = Counter()
-        for each in ours:
+        for each in groups[group]:
             name = str(each.name).removesuffix("#subagent")
             found[name] += each.sums.calls
             if group != "route":
