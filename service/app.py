@@ -32,12 +32,11 @@ from service.web.api import (
     uploads,
     webhooks,
 )
-from service.web.auth.admin_gate import ADMIN_PREFIX, hide_admin
+from service.web.auth.admin_gate import ADMIN_PREFIX, hide_admin, init_admin_passkeys
 from service.web.auth.browsers import init_browsers
 from service.web.auth.callers import limit_pages
 from service.web.auth.credential_usage import init_credential_usage
 from service.web.auth.csrf import MAX_FORM_BYTES, init_csrf
-from service.web.auth.passkeys.administrators import init_admin_passkeys
 from service.web.auth.security_events import init_security_events
 from service.web.auth.visitors import show_visitors
 from service.web.auth.web_sessions import init_web_sessions

@@ -4,11 +4,16 @@ Administrators are programs with the admin token, and people: the owner of the i
 accounts in ADMIN_ACCOUNTS, for some minutes after they signed in. Any other request for a path
 under /admin becomes a request for an unknown route before other code sees it, so its response is
 the same as for every unknown route and method.
+
+The admin token is shared and lives in a browser's extension or in a proxy, so everyone who uses
+that browser has it. If ADMIN_ACCOUNTS is set, a browser with it needs an administrator's passkey as
+well; programs send the token alone.
 """
 
 import hashlib
 import hmac
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
@@ -19,12 +24,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.exceptions import NotFound
 
 from service.core.logs import get_logger
-from service.errors import NotFoundError
+from service.errors import ForbiddenError, NotFoundError
+from service.models.base import utc_now
 from service.models.identity.passkeys import has_passkey
 from service.models.identity.sign_in import KnownSession, did_use_passkey
 from service.web.auth.recent_sign_in import is_recent
 from service.web.auth.web_sessions import find_web_session
-from service.web.http.current import current_config, current_session_factory
+from service.web.http.bodies import FORM_TYPES
+from service.web.http.current import current_config, current_session_factory, get_session
 from service.web.http.limits import client_address, limiter
 
 P = ParamSpec("P")
@@ -32,6 +39,9 @@ R = TypeVar("R")
 
 ADMIN_PREFIX: Final = "/admin"
 TOKEN_HEADER: Final = "X-Admin-Token"  # noqa: S105 - a header's name
+# Browsers send these headers with every request to a secure site, and pages can't remove them.
+_BROWSER_HEADERS: Final = ("Sec-Fetch-Site", "Sec-Fetch-Mode", "Origin")
+_LONGEST: Final = timedelta(hours=12)  # since the sign-in
 
 _log = get_logger(__name__)
 
@@ -114,3 +124,27 @@ def may_administer() -> bool:
     if not is_right:
         _log.warning("admin_token_refused", network=network)
     return is_right
+
+
+def init_admin_passkeys(app: Flask) -> None:
+    """Register the check of passkeys, which runs after the one of the admin token."""
+    app.before_request(_require_passkey)
+
+
+def _require_passkey() -> None:
+    emails = current_config().admin_emails
+    is_browser = any(name in request.headers for name in _BROWSER_HEADERS)
+    is_browser |= "text/html" in request.headers.get("Accept", "")
+    is_browser |= request.mimetype in FORM_TYPES
+    if not g.get("is_admin") or g.get("admin_email") or not emails or not is_browser:
+        return
+    known = find_web_session()
+    if known is not None and known.email in emails:
+        is_fresh = utc_now() - known.signed_in_at <= _LONGEST
+        if is_fresh and did_use_passkey(get_session(), known.id):
+            g.admin_email = known.email
+            return
+    raise ForbiddenError(
+        "Sign in at /sign-in?next=/admin with the passkey of an administrator's account: one of"
+        " those in ADMIN_ACCOUNTS."
+    )
