@@ -33,7 +33,7 @@ from tests.running import (
     open_program,
 )
 from tests.templates import make_data_folder
-from tests.worker.support.promises import STRESS_SECONDS, Note
+from tests.worker.support.promises import STRESS_SECONDS, WITHOUT_STRESS, Note
 
 # What the list of the slowest tests may show.
 _SLOW_SECONDS: Final = 0.1
@@ -46,12 +46,20 @@ gc.disable()
 
 def pytest_configure(config: pytest.Config) -> None:
     keep_run_folder(config)
+    _leave_out_stress(config)
     _send_what_matters(config)
     # As every program does; by default, structlog takes a second to draw an exception's frames.
     configure_logging("INFO")
     # The client's tests check that nothing is printed beside what the program prints.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+def _leave_out_stress(config: pytest.Config) -> None:
+    """Let no process of xdist make the stress tests of a run that deselects them."""
+    if config.option.markexpr.startswith("not stress"):
+        os.environ[WITHOUT_STRESS] = "1"
+        config.add_cleanup(lambda: os.environ.pop(WITHOUT_STRESS, None))
 
 
 def _send_what_matters(config: pytest.Config) -> None:

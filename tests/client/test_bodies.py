@@ -99,7 +99,7 @@ def _compare(asks: Callable[[], list[Callable[[], Any]]], monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("body", sampled(CASES, 3), ids=range(len(CASES)))
+@pytest.mark.parametrize("body", sampled(CASES, 3, list(map(str, range(len(CASES))))))
 def test_an_unusual_response_reaches_its_caller(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _compare(lambda: _asks(lambda request: say(body)), monkeypatch)
     for record in queued():
@@ -131,7 +131,7 @@ def test_a_response_that_is_not_json_reaches_its_caller(
 
 
 @pytest.mark.usefixtures("captured")
-@pytest.mark.parametrize("usage", sampled(USAGES, 3), ids=range(len(USAGES)))
+@pytest.mark.parametrize("usage", sampled(USAGES, 3, list(map(str, range(len(USAGES))))))
 def test_an_unusual_event_reaches_its_caller(usage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     events = copy.deepcopy(provider_stub.chat_events(with_usage=True))
     events[-1][1]["usage"] = usage

@@ -54,7 +54,7 @@ inspect.getsource(openai._base_client)
 """
 
 
-@pytest.mark.parametrize("dsn", sampled([None, "", "  "], 3), ids=["unset", "empty", "blank"])
+@pytest.mark.parametrize("dsn", sampled([None, "", "  "], 3, ["unset", "empty", "blank"]))
 def test_without_a_dsn_nothing_happens(dsn: str | None) -> None:
     run(sys.executable, "-c", OFF, **({} if dsn is None else {"SERVICE_DSN": dsn}))
 

@@ -187,7 +187,7 @@ def test_a_closed_output_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
-@pytest.mark.parametrize("options", sampled([(), ("--json", "-")], 2), ids=["text", "document"])
+@pytest.mark.parametrize("options", sampled([(), ("--json", "-")], 2, ["text", "document"]))
 def test_it_says_in_one_line_that_the_output_is_full(log: Path, options: tuple[str, ...]) -> None:
     log.write_text("\n".join([HEADER, GOOD]))
     # Buffered, as a shell would start it, whatever this test's own environment says.

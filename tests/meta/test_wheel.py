@@ -19,10 +19,9 @@ import pytest
 import requests
 from packaging.requirements import Requirement
 
-from service.operations.backup.repository import new_key
 from service.web.auth.browsers import SESSION_COOKIE
 from tests.embedded.processes import wait_until
-from tests.running import ONE_OF_EACH, ROOT, Demo, Up, plain_environment
+from tests.running import ONE_OF_EACH, ROOT, Up, plain_environment
 
 SAMPLE = ROOT / "examples" / "sample-usage.jsonl"
 NOTEBOOK = ROOT / "examples" / "audit_your_logs.ipynb"
@@ -35,6 +34,20 @@ PROBE = """
 import importlib.util, json, detectors
 found = [name for name in {absent!r} if importlib.util.find_spec(name)]
 print(json.dumps([detectors.__file__, found]))
+"""
+# The pages that need no servers have every template, font and file beside the packages behind them.
+PAGES = """
+import json
+from service.app import create_app
+from service.config import Config
+client = create_app(Config(
+    secret_key="a secret key for tests, 32 or longer",
+    database_url="postgresql://nobody@/none?host=/nowhere",
+    redis_url="unix:///nowhere/valkey.sock",
+    storage_url="file:///proc/nowhere",
+)).test_client()
+paths = ("/", "/sample", "/sample/pdf", "/docs", "/client/tallystick/", "/static/tallystick.css")
+print(json.dumps({path: client.get(path).status_code for path in paths}))
 """
 
 
@@ -161,18 +174,14 @@ def test_what_the_library_shares_with_the_client_is_in_the_wheel(wheel: Path) ->
         assert packed == link.read_bytes()
 
 
-def test_the_demo_works_there(served: Path) -> None:
-    """No other test runs what is installed. Two thirds of the time is what a demo takes."""
-    command = served / "venv" / "bin" / "tallystick"
-    settings = _settings(served, new_key())
-    demo = type("Installed", (Demo,), {"program": (str(command),)})(served / "var", **settings)
-    try:
-        assert "Sending 4,983 calls of sample-usage.jsonl" in demo.printed
-        [link] = re.findall(r"^Online: (.+)$", demo.printed, re.MULTILINE)
-        _read_report(link)
-        _keep((command,), served, settings)
-    finally:
-        demo.stop(signal.SIGINT)
+def test_the_service_has_its_files_there(served: Path) -> None:
+    """Under stress, `demo`, `up`, `migrate` and `backup` run as they are installed."""
+    python = served / "venv" / "bin" / "python"
+    shown = json.loads(_run(python, "-c", PAGES, cwd=served))
+    assert shown == {path: 200 for path in shown}
+    assert "/sample/pdf" in shown
+    sql = _run(served / "venv" / "bin" / "tallystick", "migrate", "--sql", cwd=served)
+    assert "CREATE TABLE audits" in sql
 
 
 @pytest.mark.stress
@@ -180,7 +189,7 @@ def test_the_demo_works_there(served: Path) -> None:
 def test_it_serves_with_libraries_from_the_index(
     install: str, wheel: Path, servers_folder: Path
 ) -> None:
-    """By default, the demo with the libraries of the developers' environment."""
+    """By default, the pages with the libraries of the developers' environment."""
     folder = Path(tempfile.mkdtemp(dir=servers_folder))
     folder.chmod(0o711)
     command = _install_from_index(install, f"{wheel}[service,embedded]", folder)

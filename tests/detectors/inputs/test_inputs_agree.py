@@ -140,7 +140,9 @@ def _write_parts(frame: pl.DataFrame, folder: Path) -> str:
 
 
 @NEEDS_JAVA
+@pytest.mark.stress
 def test_spark_reads_files_of_parquet_too(tmp_path: Path) -> None:
+    """By default, Spark reads an account's files of Parquet in `test_spark_windows.py`."""
     spark()
     calls = as_polars(_log(16))
     frame = pl.concat([calls, WITH_NEW_COLUMNS.select(calls.columns)])

@@ -89,10 +89,13 @@ def stored_days(engine: Engine, finding_id: str) -> dict[date, Row[Any]]:
         return {row.day: row for row in connection.execute(query)}
 
 
-def test_a_finding_keeps_its_place_over_audits(
+def test_a_finding_keeps_its_place_over_audits_and_is_silent_while_it_is_dismissed(
     engine: Engine, account_id: str, publish: NewBatch
 ) -> None:
     publish(body([day_of_calls(day, wasted=True) for day in range(3)]))
+    audit_account(engine, account_id, days=7)  # other windows leave the findings as they are
+    with Session(engine) as session:
+        assert session.scalars(select(AccountFinding)).all() == []
     audit_account(engine, account_id)
     first = duplicates(engine)
     assert (first.state, first.route, first.model) == ("open", "agent", "gpt-4.1")
@@ -111,6 +114,20 @@ def test_a_finding_keeps_its_place_over_audits(
     assert len(history) == 2
     assert len(savings) == 4
     assert sum(savings) == second.observed_usd
+
+    def dismiss(until: datetime | None) -> None:
+        with engine.begin() as connection:
+            values = {"state": "dismissed", "silent_until": until}
+            connection.execute(update(AccountFinding).values(values))
+
+    dismiss(None)
+    publish(body([day_of_calls(4, wasted=True)]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "dismissed"
+    dismiss(START + timedelta(days=5))
+    publish(body([day_of_calls(6, wasted=True)]))
+    audit_account(engine, account_id)
+    assert duplicates(engine).state == "open"
 
 
 def test_an_audit_writes_the_days_that_have_changed(
@@ -156,36 +173,6 @@ def test_without_calls_of_its_route_a_finding_stays_open(
     publish(body([*(day_of_calls(day, wasted=True) for day in range(3)), *other]))
     audit_account(engine, account_id)
     assert duplicates(engine).state == "open"
-
-
-def test_a_dismissed_finding_is_open_again_when_its_time_is_up(
-    engine: Engine, account_id: str, publish: NewBatch
-) -> None:
-    publish(body([day_of_calls(day, wasted=True) for day in range(3)]))
-    audit_account(engine, account_id)
-
-    def dismiss(until: datetime | None) -> None:
-        with engine.begin() as connection:
-            values = {"state": "dismissed", "silent_until": until}
-            connection.execute(update(AccountFinding).values(values))
-
-    dismiss(None)
-    publish(body([day_of_calls(3, wasted=True)]))
-    audit_account(engine, account_id)
-    assert duplicates(engine).state == "dismissed"
-    dismiss(START + timedelta(days=4))
-    publish(body([day_of_calls(5, wasted=True)]))
-    audit_account(engine, account_id)
-    assert duplicates(engine).state == "open"
-
-
-def test_other_windows_leave_the_findings_as_they_are(
-    engine: Engine, account_id: str, publish: NewBatch
-) -> None:
-    publish(body([day_of_calls(day, wasted=True) for day in range(3)]))
-    audit_account(engine, account_id, days=7)
-    with Session(engine) as session:
-        assert session.scalars(select(AccountFinding)).all() == []
 
 
 @pytest.mark.parametrize(
@@ -234,15 +221,15 @@ def _compare_with_all(engine: Engine, account_id: str, newest: date) -> None:
     assert nothing == RealizedSavings(findings=0, measured=0)
 
 
-@pytest.mark.parametrize(("days", "is_monthly"), [(6, False), (7, True)])
 def test_monthly_dollars_are_projected_from_seven_days(
-    days: int, is_monthly: bool, engine: Engine, account_id: str, publish: NewBatch
+    engine: Engine, account_id: str, publish: NewBatch
 ) -> None:
-    publish(body([day_of_calls(day, wasted=True) for day in range(days)]))
-    audit_account(engine, account_id)
-    found = duplicates(engine)
-    with Session(engine) as session:
-        audit = session.get_one(Audit, found.audit_id)
-    assert (found.is_monthly, audit.projection != "none") == (is_monthly, is_monthly)
-    assert (found.monthly_usd == found.observed_usd) == (not is_monthly)
-    assert (audit.projected_spend_usd == audit.total_spend_usd) == (not is_monthly)
+    for days, is_monthly in ((range(6), False), (range(6, 7), True)):
+        publish(body([day_of_calls(day, wasted=True) for day in days]))
+        audit_account(engine, account_id)
+        found = duplicates(engine)
+        with Session(engine) as session:
+            audit = session.get_one(Audit, found.audit_id)
+        assert (found.is_monthly, audit.projection != "none") == (is_monthly, is_monthly)
+        assert (found.monthly_usd == found.observed_usd) == (not is_monthly)
+        assert (audit.projected_spend_usd == audit.total_spend_usd) == (not is_monthly)

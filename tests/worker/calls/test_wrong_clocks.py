@@ -142,7 +142,7 @@ def add_budgets(engine: Engine, account_id: str) -> None:
         session.commit()
 
 
-@pytest.mark.parametrize("place", sampled([1, 0, 2], 3), ids=["between", "before", "after"])
+@pytest.mark.parametrize("place", sampled([1, 0, 2], 3, ["between", "before", "after"]))
 def test_calls_of_wrong_clocks_change_no_figure(
     place: int, engine: Engine, account_id: str, others_id: str, publish: NewBatch
 ) -> None:

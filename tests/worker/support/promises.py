@@ -1,6 +1,7 @@
 """The counts of `reliability.md`, in full or at a tenth, and how a test reports its results."""
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -11,11 +12,15 @@ _Value = TypeVar("_Value")
 Note = Callable[[str, int, int], None]
 # A full count may take this long, on a busy machine too; other tests have the usual timeout.
 STRESS_SECONDS: Final = 1_800
+# Set for the processes of a run without stress tests: making those takes each process seconds.
+WITHOUT_STRESS: Final = "TALLYSTICK_TESTS_WITHOUT_STRESS"
+_HAS_STRESS: Final = WITHOUT_STRESS not in os.environ
 
 
 def _at_scales(small: float, name: str) -> pytest.MarkDecorator:
     full = pytest.param(1.0, id="in_full", marks=pytest.mark.stress)
-    return pytest.mark.parametrize("share", [pytest.param(small, id=name), full])
+    both = [pytest.param(small, id=name), full]
+    return pytest.mark.parametrize("share", both if _HAS_STRESS else both[:1])
 
 
 # Each promise is tested at a tenth of its counts by default, and in full with `-m stress`.
@@ -36,20 +41,25 @@ in_full_only: Final = pytest.mark.parametrize(
 )
 
 # What costs little is tested in full by default, and has its line in the stress table too.
+_OCCASIONS: Final = [
+    pytest.param("by default", id="in_full"),
+    pytest.param("stress", id="in_full_under_stress", marks=pytest.mark.stress),
+]
 always_in_full: Final = pytest.mark.parametrize(
-    "occasion",
-    [
-        pytest.param("by default", id="in_full"),
-        pytest.param("stress", id="in_full_under_stress", marks=pytest.mark.stress),
-    ],
+    "occasion", _OCCASIONS if _HAS_STRESS else _OCCASIONS[:1]
 )
 
 
-def sampled(values: Iterable[object], every: int) -> list[Any]:
+def sampled(values: Iterable[object], every: int, ids: Sequence[str] = ()) -> list[Any]:
     """Return parameters of which the first of each so many runs always, the others under stress."""
     return [
-        pytest.param(value, marks=[pytest.mark.stress] if number % every else [])
+        pytest.param(
+            value,
+            id=ids[number] if ids else None,
+            marks=[pytest.mark.stress] if number % every else [],
+        )
         for number, value in enumerate(values)
+        if _HAS_STRESS or number % every == 0
     ]
 
 

@@ -20,7 +20,7 @@ ANSWERS: Final = {201, 422, 429}
 
 
 @in_full_only
-@pytest.mark.parametrize("accounts", sampled([1, AT_ONCE], 2), ids=["one account", "nine accounts"])
+@pytest.mark.parametrize("accounts", sampled([1, AT_ONCE], 2, ["one account", "nine accounts"]))
 def test_sign_in_is_quick_while_hostile_files_are_uploaded(
     live: LiveService, note: Note, accounts: int, share: float
 ) -> None:
