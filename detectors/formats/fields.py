@@ -131,7 +131,7 @@ class Field(NamedTuple):
 
 COUNT: Final = Field(
     _only(lambda value: type(value) is int and 0 <= value <= MAX_COUNT),
-    f"an integer from 0 to {MAX_COUNT}",
+    f"an integer from 0 to {MAX_COUNT:,}",
 )
 LABEL: Final = Field(
     _only(_is_label),
@@ -148,7 +148,7 @@ WORD: Final = Field(_matching(_WORD), "a word of at most 40 lowercase letters, d
 PREFIX_HASH: Final = Field(_matching(_PREFIX_HASH), "64 hexadecimal digits", is_text=True)
 
 SECONDS_OF_UNIT: Final = Field(
-    _only(partial(_is_number, MAX_COUNT)), f"a number from 0 to {MAX_COUNT}"
+    _only(partial(_is_number, MAX_COUNT)), f"a number from 0 to {MAX_COUNT:,}"
 )
 # Units by the price book's names; those that a field of the record counts are never accepted.
 UNIT_FIELDS: Final[Mapping[object, Field]] = {

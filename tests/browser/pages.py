@@ -194,6 +194,10 @@ OTHERS: Final[Mapping[str, tuple[str, Example]]] = {
         "text/html",  # a part that its page fetches
         Example("progress", "/audits/{processing}/progress", 200, RICH),
     ),
+    # These lead to the sign-in form.
+    "/login": ("text/html", Example("login", "/login", 303)),
+    "/signin": ("text/html", Example("signin", "/signin", 303)),
+    "/signup": ("text/html", Example("signup", "/signup", 303)),
     "/dashboard/first": (
         "application/json",  # what a page that waits for the first call asks
         Example("first-call", "/dashboard/first", 200, NEW),

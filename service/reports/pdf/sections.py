@@ -173,12 +173,12 @@ _ENDS: Final = (*PLAIN_CELLS, ("VALIGN", (0, 0), (-1, -1), "BOTTOM"))
 def list_findings(report: Report) -> Iterator[Flowable]:
     findings = with_savings(report.findings)
     checks = list_checks(report.findings, report.methods)
-    yield CondPageBreak(160)
-    yield heading("Findings", "findings")
+    top = heading("Findings", "findings")
     if not findings:
-        yield words("We found no avoidable spend in these calls.")
-    for finding in findings[:_FULL_FINDINGS]:
-        yield _finding(finding, report)
+        yield KeepTogether([top, words("We found no avoidable spend in these calls.")])
+    for at, finding in enumerate(findings[:_FULL_FINDINGS]):
+        parts = [*_finding(finding, report), Spacer(1, 6)]
+        yield KeepTogether(parts if at else [top, *parts])
     listed = findings[_FULL_FINDINGS:_LISTED_FINDINGS]
     if listed:
         yield CondPageBreak(120)
@@ -205,7 +205,7 @@ def list_findings(report: Report) -> Iterator[Flowable]:
         yield from (words(line) for line in past_findings(report))
 
 
-def _finding(finding: Finding, report: Report) -> Flowable:
+def _finding(finding: Finding, report: Report) -> list[Flowable]:
     todo = str(title(finding, report.methods))
     name = words(todo, FINDING)
     name.outline = (finding.id, f"{finding.id}: {todo}", 1)
@@ -239,7 +239,7 @@ def _finding(finding: Finding, report: Report) -> Flowable:
         parts += [Spacer(1, 3), *(words(each, line) for each in code.splitlines()), Spacer(1, 6)]
     if finding.formula:
         parts.append(words(f"How we calculated this: {finding.formula}", QUIET))
-    return KeepTogether([*parts, Spacer(1, 6)])
+    return parts
 
 
 def _range_and_times(finding: Finding) -> str:

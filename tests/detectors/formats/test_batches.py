@@ -164,7 +164,7 @@ def test_all_problems_of_a_record_are_listed_at_once() -> None:
         "Contains fields we never accept (prompt) in record 0: content is never accepted. Remove "
         "them. Record 0: missing fields provider, completion_tokens; "
         "ts must be an ISO 8601 time from 2000 to 2100; "
-        "prompt_tokens must be an integer from 0 to 1000000000000."
+        "prompt_tokens must be an integer from 0 to 1,000,000,000,000."
     )
 
 

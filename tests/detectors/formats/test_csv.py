@@ -14,7 +14,7 @@ from tests.exploration import explored
 
 HEADER = "ts,provider,model,prompt_tokens,completion_tokens"
 ROW = "2026-01-01T00:00:00Z,openai,gpt-5.4,10,2"
-COUNT = "an integer from 0 to 1000000000000"
+COUNT = "an integer from 0 to 1,000,000,000,000"
 
 
 def read_csv(text: str | bytes) -> tuple[list[UsageRecord], list[InvalidRow]]:

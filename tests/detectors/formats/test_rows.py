@@ -21,7 +21,7 @@ MESSAGE: dict[str, Any] = {
     "usage": {"input_tokens": 10, "output_tokens": 2},
 }
 CANARY = "CANARY"
-COUNT = "an integer from 0 to 1000000000000"
+COUNT = "an integer from 0 to 1,000,000,000,000"
 LABEL = "a string of at most 200 characters without control characters"
 MODEL = "a string of 1 to 200 characters without control characters"
 MOMENT = "an ISO 8601 time, or a Unix time as a number, from 2000 to 2100"

@@ -157,7 +157,7 @@ def test_invalid_rows_are_counted_by_reason_and_the_first_hundred_listed() -> No
     assert log.valid_pct == pytest.approx(100 / 201)
     assert list(log.invalid.reasons.values()) == [150, 50]
     assert [row.line for row in log.invalid.first] == list(range(2, 102))
-    reason = "prompt_tokens must be an integer from 0 to 1000000000000"
+    reason = "prompt_tokens must be an integer from 0 to 1,000,000,000,000"
     assert log.invalid.main_reason == f"{reason} (first on line 2)"
     assert msgspec.structs.replace(log.invalid, first=()).main_reason == reason
     assert read([CALL]).invalid.main_reason == ""

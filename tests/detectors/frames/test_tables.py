@@ -181,5 +181,5 @@ def test_all_columns_of_a_row_are_checked() -> None:
         completion_tokens=pl.lit(-1),
     )
     log = read(frame)
-    reason = "completion_tokens must be an integer from 0 to 1000000000000"
+    reason = "completion_tokens must be an integer from 0 to 1,000,000,000,000"
     assert log.invalid.reasons == {reason: 10}

@@ -135,7 +135,7 @@ def test_a_frame_may_have_every_unit_but_a_row_at_most_sixteen(library: str) -> 
     assert (log.frame.height, log.invalid.count) == (1, 3)
     assert set(log.invalid.reasons) == {
         "units must be an object of at most 16 numbers, by the price book's names of units",
-        "units.input_pixels must be an integer from 0 to 1000000000000",
+        "units.input_pixels must be an integer from 0 to 1,000,000,000,000",
         "missing field ts",
     }
 

@@ -1,6 +1,7 @@
 """The landing page, the sign-in form and the page after account deletion."""
 
-from flask import Blueprint, Response, make_response, render_template, request
+from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response as BaseResponse
 
 from detectors.wording.names import introduce_detectors
 from service.models.billing.payments import PROVIDERS
@@ -40,6 +41,14 @@ def sign_in() -> Response:
         owner_email=config.owner_email,
     )
     return keep_private(make_response(page))
+
+
+@blueprint.get("/login")
+@blueprint.get("/signin")
+@blueprint.get("/signup")
+def sign_in_by_another_name() -> BaseResponse:
+    """Lead to the sign-in form from the addresses that people type."""
+    return redirect(url_for("public.sign_in"), 303)
 
 
 @blueprint.get("/deleted")

@@ -140,6 +140,12 @@ def test_too_many_requests_have_a_page(make_app: Callable[..., Flask]) -> None:
     assert "Too many requests" in answer.get_data(as_text=True)
 
 
+def test_addresses_that_people_type_lead_to_sign_in(client: FlaskClient) -> None:
+    for typed in ("/login", "/signin", "/signup"):
+        answer = client.get(typed)
+        assert (answer.status_code, answer.headers["Location"]) == (303, "/sign-in"), typed
+
+
 def test_without_a_mail_server_sign_in_names_the_file_of_the_mail(
     make_app: Callable[..., Flask], tmp_path: Path
 ) -> None:
