@@ -12,6 +12,7 @@ import polars as pl
 
 from detectors.contract import REQUIRED_FIELDS, InvalidRow, InvalidRows
 from detectors.engine import Calls, categorize, fetch
+from detectors.engine.levels import LEVELS_LIST
 from detectors.errors import UnreadableLogError
 from detectors.formats.columns import HASHES, TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
@@ -24,10 +25,13 @@ _MANY_ROWS: Final = 10_000
 _NO_LEVEL: Final = "-"  # which no check accepts
 
 
-def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
+def check_table(
+    frame: Calls, add: Add, *, has_texts: bool = False
+) -> tuple[Summary, Sequence[str]]:
     """Check a part of the rows at a time; invalid rows count from 1.
 
-    Also return the columns in which no valid row has a value.
+    Also return the columns in which no valid row has a value. Lists of hashes by level become texts
+    with `has_texts`, else numbers.
 
     Raises
     ------
@@ -39,7 +43,7 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
     table = frame.select(*[pl.col(name).alias(name.lower()) for name in names])
     reasons, first = Counter[str](), list[InvalidRow]()
     rows, used, sparse = 0, set[str](), set[str]()
-    for checked in _check(table):
+    for checked in _check(table, has_texts=has_texts):
         problems = problem_columns(checked.columns)
         for count in fetch(count_rows(checked.lazy())):
             rows += count["rows"]
@@ -50,7 +54,9 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
                 used |= {name for name in sparse if count[name]}
         if reasons and len(first) < FIRST_INVALID:
             first += first_invalid(checked.lazy())
-        add(checked.filter(~is_invalid(problems)).drop(*problems, "row"))
+        checked = checked.filter(~is_invalid(problems)).drop(*problems, "row")
+        # Numbers replace lists of hashes by level.
+        add(checked.drop(HASHES) if checked.schema.get(HASHES) == pl.Boolean else checked)
     invalid = InvalidRows(
         count=reasons.total(),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
@@ -59,17 +65,17 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
     return Summary(rows, invalid), [name for name in SPARSE if name in sparse - used]
 
 
-def _check(table: Calls) -> Iterator[pl.DataFrame]:
-    # Hashes by level, of lists of texts or of bytes, become one text for each call.
+def _check(table: Calls, *, has_texts: bool) -> Iterator[pl.DataFrame]:
     kind = table.collect_schema().get(HASHES)
-    if kind == pl.List(pl.String):
+    if kind == LEVELS_LIST and has_texts:
         levels = pl.col(HASHES).list.eval(pl.element().fill_null(_NO_LEVEL)).list.join(" ")
         table = table.with_columns(levels)
     elif kind == pl.Binary:
         table = table.with_columns(pl.col(HASHES).bin.encode("hex"))
     numbered = table.with_row_index("row")
     schema = numbered.collect_schema()
-    if any(each.is_nested() or each == pl.Object for each in schema.dtypes()):
+    others = (each for name, each in schema.items() if (name, each) != (HASHES, LEVELS_LIST))
+    if any(each.is_nested() or each == pl.Object for each in others):
         yield with_problems(numbered).collect()
         return
     plain = numbered.with_columns(

@@ -200,7 +200,7 @@ def _identify(calls: Calls, thresholds: Thresholds) -> Calls:
     # long.
     mixed = pl.lit(0, pl.Int64)
     for name in _IDENTITY:
-        mixed = (mixed * _FACTOR + pl.col(name).cast(pl.Int64) + 1) % _MODULUS
+        mixed = (mixed * _FACTOR + (pl.col(name) % _MODULUS).cast(pl.Int64) + 1) % _MODULUS
     numbered = shaped.with_columns(mixed.cast(pl.Int32).alias("mixed"))
     return _filter_repeated(_filter_repeated(numbered, ["mixed"], least), _IDENTITY, least)
 
