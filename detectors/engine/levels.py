@@ -38,21 +38,21 @@ def number_texts() -> list[pl.Expr]:
 
 def number_lists(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a number for each level that some row has; say whether each list of texts is valid."""
-    texts = frame.select(pl.col(HASHES).explode(empty_as_null=False)).to_series()
-    value = pl.element().str.to_integer(base=16, dtype=pl.UInt64, strict=False)
-    if not _are_plain(texts):
-        value = pl.when(pl.element().str.contains(_HASH)).then(value)
-    numbered = frame.with_columns(pl.col(HASHES).list.eval(value))
-    levels = pl.col(HASHES).list
-    are_hashes = (levels.len() <= len(LEVELS)) & ~levels.eval(pl.element().is_null()).list.any()
-    longest = numbered.select(levels.len().max()).item() or 0
-    return numbered.with_columns(
-        *(
-            _number(levels.get(level, null_on_oob=True)).alias(name)
-            for level, name in enumerate(LEVEL_COLUMNS[: max(longest, 1)])
-        ),
-        are_hashes.alias(HASHES),
-    )
+    lists = frame[HASHES]
+    size = lists.list.len()
+    is_valid = size <= len(LEVELS)
+    numbers = []
+    # A level at a time, which takes less memory.
+    for level, name in enumerate(LEVEL_COLUMNS[: max(cast(int, size.max() or 0), 1)]):
+        texts = lists.list.get(level, null_on_oob=True)
+        value = pl.col(HASHES).str.to_integer(base=16, dtype=pl.UInt64, strict=False)
+        if not _are_plain(texts):
+            value = pl.when(pl.col(HASHES).str.contains(_HASH)).then(value)
+        values = texts.to_frame().select(value).to_series()
+        if values.null_count() > (lists.null_count() + (size <= level).sum()):
+            is_valid &= (size <= level) | values.is_not_null()
+        numbers.append(values.to_frame().select(_number(pl.col(HASHES)).alias(name)).to_series())
+    return frame.with_columns(is_valid.alias(HASHES), *numbers)
 
 
 def _are_plain(texts: pl.Series) -> bool:
@@ -61,7 +61,7 @@ def _are_plain(texts: pl.Series) -> bool:
     Four times as fast as to look for a pattern in each.
     """
     bits = texts.cast(pl.Binary).bin.reinterpret(dtype=pl.UInt128, endianness="big")
-    if bits.has_nulls():  # a text of another length
+    if bits.null_count() > texts.null_count():  # a text of another length
         return False
     first = bits.min()
     return first is None or (

@@ -21,6 +21,7 @@ from detectors.frames.table_problems import describe_problems, is_invalid, probl
 from detectors.frames.usage_log import FIRST_INVALID, Add, Summary
 
 _PART_ROWS: Final = 1_000_000
+_ROWS_OF_LISTS: Final = 200_000  # texts of lists take much memory
 _MANY_ROWS: Final = 10_000
 _NO_LEVEL: Final = "-"  # which no check accepts
 
@@ -81,8 +82,8 @@ def _check(table: Calls, *, has_texts: bool) -> Iterator[pl.DataFrame]:
     plain = numbered.with_columns(
         pl.col(name).cast(pl.String) for name, each in schema.items() if each == pl.Categorical
     )
-    batch = None
-    for batch in plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True):
+    batch, rows = None, _PART_ROWS if kind != LEVELS_LIST else _ROWS_OF_LISTS
+    for batch in plain.collect_batches(chunk_size=rows, maintain_order=True):
         part = categorize(batch) if batch.height > _MANY_ROWS else batch
         yield with_problems(part.lazy()).collect()
     if batch is None:  # a table without rows
