@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ import polars as pl
 
 from detectors.contract import InvalidRows
 from detectors.engine import Calls, categorize, with_equal_types, with_texts
+from detectors.engine.levels import LEVEL_COLUMNS
 from detectors.engine.lookup import row_finder
 from detectors.errors import GroupTooLargeError, ScratchFullError, find_errno
 from detectors.formats.columns import REPORTED, present_columns
@@ -239,7 +240,7 @@ class Scratch:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the columns of the calls, which not all files have."""
-        return ("at_us", *(name for name in present_columns(self._names) if name in self._names))
+        return _in_order(self._names)
 
     def _read(self, file: SortedFile) -> Calls:
         return scan_file(file.path, self.names)
@@ -299,7 +300,15 @@ def take_part(slices: Sequence[tuple[Calls, int]], whole: Calls) -> Calls:
 
 
 def _type_of(name: str) -> pl.DataType:
+    if name in LEVEL_COLUMNS:
+        return pl.UInt64()
     return pl.Int64() if name == "at_us" else (CALLS | OPTIONAL_CALLS)[name]
+
+
+def _in_order(names: Collection[str]) -> tuple[str, ...]:
+    """Return the names of columns of checked calls in their order."""
+    known = ("at_us", *present_columns(names), *LEVEL_COLUMNS, "log")
+    return tuple(name for name in known if name in names)
 
 
 def _absent(name: str) -> Any:
@@ -418,7 +427,7 @@ class Collector:
 def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     """Give frames of checked calls the columns and types of all; there is at least one frame."""
     given = {name for frame in frames for name in frame.columns} or {"at_us", *CALLS} - {"ts"}
-    names = [name for name in ("at_us", *present_columns(given), "log") if name in given]
+    names = _in_order(given)
     complete = [
         frame.with_columns(
             pl.lit(_absent(name), _type_of(name)).alias(name)

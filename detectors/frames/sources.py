@@ -102,7 +102,7 @@ def read(
     options = _Options(mapping, processes=processes, progress=progress)
     table = None if mapping is not None else _find_table(source, None)
     if table is not None:
-        read, unused = check_table(table, frames.append)
+        read, unused = check_table(table, frames.append, has_texts=True)
         checked = pl.concat(alike(frames)).drop(unused)
         if "service_tier" not in checked.columns:
             checked = checked.with_columns(pl.lit("").alias("service_tier"))

@@ -1,6 +1,6 @@
 """Checks the columns of a caller's dataframe as expressions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import polars as pl
@@ -19,6 +19,7 @@ from detectors.contract import (
 )
 from detectors.engine import Calls, compose_labels, fetch
 from detectors.engine.categories import REPEATED
+from detectors.engine.levels import LEVEL_COLUMNS, LEVELS_LIST, number_lists
 from detectors.formats.columns import (
     COLUMNS,
     COUNTS,
@@ -77,6 +78,8 @@ def with_problems(table: Calls) -> Calls:
     Columns of checked calls are those of a frame of calls, with the time as the number `at_us`.
     """
     frame = table.collect()
+    if frame.schema.get(HASHES) == LEVELS_LIST:
+        frame = number_lists(frame)
     composed = compose_labels(frame, WRITTEN_LABELS)
     # Microseconds since 1970 in UTC; null or outside 2000 to 2100 for no time.
     kind, table, ts = composed.schema["ts"], composed.lazy(), pl.col("ts")
@@ -101,14 +104,15 @@ def with_problems(table: Calls) -> Calls:
         used = labels.unique().cast(pl.String).drop_nulls().to_frame()
         if used.select(is_same)["is_same"].all():
             fine.add(labels.name)
-    columns = {name: _read_column(name, schema.get(name), name in fine) for name in names}
+    numbers = [name for name in LEVEL_COLUMNS if name in given]
+    columns = {name: _read_column(name, schema.get(name), name in fine, numbers) for name in names}
     row = [name for name in schema.names() if name == "row"]
     values = (
         column.value.alias("at_us" if name == "ts" else name)
         for name, column in columns.items()
         if name in given or name not in SPARSE
     )
-    return table.select(*row, *values, *encode(columns))
+    return table.select(*row, *values, *numbers, *encode(columns))
 
 
 def count_rows(checked: Calls) -> Calls:
@@ -119,6 +123,8 @@ def count_rows(checked: Calls) -> Calls:
     for name in names:
         is_nullable = name in ("latency_ms", REPORTED)
         is_given = ~pl.col(name).is_null() if is_nullable else pl.col(name) != empty_value(name)
+        if name == HASHES and LEVEL_COLUMNS[0] in known:
+            is_given = pl.col(LEVEL_COLUMNS[0]) > 0
         has_value.append(is_given.cast(pl.Int64).alias(name))
     grouped = checked.select(*problems, *has_value).group_by(*problems)
     return grouped.agg(pl.len().alias("rows"), *(pl.col(name).sum() for name in names))
@@ -154,7 +160,9 @@ def _is_within(time: pl.Expr, units: int) -> pl.Expr:
     return (time >= FIRST_MICROSECOND // units) & (time < LAST_MICROSECOND // units)
 
 
-def _read_column(name: str, kind: pl.DataType | None, is_fine_label: bool) -> CheckedColumn:
+def _read_column(
+    name: str, kind: pl.DataType | None, is_fine_label: bool, numbers: Sequence[str]
+) -> CheckedColumn:
     if is_fine_label:  # only absent labels are left to find
         is_missing = pl.col(name).is_null() if name in REQUIRED_FIELDS else pl.lit(value=False)
         return CheckedColumn(pl.col(name).fill_null(""), pl.lit(value=False), is_missing)
@@ -170,6 +178,8 @@ def _read_column(name: str, kind: pl.DataType | None, is_fine_label: bool) -> Ch
         absent = _absent(name).cast(pl.Categorical()) if name in REPEATED else _absent(name)
         return CheckedColumn(absent, pl.lit(value=False), pl.lit(value=False))
     column, is_absent = pl.col(name), pl.col(name).is_null()
+    if name == HASHES and numbers:  # of lists, which are valid or not
+        return CheckedColumn(column, ~column & ~is_absent, pl.lit(value=False), numbers)
     if kind.is_float():
         is_absent = is_absent | column.is_nan().fill_null(value=False)
     if name == "ts":

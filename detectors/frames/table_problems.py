@@ -22,6 +22,7 @@ from detectors.contract import (
     SHARES,
     UNITS,
 )
+from detectors.engine.levels import number_hashes
 from detectors.formats.columns import COLUMNS, HASHES, present_columns
 from detectors.formats.fields import LOG_RECORD, UNIT_FIELDS, excess_of, other_hash
 from detectors.formats.problems import Problem, describe
@@ -32,11 +33,15 @@ _NONE: Final = pl.lit(0, pl.Int64)
 
 
 class CheckedColumn(msgspec.Struct, frozen=True):
-    """A column's value in the schema of calls, and which rows are bad or missing."""
+    """A column's value in the schema of calls, and which rows are bad or missing.
+
+    The levels of hashes may be `numbers` in other columns.
+    """
 
     value: pl.Expr
     is_bad: pl.Expr
     is_missing: pl.Expr
+    numbers: Sequence[str] = ()
 
 
 Columns = Mapping[str, CheckedColumn]
@@ -156,6 +161,11 @@ def _are_many(units: Sequence[str], columns: Columns) -> pl.Expr:
 
 def _differs(name: str, columns: Columns) -> pl.Expr:
     """Check whether a hash and the levels differ, where both have its level."""
-    level = columns[HASHES].value.str.slice(LEVELS_OF_HASHES[name] * LEVEL_DIGITS, LEVEL_DIGITS)
+    place, levels = LEVELS_OF_HASHES[name], columns[HASHES]
     own = columns[name].value.cast(pl.String).str.slice(0, LEVEL_DIGITS)
+    if levels.numbers:
+        level = pl.col(levels.numbers[place]) if place < len(levels.numbers) else _NONE
+        number = number_hashes(own)
+        return (level > 0) & (number > 0) & (level != number)
+    level = levels.value.str.slice(place * LEVEL_DIGITS, LEVEL_DIGITS)
     return (level != "") & (own != "") & (level != own)

@@ -12,6 +12,7 @@ import polars as pl
 
 from detectors.contract import REQUIRED_FIELDS, InvalidRow, InvalidRows
 from detectors.engine import Calls, categorize, fetch
+from detectors.engine.levels import LEVELS_LIST
 from detectors.errors import UnreadableLogError
 from detectors.formats.columns import HASHES, TABLE_FIELDS
 from detectors.formats.problems import Offenders, Problem, contract_error, shown_name
@@ -20,14 +21,18 @@ from detectors.frames.table_problems import describe_problems, is_invalid, probl
 from detectors.frames.usage_log import FIRST_INVALID, Add, Summary
 
 _PART_ROWS: Final = 1_000_000
+_ROWS_OF_LISTS: Final = 200_000  # texts of lists take much memory
 _MANY_ROWS: Final = 10_000
 _NO_LEVEL: Final = "-"  # which no check accepts
 
 
-def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
+def check_table(
+    frame: Calls, add: Add, *, has_texts: bool = False
+) -> tuple[Summary, Sequence[str]]:
     """Check a part of the rows at a time; invalid rows count from 1.
 
-    Also return the columns in which no valid row has a value.
+    Also return the columns in which no valid row has a value. Lists of hashes by level become texts
+    with `has_texts`, else numbers.
 
     Raises
     ------
@@ -39,7 +44,7 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
     table = frame.select(*[pl.col(name).alias(name.lower()) for name in names])
     reasons, first = Counter[str](), list[InvalidRow]()
     rows, used, sparse = 0, set[str](), set[str]()
-    for checked in _check(table):
+    for checked in _check(table, has_texts=has_texts):
         problems, are_valid = problem_columns(checked.columns), True
         for count in fetch(count_rows(checked.lazy())):
             rows += count["rows"]
@@ -52,7 +57,9 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
         if reasons and len(first) < FIRST_INVALID:
             first += first_invalid(checked.lazy())
         valid = checked if are_valid else checked.filter(~is_invalid(problems))
-        add(valid.drop(*problems, "row"))
+        valid = valid.drop(*problems, "row")
+        # Numbers replace lists of hashes by level.
+        add(valid.drop(HASHES) if valid.schema.get(HASHES) == pl.Boolean else valid)
     invalid = InvalidRows(
         count=reasons.total(),
         reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
@@ -61,24 +68,24 @@ def check_table(frame: Calls, add: Add) -> tuple[Summary, Sequence[str]]:
     return Summary(rows, invalid), [name for name in SPARSE if name in sparse - used]
 
 
-def _check(table: Calls) -> Iterator[pl.DataFrame]:
-    # Hashes by level, of lists of texts or of bytes, become one text for each call.
+def _check(table: Calls, *, has_texts: bool) -> Iterator[pl.DataFrame]:
     kind = table.collect_schema().get(HASHES)
-    if kind == pl.List(pl.String):
+    if kind == LEVELS_LIST and has_texts:
         levels = pl.col(HASHES).list.eval(pl.element().fill_null(_NO_LEVEL)).list.join(" ")
         table = table.with_columns(levels)
     elif kind == pl.Binary:
         table = table.with_columns(pl.col(HASHES).bin.encode("hex"))
     numbered = table.with_row_index("row")
     schema = numbered.collect_schema()
-    if any(each.is_nested() or each == pl.Object for each in schema.dtypes()):
+    others = (each for name, each in schema.items() if (name, each) != (HASHES, LEVELS_LIST))
+    if any(each.is_nested() or each == pl.Object for each in others):
         yield with_problems(numbered).collect()
         return
     plain = numbered.with_columns(
         pl.col(name).cast(pl.String) for name, each in schema.items() if each == pl.Categorical
     )
-    batch = None
-    for batch in plain.collect_batches(chunk_size=_PART_ROWS, maintain_order=True):
+    batch, rows = None, _PART_ROWS if kind != LEVELS_LIST else _ROWS_OF_LISTS
+    for batch in plain.collect_batches(chunk_size=rows, maintain_order=True):
         part = categorize(batch) if batch.height > _MANY_ROWS else batch
         yield with_problems(part.lazy()).collect()
     if batch is None:  # a table without rows

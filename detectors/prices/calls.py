@@ -40,9 +40,10 @@ from typing import Final
 import msgspec
 import polars as pl
 
-from detectors.contract import LEVEL_DIGITS, LEVELS, LEVELS_OF_HASHES
-from detectors.engine import Calls, attach, categorize, collect, join_small, number_labels
+from detectors.contract import LEVEL_DIGITS, LEVELS_OF_HASHES
+from detectors.engine import Calls, attach, collect, join_small, number_labels
 from detectors.engine.frames import FEW_CALLS
+from detectors.engine.levels import LEVEL_COLUMNS, number_hashes, number_texts
 from detectors.engine.numbering import Numbered, number_rows
 from detectors.formats.columns import HASHES, OPTIONAL_COUNTS, OPTIONAL_LABELS, REPORTED
 from detectors.prices.table import CELL, COMPUTED, SHOWN, Cells
@@ -58,8 +59,6 @@ CALL_COLUMNS: Final = (
 )
 # Those that the others follow from.
 _STORED: Final = ("group", "prefix", "at_us", "request_id", *COUNTS, CELL, *COMPUTED)
-# The columns of the levels of hashes, from the first.
-LEVEL_COLUMNS: Final = ("prefix", *(f"prefix_{level}" for level in range(2, len(LEVELS) + 1)))
 LEVELS_GIVEN: Final = "levels_given"
 # Labels that are replaced by numbers, and their columns; the first always exists.
 NUMBERED: Final = {
@@ -82,8 +81,7 @@ NOT_REPORTED: Final = -1.0
 # The time order within a group, each name where it exists, and then all other columns of the rules.
 _TIME_ORDER: Final = (
     *("group", "at_us", "request_id", *COUNTS),
-    HASHES,  # in order of text: those that lack a level come first
-    *(NUMBERED[name] for name in LEVELS_OF_HASHES),
+    *LEVEL_COLUMNS,
     "cache_write_1h_tokens",
     "service_tier",
     "cost_usd",
@@ -95,49 +93,25 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     tagged = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
     if _present(calls, [HASHES]):
-        # Write the hashes of each call as one text, each level at its place; spaces are for none.
-        given = pl.col(HASHES).cast(pl.String)
-        levels = given
+        calls = calls.with_columns(number_texts()).drop(HASHES)
+    if levels := _present(calls, LEVEL_COLUMNS):
+        given = pl.sum_horizontal((pl.col(name) > 0).cast(pl.Int8) for name in levels)
+        # Hashes of the other form are levels, too.
         others = _present(calls, LEVELS_OF_HASHES)
+        numbers = []
         for name in others:
-            place = LEVELS_OF_HASHES[name] * LEVEL_DIGITS
-            own = pl.col(name).cast(pl.String).str.head(LEVEL_DIGITS)
-            is_added = (own != "") & (levels.str.len_bytes() <= place)
-            levels = pl.when(is_added).then(levels.str.pad_end(place) + own).otherwise(levels)
-        calls = calls.with_columns(
-            levels.alias(HASHES),
-            (given.str.len_bytes() // LEVEL_DIGITS).cast(pl.Int8).alias(LEVELS_GIVEN),
-        ).drop(others)
-    optional = _present(calls, (*OPTIONAL_CALL_COLUMNS, *NUMBERED, HASHES))
+            level = NUMBERED[name]
+            known = pl.col(level) if level in levels else pl.lit(0, pl.UInt64)
+            own = number_hashes(pl.col(name).cast(pl.String).str.head(LEVEL_DIGITS))
+            numbers.append(pl.when(known > 0).then(known).otherwise(own).alias(level))
+        calls = calls.with_columns(given.alias(LEVELS_GIVEN), *numbers).drop(others)
+    names = dict.fromkeys((*LEVEL_COLUMNS, *OPTIONAL_CALL_COLUMNS, *NUMBERED))
+    optional = _present(calls, names)
     if "latency_ms" in optional:
         calls = calls.with_columns(pl.col("latency_ms").fill_null(NO_LATENCY))
     if REPORTED in optional:
         calls = calls.with_columns(pl.col(REPORTED).fill_null(NOT_REPORTED))
     return calls.select(*keys, *LABELS, "at_us", "request_id", *COUNTS, *optional)
-
-
-def _number_levels(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add a number for each level, by which equal hashes are found; the first has 32 bits."""
-    text, size = pl.col(HASHES), pl.col(HASHES).str.len_bytes()
-    longest, has_gaps = calls.select(
-        size.max().alias("longest"), text.str.contains(" ", literal=True).any().alias("gaps")
-    ).row(0)
-    numbers = []
-    for level, name in enumerate(LEVEL_COLUMNS[1 : (longest or 0) // LEVEL_DIGITS], 1):
-        own = text.str.slice(level * LEVEL_DIGITS, LEVEL_DIGITS)
-        is_given = size > level * LEVEL_DIGITS
-        if has_gaps:
-            is_given &= ~own.str.starts_with(" ")
-        number = pl.when(is_given).then(own.hash()).otherwise(pl.lit(0, pl.UInt64))
-        numbers.append(number.alias(name))
-    first = calls.select(text.str.head(LEVEL_DIGITS).str.strip_chars(" ").alias("prefix"))
-    # Hashes of the first level have numbers in any order, 0 for none.
-    labels = categorize(first, ["prefix"])["prefix"]
-    is_category = labels.dtype == pl.Categorical
-    position = labels.to_physical() if is_category else labels.hash().rank("dense")
-    zero = pl.zeros(1, pl.Int32, eager=True)
-    given = (position.cast(pl.Int32) + 1).zip_with(labels.cast(pl.String) != "", zero)
-    return calls.with_columns(given.alias("prefix"), *numbers)
 
 
 def _present(calls: Calls, names: Iterable[str]) -> list[str]:
@@ -170,8 +144,6 @@ class PricedCalls(msgspec.Struct):
         `windows` has the first and the last microsecond that monthly dollars of each log are
         projected from.
         """
-        if _present(self.calls, [HASHES]):
-            self._calls.append(_number_levels(self._calls.pop()))
         named = _present(self.calls, [*_TIME_ORDER, *OPTIONAL_CALL_COLUMNS])
         order = [*dict.fromkeys(named)]
         stored = [*_STORED, *_present(self.calls, OPTIONAL_CALL_COLUMNS)]
@@ -242,5 +214,7 @@ def price_labelled(
         numbering = ranks.select(label, number.cast(pl.Int32).alias(NUMBERED[label]))
         numbered = join_small(numbered, numbering, [label]).drop(label)
     spent = cells.add_cost(numbered)
-    kept = dict.fromkeys(_present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS, HASHES]))
-    return PricedCalls(groups, cells, tuple(keys), [collect(spent.select(*kept))])
+    kept = dict.fromkeys(_present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS]))
+    priced_calls = collect(spent.select(*kept))
+    unused = [n for n in _present(spent, LEVEL_COLUMNS[1:]) if not priced_calls[n].max()]
+    return PricedCalls(groups, cells, tuple(keys), [priced_calls.drop(unused)])

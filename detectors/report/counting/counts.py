@@ -10,6 +10,7 @@ import msgspec
 import polars as pl
 
 from detectors.engine import Calls, Row, collect_all
+from detectors.engine.levels import LEVEL_COLUMNS
 from detectors.formats.columns import ASSUMED, HASHES, UNKNOWN, UNKNOWN_LARGEST
 from detectors.report.counting.projection import DAY_US
 
@@ -153,6 +154,8 @@ def _count_days(calls: Calls, names: Sequence[str], keys: Sequence[str]) -> Call
     is_hashed = pl.col("prefix_hash") != ""
     if HASHES in names:
         is_hashed |= pl.col(HASHES) != ""
+    elif LEVEL_COLUMNS[0] in names:
+        is_hashed |= pl.col(LEVEL_COLUMNS[0]) > 0
     assumed = pl.col(ASSUMED).fill_null(0) if ASSUMED in names else pl.lit(0, pl.Int64)
     return (
         calls.select(

@@ -12,7 +12,8 @@ import polars as pl
 
 from detectors.contract import LEVELS, Thresholds
 from detectors.engine import Calls
-from detectors.prices.calls import LEVEL_COLUMNS, LEVELS_GIVEN
+from detectors.engine.levels import LEVEL_COLUMNS
+from detectors.prices.calls import LEVELS_GIVEN
 from detectors.rules.columns import has
 
 _CHARACTERS_PER_TOKEN: Final = 4

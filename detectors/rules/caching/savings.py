@@ -194,14 +194,16 @@ def _find_at(calls: pl.DataFrame, name: str, seconds: float) -> pl.DataFrame:
     packed = (own | mask) - mask + pl.int_range(pl.len(), dtype=pl.UInt64)
     sorted_calls = calls.lazy().select(packed.alias("key"), pl.col(name)).filter(pl.col(name) > 0)
     keys = sorted_calls.select("key").collect()["key"].sort()
-    key, row, second = map(pl.col, ("key", "row", "second"))
-    is_same = (key | mask) == (key | mask).shift(1)
+    key, row, second, is_same = map(pl.col, ("key", "row", "second", "is_same"))
     # Of the calls of a second, only the first comes directly after the pair of all of them.
     is_first = ~is_same | (second != second.shift(1))
     before = pl.when(is_same).then(row.shift(1)).otherwise(pl.lit(_NONE, pl.UInt32))
     found = (
         keys.to_frame()
         .lazy()
+        .select("key", ((key | mask) == (key | mask).shift(1)).fill_null(value=False).alias("is_same"))
+        # Calls whose hash no other has, as most have at high levels, have no pair.
+        .filter(is_same | is_same.shift(-1))
         .with_columns((key & mask).cast(pl.UInt32).alias("row"))
         .with_columns(pl.lit(calls["second"]).gather(row).alias("second"))
         .with_columns(

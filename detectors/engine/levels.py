@@ -1,0 +1,69 @@
+"""Hashes by level as numbers, which take half of the memory of their digits and compare faster."""
+
+from typing import Final, cast
+
+import polars as pl
+
+from detectors.contract import LEVEL_DIGITS, LEVELS
+from detectors.formats.columns import HASHES
+
+# The columns of the levels of hashes, from the first.
+LEVEL_COLUMNS: Final = ("prefix", *(f"prefix_{level}" for level in range(2, len(LEVELS) + 1)))
+LEVELS_LIST: Final = pl.List(pl.String)
+_LARGEST: Final = 2**64 - 1
+_HASH: Final = f"^[0-9a-f]{{{LEVEL_DIGITS}}}$"
+_FIRST: Final = int.from_bytes(b"0" * LEVEL_DIGITS)
+# Digits and lowercase letters have this bit, uppercase letters don't.
+_LOWERCASE: Final = int.from_bytes(b" " * LEVEL_DIGITS)
+
+
+def number_hashes(hashes: pl.Expr) -> pl.Expr:
+    """Number hashes of 16 hexadecimal digits in their order, 0 for none."""
+    return _number(hashes.str.to_integer(base=16, dtype=pl.UInt64, strict=False))
+
+
+def _number(values: pl.Expr) -> pl.Expr:
+    # The last two of all hashes share a number, so that the first one differs from none.
+    return (values.clip(upper_bound=_LARGEST - 1) + 1).fill_null(0)
+
+
+def number_texts() -> list[pl.Expr]:
+    """Return a number for each level of `prefix_hashes`, which are one text."""
+    text, places = pl.col(HASHES).str, range(0, len(LEVELS) * LEVEL_DIGITS, LEVEL_DIGITS)
+    return [
+        number_hashes(text.slice(place, LEVEL_DIGITS)).alias(name)
+        for name, place in zip(LEVEL_COLUMNS, places, strict=True)
+    ]
+
+
+def number_lists(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add a number for each level that some row has; say whether each list of texts is valid."""
+    lists = frame[HASHES]
+    size = lists.list.len()
+    is_valid = size <= len(LEVELS)
+    numbers = []
+    # A level at a time, which takes less memory.
+    for level, name in enumerate(LEVEL_COLUMNS[: max(cast(int, size.max() or 0), 1)]):
+        texts = lists.list.get(level, null_on_oob=True)
+        value = pl.col(HASHES).str.to_integer(base=16, dtype=pl.UInt64, strict=False)
+        if not _are_plain(texts):
+            value = pl.when(pl.col(HASHES).str.contains(_HASH)).then(value)
+        values = texts.to_frame().select(value).to_series()
+        if values.null_count() > (lists.null_count() + (size <= level).sum()):
+            is_valid &= (size <= level) | values.is_not_null()
+        numbers.append(values.to_frame().select(_number(pl.col(HASHES)).alias(name)).to_series())
+    return frame.with_columns(is_valid.alias(HASHES), *numbers)
+
+
+def _are_plain(texts: pl.Series) -> bool:
+    """Check that all texts are as long as a hash, without uppercase letters and signs.
+
+    Four times as fast as to look for a pattern in each.
+    """
+    bits = texts.cast(pl.Binary).bin.reinterpret(dtype=pl.UInt128, endianness="big")
+    if bits.null_count() > texts.null_count():  # a text of another length
+        return False
+    first = bits.min()
+    return first is None or (
+        first >= _FIRST and cast(int, bits.bitwise_and()) & _LOWERCASE == _LOWERCASE
+    )
