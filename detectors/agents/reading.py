@@ -49,9 +49,9 @@ def update(
     found = _read_all(changed, ledger, processes) if changed else iter(())
     rates = None
     if prices and changed:
-        from detectors.agents.pricing import Rates
+        from detectors.agents.pricing import LedgerRates
 
-        rates = Rates(ledger, prices_version())
+        rates = LedgerRates(ledger, prices_version())
     count = min(_FIRST_FILES, files_at_once)
     while reads := list(islice(found, count)):
         count = min(2 * count, files_at_once)
