@@ -396,7 +396,7 @@ def _source(ledger: Ledger, source: Any) -> dict[str, Any]:
             skipped[reason] = skipped.get(reason, 0) + count
     state = "found" if source.folder.exists() else "missing"
     if source.adapter is None and state == "found":
-        state = "not supported yet"
+        state = "no calls in files"
     return {
         "agent": NAMES.get(source.agent, source.agent),
         "folder": str(source.folder),
