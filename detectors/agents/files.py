@@ -58,6 +58,7 @@ _MARKS: Final = {
     "opencode": (b"{",),
     "cline": (b'"api_req_started"', b'"metrics"', *(b'"deleted_api_reqs"', b'"subagent_usage"')),
     "amp": (b'"usage"', b'"usageLedger"'),
+    "copilot_cli": (b'"gen_ai.usage.',),
 }
 SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"
 CUT_OFF: Final = "lines that aren't valid JSON"

@@ -75,6 +75,16 @@ def test_variables_name_other_folders() -> None:
     assert {"/a/projects", "/b/projects", "/c/sessions", "/d", "/e/.gemini/tmp"} <= folders
 
 
+def test_copilots_file_is_found_where_its_variable_says(tmp_path: Path) -> None:
+    for name in ("Spans.jsonl", "other.jsonl", "deeper/spans.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    env = {"COPILOT_OTEL_FILE_EXPORTER_PATH": str(tmp_path / "Spans.jsonl")}
+    sources = [each for each in find_sources(env, tmp_path) if each.adapter == "copilot_cli"]
+    found = [file.path for source in sources for file in find_files(source, [])]
+    assert found == [str(tmp_path / "Spans.jsonl")]
+
+
 def test_links_in_a_circle_are_followed_once(tmp_path: Path, ledger: Ledger) -> None:
     path = write(tmp_path, message(JANUARY))
     (path.parent / "loop").symlink_to(path.parent)
