@@ -12,7 +12,7 @@ from detectors.formats.adapters.labels import SUBAGENT
 from detectors.prices.model_data import is_flat_rate
 
 if TYPE_CHECKING:
-    from detectors.agents.pricing import Rates
+    from detectors.agents.pricing import LedgerRates
 
 encode_origin: Final = msgspec.msgpack.Encoder().encode
 _decode_origin: Final = msgspec.msgpack.Decoder(Origin).decode
@@ -27,7 +27,7 @@ class Resolver(Once):
     """
 
     def __init__(
-        self, sessions: Iterable[tuple[str, bytes | None, int]], rates: "Rates | None" = None
+        self, sessions: Iterable[tuple[str, bytes | None, int]], rates: "LedgerRates | None" = None
     ) -> None:
         super().__init__(Counter())
         self._rates = rates

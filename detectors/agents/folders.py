@@ -42,6 +42,7 @@ NAMES: Final = {
     "roo-code": "Roo Code",
     "kilo-code": "Kilo Code",
     "amp": "Amp",
+    "copilot-cli": "Copilot CLI",
 }
 _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 _EXTENSIONS: Final = {
@@ -66,6 +67,8 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
     codex = at("CODEX_HOME", ".codex")
     opencode = Path(env.get("OPENCODE_DATA_DIR") or data / "opencode")
     databases = (("opencode", opencode, "opencode.db"), ("kilo-code", data / "kilo", "kilo.db"))
+    copilot = home / ".copilot"
+    exported = Path(env.get("COPILOT_OTEL_FILE_EXPORTER_PATH") or copilot / "otel" / ".jsonl")
     cline = at("CLINE_DATA_DIR", ".cline", "data")
     gemini = at("GEMINI_CLI_HOME") / ".gemini" / "tmp"
     support = home / "Library" / "Application Support"
@@ -95,7 +98,10 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
             for each in editors
         ),
         Source("amp", data / "amp" / "threads", "amp", (".json",)),
-        Source("Copilot CLI", home / ".copilot" / "session-state", None),
+        Source(
+            "copilot-cli", exported.parent, "copilot_cli", (exported.name.lower(),), is_deep=False
+        ),
+        Source("copilot-cli", copilot / "session-state", None),
         Source("Crush", home / ".crush", None),
         Source("Goose", data / "goose" / "sessions", None),
     ]

@@ -75,7 +75,7 @@ def price_new(ledger: Ledger, current: str, *, may_load: bool = True) -> int:
 
     With other prices than the last time, of which `current` is the name, all are priced again.
     """
-    rates = Rates(ledger, current, may_load=may_load)
+    rates = LedgerRates(ledger, current, may_load=may_load)
     waiting, priced = 0, list[tuple[float, int, int]]()
     for number, changed, at, *names, body in ledger.database.execute(_NEW).fetchall():
         usd = rates.usd_of(_decode(body), at, *names)
@@ -92,7 +92,7 @@ def price_new(ledger: Ledger, current: str, *, may_load: bool = True) -> int:
     return waiting
 
 
-class Rates:
+class LedgerRates:
     """The rates of the ledger, and of the price book for what it has none of, if they `may_load`.
 
     With other prices than the last time, the ledger's dollars and rates are deleted.

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 # Starting a second process takes as long as reading so many bytes.
 _PARALLEL_BYTES: Final = 24 << 20
-BATCH_FILES: Final = 64
+BATCH_FILES: Final = 256
+_FIRST_FILES: Final = 16
 _MOST_PROCESSES: Final = 4
 
 
@@ -30,8 +31,9 @@ def update(
 ) -> list[str]:
     """Read what is new in the files of these sources; return what could not be read, and why.
 
-    What is read of `files_at_once` files is in memory, and then in the ledger. With `prices` its
-    calls are priced then, while other processes read on.
+    What is read of at most `files_at_once` files is in memory, and then in the ledger: of few at
+    first, so that the ledger doesn't wait, and then of more, because each commit writes the same
+    pages again. With `prices`, their calls are priced then, while other processes read on.
     """
     problems: list[str] = []
     if sources is None:
@@ -47,10 +49,12 @@ def update(
     found = _read_all(changed, ledger, processes) if changed else iter(())
     rates = None
     if prices and changed:
-        from detectors.agents.pricing import Rates
+        from detectors.agents.pricing import LedgerRates
 
-        rates = Rates(ledger, prices_version())
-    while reads := list(islice(found, files_at_once)):
+        rates = LedgerRates(ledger, prices_version())
+    count = min(_FIRST_FILES, files_at_once)
+    while reads := list(islice(found, count)):
+        count = min(2 * count, files_at_once)
         problems += [f"{read.file.path}: {read.problem}" for read in reads if read.problem]
         ledger.add(reads, rates)
     return problems

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from io import TextIOWrapper
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -36,6 +37,7 @@ _MOST_FINDINGS: Final = 20
 _DATE: Final = re.compile(r"-20\d{6}$")
 _USUAL: Final = 80
 _LONGEST, _SHORTEST = 40, 16  # names, in usual and in narrow terminals
+_BESIDE_FOLDER: Final = 47  # the other columns of `sources`
 _TOTAL: Final = "Total"
 _VALUE_NOTE: Final = "Value is what the API would charge for calls that your plan includes."
 
@@ -229,7 +231,7 @@ def print_findings(found: "Findings", total: Sums, zone: tzinfo | None) -> None:
             share = percent(value / total.value_usd * 100)
             said.append(f"{share} of the value of your plan's calls")
         tokens = short_number(sum(each.tokens for each in kind))
-        click.echo(f"{', '.join(said)}. {tokens} {note}\n")
+        click.echo("\n".join(wrap(f"{', '.join(said)}. {tokens} {note}", terminal_width())) + "\n")
 
 
 def _pause(found: Any) -> str:
@@ -261,13 +263,20 @@ KINDS: Final = (
 )  # fmt: skip
 
 
+def _shown_folder(folder: str, home: str, most: int) -> str:
+    shown = inert(f"~{os.sep}{folder.removeprefix(home)}" if folder.startswith(home) else folder)
+    end = most // 2
+    return shown if len(shown) <= most else f"{shown[: most - end - 1]}…{shown[-end:]}"
+
+
 def print_sources(
     sources: Sequence[dict[str, Any]], calls: dict[str, int], problems: Sequence[str]
 ) -> None:
+    home, most = f"{Path.home()}{os.sep}", max(_SHORTEST, terminal_width() - _BESIDE_FOLDER)
     lines = [
         Line(
             [
-                *(source["agent"], inert(source["folder"]), source["state"]),
+                *(source["agent"], _shown_folder(source["folder"], home, most), source["state"]),
                 *(f"{source['files']:,}", f"{source['bytes'] / 1e6:,.1f}"),
             ],
             "dim" if source["state"] == "missing" else "",

@@ -124,9 +124,9 @@ def agents(context: click.Context, /, **options: Any) -> None:
     """Show what your coding agents have used, by day.
 
     Reads the session files of Claude Code, Codex, Gemini CLI, Qwen Code, opencode, Cline, Roo Code,
-    Kilo Code and Amp where they are, on this machine only, and keeps each call's counts in a
-    ledger, so that history outlasts the agents' own clean-up. Calls that a plan includes have a
-    value at API prices; others are billed.
+    Kilo Code, Amp and Copilot CLI where they are, on this machine only, and keeps each call's
+    counts in a ledger, so that history outlasts the agents' own clean-up. Calls that a plan
+    includes have a value at API prices; others are billed.
     """
     refuse_options_before_command(context)
     if context.invoked_subcommand is None:
@@ -396,7 +396,7 @@ def _source(ledger: Ledger, source: Any) -> dict[str, Any]:
             skipped[reason] = skipped.get(reason, 0) + count
     state = "found" if source.folder.exists() else "missing"
     if source.adapter is None and state == "found":
-        state = "not supported yet"
+        state = "no calls in files"
     return {
         "agent": NAMES.get(source.agent, source.agent),
         "folder": str(source.folder),

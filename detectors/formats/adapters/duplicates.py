@@ -87,7 +87,7 @@ WITH RECURSIVE up (size, at, depth) AS (
 INSERT INTO sums SELECT hash FROM up JOIN spans ON hash = at WHERE spans.size > 0
 GROUP BY hash HAVING NOT is_call OR sum(up.size) = spans.size
 """
-_encode: Final = msgspec.msgpack.Encoder().encode
+encode_copy: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Call).decode
 
 
@@ -159,7 +159,7 @@ class Once:
             elif origin.is_row:
                 asked = str(at)
             self._number += 1
-            body = _encode(call)
+            body = encode_copy(call)
             span = hash(seen.span.name) if seen.span else 0
             size = usage.prompt_tokens + usage.completion_tokens
             name = origin.place or origin.name or call.request_id
@@ -276,7 +276,7 @@ class Once:
                 continue
             if not is_named and call.request_id is not None:
                 call.request_id = id_of(f"{call.request_id}:{original.at}")
-            yield min(seen.number for seen in copies), _encode(call)
+            yield min(seen.number for seen in copies), encode_copy(call)
 
     def _age(self, seen: Seen) -> tuple[bool, int, bool, int, str]:
         """Order copies by age; of equal ones, a session that ended earlier had it first."""

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -205,7 +206,23 @@ def test_sources_lists_every_folder(run: Run, corpus: tuple[Path, list[Billed]])
         "missing"
     )
     assert sum(document["calls"].values()) == len(corpus[1])
-    assert "Claude Code" in run("sources").stdout
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_sources_and_findings_fit_their_terminal(run: Run, width: int) -> None:
+    for command in ("sources", "findings"):
+        printed = run(command, width=width).stdout
+        assert max(map(len, printed.splitlines())) <= width, command
+    assert re.search(r"Roo Code +~/.*tasks +missing", run("sources", width=width).stdout)
+
+
+def test_a_folder_of_an_agent_without_calls_in_its_files_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".copilot" / "session-state").mkdir(parents=True)
+    printed = CliRunner().invoke(agents, ["sources"]).stdout
+    assert re.search(r"Copilot CLI +~/.copilot/session-state +no calls in files", printed)
 
 
 def test_a_session_is_explained_call_by_call(run: Run, corpus: tuple[Path, list[Billed]]) -> None:

@@ -5,8 +5,10 @@ import os
 import sqlite3
 import sys
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -22,6 +24,8 @@ from detectors.agents.watching import Watcher
 from detectors.cli import agents as command
 from detectors.cli import library
 from detectors.cli.agents import agents
+from detectors.scrub.scrubber import Scrubber
+from tests.cases import each_case
 
 JANUARY: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -69,6 +73,16 @@ def test_variables_name_other_folders() -> None:
         str(each.folder) for each in find_sources(env | {"GEMINI_CLI_HOME": "/e"}, Path("/"))
     }
     assert {"/a/projects", "/b/projects", "/c/sessions", "/d", "/e/.gemini/tmp"} <= folders
+
+
+def test_copilots_file_is_found_where_its_variable_says(tmp_path: Path) -> None:
+    for name in ("Spans.jsonl", "other.jsonl", "deeper/spans.jsonl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    env = {"COPILOT_OTEL_FILE_EXPORTER_PATH": str(tmp_path / "Spans.jsonl")}
+    sources = [each for each in find_sources(env, tmp_path) if each.adapter == "copilot_cli"]
+    found = [file.path for source in sources for file in find_files(source, [])]
+    assert found == [str(tmp_path / "Spans.jsonl")]
 
 
 def test_links_in_a_circle_are_followed_once(tmp_path: Path, ledger: Ledger) -> None:
@@ -119,6 +133,46 @@ def test_a_message_without_an_id_counts_once(tmp_path: Path, ledger: Ledger) -> 
     write(tmp_path, line, name="copy.jsonl")
     assert read(ledger, tmp_path) == []
     assert ledger.database.execute("SELECT count(*) FROM calls").fetchone() == (1,)
+
+
+Snapshot = tuple[int, str, int, int]  # after how many seconds, the request's ID, and the counts
+BEGUN: Final[Snapshot] = (0, "r", 100, 1)
+SNAPSHOTS: Final[dict[str, tuple[int, list[Snapshot]]]] = {
+    "grown within a minute": (1, [BEGUN, (20, "r", 100, 9), (50, "r", 100, 40)]),
+    "last with less": (1, [(0, "r", 100, 40), (20, "r", 100, 1)]),
+    "longer than a minute": (2, [BEGUN, (50, "r", 100, 9), (100, "r", 100, 40)]),
+    "out of order": (2, [(50, "r", 100, 9), (0, "r", 100, 1)]),
+    "a prompt that is known late": (2, [(0, "r", 0, 1), (20, "r", 100, 9)]),
+    "without a request's ID": (2, [BEGUN, (20, "", 100, 9)]),
+    "of two requests": (2, [BEGUN, (20, "q", 100, 9)]),
+    "of two prompts": (2, [BEGUN, (20, "r", 700, 9)]),
+}
+
+
+@each_case("name", SNAPSHOTS)
+def test_snapshots_of_a_message_are_one_copy_and_the_call_that_scrub_finds(name: str) -> None:
+    copies, snapshots = SNAPSHOTS[name]
+    lines = []
+    for seconds, asked, prompt, completion in snapshots:
+        line = message(JANUARY + timedelta(seconds=seconds), requestId=asked)
+        line["message"]["usage"] = {"input_tokens": prompt, "output_tokens": completion}
+        lines.append(line)
+    with TemporaryDirectory() as folder:
+        ledger, scrubber = Ledger(":memory:"), Scrubber()
+        path = write(Path(folder), *lines)
+        read(ledger, Path(folder))
+        assert ledger.database.execute("SELECT count(*) FROM seen").fetchone() == (copies,)
+        # The same lines once more without the requests' IDs, which only their times tell apart.
+        other = write(Path(folder), *({**line, "requestId": ""} for line in lines), name="o.jsonl")
+        read(ledger, Path(folder))
+        texts = [each.read_bytes() for each in (path, other)]
+        log = b"".join(part for text in texts for part in scrubber.add(BytesIO(text)))
+        found = map(json.loads, (log + b"".join(scrubber.close())).splitlines())
+        query = "SELECT id, prompt, completion FROM calls ORDER BY at, prompt, completion"
+        assert ledger.database.execute(query).fetchall() == [
+            (each["request_id"], each["usage"]["prompt_tokens"], each["usage"]["completion_tokens"])
+            for each in sorted(found, key=lambda each: (each["ts"], *each["usage"].values()))
+        ]
 
 
 def test_a_file_that_vanishes_is_said(tmp_path: Path) -> None:

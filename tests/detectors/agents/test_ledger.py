@@ -206,7 +206,9 @@ def test_lines_longer_than_a_block_and_without_an_end_are_read(tmp_path: Path) -
     assert json.loads(unread) == {"lines that aren't valid JSON": 1}
 
 
-@pytest.mark.parametrize("name", ["claude_code", "codex", "gemini_cli", "qwen_code", "amp"])
+@pytest.mark.parametrize(
+    "name", ["claude_code", "codex", "gemini_cli", "qwen_code", "amp", "copilot_cli"]
+)
 def test_a_sample_of_each_agent_gives_its_records(name: str, tmp_path: Path) -> None:
     folder = tmp_path / "chats"
     folder.mkdir()
@@ -309,7 +311,7 @@ def with_canaries(value: Any, canary: str) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["claude_code", "codex", "gemini_cli", "qwen_code", "cline", "amp"]
+    "name", ["claude_code", "codex", "gemini_cli", "qwen_code", "cline", "amp", "copilot_cli"]
 )
 def test_a_canary_in_any_text_is_not_in_the_ledger(name: str, tmp_path: Path) -> None:
     canary, files = "CANARY the customer said", 0
