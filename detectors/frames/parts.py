@@ -25,8 +25,10 @@ from detectors.errors import GroupTooLargeError, ScratchFullError, find_errno
 from detectors.formats.columns import REPORTED, present_columns
 from detectors.frames.usage_log import CALLS, OPTIONAL_CALLS, Counted, ReadRows
 
-# Calls of a part, and those up to which all of them stay in memory, as one part or as several.
+# Calls of a part on disk and in memory, where two are audited at once, and those up to which all of
+# them stay in memory, as one part or as several.
 PART_CALLS: Final = 2_000_000
+MEMORY_PART_CALLS: Final = 1_250_000
 ONE_PART_CALLS: Final = 4_000_000
 MEMORY_CALLS: Final = 12_000_000
 # What the audit of a part takes of memory.
@@ -107,7 +109,8 @@ class InMemory:
     def __init__(self, frames: Sequence[pl.DataFrame], *, is_one_part: bool = False) -> None:
         self._frames = alike(frames)
         rows = sum(frame.height for frame in self._frames)
-        self.count = 1 if is_one_part or rows <= ONE_PART_CALLS else count_parts(rows)
+        is_one_part = is_one_part or rows <= ONE_PART_CALLS
+        self.count = 1 if is_one_part else count_parts(rows, MEMORY_PART_CALLS)
         self._parts: list[list[pl.DataFrame]] = [[] for _ in range(self.count)]
 
     def scan(self) -> Calls:

@@ -42,7 +42,8 @@ class _Shuffled:
 
 
 def _split(monkeypatch: pytest.MonkeyPatch, each: int, *, on_disk: bool) -> None:
-    monkeypatch.setattr(parts, "PART_CALLS", each)
+    for name in ("PART_CALLS", "MEMORY_PART_CALLS"):
+        monkeypatch.setattr(parts, name, each)
     monkeypatch.setattr(parts, "ONE_PART_CALLS", each)
     if on_disk:
         monkeypatch.setattr(parts, "MEMORY_CALLS", 1)
