@@ -11,7 +11,6 @@ Nothing here keeps a text, and no iterator is ever advanced.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, Optional
@@ -27,6 +26,7 @@ LEVELS = (
 LEVEL_DIGITS = 16
 # The hash of the first level, and the first digits of those of all levels.
 Hashes = tuple[Optional[str], Optional[tuple[str, ...]]]
+_FIRST, *_FURTHER = LEVELS
 _LONGEST = LEVELS[-1]
 _DEEPEST = 8
 _MEMBERS = ("system", "instructions", "messages", "input", "prompt")
@@ -45,37 +45,38 @@ def hash_prefixes(body: Mapping[str, Any], key: bytes | None = None, least: int 
     parts: list[str] = []
     missing = _LONGEST
     for name in _MEMBERS:
-        value = body.get(name)
-        if value is not None and missing >= 0:
-            missing = _add_texts(parts, value, missing, _DEEPEST)
-    text = parts[0] if len(parts) == 1 else "\n".join(parts)
-    if not parts or len(text) < least:
+        if name in body and missing >= 0:
+            missing = _add_texts(parts, body[name], missing, _DEEPEST)
+    if not parts:
         return None, None
-    digest: Any = sha256() if key is None else None
-    if key is not None:
+    if missing < 0:
+        parts[-1] = parts[-1][:_LONGEST]
+    text = parts[0] if len(parts) == 1 else "\n".join(parts)
+    length = len(text)
+    if length < least:
+        return None, None
+    # In pieces, which are freed at once: the system takes longer to give the memory of a long text
+    # than its hashes take. Lone surrogates pass.
+    piece = text[:_FIRST].encode("utf-8", "surrogatepass")
+    digest: Any
+    if key is None:
+        digest = sha256(piece)
+    else:
         import hmac  # few programs have a key
 
-        digest = hmac.new(key, digestmod=sha256)
-    if len(text) < LEVELS[1]:  # most prompts reach one level
-        digest.update(_bytes_of(text[: LEVELS[0]]))
-        first = digest.hexdigest()
+        digest = hmac.new(key, piece, sha256)
+    first = digest.hexdigest()
+    if length < _FURTHER[0]:  # most prompts reach one level
         return first, (first[:LEVEL_DIGITS],)
-    # Of ASCII, a character is a byte: nothing is copied for a level.
-    known = memoryview(text.encode()) if text.isascii() else None
-    hashes: list[str] = []
-    hashed = 0
-    for size in LEVELS[: bisect_right(LEVELS, len(text))]:
-        digest.update(_bytes_of(text[hashed:size]) if known is None else known[hashed:size])
-        hashes.append(digest.hexdigest())
-        hashed = size
-    return hashes[0], tuple([each[:LEVEL_DIGITS] for each in hashes])
-
-
-def _bytes_of(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:  # a lone surrogate
-        return text.encode("utf-8", "surrogatepass")
+    hashes = [first[:LEVEL_DIGITS]]
+    size = _FIRST
+    for end in _FURTHER:
+        if end > length:
+            break
+        digest.update(text[size:end].encode("utf-8", "surrogatepass"))
+        hashes.append(digest.hexdigest()[:LEVEL_DIGITS])
+        size = end
+    return first, tuple(hashes)
 
 
 def _add_texts(parts: list[str], value: Any, missing: int, depth: int) -> int:
@@ -84,7 +85,7 @@ def _add_texts(parts: list[str], value: Any, missing: int, depth: int) -> int:
     Only lists and tuples are gone through: what else can be iterated may be so only once.
     """
     if isinstance(value, str):
-        parts.append(value[:_LONGEST])
+        parts.append(value)
         return missing - len(value) - 1
     if not depth or value is None:
         return missing
@@ -92,14 +93,19 @@ def _add_texts(parts: list[str], value: Any, missing: int, depth: int) -> int:
         for item in value:
             if missing < 0:
                 break
-            # Most messages are of this form, and two calls each would take as long as their hashes.
-            if type(item) is dict and depth > 1 and "text" not in item:
-                inner = item.get("content", item.get("parts"))
+            # Most messages and parts are of this form, and a call for each takes half as long as
+            # the hash of a short prompt.
+            if type(item) is dict and depth > 1:
+                inner = item.get("text")
+                if type(inner) is not str:
+                    inner = item["content"] if "content" in item else item.get("parts")
                 if type(inner) is str:
-                    parts.append(inner[:_LONGEST])
+                    parts.append(inner)
                     missing -= len(inner) + 1
-                    continue
-            missing = _add_texts(parts, item, missing, depth - 1)
+                elif inner is not None:
+                    missing = _add_texts(parts, inner, missing, depth - 2)
+            else:
+                missing = _add_texts(parts, item, missing, depth - 1)
         return missing
     members = members_of(value)
     text = members.get("text")
