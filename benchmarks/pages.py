@@ -1,9 +1,10 @@
 """The page benchmark: the server's time for each page, with 300,000 audits in the account.
 
-    python benchmarks/pages.py [--requests N] [--audits N] [--large]
+    python benchmarks/pages.py [--requests N] [--audits N] [--large | --seeded]
 
 With `--large`, the dashboard of an account with 10,000,000 calls is measured instead: its spend of
-90 days, 400 routes and three models, 43,200 imports, and findings.
+90 days, 400 routes and three models, 43,200 imports, and findings. With `--seeded`, the pages of
+the account that `tallystick up --seed` adds are measured.
 
 The service runs on this machine as `tallystick up` runs it, with its workers stopped. The client
 uses the same processors, and its time counts as the server's. The pages are those of the
@@ -33,9 +34,12 @@ from benchmarks.running import print_machine, running_service
 from detectors.contract import Report
 from service.app import create_app
 from service.cli.account import create_account
+from service.cli.local_calls import LocalService
+from service.cli.sample.account import SEEDED_EMAIL, seed
 from service.core.tokens import sign_report
-from service.models import ReportRow, WebSession
+from service.models import Account, ReportRow, WebSession
 from service.models.audits.audit_lists import PAGE_SIZE
+from service.models.calls.account_findings import AccountFinding
 from service.operations.local.stack import Stack
 from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
@@ -59,6 +63,11 @@ LARGE_PAGES: Final = (
     "/dashboard?group=environment",
     "/dashboard?route=route-007&group=model",
     "/dashboard?provider=openai",
+)
+SEEDED_BAR_MS, SEEDED_SLOWEST_MS = 30.0, 90.0
+SEEDED_PAGES: Final = (
+    *("/dashboard", "/spend", "/compare", "/imports", "/plan-usage", "/findings", "/bill"),
+    *("/settings/connections", "/developer", "/settings"),
 )
 REPORTED: Final = "audit000000"  # the audit whose report is measured: the newest
 # Not the time of a page: the server refused, or failed.
@@ -275,6 +284,21 @@ def measure_dashboard(stack: Stack, requests: int) -> list[Measured]:
     return [one for path in LARGE_PAGES if (one := measure(browser, path, requests))]
 
 
+def measure_seeded(stack: Stack, requests: int) -> list[Measured]:
+    """Measure the pages of the example account, and that of its most expensive finding."""
+    seed(LocalService(stack.config, stack.port))
+    stop_workers(stack)
+    engine = create_engine(stack.config.database_url)
+    with Session(engine) as session:
+        account = session.scalars(select(Account).where(Account.email == SEEDED_EMAIL)).one()
+        browser = Browser(stack.port, cookie_of(stack, new_session(session, account.id)))
+        own = select(AccountFinding.id).where(AccountFinding.account_id == account.id)
+        finding = session.scalars(own.order_by(AccountFinding.monthly_usd.desc())).first()
+    engine.dispose()
+    pages = (*SEEDED_PAGES, f"/findings/{finding}")
+    return [one for path in pages if (one := measure(browser, path, requests))]
+
+
 def print_table(results: list[Measured], title: str, bar: float, slowest: float) -> None:
     print_machine()
     table = Table(title=title)
@@ -293,9 +317,14 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=100, help="requests of each page")
     parser.add_argument("--audits", type=int, default=300_000, help="audits in the account")
     parser.add_argument("--large", action="store_true", help="measure the dashboard at 10M calls")
+    parser.add_argument("--seeded", action="store_true", help="measure the example account")
     arguments = parser.parse_args()
     with running_service("pages", SETTINGS) as stack:
-        if arguments.large:
+        if arguments.seeded:
+            results = measure_seeded(stack, arguments.requests)
+            title = "Pages of the example account"
+            print_table(results, title, SEEDED_BAR_MS, SEEDED_SLOWEST_MS)
+        elif arguments.large:
             results = measure_dashboard(stack, arguments.requests)
             title = "The dashboard, with 10,000,000 calls"
             print_table(results, title, LARGE_BAR_MS, LARGE_SLOWEST_MS)

@@ -302,7 +302,7 @@ def find_account_finding(
     return session.scalars(select(AccountFinding).where(*own)).one_or_none()
 
 
-def list_points(session: Session, finding: AccountFinding) -> Sequence[Point]:
+def list_points(session: Executor, finding: AccountFinding) -> Sequence[Point]:
     """Return the latest audits since the finding was first found, oldest first."""
     is_found = (FindingRecord.audit_id == Audit.id) & (
         FindingRecord.account_finding_id == finding.id
@@ -331,7 +331,7 @@ def list_points(session: Session, finding: AccountFinding) -> Sequence[Point]:
     return points[first:]
 
 
-def list_days(session: Session, finding: AccountFinding, since: date) -> Mapping[date, Decimal]:
+def list_days(session: Executor, finding: AccountFinding, since: date) -> Mapping[date, Decimal]:
     """Return what the finding could have saved on each day of its calls."""
     query = select(FindingSaving.day, FindingSaving.saving_usd).where(
         FindingSaving.account_finding_id == finding.id, FindingSaving.day >= since

@@ -19,7 +19,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import JSONB, insert
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.base import Base, OwnerKey
 from service.models.calls.account_audits import AccountCalls
@@ -28,7 +28,6 @@ from service.models.identity.accounts import Account
 from service.models.watching.budgets import Budget
 
 _CHECK_EVERY: Final = timedelta(minutes=50)
-_LATEST: Final = 5  # unusual days of a page
 # Past days change by imports, whose burst is judged together.
 _JUDGE_EVERY: Final = timedelta(hours=1)
 _QUIET: Final = timedelta(minutes=1)
@@ -153,16 +152,6 @@ def remove_unusual_days(connection: Connection, account_id: str, days: Sequence[
     """Remove days that are usual by what is known now."""
     own = (UnusualDay.account_id == account_id, UnusualDay.day.in_(days))
     connection.execute(delete(UnusualDay).where(*own))
-
-
-def list_unusual_days(
-    session: Session, account_id: str, days: tuple[date, date], *, limit: int | None = _LATEST
-) -> Sequence[UnusualDay]:
-    """Return the latest unusual days of a range, newest first; all of them without a limit."""
-    query = select(UnusualDay).where(
-        UnusualDay.account_id == account_id, UnusualDay.day.between(*days)
-    )
-    return session.scalars(query.order_by(UnusualDay.day.desc()).limit(limit)).all()
 
 
 def _is_unchecked() -> Any:

@@ -10,7 +10,7 @@ from detectors.charts import Columns, savings_by_audit, stacked_columns
 from detectors.wording.fix_code import write_fix
 from detectors.wording.labels import inert
 from service.errors import InvalidRequestError, NotFoundError
-from service.models.audits.audits import find_audit
+from service.models.audits.audits import find_document
 from service.models.calls.account_findings import (
     ASSIGNEE,
     MAX_ASSIGNEE,
@@ -27,10 +27,10 @@ from service.models.calls.finding_list import (
 from service.models.identity.accounts import Account
 from service.operations.findings.changes import edit_findings
 from service.operations.findings.realized import measure_realized
-from service.reports.documents import ListedFinding, find_published, read_listed
+from service.reports.documents import ListedFinding, read_listed
 from service.web.auth.callers import current_caller
 from service.web.auth.visitors import PrivatePages, require_visitor
-from service.web.http.current import get_session
+from service.web.http.current import get_connection, get_session
 from service.web.pages.findings.forms import read_assignee, read_note
 from service.web.pages.findings.home import STATE_WORDS
 
@@ -72,13 +72,10 @@ def _find(finding_id: str) -> AccountFinding:
 
 def _find_reported(finding: AccountFinding) -> ListedFinding | None:
     """Return the finding as the latest report that has it says it, with its formula."""
-    session = get_session()
-    if find_audit(session, finding.account_id, finding.audit_id) is None:
-        return None
-    document = find_published(session, finding.audit_id)
+    _, document = find_document(get_session(), finding.account_id, finding.audit_id)
     if document is None:
         return None
-    found = read_listed(document.load()).findings
+    found = read_listed(document).findings
     return next((each for each in found if each.id == finding.finding_id), None)
 
 
@@ -86,7 +83,7 @@ def _chart_days(finding: AccountFinding) -> Columns | None:
     """Chart what the finding could have saved by day of call, until its last day."""
     last = finding.last_seen.date()
     first = last - timedelta(days=_DAYS - 1)
-    by_day = list_days(get_session(), finding, first)
+    by_day = list_days(get_connection(), finding, first)
     if not by_day:
         return None
     amounts: dict[date, dict[str | None, Decimal]]
@@ -96,8 +93,9 @@ def _chart_days(finding: AccountFinding) -> Columns | None:
 
 
 def _show(finding: AccountFinding, problem: str = "") -> str:
-    session, points = get_session(), list_points(get_session(), finding)
-    realized = measure_realized(session.connection(), finding.account_id, [finding.id])
+    session, points = get_session(), list_points(get_connection(), finding)
+    fixed = [finding.id] if finding.fixed_at is not None else []
+    realized = measure_realized(session.connection(), finding.account_id, fixed)
     reported = _find_reported(finding)
     return render_template(
         "pages/findings/finding.html",

@@ -371,7 +371,8 @@ def test_the_page_reads_the_lines_of_spend_once(
 
 
 @pytest.mark.parametrize(
-    ("path", "most"), [("/dashboard", 21), ("/spend", 17), ("/route?route=chat", 16)]
+    ("path", "most"),
+    [("/dashboard", 16), ("/spend", 14), ("/route?route=chat", 13), ("/plan-usage", 9)],
 )
 def test_a_page_takes_few_queries(
     ada: Browser,
