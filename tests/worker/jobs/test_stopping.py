@@ -57,15 +57,6 @@ def _stop_worker_of(system: System, job: RunningJob, *, with_job: bool = False) 
     return name
 
 
-def test_a_running_audit_is_finished_within_the_grace(patient: System) -> None:
-    patient.delay_audits(0.5)
-    (audit_id,) = patient.ingest()
-    name = _stop_worker_of(patient, patient.wait_for_job(audit_id))
-    assert patient.processes[name].wait(PATIENT_SECONDS) == 0
-    audit = patient.audit(audit_id)
-    assert (audit.status, audit.attempts) == ("done", 1)
-
-
 def test_killed_workers_take_no_audits(stoppable: System) -> None:
     """Their job processes outlive them by a second, and once held their connections open."""
     for name in ("worker-0", "worker-1"):
