@@ -342,7 +342,7 @@ def spent(engine: Engine, account_id: str) -> tuple[int, Any, list[Any]]:
     return int(calls or 0), cost, [(line.day, line.route, line.calls) for line in lines]
 
 
-@pytest.mark.parametrize("is_merged", [True, False])
+@pytest.mark.parametrize("is_merged", sampled([True, False], 2))
 def test_deleted_calls_are_gone_from_the_files_and_the_spend(
     is_merged: bool,
     engine: Engine,

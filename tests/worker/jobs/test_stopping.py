@@ -14,6 +14,7 @@ import pytest
 
 from tests.worker.conftest import started_system
 from tests.worker.support.jobs import RunningJob
+from tests.worker.support.promises import sampled
 from tests.worker.support.system import System
 from tests.worker.support.traffic import batch
 from tests.worker.support.waiting import wait_until_ended
@@ -66,7 +67,9 @@ def test_killed_workers_take_no_audits(stoppable: System) -> None:
     assert stoppable.audit(audit_id).attempts == 1
 
 
-@pytest.mark.parametrize("with_job", [False, True], ids=["worker alone", "all its processes"])
+@pytest.mark.parametrize(
+    "with_job", sampled([True, False], 2, ["all its processes", "worker alone"])
+)
 def test_an_audit_that_outlasts_the_grace_period_is_requeued_immediately(
     stoppable: System, with_job: bool
 ) -> None:
