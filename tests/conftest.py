@@ -59,7 +59,6 @@ def _leave_out_stress(config: pytest.Config) -> None:
     """Let no process of xdist make the stress tests of a run that deselects them."""
     if config.option.markexpr.startswith("not stress"):
         os.environ[WITHOUT_STRESS] = "1"
-        config.add_cleanup(lambda: os.environ.pop(WITHOUT_STRESS, None))
 
 
 def _send_what_matters(config: pytest.Config) -> None:

@@ -129,6 +129,8 @@ def config(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("service.jobs.claiming.make_engine", partial(_share_engine, "worker"))
+    # A turn of housekeeping does all that is due, however busy the machine is.
+    monkeypatch.setattr("service.operations.maintenance.housekeeping._TURN_SECONDS", 600)
     return Config.load()
 
 

@@ -11,10 +11,9 @@ from sqlalchemy import Engine, Row, column, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.models import AccountFinding, Audit, FindingChange, FindingRecord, FindingSaving
-from service.models.calls.account_audits import queue_account_audit
 from service.operations.findings.periods import RealizedSavings, measure_all_realized
 from service.operations.findings.realized import Realized, measure_realized
-from worker import run_audit
+from tests.worker.calls.test_account_audits import audit_account
 
 NewBatch = Callable[[bytes], str]
 START = datetime(2026, 9, 1, tzinfo=UTC)
@@ -48,13 +47,6 @@ def day_of_calls(day: int, *, wasted: bool, calls: int = DAILY, route: str = "ag
 
 def body(days: Sequence[list[Any]]) -> bytes:
     return msgspec.json.encode({"records": [call for day in days for call in day]})
-
-
-def audit_account(engine: Engine, account_id: str, days: int = 30) -> None:
-    with engine.begin() as connection:
-        audit_id = queue_account_audit(connection, account_id, days)
-    assert audit_id is not None
-    run_audit(audit_id)
 
 
 def duplicates(engine: Engine) -> AccountFinding:

@@ -54,30 +54,18 @@ def test_polars_and_spark_agree_on_one_store(
 
 
 @pytest.mark.usefixtures("few_in_memory")
-def test_without_spark_an_account_of_any_size_is_audited_here(
-    engine: Engine, account_id: str, publish_records: Publish
+def test_without_spark_an_account_is_audited_here_and_else_what_is_missing_is_named(
+    engine: Engine, account_id: str, publish_records: Publish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A server that stays down fails the audit after ten outages."""
     calls = publish_all(publish_records)
     audit = audit_account(engine, account_id)
     assert (audit.status, audit.records) == ("done", calls)
-
-
-@pytest.mark.usefixtures("few_in_memory")
-def test_a_missing_package_is_named(
-    engine: Engine, account_id: str, publish_records: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish_all(publish_records)
-    monkeypatch.setenv("SPARK_MASTER", "local[1]")
-    monkeypatch.setitem(sys.modules, "detectors.frames.spark", None)
-    message = error_of(audit_account(engine, account_id))
+    with monkeypatch.context() as missing:
+        missing.setenv("SPARK_MASTER", "local[1]")
+        missing.setitem(sys.modules, "detectors.frames.spark", None)
+        message = error_of(audit_account(engine, account_id))
     assert "pip install 'tallystick-server[spark]'" in message
-
-
-@pytest.mark.usefixtures("few_in_memory")
-def test_a_server_that_stays_down_fails_the_audit_after_ten_outages(
-    engine: Engine, account_id: str, publish_records: Publish, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish_all(publish_records)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

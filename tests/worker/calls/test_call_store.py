@@ -34,6 +34,7 @@ from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.orphan_blobs import OrphanBlobs
 from service.operations.maintenance.sweeper import Sweeper
 from tests.warm import WarmProcess
+from tests.worker.calls.test_account_audits import audit_account
 from tests.worker.support.promises import Note, at_a_fortieth, scaled
 from worker import compact_calls, run_audit
 
@@ -143,12 +144,12 @@ def test_late_calls_wait_beside_the_files_of_their_days_each_once(
     assert {file.level for file in live(engine, account_id)} == {DAY, LATE}
     assert spend_ids(engine, day.id) == lines
     assert spend(engine, account_id) == (105, cost_of(first, late))
-    assert audit_account(engine, account_id) == (105, cost_of(first, late))
+    assert audit_calls(engine, account_id) == (105, cost_of(first, late))
     # The same calls again, one of both files: only the files that have them are written again.
     publish(late)
     publish(batch(1))
     assert spend(engine, account_id)[0] == 121
-    assert audit_account(engine, account_id) == (105, cost_of(first, late))
+    assert audit_calls(engine, account_id) == (105, cost_of(first, late))
     assert spend(engine, account_id) == (105, cost_of(first, late))
     publish(batch(30, 2))
     compact(engine, account_id)
@@ -159,7 +160,7 @@ def test_late_calls_wait_beside_the_files_of_their_days_each_once(
     ]
     assert stored_ids(engine, blobs, account_id) == sorted(expected)
     assert spend(engine, account_id) == (135, cost_of(first, late, batch(30, 2)))
-    assert audit_account(engine, account_id) == (135, cost_of(first, late, batch(30, 2)))
+    assert audit_calls(engine, account_id) == (135, cost_of(first, late, batch(30, 2)))
 
 
 def spend_ids(engine: Engine, file_id: str) -> Sequence[int]:
@@ -167,15 +168,9 @@ def spend_ids(engine: Engine, file_id: str) -> Sequence[int]:
         return session.scalars(select(SpendRow.id).where(SpendRow.file_id == file_id)).all()
 
 
-def audit_account(engine: Engine, account_id: str) -> tuple[int, Decimal]:
+def audit_calls(engine: Engine, account_id: str) -> tuple[int, Decimal | None]:
     """Audit all days of the account; return its calls and its spend."""
-    with engine.begin() as connection:
-        audit_id = queue_account_audit(connection, account_id, 90)
-    assert audit_id is not None
-    run_audit(audit_id)
-    with Session(engine) as session:
-        audit = session.get_one(Audit, audit_id)
-    assert audit.total_spend_usd is not None
+    audit = audit_account(engine, account_id, 90)
     return audit.records, audit.total_spend_usd
 
 

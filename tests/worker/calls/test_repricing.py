@@ -25,7 +25,7 @@ from tests.worker.calls.test_call_store import (
     spend,
     stored_ids,
 )
-from tests.worker.support.promises import Note, at_a_fortieth, scaled
+from tests.worker.support.promises import Note, at_a_fortieth, sampled, scaled
 from tests.worker.support.stored import load
 from worker import compact_calls
 
@@ -49,7 +49,7 @@ def list_usd(engine: Engine) -> Decimal:
         return session.scalar(select(func.sum(SpendRow.list_usd))) or Decimal(0)
 
 
-@pytest.mark.parametrize("is_merged", [True, False])
+@pytest.mark.parametrize("is_merged", sampled([True, False], 2))
 def test_spend_follows_the_prices_of_the_account(
     engine: Engine, account_id: str, publish: NewBatch, is_merged: bool
 ) -> None:

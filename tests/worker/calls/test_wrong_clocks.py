@@ -26,7 +26,7 @@ from service.models import (
     TrafficRow,
 )
 from service.models.base import utc_now
-from service.models.calls.account_audits import list_due_accounts, queue_account_audit
+from service.models.calls.account_audits import list_due_accounts
 from service.models.calls.call_files import list_due
 from service.models.calls.future_calls import (
     delete_future_calls,
@@ -40,6 +40,7 @@ from service.operations.findings.realized import measure_realized
 from service.operations.watching.budgets import list_states
 from service.operations.watching.month import days_needed, look_at_month
 from service.operations.watching.weekly_digest import summarize_week
+from tests.worker.calls.test_account_audits import audit_account, report_of
 from tests.worker.support.promises import sampled
 from tests.worker.support.stored import document
 from worker import compact_calls, run_audit
@@ -77,19 +78,13 @@ def body(calls: Sequence[dict[str, Any]]) -> bytes:
     return msgspec.json.encode({"records": list(calls)})
 
 
-def audit_account(engine: Engine, account_id: str) -> Report:
-    with engine.begin() as connection:
-        audit_id = queue_account_audit(connection, account_id, 30)
-    assert audit_id is not None
-    run_audit(audit_id)
-    stored = document(engine, audit_id)
-    assert stored is not None
-    return Report.from_json(stored)
+def audit_calls(engine: Engine, account_id: str) -> Report:
+    return report_of(engine, audit_account(engine, account_id).id)
 
 
 def figures(engine: Engine, account_id: str, now: datetime) -> dict[str, Any]:
     """Audit the account; return all that its pages, notices and mails are made from."""
-    report, today = audit_account(engine, account_id), now.date()
+    report, today = audit_calls(engine, account_id), now.date()
     monday = today - timedelta(days=today.weekday())
     with Session(engine) as session:
         month = sum_days(session, account_id, days_needed(today))
@@ -159,10 +154,10 @@ def test_calls_of_wrong_clocks_change_no_figure(
     for number, each in enumerate(batches):
         publish(body(each))
         if number == 1:
-            audit_account(engine, account_id)
+            audit_calls(engine, account_id)
     assert figures(engine, account_id, now) == expected
     assert [row[1] for row in expected["states"]] == ["open"]
-    report = audit_account(engine, account_id)
+    report = audit_calls(engine, account_id)
     assert (report.audit.records, future_calls(report)) == (CALLS, 3)
     assert changes(engine, account_id) == []
 
@@ -200,7 +195,7 @@ def test_calls_enter_when_their_time_comes(
 ) -> None:
     now = utc_now()
     publish(body([call(now - timedelta(hours=1), "now"), call(now + timedelta(days=3), "ahead")]))
-    assert audit_account(engine, account_id).audit.records == 1
+    assert audit_calls(engine, account_id).audit.records == 1
     for days, is_due in ((1, False), (2, True), (3, True)):
         monkeypatch.setattr(
             "service.models.calls.account_audits.utc_now", lambda days=days: now + timedelta(days)
@@ -212,14 +207,14 @@ def test_calls_enter_when_their_time_comes(
             assert list_due_accounts(connection, 10) == ([account_id] if is_due else [])
             connection.rollback()
     monkeypatch.setattr("worker.utc_now", lambda: now + timedelta(days=2, minutes=1))
-    assert audit_account(engine, account_id).audit.records == 2
+    assert audit_calls(engine, account_id).audit.records == 2
 
 
 def test_an_account_whose_calls_are_all_in_the_future_has_an_empty_report(
     engine: Engine, account_id: str, publish: NewBatch
 ) -> None:
     publish(body([call(FAR, "far"), call(FARTHER, "farther")]))
-    report = audit_account(engine, account_id)
+    report = audit_calls(engine, account_id)
     assert (report.audit.records, report.findings, future_calls(report)) == (0, (), 2)
 
 
@@ -229,17 +224,17 @@ def test_nothing_is_fixed_by_audits_with_less_than_half_of_the_calls_of_14_days(
     """29 days later, hardly any calls are left in the window, audit after audit."""
     now = utc_now()
     publish(body(usual_calls(now)))
-    audit_account(engine, account_id)
+    audit_calls(engine, account_id)
     _let_days_pass(engine, 20)  # without an audit
     later = now + timedelta(days=29)
     clean = [call(later - timedelta(hours=hours), f"clean-{hours}") for hours in range(300)]
     publish(body(clean))
     monkeypatch.setattr("worker.utc_now", lambda: later)
     for days in (6, 7, 2):
-        assert audit_account(engine, account_id).audit.records < CALLS / 2
+        assert audit_calls(engine, account_id).audit.records < CALLS / 2
         assert changes(engine, account_id) == []
         _let_days_pass(engine, days)
-    audit_account(engine, account_id)  # the calls have been as few for 15 days
+    audit_calls(engine, account_id)  # the calls have been as few for 15 days
     assert changes(engine, account_id) == ["fixed"]
 
 
@@ -257,8 +252,8 @@ def test_no_call_in_the_future_shows_that_a_route_is_used(
     wasted = [each | {"ts": _shift(each, -20)} for each in usual_calls(now.replace(hour=12))]
     other = [call(now - timedelta(hours=h), f"other-{h}", route="other") for h in range(600)]
     publish(body([*wasted, *other, call(FAR, "far")]))
-    audit_account(engine, account_id)
-    audit_account(engine, account_id)
+    audit_calls(engine, account_id)
+    audit_calls(engine, account_id)
     assert changes(engine, account_id) == []
 
 
@@ -270,15 +265,15 @@ def test_what_an_earlier_release_fixed_beside_a_call_in_the_future_is_open_again
     engine: Engine, account_id: str, publish: NewBatch
 ) -> None:
     publish(body(usual_calls(utc_now())))
-    audit_account(engine, account_id)
+    audit_calls(engine, account_id)
     with engine.begin() as connection:
         fixed = {"state": "fixed", "fixed_at": AccountFinding.last_seen}
         connection.execute(update(AccountFinding).values(**fixed))
-    audit_account(engine, account_id)
+    audit_calls(engine, account_id)
     assert changes(engine, account_id) == ["open"]
     with engine.begin() as connection:
         connection.execute(update(AccountFinding).values(last_seen=FAR))
-    audit_account(engine, account_id)
+    audit_calls(engine, account_id)
     with engine.connect() as connection:
         (last_seen,) = connection.scalars(select(AccountFinding.last_seen))
     assert last_seen <= utc_now()
@@ -289,7 +284,7 @@ def test_realized_savings_end_with_today(
 ) -> None:
     now = utc_now()
     publish(body(usual_calls(now)))
-    audit_account(engine, account_id)
+    audit_calls(engine, account_id)
     with engine.begin() as connection:
         fixed_at = now - timedelta(days=4)
         connection.execute(update(AccountFinding).values(state="fixed", fixed_at=fixed_at))
@@ -347,7 +342,7 @@ def spent(engine: Engine, account_id: str) -> tuple[int, Any, list[Any]]:
     return int(calls or 0), cost, [(line.day, line.route, line.calls) for line in lines]
 
 
-@pytest.mark.parametrize("is_merged", [True, False])
+@pytest.mark.parametrize("is_merged", sampled([True, False], 2))
 def test_deleted_calls_are_gone_from_the_files_and_the_spend(
     is_merged: bool,
     engine: Engine,
@@ -410,9 +405,9 @@ def test_deleted_calls_count_in_the_next_audit_no_more(
 ) -> None:
     now = utc_now()
     publish(body([call(now - timedelta(hours=1), "usual"), call(FAR, "far")]))
-    assert future_calls(audit_account(engine, account_id)) == 1
+    assert future_calls(audit_calls(engine, account_id)) == 1
     assert delete_calls(engine, account_id) == 1
-    report = audit_account(engine, account_id)
+    report = audit_calls(engine, account_id)
     assert (report.audit.records, future_calls(report)) == (1, 0)
 
 
@@ -435,7 +430,7 @@ def test_a_lost_blob_does_not_keep_a_deletion_busy(
 ) -> None:
     around = [call(FAR + timedelta(days=day), f"far-{day}") for day in range(3)]
     publish(body(around))
-    audit_account(engine, account_id)  # merges them
+    audit_calls(engine, account_id)  # merges them
     middle = FAR + timedelta(days=1)
     lost = publish(body([call(middle, "lost")]))
     with Session(engine) as session:

@@ -17,12 +17,17 @@ def _job_processes(system: System) -> list[int]:
     return [child.pid for one in workers for child in psutil.Process(one.pid).children()]
 
 
-def test_audits_share_a_process(system: System) -> None:
+def test_audits_share_a_process_and_a_stop_signal_to_it_loses_none(system: System) -> None:
     wait_until(lambda: len(_job_processes(system)) == 2, 10)
     before = set(_job_processes(system))
     for _ in range(3):
         system.wait_done(system.ingest(), 20)
     assert set(_job_processes(system)) == before
+    for pid in before:
+        os.kill(pid, signal.SIGTERM)
+    for _ in range(3):
+        system.wait_done(system.ingest(), 20)
+    wait_until(lambda: not before & set(_job_processes(system)), 10)
 
 
 def test_a_process_that_is_killed_while_it_waits_is_replaced(system: System) -> None:
@@ -41,16 +46,6 @@ def test_a_process_that_waits_ends_with_its_worker(system: System) -> None:
     for name in ("worker-0", "worker-1"):
         system.kill_process(name)
     wait_until(lambda: not any(map(psutil.pid_exists, processes)), 20)
-
-
-def test_a_stop_signal_to_a_process_that_waits_loses_no_audit(system: System) -> None:
-    wait_until(lambda: len(_job_processes(system)) == 2, 10)
-    before = set(_job_processes(system))
-    for pid in before:
-        os.kill(pid, signal.SIGTERM)
-    for _ in range(3):
-        system.wait_done(system.ingest(), 20)
-    wait_until(lambda: not before & set(_job_processes(system)), 10)
 
 
 def test_a_process_is_replaced_after_many_jobs_or_once_it_is_large(

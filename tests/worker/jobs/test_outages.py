@@ -33,6 +33,7 @@ from service.models.calls.account_audits import queue_account_audit
 from service.operations.maintenance.housekeeping import Housekeeping
 from service.operations.maintenance.sweeper import Sweeper
 from tests.worker.support.claims import claim_audit
+from tests.worker.support.promises import sampled
 from tests.worker.support.stored import load
 from worker import run_audit
 
@@ -59,12 +60,15 @@ def _counted(engine: Engine, audit_id: str) -> int:
 
 @pytest.mark.parametrize(
     "error",
-    [
-        FULL,
-        OSError(errno.EROFS, "read-only"),
-        OSError("Input/output error (os error 5): /blobs/frames/x.parquet"),
-        RedisConnectionError(),
-    ],
+    sampled(
+        [
+            FULL,
+            OSError(errno.EROFS, "read-only"),
+            OSError("Input/output error (os error 5): /blobs/frames/x.parquet"),
+            RedisConnectionError(),
+        ],
+        2,
+    ),
     ids=lambda error: type(error).__name__,
 )
 def test_an_audit_outlasts_any_number_of_outages(

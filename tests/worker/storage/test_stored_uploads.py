@@ -109,7 +109,9 @@ def _rerun(engine: Engine, audit_id: str, **changes: object) -> None:
     run_audit(audit_id)
 
 
-@pytest.mark.parametrize("write", sampled(FORMATS, 8), ids=lambda write: write.__name__.strip("_"))
+@pytest.mark.parametrize(
+    "write", sampled(FORMATS, len(FORMATS)), ids=lambda write: write.__name__.strip("_")
+)
 def test_an_upload_is_reported_on_as_its_file_is_even_after_the_purge(
     engine: Engine,
     blobs: BlobStore,

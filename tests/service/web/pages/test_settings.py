@@ -72,14 +72,32 @@ def test_sessions_that_are_over_are_not_listed(
     assert page.count('/revoke"') == 1
 
 
-def test_other_sessions_can_be_ended_where_there_are_others(
-    client: FlaskClient, sessions: "sessionmaker[Session]"
+def test_other_sessions_are_ended_one_by_one_or_together(
+    app: Flask, sessions: "sessionmaker[Session]", eve: Browser
 ) -> None:
-    headers = sign_in(sessions, "ada@example.org")
-    button = b"Sign out all other sessions"
-    assert button not in client.get("/settings/sessions", headers=headers).data
-    sign_in(sessions, "ada@example.org")
-    assert button in client.get("/settings/sessions", headers=headers).data
+    page, button = "/settings/sessions", "Sign out all other sessions"
+    one = Browser(app, sessions, "ada@example.org")
+    assert button not in one.get(page)
+    two, three = (Browser(app, sessions, "ada@example.org") for _ in range(2))
+    listed = one.get(page)
+    assert button in listed
+    assert listed.count("(current session)") == 1
+    ids = re.findall(r'action="/settings/sessions/([0-9a-f]+)/revoke"', listed)
+    assert len(ids) == 3
+
+    def signed_in() -> list[bool]:
+        return [each.client.get(page).status_code == 200 for each in (one, two, three, eve)]
+
+    with sessions() as session:
+        newest = WebSession.created_at.desc()
+        own = select(WebSession.id).where(WebSession.account_id == one.account_id).order_by(newest)
+        of_three = session.scalars(own).first()
+    revoke = f"{page}/{of_three}/revoke"
+    assert one.post(page, revoke).status_code == 303
+    assert signed_in() == [True, True, False, True]
+    assert one.act(page, revoke).status_code == 404
+    assert one.post(page, f"{page}/revoke-others").status_code == 303
+    assert signed_in() == [True, False, False, True]
 
 
 def test_the_owner_sees_what_is_stored_and_for_how_long(
