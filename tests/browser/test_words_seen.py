@@ -37,7 +37,7 @@ WORDS: Final = {
 
 @pytest.mark.stress
 def test_no_page_has_more_words_than_it_was_cut_to(windows: Windows, site: Site) -> None:
-    """Each of 20 pages takes a second: without stress, the pages' own tests look at what they say."""
+    """Each of 20 pages takes a second. The pages' own tests in `make test` read what they say."""
     found = {name: words(windows.show(named(name))) for name in WORDS}
     grown = {name: count for name, count in found.items() if count > WORDS[name] + _ROOM}
     assert grown == {}
