@@ -86,3 +86,26 @@ def too_heavy(window: Window) -> list[str]:
     """More requests or bytes, as they are sent, than a first load may take."""
     requests, size = window.page.evaluate(_WEIGHT)
     return [f"{requests} requests, {size} bytes"] * (requests > MOST_REQUESTS or size > MOST_BYTES)
+
+
+# What a reader sees at first: no tables, charts and legends, no data, nothing that opens on demand.
+_WORDS: Final = """() => {
+  const leftOut = "table, svg, script, style, template, noscript, option, datalist, bdi, time, "
+    + "code, pre, .legend, .plot, .skip-chart, .hidden, .unread, .later";
+  const walker = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+  const seen = { visibilityProperty: true };
+  let words = 0;
+  while (walker.nextNode()) {
+    const parent = walker.currentNode.parentElement;
+    if (parent.closest(leftOut) || !parent.checkVisibility(seen)) continue;
+    const isWord = (text) => /[A-Za-z]/.test(text) && !/[0-9]/.test(text);
+    words += walker.currentNode.textContent.split(/[\\s/]+/).filter(isWord).length;
+  }
+  return words;
+}"""
+
+
+def words(window: Window) -> int:
+    """Count the words of the page that are seen at first; amounts, dates and names are data."""
+    count: int = window.page.evaluate(_WORDS)
+    return count

@@ -43,7 +43,7 @@ def test_a_new_user_finds_the_way_without_scripts(
         page.locator("details.evidence a").first.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(re.compile("^Finding"))
         page.goto("/dashboard")
-        page.get_by_role("link", name="All imports").click()
+        page.get_by_role("link", name="Imports", exact=True).click()
         expect(page.get_by_role("link", name="October, EU")).to_be_visible()
         page.get_by_label("Status").select_option("failed")
         page.get_by_role("button", name="Apply filters").click()
