@@ -100,8 +100,9 @@ def require_login(view: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         known = find_web_session()
         if known is None:
-            sent = request.authorization
-            hint = " Keys and tokens don't work here." if sent and sent.type == "bearer" else ""
+            # Not parsed: Werkzeug raises an error for other characters than ASCII.
+            scheme = request.headers.get("Authorization", "").partition(" ")[0]
+            hint = " Keys and tokens don't work here." if scheme.lower() == "bearer" else ""
             message = f"Sign in to continue.{hint}"
             raise UnauthorizedError(message, {"WWW-Authenticate": _SESSION_REALM})
         claimed = request.headers.get(EMAIL_HEADER, known.email).strip().lower()

@@ -299,11 +299,15 @@ def current_server() -> OAuthServer:
 
 def _read_credentials(request: OAuth2Request) -> tuple[str, str]:
     """Return the client's ID and secret, from the header or from the body, but not from both."""
-    form, header = request.form, flask_request.authorization
+    form = request.form
     if "Authorization" not in flask_request.headers:
         return form.get("client_id", ""), form.get("client_secret", "")
     if "client_secret" in form:
         raise InvalidRequestError("Send the client secret in the header or in the body, not both.")
+    try:
+        header = flask_request.authorization
+    except ValueError:  # Werkzeug's, for other characters than ASCII
+        header = None
     if header is None or header.type != "basic":
         raise InvalidClientError(status_code=401)
     # RFC 6749, 2.3.1: both are form-encoded before they are joined.

@@ -25,6 +25,16 @@ def test_a_rejection_says_which_credential_was_wanted_and_how_to_send_it(
     assert upload == "Sign in to continue. Keys and tokens don't work here."
 
 
+@pytest.mark.parametrize("path", [AUDITS, "/oauth/token"])
+def test_a_header_with_other_characters_than_ascii_is_refused(
+    client: FlaskClient, path: str
+) -> None:
+    """Werkzeug raises an error for it, which was a 500."""
+    data = {"grant_type": "authorization_code", "code": "x"}
+    response = client.post(path, data=data, headers={"Authorization": "Basic ä"})
+    assert response.status_code == 401, response.text
+
+
 def test_a_key_costs_one_query_and_no_write_per_request(
     client: FlaskClient, tenant: Tenant, statements: list[str]
 ) -> None:
