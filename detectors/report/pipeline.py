@@ -116,8 +116,7 @@ def audit_logs(
         results, frames = list[PartResult](), list[FlaggedFrames]()
         for number, (result, found) in enumerate(_in_turn(audit_one, parts.count, at_once), 1):
             results.append(result)
-            if sum(len(each.details) for each in results) > _MOST_DETAILS:
-                _drop_unlisted(results, records, thresholds)
+            _drop_unlisted(results, records, thresholds)
             if found is not None:
                 frames.append(found)
             if progress is not None:
@@ -150,6 +149,8 @@ def _drop_unlisted(
     parts: Sequence[PartResult], logs: Sequence[Records], thresholds: Thresholds
 ) -> None:
     """Drop details of findings that aren't listed among those of these parts, nor of all parts."""
+    if sum(len(part.details) for part in parts) <= _MOST_DETAILS:
+        return
     listed = {
         impact.identity
         for index, log in enumerate(logs)
