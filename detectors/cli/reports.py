@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT: Final = Path("-")
 # Freed memory stays for a second: ten, as elsewhere, take 30 MB more for 1,000,000 lines.
-_MEMORY: Final = detectors.MEMORY.replace("10000", "1000")
+_MEMORY: Final = "narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0"
 SCRUB_HINT: Final = "For example: tallystick scrub {file} --out usage.jsonl"
 
 

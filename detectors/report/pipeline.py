@@ -49,6 +49,7 @@ _PCT_DECIMALS: Final = 9
 _DAYS_DECIMALS: Final = 9
 _MOST_OUTLIER_TIMES: Final = 10
 _PARTS_AT_ONCE: Final = 2
+_MOST_DETAILS: Final = 2_000  # of 30 KB, while more parts are audited
 Result = TypeVar("Result")
 
 # Reads the calls of one part again.
@@ -115,6 +116,7 @@ def audit_logs(
         results, frames = list[PartResult](), list[FlaggedFrames]()
         for number, (result, found) in enumerate(_in_turn(audit_one, parts.count, at_once), 1):
             results.append(result)
+            _drop_unlisted(results, records, thresholds)
             if found is not None:
                 frames.append(found)
             if progress is not None:
@@ -141,6 +143,24 @@ def _in_turn(do: Callable[[int], Result], parts: int, at_once: int) -> Iterator[
                 yield running.popleft().result()
         for each in running:
             yield each.result()
+
+
+def _drop_unlisted(
+    parts: Sequence[PartResult], logs: Sequence[Records], thresholds: Thresholds
+) -> None:
+    """Drop details of findings that aren't listed among those of these parts, nor of all parts."""
+    if sum(len(part.details) for part in parts) <= _MOST_DETAILS:
+        return
+    listed = {
+        impact.identity
+        for index, log in enumerate(logs)
+        for impact in Selection.of(
+            [impact for part in parts for impact in part.impacts[index]], log.projection, thresholds
+        ).listed.values()
+    }
+    for part in parts:
+        part.details = {key: each for key, each in part.details.items() if key in listed}
+        part.finding_days = {key: days for key, days in part.finding_days.items() if key in listed}
 
 
 def open_again(

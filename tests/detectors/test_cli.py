@@ -438,3 +438,21 @@ def test_it_shows_spend_by_route_and_by_day(calls: Path) -> None:
     assert "Spend by route" in printed
     assert "Spend by day\n  Oct 6, 2026" in printed
     assert "█" in printed or "#" in printed
+
+
+def test_prices_are_imported_when_the_log_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else can run while they are: a long log takes as much longer."""
+    log, place, order = tmp_path / "log.jsonl", frames.place, list[str]()
+    call = {"ts": "2026-11-01T00:00:00Z", "provider": "openai", "model": "gpt-4o"}
+    log.write_text(json.dumps({**call, "prompt_tokens": 1, "completion_tokens": 1}))
+
+    def read(*source: Any, **options: Any) -> Any:
+        order.append("log")
+        return place(*source, **options)
+
+    monkeypatch.setattr(frames, "place", read)
+    monkeypatch.setattr(reports, "find_update", lambda: order.append("prices"))
+    assert reports.audit_file(log, None).audit.records == 1
+    assert order == ["log", "prices"]

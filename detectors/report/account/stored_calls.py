@@ -31,7 +31,7 @@ from detectors.report.account.file_counts import FileCounts
 from detectors.report.account.traffic import add_slots
 
 COUNTED_AT_ONCE: Final = 1_000_000
-_SLOTS_AT_ONCE: Final = 4_000_000  # of 80 bytes
+_SLOTS_AT_ONCE: Final = 1_000_000  # of 80 bytes
 _AT_US: Final = pl.col("ts").dt.timestamp("us").alias("at_us")
 
 

@@ -49,7 +49,9 @@ def count_slots(calls: Calls) -> pl.DataFrame:
     slotted = counted.with_columns(
         (key // _MOST_SLOTS).alias("group"), (key % _MOST_SLOTS).alias("slot")
     )
-    return slotted.join(groups, on="group").select(*_SLOTS).cast(_SLOTS)
+    return slotted.join(groups, on="group").select(
+        pl.col(name).cast(kind) for name, kind in _SLOTS.items()
+    )
 
 
 def add_slots(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:

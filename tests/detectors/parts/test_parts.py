@@ -16,6 +16,7 @@ from detectors.errors import GroupTooLargeError, ScratchFullError, SourceChanged
 from detectors.frames import parts, tables
 from detectors.frames.sources import place
 from detectors.report import pipeline
+from detectors.report.part import audit_part
 from detectors.report.pipeline import audit_logs
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.limits import draw_thresholds
@@ -62,6 +63,7 @@ def test_parts_and_their_order_change_no_byte(
     _split(monkeypatch, -(-frame.height // wanted), on_disk=seed % 3 > 0)
     log = place(frame, scratch=tmp_path)
     assert log.calls.count <= wanted
+    monkeypatch.setattr(pipeline, "_MOST_DETAILS", rng.choice([0, 20, 2_000]))
     shuffled = _Shuffled(log.calls, rng)
     (report,) = audit_logs([log], shuffled, detectors.PriceBook(), thresholds).reports
     log.calls.close()
@@ -109,7 +111,7 @@ def test_progress_is_reported_by_part_and_can_end_the_audit(
 
 
 def test_two_parts_in_memory_are_audited_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame, own = as_polars(draw_log(9)), pipeline.audit_part
+    frame, own = as_polars(draw_log(9)), audit_part
     _split(monkeypatch, -(-frame.height // 4), on_disk=False)
     both = Barrier(2, timeout=60)
 
