@@ -27,13 +27,17 @@ def _number(values: pl.Expr) -> pl.Expr:
     return (values.clip(upper_bound=_LARGEST - 1) + 1).fill_null(0)
 
 
-def number_texts() -> list[pl.Expr]:
-    """Return a number for each level of `prefix_hashes`, which are one text."""
-    text, places = pl.col(HASHES).str, range(0, len(LEVELS) * LEVEL_DIGITS, LEVEL_DIGITS)
-    return [
-        number_hashes(text.slice(place, LEVEL_DIGITS)).alias(name)
-        for name, place in zip(LEVEL_COLUMNS, places, strict=True)
+def number_texts(frame: pl.DataFrame) -> pl.DataFrame:
+    """Replace the one text of `prefix_hashes` by a number for each level that some call has."""
+    if HASHES not in frame.columns:
+        return frame
+    text = pl.col(HASHES).cast(pl.String).str
+    longest = cast(int, frame.select(text.len_bytes().max()).item() or 0) // LEVEL_DIGITS
+    numbers = [
+        number_hashes(text.slice(level * LEVEL_DIGITS, LEVEL_DIGITS)).alias(name)
+        for level, name in enumerate(LEVEL_COLUMNS[: max(longest, 1)])
     ]
+    return frame.with_columns(numbers).drop(HASHES)
 
 
 def number_lists(frame: pl.DataFrame) -> pl.DataFrame:

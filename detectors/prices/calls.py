@@ -31,7 +31,8 @@ a value, so a rule asks for the schema first. None of them is null either:
 * `latency_ms`, `reported_usd`: Float64, -1.0 where absent.
 
 Before pricing, the frame that `read_labels` returns has the same columns, with the labels
-`prefix_hash_16k`, `prefix_hash_64k`, `prefix_hashes` and `session_id` instead of their numbers.
+`prefix_hash_16k`, `prefix_hash_64k` and `session_id` instead of their numbers, unless some call
+has `prefix_hashes`: then all hashes are numbers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,9 +44,9 @@ import polars as pl
 from detectors.contract import LEVEL_DIGITS, LEVELS_OF_HASHES
 from detectors.engine import Calls, attach, collect, join_small, number_labels
 from detectors.engine.frames import FEW_CALLS
-from detectors.engine.levels import LEVEL_COLUMNS, number_hashes, number_texts
+from detectors.engine.levels import LEVEL_COLUMNS, number_hashes
 from detectors.engine.numbering import Numbered, number_rows
-from detectors.formats.columns import HASHES, OPTIONAL_COUNTS, OPTIONAL_LABELS, REPORTED
+from detectors.formats.columns import OPTIONAL_COUNTS, OPTIONAL_LABELS, REPORTED
 from detectors.prices.table import CELL, COMPUTED, SHOWN, Cells
 
 LABELS: Final = ("route_label", "provider", "model")
@@ -92,8 +93,6 @@ def read_labels(calls: Calls, keys: Sequence[str] = ()) -> Calls:
     """Add the tag or endpoint as `route_label`, and drop columns that no rule uses."""
     tagged = pl.when(pl.col("tag") != "").then(pl.col("tag")).otherwise(pl.col("endpoint"))
     calls = calls.with_columns(tagged.alias("route_label"))
-    if _present(calls, [HASHES]):
-        calls = calls.with_columns(number_texts()).drop(HASHES)
     if levels := _present(calls, LEVEL_COLUMNS):
         given = pl.sum_horizontal((pl.col(name) > 0).cast(pl.Int8) for name in levels)
         # Hashes of the other form are levels, too.
@@ -215,6 +214,4 @@ def price_labelled(
         numbered = join_small(numbered, numbering, [label]).drop(label)
     spent = cells.add_cost(numbered)
     kept = dict.fromkeys(_present(spent, [*_STORED, *_TIME_ORDER, *OPTIONAL_CALL_COLUMNS]))
-    priced_calls = collect(spent.select(*kept))
-    unused = [n for n in _present(spent, LEVEL_COLUMNS[1:]) if not priced_calls[n].max()]
-    return PricedCalls(groups, cells, tuple(keys), [priced_calls.drop(unused)])
+    return PricedCalls(groups, cells, tuple(keys), [collect(spent.select(*kept))])

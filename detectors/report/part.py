@@ -14,6 +14,7 @@ import polars as pl
 
 from detectors.contract import ReportedModel, Thresholds
 from detectors.engine import Calls, Row, attach, collect, collect_all, drop_duplicate_rows, fetch
+from detectors.engine.levels import number_texts
 from detectors.prices.calls import (
     ArrangedCalls,
     PricedCalls,
@@ -109,6 +110,7 @@ def open_part(only_reference: list[Calls], job: Job, *, count: bool = True) -> O
     calls = only_reference.pop()
     frame = collect(calls) if job.has_each_call_once else drop_duplicate_rows(calls)
     del calls
+    frame = number_texts(frame)
     tables: Counts = {}
     is_plan = is_included(frame.lazy())
     if frame.select(is_plan.any()).item():

@@ -201,7 +201,9 @@ def _find_at(calls: pl.DataFrame, name: str, seconds: float) -> pl.DataFrame:
     found = (
         keys.to_frame()
         .lazy()
-        .select("key", ((key | mask) == (key | mask).shift(1)).fill_null(value=False).alias("is_same"))
+        .select(
+            "key", ((key | mask) == (key | mask).shift(1)).fill_null(value=False).alias("is_same")
+        )
         # Calls whose hash no other has, as most have at high levels, have no pair.
         .filter(is_same | is_same.shift(-1))
         .with_columns((key & mask).cast(pl.UInt32).alias("row"))
