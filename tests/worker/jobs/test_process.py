@@ -32,7 +32,7 @@ def test_jobs_leave_one_thread_no_data_in_logs_and_nearly_nothing_in_redis(syste
     wait_until(lambda: not kept(), 10)
 
 
-@pytest.mark.parametrize(("number", "with_job"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
+@pytest.mark.parametrize(("number", "with_job"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
 def test_a_stop_signal_lets_the_running_audit_finish(
     system: System, number: int, with_job: bool
 ) -> None:

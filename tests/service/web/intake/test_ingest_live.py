@@ -12,7 +12,7 @@ import psutil
 import pytest
 import requests
 
-from detectors.contract import MAX_BATCH_BYTES
+from detectors.contract import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from tests.service.support.hostile import hostile_bodies
 from tests.service.support.live import LiveService
 from tests.service.support.scenes import INGEST, Tenant, batch
@@ -62,6 +62,14 @@ def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> No
     response = _post(live, live.add_tenant(), b" " * (MAX_BATCH_BYTES + 1))
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "payload_too_large"
+
+
+def test_a_batch_has_room_for_the_longest_records_of_the_contract() -> None:
+    """Every label has its greatest length, in characters that take most bytes."""
+    labels = dict.fromkeys(("model", "endpoint", "request_id", "tag"), "\U0001f600" * 200)
+    record = batch(1)["records"][0] | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
+    size = len(json.dumps(record)) + len(", ")
+    assert 0.9 * MAX_BATCH_BYTES < size * MAX_BATCH_RECORDS < MAX_BATCH_BYTES
 
 
 def test_a_chunked_body_is_accepted_up_to_the_limit(live: LiveService) -> None:
