@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -11,13 +11,17 @@ from detectors.formats.adapters.duplicates import Once, Seen
 from detectors.formats.adapters.labels import SUBAGENT
 from detectors.prices.model_data import is_flat_rate
 
-if TYPE_CHECKING:
-    from detectors.agents.pricing import LedgerRates
-
 encode_origin: Final = msgspec.msgpack.Encoder().encode
 _decode_origin: Final = msgspec.msgpack.Decoder(Origin).decode
 _decode: Final = msgspec.msgpack.Decoder(Call).decode
 _SEEN: Final = len(Seen._fields)
+
+
+class Rates(Protocol):
+    """What prices calls as they are added: `pricing.LedgerRates`."""
+
+    def usd_of(self, call: Call, at_us: int, *names: str) -> float | None: ...
+    def save(self) -> None: ...
 
 
 class Resolver(Once):
@@ -27,7 +31,7 @@ class Resolver(Once):
     """
 
     def __init__(
-        self, sessions: Iterable[tuple[str, bytes | None, int]], rates: "LedgerRates | None" = None
+        self, sessions: Iterable[tuple[str, bytes | None, int]], rates: Rates | None = None
     ) -> None:
         super().__init__(Counter())
         self._rates = rates

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from detectors.agents.copies import Rates
     from detectors.agents.files import FileRead
-    from detectors.agents.pricing import LedgerRates
 
 VERSION: Final = 1
 KEPT_DAYS: Final = 400
@@ -156,7 +156,7 @@ class Ledger:
         row = self.database.execute("SELECT mark FROM files WHERE path = ?", (path,)).fetchone()
         return row[0] if row else None
 
-    def add(self, reads: "Sequence[FileRead]", rates: "LedgerRates | None" = None) -> int:
+    def add(self, reads: "Sequence[FileRead]", rates: "Rates | None" = None) -> int:
         """Add what was read of some files; return the number of calls that are new or changed.
 
         With `rates`, these calls are priced at once.
@@ -223,7 +223,7 @@ class Ledger:
         """
         self.database.executemany(_LIMIT, [limit for limit in limits if _is_possible(*limit)])
 
-    def _resolve(self, touched: set[str], rates: "LedgerRates | None") -> int:
+    def _resolve(self, touched: set[str], rates: "Rates | None") -> int:
         """Compare the copies of these calls again, and set the calls that they are."""
         if not touched:
             return 0

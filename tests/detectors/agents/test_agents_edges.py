@@ -306,6 +306,19 @@ def test_other_prices_price_all_calls_again(
     assert ledger.database.execute("SELECT round(usd, 6) FROM calls").fetchone() == (0.00075,)
 
 
+def test_calls_that_are_priced_as_they_are_added_cost_what_they_do_later(tmp_path: Path) -> None:
+    write_sessions(tmp_path, 4, 60_000, seed=7)
+    found = []
+    for prices in (True, False):
+        ledger = Ledger(":memory:")
+        reading.update(ledger, find_sources({}, tmp_path), processes=1, prices=prices)
+        assert ledger.has_unpriced() is not prices
+        reading.price(ledger)
+        found.append(ledger.database.execute("SELECT id, usd FROM calls ORDER BY id").fetchall())
+        assert ledger.database.execute("SELECT count(*) FROM rates").fetchone()[0] > 2
+    assert found[0] == found[1]
+
+
 def test_an_update_of_the_prices_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     (tmp_path / "tallystick").mkdir()

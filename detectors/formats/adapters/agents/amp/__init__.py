@@ -60,7 +60,7 @@ def _counts(event: Row, usage: Row) -> dict[str, Any]:
 
 ADAPTER: Final = Adapter(
     title="Amp threads",
-    signs=("agentMode", "usageLedger", "env"),
+    signs=("agentMode", "usageLedger", "nextMessageId"),
     recognizes=lambda row: "messages" in row and str(row.get("id")).startswith("T-"),
     read=_read,
     allowed=members(

@@ -171,7 +171,7 @@ def _bytes_at(path: Path) -> bytes:
 
 ADAPTER: Final = Adapter(
     title="Tasks of Cline, Roo Code and Kilo Code",
-    signs=("say", "ask", "updated_at"),
+    signs=("say", "ask", "sessionId"),
     recognizes=_recognizes,
     read=_read,
     beside=beside,
