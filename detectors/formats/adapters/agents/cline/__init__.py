@@ -4,18 +4,20 @@ Fields: `tasks/<id>/ui_messages.json` in an editor's storage, an array of messag
 `api_req_started` whose `text` is JSON with its counts, as
 https://github.com/cline/cline/blob/main/apps/vscode/src/shared/getApiMetrics.ts and
 https://github.com/RooCodeInc/Roo-Code/blob/main/packages/core/src/message-utils/consolidateTokenUsage.ts
-add them up. Cline's `tokensIn` leaves out the cache. Roo Code's has it since October 2025, before
-that only of OpenAI's protocol (https://github.com/RooCodeInc/Roo-Code/pull/8954). Since 2026, Cline
-writes `~/.cline/data/sessions/<id>/*.messages.json`, one object with `metrics` per message, whose
-input has the cache (sdk/packages/core/src/services/agent-events.ts).
+add them up. Whether Cline's `tokensIn` has the cache depends on the handler of the provider in
+https://github.com/cline/cline/tree/864419d8b0/apps/vscode/src/core/api/providers.
+Roo Code's has it since October 2025, before that only of OpenAI's protocol
+(https://github.com/RooCodeInc/Roo-Code/pull/8954). Since 2026, Cline writes
+`~/.cline/data/sessions/<id>/*.messages.json`, one object with `metrics` per message, whose input
+has the cache (sdk/packages/core/src/services/agent-events.ts).
 
-Neither the task nor, in most releases, the model is in a task's messages: the folder's name is the
-one, and files beside it have the other.
+A task's messages don't have its ID, which is the name of its folder, nor, in most releases, the
+model, which files beside them have.
 """
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +31,8 @@ from detectors.formats.adapters.calls import (
 )
 from detectors.formats.adapters.labels import SUBAGENT, route_of
 from detectors.formats.adapters.rows import UNREADABLE, Row
-from detectors.formats.json_logs.usage.reader import read_usage
+from detectors.formats.json_logs.usage.reader import count_of, read_usage
+from detectors.formats.moments import EPOCH
 
 _MESSAGES: Final = "ui_messages.json"
 _SESSION: Final = ".messages.json"
@@ -42,6 +45,25 @@ _MODEL: Final = re.compile(
     rb'</name>\\n<model>(?P<model>[^<\\"]{1,200})</model>|"ts":\s?(?P<ts>\d{13})'
 )
 _INCLUDES_CACHE: Final = datetime(2025, 11, 1, tzinfo=UTC)
+# Until when the input of a provider of Cline had the cache; of the first ones it still has it.
+_ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
+_HAD_CACHE: Final = {
+    **dict.fromkeys(("openai", "litellm", "xai", "fireworks", "hicap", "lmstudio"), _ALWAYS),
+    **dict.fromkeys(("qwen", "requesty", "openai-codex", "zai", "doubao", "deepseek"), _ALWAYS),
+    "openai-native": datetime(2025, 4, 2, tzinfo=UTC),
+    "gemini": datetime(2025, 6, 18, tzinfo=UTC),
+    "openrouter": datetime(2025, 6, 25, tzinfo=UTC),
+    "cline": datetime(2025, 6, 25, tzinfo=UTC),
+    "vercel-ai-gateway": datetime(2025, 11, 17, tzinfo=UTC),
+    **dict.fromkeys(("anthropic", "bedrock", "vertex", "claude-code", "cline-pass"), None),
+    **dict.fromkeys(("minimax", "moonshot", "groq", "aihubmix", "sapaicore"), None),
+}
+_UPDATING: Final = timedelta(days=30)  # in which earlier releases are still in use
+# Of these, writes are what was not in the cache: DeepSeek's `prompt_cache_miss_tokens`.
+_MISSES: Final = ("deepseek", "openai", "xai", "fireworks", "hicap", "qwen", "doubao")
+_PROXIES: Final = ("litellm", "oca")  # of these, either that or Anthropic's writes
+# In releases of these months, reads were the reasoning of OpenAI's Responses API, and writes reads.
+_SWAPPED: Final = datetime(2025, 11, 18, tzinfo=UTC), datetime(2026, 2, 12, tzinfo=UTC) + _UPDATING
 
 
 def _recognizes(row: Row) -> bool:
@@ -63,34 +85,67 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
 
 def _request(row: Row, state: State) -> Sighting:
     request, named, at = row.inner("text"), row.inner("modelInfo"), row.get("ts")
+    provider, model = _model_at(at, state.get("models"))
+    provider, model = named.get("providerId") or provider, named.get("modelId") or model
+    counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
+    moment = find_moment(at)
+    if protocol is not None or state.get("is_roo"):
+        is_early = moment is not None and moment < _INCLUDES_CACHE
+        has_cache, is_assumed = (
+            not (is_early and protocol == "anthropic"),
+            is_early and not protocol,
+        )
+    else:
+        has_cache, is_assumed = _had_cache(str(provider), str(model), moment, counts)
     usage = {
-        "input": request.get("tokensIn"),
-        "output": request.get("tokensOut"),
-        "cache": {"read": request.get("cacheReads"), "write": request.get("cacheWrites")},
+        "input": counts.get("tokensIn"),
+        "output": counts.get("tokensOut"),
+        "cache": {"read": counts.get("cacheReads"), "write": counts.get("cacheWrites")},
         "cost": {"total": request.get("cost")},
     }
-    leaves_out: tuple[str, ...] = ("reads", "writes")
-    protocol, moment = request.get("apiProtocol"), find_moment(at)
-    is_early = moment is not None and moment < _INCLUDES_CACHE
-    is_roo = protocol is not None or state.get("is_roo")
-    if is_roo and not (is_early and protocol == "anthropic"):
-        leaves_out = ()
+    leaves_out = () if has_cache else ("reads", "writes")
     readings = read_usage(usage, dialect="pi", leaves_out=leaves_out)
-    if is_roo and is_early and protocol is None and readings and readings[0].cached:
+    if is_assumed and readings and (readings[0].cached or readings[0].written):
         readings[0].is_assumed = True
     session = state.get("session")
-    provider, model = _model_at(at, state.get("models"))
     return Sighting(
         readings=readings,
         moments=(at,),
-        models=(named.get("modelId"), model),
-        providers=(named.get("providerId"), provider),
+        models=(model,),
+        providers=(provider,),
         ids=(session and f"{session}:{at}",),
         tags=(state.get("route"), session),
         session=session,
         endpoint=named.get("mode"),
         origin=MESSAGE,
     )
+
+
+def _had_cache(
+    provider: str, model: str, moment: datetime | None, counts: dict[str, Any]
+) -> tuple[bool, bool]:
+    """Return whether Cline's input has the cache, and whether that is assumed; mend the counts."""
+    given, reads, writes = (
+        count_of(counts.get(name)) or 0 for name in ("tokensIn", "cacheReads", "cacheWrites")
+    )
+    if provider in _MISSES or (provider in _PROXIES and given == reads + writes):
+        counts |= {"tokensIn": max(given, reads + writes), "cacheWrites": 0}
+        return True, False
+    if provider == "openai-native" and writes:
+        counts |= {"tokensIn": given + reads, "cacheReads": writes, "cacheWrites": 0}
+        return False, False
+    moment = moment or EPOCH
+    if provider == "openai-native" and _SWAPPED[0] <= moment < _SWAPPED[1]:
+        return False, True
+    if provider == "vertex" and "gemini" in model:
+        provider = "gemini"
+    until = _HAD_CACHE.get(provider, _ALWAYS)
+    can_have = given >= reads + writes
+    if until is None or provider not in _HAD_CACHE:
+        return until is not None and can_have, until is not None and can_have
+    if moment < until:
+        return can_have, not can_have
+    return False, moment < until + _UPDATING
 
 
 def _model_at(at: Any, models: list[tuple[int, Any, Any]] | None) -> tuple[Any, Any]:
