@@ -54,7 +54,10 @@ _MARKS: Final = {
     "gemini_cli": (b'"tokens"', b'"sessionId"'),
     "qwen_code": (b'"usageMetadata"',),
     "opencode": (b"{",),
-    "cline": (b'"api_req_started"', b'"metrics"', *(b'"deleted_api_reqs"', b'"subagent_usage"')),
+    "cline": (
+        *(b'"api_req_started"', b'"metrics"', b'"condense_context"'),
+        *(b'"deleted_api_reqs"', b'"api_req_deleted"', b'"subagent_usage"'),
+    ),
     "amp": (b'"usage"', b'"usageLedger"'),
 }
 SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"

@@ -1,6 +1,7 @@
 """Cline, Roo Code, Kilo Code and Amp: folders as these agents write them, with known bills."""
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
 from detectors.cli import library
 from detectors.formats import read_chunks, records_of
+from detectors.formats.adapters.agents import cline as cline_tasks
 
 CANARY: Final = "CANARY the customer said"
 EDITOR: Final = Path(".config/Code/User/globalStorage")
@@ -348,6 +350,137 @@ def test_the_input_of_each_of_clines_providers_has_the_cache_once(tmp_path: Path
         else:
             assert tokens[0] == UNSURE_INPUTS[place - len(INPUTS)][3], (provider, ts)
         assert ("input_assumed" in msgspec.msgpack.decode(body)) is not is_sure, (provider, ts)
+
+
+WARNING: Final = (
+    "Warning: this is a legacy conversation, which means tool names may have changed. Please use "
+    "the most up-to-date tools you are aware of."
+)
+
+
+def asked(place: int, text: str = CANARY) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"id": f"msg_{place}", "role": "user", "content": content}
+
+
+def result(place: int) -> dict[str, Any]:
+    content = [{"type": "tool_result", "tool_use_id": "call_1", "content": CANARY}]
+    return {"id": f"msg_{place}", "role": "user", "content": content}
+
+
+def answered(place: int, tokens: int | None = None, provider: str = "anthropic") -> dict[str, Any]:
+    message = {
+        "id": f"msg_{place}", "role": "assistant", "ts": 1_780_000_000_000 + place,
+        "content": [{"type": "text", "text": f"{CANARY} {WARNING}"}],
+        "modelInfo": {"id": "claude-sonnet-4-6", "provider": provider},
+    }  # fmt: skip
+    if tokens is not None:
+        message["metrics"] = {"inputTokens": tokens, "outputTokens": 9, "cost": 0.01}
+    return message
+
+
+def write_session(home: Path, name: str, *messages: dict[str, Any]) -> None:
+    folder = home / ".cline" / "data" / "sessions" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps({"session_id": name, "cwd": "/home/dev/boats"}))
+    document = {"version": 1, "agent": "lead", "sessionId": name, "updated_at": "2026-05-28",
+                "messages": messages}  # fmt: skip
+    (folder / f"{name}.messages.json").write_text(json.dumps(document))
+
+
+def totals(ledger: Ledger) -> int:
+    found = ledger.database.execute("SELECT unread FROM files").fetchall()
+    return sum(json.loads(row[0]).get("totals instead of calls", 0) for row in found)
+
+
+def test_a_fork_of_clines_session_counts_its_own_calls_only(tmp_path: Path) -> None:
+    history = [asked(1), answered(2, 500), asked(3), answered(4, 600)]
+    write_session(tmp_path, "1780000000001_aaaaa", *history)
+    write_session(tmp_path, "1780000000002_fork", *history, asked(5), answered(6, 700))
+    write_session(tmp_path, "1780000000003_restored", *history[:2], asked(7), answered(8, 800))
+    assert rows(read(tmp_path), "prompt", "session") == [
+        (500, "1780000000001_aaaaa"), (600, "1780000000001_aaaaa"),
+        (700, "1780000000002_fork"), (800, "1780000000003_restored"),
+    ]  # fmt: skip
+
+
+def test_the_sum_of_a_resumed_task_of_an_older_cline_is_no_call(tmp_path: Path) -> None:
+    write_task(
+        tmp_path / ".cline" / "data", "1770000000000",
+        ui_messages=[
+            request(1_770_000_001_000, "anthropic claude-sonnet-4-6", **counts(400, 9, 0, 0, 0.01)),
+            request(1_770_000_002_000, "anthropic claude-sonnet-4-6", **counts(500, 9, 0, 0, 0.01)),
+        ],
+    )  # fmt: skip
+    write_session(
+        tmp_path, "1770000000000",
+        asked(1), answered(2), asked(3), answered(4, 900, "unknown"), asked(5, WARNING),
+        asked(6), answered(7, 1_000),
+    )  # fmt: skip
+    ledger = read(tmp_path)
+    assert rows(ledger, "prompt") == [(400,), (500,), (1_000,)]
+    assert totals(ledger) == 1
+
+
+def test_answers_that_cline_copies_back_to_an_older_task_count_once(tmp_path: Path) -> None:
+    model, old = "anthropic claude-sonnet-4-6", 1_770_000_001_000
+    before = [said(old - 1), request(old, model, **counts(400, 9, 0, 0, 0.01))]
+    write_session(tmp_path, "1770000000000", asked(1, WARNING), answered(2, 700), answered(3, 800))
+    ledger = Ledger(":memory:")
+    for moved in (0, 60_000):  # with each answer, all that are copied get other times
+        started = 1_780_000_000_000 + moved
+        copies = [
+            said(started), request(started + 1, model, **counts(700, 9, 0, 0, 0.01)),
+            request(started + 2, model, **counts(800, 9, 0, 0, 0.01)),
+        ]  # fmt: skip
+        later = request(started + 99_000, model, **counts(900, 9, 0, 0, 0.01))  # of the old Cline
+        write_task(
+            tmp_path / ".cline" / "data", "1770000000000",
+            ui_messages=[*before, *copies, *([later] if moved else [])],
+            sdk_writeback={"version": 1, "baseUiMessageCount": 2, "writtenUiMessageCount": 5},
+        )  # fmt: skip
+        read(tmp_path, ledger)
+    assert rows(ledger, "prompt") == [(400,), (700,), (800,), (900,)]
+
+
+def test_the_sum_of_a_run_of_clines_session_is_no_call(tmp_path: Path) -> None:
+    write_session(
+        tmp_path, "1780000000001_aaaaa",
+        asked(1), answered(2), result(3), answered(4), result(5), answered(6, 2_000_000),
+        asked(7), answered(8, 300),  # a run with one call
+        asked(9), answered(10, 400), result(11), answered(12), result(13), answered(14, 500),
+        asked(15), answered(16),  # stopped
+        asked(17), answered(18, 600),
+    )  # fmt: skip
+    ledger = read(tmp_path)
+    assert rows(ledger, "prompt") == [(300,), (400,), (500,), (600,)]
+    assert totals(ledger) == 1
+
+
+def test_what_roo_code_condensed_or_deleted_is_named(tmp_path: Path) -> None:
+    cost = {"cost": 0.2, "summary": CANARY, "newContextTokens": 9}
+    condensed = {**said(LATE), "say": "condense_context", "contextCondense": cost}
+    deleted = {**request(LATE, **counts(9, 9, 0, 0, 0.1)), "say": "api_req_deleted"}
+    write_task(tmp_path / EDITOR / KILO, ui_messages=[condensed, deleted])
+    assert totals(read(tmp_path)) == 2
+
+
+def test_models_are_found_in_prompts_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cline_tasks, "_BLOCK_BYTES", 1_024)
+    model, history, calls = "claude-sonnet-4-20250514", list[dict[str, Any]](), []
+    for place in range(40):  # each begins elsewhere in a block
+        ts = LATE + place * 1_000
+        named = prompt(ts, f"/home/dev/{'x' * place * 7}/boats", f"{model}-{place}")
+        history += [named, answer(ts + 500)]
+        calls.append(request(ts + 100, **counts(9, 9, 0, 0, 0.1)))
+    path = write_task(tmp_path / EDITOR / ROO, ui_messages=calls, api_conversation_history=history)
+    found = rows(read(tmp_path), "model", "project")
+    assert found == [(f"{model}-{place}", "boats") for place in range(40)]
+    monkeypatch.undo()
+    os.truncate(path / "api_conversation_history.json", 65 << 20)  # without its bytes on disk
+    assert len(cline_tasks.beside(path / "ui_messages.json")["models"]) == 40
 
 
 def texts(folder: Path) -> Iterable[bytes]:
