@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -27,7 +28,7 @@ from detectors.agents.usual import (
     read_message,
     read_turn,
 )
-from detectors.errors import DetectorError
+from detectors.errors import CutOffLogError, DetectorError
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
     NO_MODEL,
@@ -43,7 +44,7 @@ from detectors.formats.adapters.labels import find_model, find_tag, id_of, route
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.moments import to_full_hours
 from detectors.formats.text.blocks import read_blocks
-from detectors.formats.text.splitting import join_document, split_array_start
+from detectors.formats.text.splitting import join_document, split_array
 
 BLOCK_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = 64 << 20
@@ -202,10 +203,18 @@ class _Reader:
             blocks = read_blocks(file)
             if self._file.path.endswith(".json"):
                 self._state = self._adapter.beside(Path(self._file.path))
-                text = join_document(blocks)
-                is_array = text.lstrip()[:1] == b"["
-                for each in split_array_start(text) if is_array else (text,):
-                    self._read_line(each)
+                first = next(blocks, b"")
+                blocks = chain((first,), blocks)
+                if first.lstrip()[:1] != b"[":
+                    if self._file.size > MAX_LINE_BYTES:
+                        raise DetectorError(f"a session has more than {MAX_LINE_BYTES >> 20} MiB")
+                    self._read_line(join_document(blocks, MAX_LINE_BYTES))
+                    return
+                try:
+                    for each in chain.from_iterable(split_array(blocks, MAX_LINE_BYTES)):
+                        self._read_line(each)
+                except CutOffLogError:
+                    self._unread[CUT_OFF] += 1
                 return
             rest = b""
             for block in blocks:

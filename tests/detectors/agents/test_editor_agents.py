@@ -483,6 +483,19 @@ def test_models_are_found_in_prompts_of_any_size(
     assert len(cline_tasks.beside(path / "ui_messages.json")["models"]) == 40
 
 
+def test_a_large_task_is_read_and_one_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    call = request(LATE, "anthropic claude-sonnet-4-6", **counts(9, 9, 0, 0, 0.1))
+    path = write_task(tmp_path / EDITOR / CLINE, ui_messages=[]) / "ui_messages.json"
+    image = json.dumps({**said(LATE), "images": ["x" * (11 << 20)]})
+    path.write_text(f"[{image}, {image}, {image}, {json.dumps(call)}]")
+    assert rows(read(tmp_path), "prompt") == [(9,)]
+    path.write_text(f"[{json.dumps(call)}, {json.dumps(call)[:-20]}")
+    ledger = read(tmp_path)
+    assert rows(ledger, "prompt") == [(9,)]
+    (unread,) = ledger.database.execute("SELECT unread FROM files").fetchone()
+    assert json.loads(unread) == {"lines that aren't valid JSON": 1}
+
+
 def texts(folder: Path) -> Iterable[bytes]:
     return (path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
