@@ -64,6 +64,9 @@ _MARKS: Final = {
 SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"
 CUT_OFF: Final = "lines that aren't valid JSON"
 _QUIET: Final = (NO_USAGE, REPEATED)
+# Providers of Cline that are another agent, which writes session files of its own.
+_AGENTS: Final = ("claude-code", "openai-codex-cli")
+OTHERS: Final = "requests through Claude Code or Codex, which their own files have"
 _QUERIES: Final = {
     "message": "SELECT id, session_id, time_created, data FROM message",
     "session_message": "SELECT id, session_id, time_created, type, data FROM session_message",
@@ -253,6 +256,8 @@ class _Reader:
             with suppress(msgspec.ValidationError):
                 self._read_limits(decode_limits(limits), row.get("timestamp"))
         for seen in self._adapter.read(row, self._state):
+            if self._name == "cline" and not isinstance(seen, str) and seen.providers[0] in _AGENTS:
+                seen = OTHERS if seen.readings else NO_USAGE
             if isinstance(seen, str):
                 if seen not in _QUIET:
                     self._unread[seen] += 1

@@ -66,7 +66,7 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
     codex = at("CODEX_HOME", ".codex")
     opencode = Path(env.get("OPENCODE_DATA_DIR") or data / "opencode")
     databases = (("opencode", opencode, "opencode.db"), ("kilo-code", data / "kilo", "kilo.db"))
-    cline = at("CLINE_DATA_DIR", ".cline", "data")
+    cline = Path(env.get("CLINE_DATA_DIR") or at("CLINE_DIR", ".cline") / "data")
     gemini = at("GEMINI_CLI_HOME") / ".gemini" / "tmp"
     support = home / "Library" / "Application Support"
     if sys.platform == "win32":
@@ -87,7 +87,12 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
                 Source(agent, folder / "storage" / "message", "opencode", (".json",)),
             )
         ),
-        Source("cline", cline / "sessions", "cline", (".messages.json",)),
+        Source(
+            "cline",
+            Path(env.get("CLINE_SESSION_DATA_DIR") or cline / "sessions"),
+            "cline",
+            (".messages.json",),
+        ),
         Source("cline", cline / "tasks", "cline", _TASKS),
         *(
             Source(agent, each / "User" / "globalStorage" / extension / "tasks", "cline", _TASKS)

@@ -113,7 +113,8 @@ def cline(home: Path) -> list[Row]:
         folder, "1770000000000",
         ui_messages=[
             request(1_770_000_001_000, "claude-code sonnet", **counts(0, 0, 0, 0, 0)),
-            request(1_770_000_002_000, "claude-code claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
+            request(1_770_000_001_500, "claude-code claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
+            request(1_770_000_002_000, "cline-pass claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
         ],
     )  # fmt: skip
     session = home / ".cline" / "data" / "sessions" / "1780000000000_boats"
@@ -230,7 +231,10 @@ def test_each_agents_bill_is_the_known_one(tmp_path: Path) -> None:
         assert [row[1:] for row in found if row[0] == agent] == bill, agent
     assert len(found) == sum(map(len, known.values()))
     unread = [json.loads(row[0]) for row in ledger.database.execute("SELECT unread FROM files")]
-    assert [reasons for reasons in unread if reasons] == [{"totals instead of calls": 1}]
+    assert [reasons for reasons in unread if reasons] == [
+        {"totals instead of calls": 1},
+        {"requests through Claude Code or Codex, which their own files have": 1},
+    ]
 
 
 def test_kilo_code_is_read_from_an_editor_and_from_its_database(tmp_path: Path) -> None:
@@ -245,7 +249,10 @@ def test_kilo_code_is_read_from_an_editor_and_from_its_database(tmp_path: Path) 
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
     row = ("msg_1", "ses_1", 1_790_000_000_250, 0, json.dumps(data))
-    database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+    none = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+    old = data | {"modelID": "legacy", "providerID": "legacy", "cost": 0, "tokens": none}
+    moved = ("msg_0", "ses_0", 1_760_000_000_000, 0, json.dumps(old))  # from an editor's task
+    database.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?)", [row, moved])
     database.commit()
     database.close()
     found = rows(read(tmp_path), "agent", "project", "prompt", "cached", "reported")
@@ -494,6 +501,68 @@ def test_a_large_task_is_read_and_one_that_is_cut_off_is_named(tmp_path: Path) -
     assert rows(ledger, "prompt") == [(9,)]
     (unread,) = ledger.database.execute("SELECT unread FROM files").fetchone()
     assert json.loads(unread) == {"lines that aren't valid JSON": 1}
+
+
+def test_plans_are_known_by_their_provider_or_by_a_cost_of_nothing(tmp_path: Path) -> None:
+    plans = ["vscode-lm", "openai-codex", "qwen-code", "cline-pass", "github-copilot"]
+    for place, provider in enumerate([*plans, "openrouter"]):
+        call = request(LATE + place, f"{provider} gpt-5.4", **counts(9, 9, 0, 0, 0.1))
+        write_task(tmp_path / EDITOR / CLINE, f"task-{place}", ui_messages=[call])
+    spoken = [prompt(LATE, "/home/dev/boats", "claude-sonnet-4-20250514")]
+    calls = [
+        request(LATE + 90, **counts(9, 9, 0, 0, 0)),
+        request(LATE + 91, **counts(9, 9, 0, 0, 1)),
+    ]
+    write_task(tmp_path / EDITOR / ROO, ui_messages=calls, api_conversation_history=spoken)
+    found = [row[0] for row in rows(read(tmp_path), "is_metered")]
+    assert found == [0] * len(plans) + [1, 0, 1]
+
+
+def test_amps_events_have_the_cache_of_their_own_message_only(tmp_path: Path) -> None:
+    opus, haiku = "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001"
+
+    def event(second: int, model: str, given: int, output: int, **names: Any) -> dict[str, Any]:
+        return {
+            "timestamp": f"2026-09-21T14:15:{second:02}.100Z", "model": model, "credits": 0.1,
+            "tokens": {"input": given, "output": output}, **names,
+        }  # fmt: skip
+
+    def reply(second: int, given: int, output: int, cached: int, **names: Any) -> dict[str, Any]:
+        usage = {
+            "inputTokens": given, "outputTokens": output, "cacheReadInputTokens": cached,
+            "cacheCreationInputTokens": 0, "model": opus,
+            "timestamp": f"2026-09-21T14:15:{second:02}.200Z",
+        }  # fmt: skip
+        return {"role": "assistant", "content": [CANARY], "usage": usage, **names}
+
+    thread = {
+        "id": "T-9",
+        "v": 3,
+        "messages": [
+            reply(1, 10, 100, 1_000, messageId=0),
+            reply(2, 20, 200, 2_000),  # without an ID
+            reply(3, 30, 300, 3_000, messageId=4),
+            reply(6, 60, 600, 6_000, messageId=6),  # of which no event has tokens
+        ],
+        "usageLedger": {
+            "events": [
+                event(0, haiku, 300, 12),  # a title
+                event(1, opus, 10, 100, toMessageId=0),
+                event(2, opus, 20, 200),
+                event(4, haiku, 7, 70, toMessageId=4),  # of another model
+                event(3, opus, 30, 300, toMessageId=4),
+                event(5, opus, 5, 50, toMessageId=4),  # once more
+                {"timestamp": "2026-09-21T14:15:06.100Z", "model": opus, "toMessageId": 6},
+            ]
+        },
+    }
+    folder = tmp_path / ".local" / "share" / "amp" / "threads"
+    folder.mkdir(parents=True)
+    (folder / "T-9.json").write_text(json.dumps(thread))
+    assert rows(read(tmp_path), "model", "prompt", "completion", "cached") == [
+        (haiku, 300, 12, 0), (opus, 1_010, 100, 1_000), (opus, 2_020, 200, 2_000),
+        (opus, 3_030, 300, 3_000), (haiku, 7, 70, 0), (opus, 5, 50, 0), (opus, 6_060, 600, 6_000),
+    ]  # fmt: skip
 
 
 def texts(folder: Path) -> Iterable[bytes]:

@@ -110,7 +110,8 @@ def _request(row: Row, state: State) -> Sighting:
     provider, model = named.get("providerId") or provider, named.get("modelId") or model
     counts, protocol = request.plain(_COUNTS), request.get("apiProtocol")
     moment = find_moment(at)
-    if protocol is not None or state.get("is_roo"):
+    is_roo = protocol is not None or state.get("is_roo")
+    if is_roo:
         is_early = moment is not None and moment < _INCLUDES_CACHE
         has_cache, is_assumed = (
             not (is_early and protocol == "anthropic"),
@@ -138,6 +139,8 @@ def _request(row: Row, state: State) -> Sighting:
         tags=(state.get("route"), session),
         session=session,
         endpoint=named.get("mode"),
+        # Roo Code doesn't log the provider; calls that a plan includes have a cost of 0.
+        billing="included" if is_roo and request.get("cost") == 0 else None,
         origin=MESSAGE,
     )
 
