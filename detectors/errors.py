@@ -31,6 +31,10 @@ class UnreadableLogError(DetectorError):
     """The file is in no known log format, damaged or incomplete."""
 
 
+class CutOffLogError(UnreadableLogError):
+    """A JSON array without its end."""
+
+
 class ColumnMappingError(DetectorError, ValueError):
     """A mapping of columns that is wrong, or that does not fit the file."""
 

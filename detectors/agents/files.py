@@ -13,6 +13,7 @@ from contextlib import closing, suppress
 from datetime import datetime
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -28,7 +29,7 @@ from detectors.agents.usual import (
     read_message,
     read_turn,
 )
-from detectors.errors import DetectorError
+from detectors.errors import CutOffLogError, DetectorError
 from detectors.formats.adapters.adapter import Adapter, State
 from detectors.formats.adapters.calls import (
     NO_MODEL,
@@ -45,7 +46,7 @@ from detectors.formats.adapters.labels import find_model, find_tag, id_of, route
 from detectors.formats.adapters.rows import UNREADABLE, Row
 from detectors.formats.moments import to_full_hours
 from detectors.formats.text.blocks import read_blocks
-from detectors.formats.text.splitting import join_document, split_array_start
+from detectors.formats.text.splitting import join_document, split_array
 
 BLOCK_BYTES: Final = 1 << 20
 MAX_LINE_BYTES: Final = 64 << 20
@@ -56,13 +57,19 @@ _MARKS: Final = {
     "gemini_cli": (b'"tokens"', b'"sessionId"'),
     "qwen_code": (b'"usageMetadata"',),
     "opencode": (b"{",),
-    "cline": (b'"api_req_started"', b'"metrics"', *(b'"deleted_api_reqs"', b'"subagent_usage"')),
+    "cline": (
+        *(b'"api_req_started"', b'"metrics"', b'"condense_context"'),
+        *(b'"deleted_api_reqs"', b'"api_req_deleted"', b'"subagent_usage"'),
+    ),
     "amp": (b'"usage"', b'"usageLedger"'),
     "copilot_cli": (b'"gen_ai.usage.',),
 }
 SYNTHETIC: Final = "messages that the agent wrote itself (<synthetic>)"
 CUT_OFF: Final = "lines that aren't valid JSON"
 _QUIET: Final = (NO_USAGE, REPEATED)
+# Providers of Cline that are another agent, which writes session files of its own.
+_AGENTS: Final = ("claude-code", "openai-codex-cli")
+OTHERS: Final = "requests through Claude Code or Codex, which their own files have"
 _QUERIES: Final = {
     "message": "SELECT id, session_id, time_created, data FROM message",
     "session_message": "SELECT id, session_id, time_created, type, data FROM session_message",
@@ -231,10 +238,18 @@ class _Reader:
             blocks = read_blocks(file)
             if self._file.path.endswith(".json"):
                 self._state = self._adapter.beside(Path(self._file.path))
-                text = join_document(blocks)
-                is_array = text.lstrip()[:1] == b"["
-                for each in split_array_start(text) if is_array else (text,):
-                    self._read_line(each)
+                first = next(blocks, b"")
+                blocks = chain((first,), blocks)
+                if first.lstrip()[:1] != b"[":
+                    if self._file.size > MAX_LINE_BYTES:
+                        raise DetectorError(f"a session has more than {MAX_LINE_BYTES >> 20} MiB")
+                    self._read_line(join_document(blocks, MAX_LINE_BYTES))
+                    return
+                try:
+                    for each in chain.from_iterable(split_array(blocks, MAX_LINE_BYTES)):
+                        self._read_line(each)
+                except CutOffLogError:
+                    self._unread[CUT_OFF] += 1
                 return
             rest = b""
             for block in blocks:
@@ -273,6 +288,8 @@ class _Reader:
             with suppress(msgspec.ValidationError):
                 self._read_limits(decode_limits(limits), row.get("timestamp"))
         for seen in self._adapter.read(row, self._state):
+            if self._name == "cline" and not isinstance(seen, str) and seen.providers[0] in _AGENTS:
+                seen = OTHERS if seen.readings else NO_USAGE
             if isinstance(seen, str):
                 if seen not in _QUIET:
                     self._unread[seen] += 1

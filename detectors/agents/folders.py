@@ -69,7 +69,7 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
     databases = (("opencode", opencode, "opencode.db"), ("kilo-code", data / "kilo", "kilo.db"))
     copilot = home / ".copilot"
     exported = Path(env.get("COPILOT_OTEL_FILE_EXPORTER_PATH") or copilot / "otel" / ".jsonl")
-    cline = at("CLINE_DATA_DIR", ".cline", "data")
+    cline = Path(env.get("CLINE_DATA_DIR") or at("CLINE_DIR", ".cline") / "data")
     gemini = at("GEMINI_CLI_HOME") / ".gemini" / "tmp"
     support = home / "Library" / "Application Support"
     if sys.platform == "win32":
@@ -90,7 +90,12 @@ def find_sources(env: Mapping[str, str], home: Path) -> list[Source]:
                 Source(agent, folder / "storage" / "message", "opencode", (".json",)),
             )
         ),
-        Source("cline", cline / "sessions", "cline", (".messages.json",)),
+        Source(
+            "cline",
+            Path(env.get("CLINE_SESSION_DATA_DIR") or cline / "sessions"),
+            "cline",
+            (".messages.json",),
+        ),
         Source("cline", cline / "tasks", "cline", _TASKS),
         *(
             Source(agent, each / "User" / "globalStorage" / extension / "tasks", "cline", _TASKS)

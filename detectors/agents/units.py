@@ -15,7 +15,8 @@ DSN: Final = "TALLYSTICK_DSN"
 # Where the agents' folders and the ledger are, which the service manager doesn't know.
 _FOLDERS: Final = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_DATA_DIR"),
-    *("CLINE_DATA_DIR", "COPILOT_OTEL_FILE_EXPORTER_PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+    *("CLINE_DIR", "CLINE_DATA_DIR", "CLINE_SESSION_DATA_DIR"),
+    *("COPILOT_OTEL_FILE_EXPORTER_PATH", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
 
 _UNIT: Final = """[Unit]

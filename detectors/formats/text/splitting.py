@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from detectors.errors import UnreadableLogError
+from detectors.errors import CutOffLogError, UnreadableLogError
 
 MAX_LINE_BYTES: Final = 8 << 20
 # Shorter, because the cells of a row take thirty times their bytes in memory.
@@ -114,12 +114,12 @@ def split_lines(
         raise error
 
 
-def join_document(blocks: Iterable[bytes]) -> bytes:
+def join_document(blocks: Iterable[bytes], max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
     """Return the text of a file with one object over several lines."""
     kept, size = list[bytes](), 0
     for block in blocks:
         size += len(block)
-        if size > MAX_DOCUMENT_BYTES:
+        if size > max_bytes:
             raise UnreadableLogError(_TOO_LARGE)
         kept.append(block)
     return b"".join(kept)
@@ -178,12 +178,14 @@ def _split_together(block: bytes, start: int) -> tuple[list[bytes], int]:
     return [], start
 
 
-def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
+def split_array(
+    blocks: Iterable[bytes], max_element_bytes: int = MAX_LINE_BYTES
+) -> Iterator[list[bytes]]:
     """Yield the texts of the JSON array's elements, one list per block.
 
     An array that is incomplete or followed by anything raises `UnreadableLogError`.
     """
-    splitter = _ArraySplitter()
+    splitter = _ArraySplitter(max_element_bytes)
     for block in blocks:
         yield list(splitter.feed(block))
         splitter.check()
@@ -192,7 +194,7 @@ def split_array(blocks: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 def split_array_start(text: bytes) -> Iterator[bytes]:
     """Yield the complete elements at the beginning of an array, which may be incomplete."""
-    return _ArraySplitter().feed(text)
+    return _ArraySplitter(MAX_LINE_BYTES).feed(text)
 
 
 def find_elements(text: memoryview) -> Iterator[tuple[int, int]]:
@@ -253,7 +255,8 @@ class _ElementScanner:
 class _ArraySplitter:
     """Finds the commas between elements; keeps an incomplete element until more text comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_element_bytes: int) -> None:
+        self._max_bytes = max_element_bytes
         self._kept: list[bytes] = []  # of an incomplete element
         self._size = 0
         self._scanner = _ElementScanner()
@@ -300,9 +303,9 @@ class _ArraySplitter:
         """Raise an error if the text after the elements so far cannot be valid."""
         if self._is_followed:
             raise UnreadableLogError(_MORE_TEXT)
-        if self._size > MAX_LINE_BYTES:
-            raise too_long("longest object of the array", MAX_LINE_BYTES)
+        if self._size > self._max_bytes:
+            raise too_long("longest object of the array", self._max_bytes)
 
     def close(self) -> None:
         if not self._is_closed:
-            raise UnreadableLogError(_INCOMPLETE)
+            raise CutOffLogError(_INCOMPLETE)

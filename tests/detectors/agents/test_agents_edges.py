@@ -85,6 +85,17 @@ def test_copilots_file_is_found_where_its_variable_says(tmp_path: Path) -> None:
     assert found == [str(tmp_path / "Spans.jsonl")]
 
 
+def test_each_variable_of_cline_names_its_folder() -> None:
+    def folders(**env: str) -> list[str]:
+        sources = find_sources(env, Path("/home/me"))
+        return [str(each.folder) for each in sources if each.agent == "cline"][:2]
+
+    assert folders(CLINE_DIR="/a") == ["/a/data/sessions", "/a/data/tasks"]
+    assert folders(CLINE_DIR="/a", CLINE_DATA_DIR="/b") == ["/b/sessions", "/b/tasks"]
+    named = {"CLINE_DIR": "/a", "CLINE_SESSION_DATA_DIR": "/c"}
+    assert folders(**named) == ["/c", "/a/data/tasks"]
+
+
 def test_links_in_a_circle_are_followed_once(tmp_path: Path, ledger: Ledger) -> None:
     path = write(tmp_path, message(JANUARY))
     (path.parent / "loop").symlink_to(path.parent)

@@ -1,6 +1,7 @@
 """Cline, Roo Code, Kilo Code and Amp: folders as these agents write them, with known bills."""
 
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from detectors.agents.folders import find_sources
 from detectors.agents.ledger import Ledger
 from detectors.cli import library
 from detectors.formats import read_chunks, records_of
+from detectors.formats.adapters.agents import cline as cline_tasks
 
 CANARY: Final = "CANARY the customer said"
 EDITOR: Final = Path(".config/Code/User/globalStorage")
@@ -111,7 +113,8 @@ def cline(home: Path) -> list[Row]:
         folder, "1770000000000",
         ui_messages=[
             request(1_770_000_001_000, "claude-code sonnet", **counts(0, 0, 0, 0, 0)),
-            request(1_770_000_002_000, "claude-code claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
+            request(1_770_000_001_500, "claude-code claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
+            request(1_770_000_002_000, "cline-pass claude-sonnet-4-6", **counts(3, 50, 900, 0, 0)),
         ],
     )  # fmt: skip
     session = home / ".cline" / "data" / "sessions" / "1780000000000_boats"
@@ -228,7 +231,10 @@ def test_each_agents_bill_is_the_known_one(tmp_path: Path) -> None:
         assert [row[1:] for row in found if row[0] == agent] == bill, agent
     assert len(found) == sum(map(len, known.values()))
     unread = [json.loads(row[0]) for row in ledger.database.execute("SELECT unread FROM files")]
-    assert [reasons for reasons in unread if reasons] == [{"totals instead of calls": 1}]
+    assert [reasons for reasons in unread if reasons] == [
+        {"totals instead of calls": 1},
+        {"requests through Claude Code or Codex, which their own files have": 1},
+    ]
 
 
 def test_kilo_code_is_read_from_an_editor_and_from_its_database(tmp_path: Path) -> None:
@@ -243,7 +249,10 @@ def test_kilo_code_is_read_from_an_editor_and_from_its_database(tmp_path: Path) 
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE message (id, session_id, time_created, time_updated, data)")
     row = ("msg_1", "ses_1", 1_790_000_000_250, 0, json.dumps(data))
-    database.execute("INSERT INTO message VALUES (?, ?, ?, ?, ?)", row)
+    none = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+    old = data | {"modelID": "legacy", "providerID": "legacy", "cost": 0, "tokens": none}
+    moved = ("msg_0", "ses_0", 1_760_000_000_000, 0, json.dumps(old))  # from an editor's task
+    database.executemany("INSERT INTO message VALUES (?, ?, ?, ?, ?)", [row, moved])
     database.commit()
     database.close()
     found = rows(read(tmp_path), "agent", "project", "prompt", "cached", "reported")
@@ -282,6 +291,278 @@ def test_an_old_input_of_roo_code_of_which_nothing_says_whether_it_has_the_cache
     assert [row[0] for row in rows(ledger, "prompt")] == [504, 1_000]
     bodies = [msgspec.msgpack.decode(row[0]) for row in rows(ledger, "body")]
     assert [body.get("input_assumed") for body in bodies] == [1, 1]
+
+
+LATE: Final = 1_775_000_000_000
+
+
+Counts = tuple[int, int, int]
+INPUTS: Final[list[tuple[str, int, Counts, Counts]]] = [
+    # Cline's handlers of 2026: openai.ts, litellm.ts, xai.ts and their kin give `prompt_tokens`.
+    ("openai gpt-5.4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("litellm claude-sonnet-4-6", LATE, (10_000, 8_000, 1_500), (10_000, 8_000, 1_500)),
+    ("xai grok-4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("fireworks kimi-k2", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("hicap gpt-5.4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("lmstudio qwen3", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("qwen qwen3-max", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("requesty openai/gpt-5", LATE, (10_000, 8_000, 500), (10_000, 8_000, 500)),
+    ("openai-codex gpt-5.4", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("zai glm-5", LATE, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("doubao doubao-1-5-pro", LATE, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
+    # `prompt_cache_miss_tokens` of DeepSeek are no writes.
+    ("deepseek deepseek-chat", LATE, (0, 8_000, 2_000), (10_000, 8_000, 0)),
+    ("deepseek deepseek-chat", 1_740_000_000_000, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
+    ("openai deepseek-chat", LATE, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
+    ("litellm deepseek-chat", LATE, (10_000, 8_000, 2_000), (10_000, 8_000, 0)),
+    # The others leave out the cache, some of them since 2025.
+    ("anthropic claude-sonnet-4-6", LATE, (10_000, 8_000, 500), (18_500, 8_000, 500)),
+    ("bedrock claude-sonnet-4-6", LATE, (10_000, 8_000, 500), (18_500, 8_000, 500)),
+    ("openrouter openai/gpt-5", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
+    ("openrouter openai/gpt-5", 1_748_000_000_000, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("gemini gemini-2.5-pro", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
+    ("vertex gemini-2.5-pro", 1_748_000_000_000, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("vercel-ai-gateway gpt-5", 1_760_000_000_000, (10_000, 8_000, 0), (10_000, 8_000, 0)),
+    ("moonshot kimi-k2", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
+    ("openai-native gpt-5.4", LATE, (10_000, 8_000, 0), (18_000, 8_000, 0)),
+    # For three months, reads were the reasoning and writes the reads.
+    ("openai-native gpt-5.1", 1_765_000_000_000, (1_000, 640, 8_000), (9_640, 8_000, 0)),
+]
+UNSURE_INPUTS: Final[list[tuple[str, int, Counts, int]]] = [
+    ("fork-of-cline gpt-5", LATE, (10_000, 8_000, 0), 10_000),  # a handler that we don't know
+    ("oca gpt-5", LATE, (10_000, 8_000, 0), 10_000),  # its two ways of counting look alike
+    ("litellm claude-sonnet-4-6", LATE, (500, 8_000, 1_500), 10_000),  # an old proxy
+    ("openrouter gpt-5", 1_751_000_000_000, (10_000, 8_000, 0), 18_000),  # just changed
+    ("openai-native gpt-5.1", 1_765_000_000_000, (10_000, 640, 0), 10_640),  # reasoning?
+]
+
+
+def test_the_input_of_each_of_clines_providers_has_the_cache_once(tmp_path: Path) -> None:
+    cases = [
+        *((*each[:3], True) for each in INPUTS),
+        *((*each[:3], False) for each in UNSURE_INPUTS),
+    ]
+    for place, (provider, ts, (given, cached, written), _) in enumerate(cases):
+        call = request(ts, provider, **counts(given, 40, cached, written, 0.01))
+        write_task(tmp_path / EDITOR / CLINE, f"task-{place}", ui_messages=[call])
+    ledger = read(tmp_path)
+    found = {
+        row[0]: row[1:] for row in rows(ledger, "session", "prompt", "cached", "written", "body")
+    }
+    assert len(found) == len(cases)
+    for place, (provider, ts, _, is_sure) in enumerate(cases):
+        *tokens, body = found[f"task-{place}"]
+        if is_sure:
+            assert tuple(tokens) == INPUTS[place][3], (provider, ts)
+        else:
+            assert tokens[0] == UNSURE_INPUTS[place - len(INPUTS)][3], (provider, ts)
+        assert ("input_assumed" in msgspec.msgpack.decode(body)) is not is_sure, (provider, ts)
+
+
+WARNING: Final = (
+    "Warning: this is a legacy conversation, which means tool names may have changed. Please use "
+    "the most up-to-date tools you are aware of."
+)
+
+
+def asked(place: int, text: str = CANARY) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"id": f"msg_{place}", "role": "user", "content": content}
+
+
+def result(place: int) -> dict[str, Any]:
+    content = [{"type": "tool_result", "tool_use_id": "call_1", "content": CANARY}]
+    return {"id": f"msg_{place}", "role": "user", "content": content}
+
+
+def answered(place: int, tokens: int | None = None, provider: str = "anthropic") -> dict[str, Any]:
+    message = {
+        "id": f"msg_{place}", "role": "assistant", "ts": 1_780_000_000_000 + place,
+        "content": [{"type": "text", "text": f"{CANARY} {WARNING}"}],
+        "modelInfo": {"id": "claude-sonnet-4-6", "provider": provider},
+    }  # fmt: skip
+    if tokens is not None:
+        message["metrics"] = {"inputTokens": tokens, "outputTokens": 9, "cost": 0.01}
+    return message
+
+
+def write_session(home: Path, name: str, *messages: dict[str, Any]) -> None:
+    folder = home / ".cline" / "data" / "sessions" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.json").write_text(json.dumps({"session_id": name, "cwd": "/home/dev/boats"}))
+    document = {"version": 1, "agent": "lead", "sessionId": name, "updated_at": "2026-05-28",
+                "messages": messages}  # fmt: skip
+    (folder / f"{name}.messages.json").write_text(json.dumps(document))
+
+
+def totals(ledger: Ledger) -> int:
+    found = ledger.database.execute("SELECT unread FROM files").fetchall()
+    return sum(json.loads(row[0]).get("totals instead of calls", 0) for row in found)
+
+
+def test_a_fork_of_clines_session_counts_its_own_calls_only(tmp_path: Path) -> None:
+    history = [asked(1), answered(2, 500), asked(3), answered(4, 600)]
+    write_session(tmp_path, "1780000000001_aaaaa", *history)
+    write_session(tmp_path, "1780000000002_fork", *history, asked(5), answered(6, 700))
+    write_session(tmp_path, "1780000000003_restored", *history[:2], asked(7), answered(8, 800))
+    assert rows(read(tmp_path), "prompt", "session") == [
+        (500, "1780000000001_aaaaa"), (600, "1780000000001_aaaaa"),
+        (700, "1780000000002_fork"), (800, "1780000000003_restored"),
+    ]  # fmt: skip
+
+
+def test_the_sum_of_a_resumed_task_of_an_older_cline_is_no_call(tmp_path: Path) -> None:
+    write_task(
+        tmp_path / ".cline" / "data", "1770000000000",
+        ui_messages=[
+            request(1_770_000_001_000, "anthropic claude-sonnet-4-6", **counts(400, 9, 0, 0, 0.01)),
+            request(1_770_000_002_000, "anthropic claude-sonnet-4-6", **counts(500, 9, 0, 0, 0.01)),
+        ],
+    )  # fmt: skip
+    write_session(
+        tmp_path, "1770000000000",
+        asked(1), answered(2), asked(3), answered(4, 900, "unknown"), asked(5, WARNING),
+        asked(6), answered(7, 1_000),
+    )  # fmt: skip
+    ledger = read(tmp_path)
+    assert rows(ledger, "prompt") == [(400,), (500,), (1_000,)]
+    assert totals(ledger) == 1
+
+
+def test_answers_that_cline_copies_back_to_an_older_task_count_once(tmp_path: Path) -> None:
+    model, old = "anthropic claude-sonnet-4-6", 1_770_000_001_000
+    before = [said(old - 1), request(old, model, **counts(400, 9, 0, 0, 0.01))]
+    write_session(tmp_path, "1770000000000", asked(1, WARNING), answered(2, 700), answered(3, 800))
+    ledger = Ledger(":memory:")
+    for moved in (0, 60_000):  # with each answer, all that are copied get other times
+        started = 1_780_000_000_000 + moved
+        copies = [
+            said(started), request(started + 1, model, **counts(700, 9, 0, 0, 0.01)),
+            request(started + 2, model, **counts(800, 9, 0, 0, 0.01)),
+        ]  # fmt: skip
+        later = request(started + 99_000, model, **counts(900, 9, 0, 0, 0.01))  # of the old Cline
+        write_task(
+            tmp_path / ".cline" / "data", "1770000000000",
+            ui_messages=[*before, *copies, *([later] if moved else [])],
+            sdk_writeback={"version": 1, "baseUiMessageCount": 2, "writtenUiMessageCount": 5},
+        )  # fmt: skip
+        read(tmp_path, ledger)
+    assert rows(ledger, "prompt") == [(400,), (700,), (800,), (900,)]
+
+
+def test_the_sum_of_a_run_of_clines_session_is_no_call(tmp_path: Path) -> None:
+    write_session(
+        tmp_path, "1780000000001_aaaaa",
+        asked(1), answered(2), result(3), answered(4), result(5), answered(6, 2_000_000),
+        asked(7), answered(8, 300),  # a run with one call
+        asked(9), answered(10, 400), result(11), answered(12), result(13), answered(14, 500),
+        asked(15), answered(16),  # stopped
+        asked(17), answered(18, 600),
+    )  # fmt: skip
+    ledger = read(tmp_path)
+    assert rows(ledger, "prompt") == [(300,), (400,), (500,), (600,)]
+    assert totals(ledger) == 1
+
+
+def test_what_roo_code_condensed_or_deleted_is_named(tmp_path: Path) -> None:
+    cost = {"cost": 0.2, "summary": CANARY, "newContextTokens": 9}
+    condensed = {**said(LATE), "say": "condense_context", "contextCondense": cost}
+    deleted = {**request(LATE, **counts(9, 9, 0, 0, 0.1)), "say": "api_req_deleted"}
+    write_task(tmp_path / EDITOR / KILO, ui_messages=[condensed, deleted])
+    assert totals(read(tmp_path)) == 2
+
+
+def test_models_are_found_in_prompts_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cline_tasks, "_BLOCK_BYTES", 1_024)
+    model, history, calls = "claude-sonnet-4-20250514", list[dict[str, Any]](), []
+    for place in range(40):  # each begins elsewhere in a block
+        ts = LATE + place * 1_000
+        named = prompt(ts, f"/home/dev/{'x' * place * 7}/boats", f"{model}-{place}")
+        history += [named, answer(ts + 500)]
+        calls.append(request(ts + 100, **counts(9, 9, 0, 0, 0.1)))
+    path = write_task(tmp_path / EDITOR / ROO, ui_messages=calls, api_conversation_history=history)
+    found = rows(read(tmp_path), "model", "project")
+    assert found == [(f"{model}-{place}", "boats") for place in range(40)]
+    monkeypatch.undo()
+    os.truncate(path / "api_conversation_history.json", 65 << 20)  # without its bytes on disk
+    assert len(cline_tasks.beside(path / "ui_messages.json")["models"]) == 40
+
+
+def test_a_large_task_is_read_and_one_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    call = request(LATE, "anthropic claude-sonnet-4-6", **counts(9, 9, 0, 0, 0.1))
+    path = write_task(tmp_path / EDITOR / CLINE, ui_messages=[]) / "ui_messages.json"
+    image = json.dumps({**said(LATE), "images": ["x" * (11 << 20)]})
+    path.write_text(f"[{image}, {image}, {image}, {json.dumps(call)}]")
+    assert rows(read(tmp_path), "prompt") == [(9,)]
+    path.write_text(f"[{json.dumps(call)}, {json.dumps(call)[:-20]}")
+    ledger = read(tmp_path)
+    assert rows(ledger, "prompt") == [(9,)]
+    (unread,) = ledger.database.execute("SELECT unread FROM files").fetchone()
+    assert json.loads(unread) == {"lines that aren't valid JSON": 1}
+
+
+def test_plans_are_known_by_their_provider_or_by_a_cost_of_nothing(tmp_path: Path) -> None:
+    plans = ["vscode-lm", "openai-codex", "qwen-code", "cline-pass", "github-copilot"]
+    for place, provider in enumerate([*plans, "openrouter"]):
+        call = request(LATE + place, f"{provider} gpt-5.4", **counts(9, 9, 0, 0, 0.1))
+        write_task(tmp_path / EDITOR / CLINE, f"task-{place}", ui_messages=[call])
+    spoken = [prompt(LATE, "/home/dev/boats", "claude-sonnet-4-20250514")]
+    calls = [
+        request(LATE + 90, **counts(9, 9, 0, 0, 0)),
+        request(LATE + 91, **counts(9, 9, 0, 0, 1)),
+    ]
+    write_task(tmp_path / EDITOR / ROO, ui_messages=calls, api_conversation_history=spoken)
+    found = [row[0] for row in rows(read(tmp_path), "is_metered")]
+    assert found == [0] * len(plans) + [1, 0, 1]
+
+
+def test_amps_events_have_the_cache_of_their_own_message_only(tmp_path: Path) -> None:
+    opus, haiku = "claude-opus-4-5-20251101", "claude-haiku-4-5-20251001"
+
+    def event(second: int, model: str, given: int, output: int, **names: Any) -> dict[str, Any]:
+        return {
+            "timestamp": f"2026-09-21T14:15:{second:02}.100Z", "model": model, "credits": 0.1,
+            "tokens": {"input": given, "output": output}, **names,
+        }  # fmt: skip
+
+    def reply(second: int, given: int, output: int, cached: int, **names: Any) -> dict[str, Any]:
+        usage = {
+            "inputTokens": given, "outputTokens": output, "cacheReadInputTokens": cached,
+            "cacheCreationInputTokens": 0, "model": opus,
+            "timestamp": f"2026-09-21T14:15:{second:02}.200Z",
+        }  # fmt: skip
+        return {"role": "assistant", "content": [CANARY], "usage": usage, **names}
+
+    thread = {
+        "id": "T-9",
+        "v": 3,
+        "messages": [
+            reply(1, 10, 100, 1_000, messageId=0),
+            reply(2, 20, 200, 2_000),  # without an ID
+            reply(3, 30, 300, 3_000, messageId=4),
+            reply(6, 60, 600, 6_000, messageId=6),  # of which no event has tokens
+        ],
+        "usageLedger": {
+            "events": [
+                event(0, haiku, 300, 12),  # a title
+                event(1, opus, 10, 100, toMessageId=0),
+                event(2, opus, 20, 200),
+                event(4, haiku, 7, 70, toMessageId=4),  # of another model
+                event(3, opus, 30, 300, toMessageId=4),
+                event(5, opus, 5, 50, toMessageId=4),  # once more
+                {"timestamp": "2026-09-21T14:15:06.100Z", "model": opus, "toMessageId": 6},
+            ]
+        },
+    }
+    folder = tmp_path / ".local" / "share" / "amp" / "threads"
+    folder.mkdir(parents=True)
+    (folder / "T-9.json").write_text(json.dumps(thread))
+    assert rows(read(tmp_path), "model", "prompt", "completion", "cached") == [
+        (haiku, 300, 12, 0), (opus, 1_010, 100, 1_000), (opus, 2_020, 200, 2_000),
+        (opus, 3_030, 300, 3_000), (haiku, 7, 70, 0), (opus, 5, 50, 0), (opus, 6_060, 600, 6_000),
+    ]  # fmt: skip
 
 
 def texts(folder: Path) -> Iterable[bytes]:

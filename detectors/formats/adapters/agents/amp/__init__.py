@@ -7,7 +7,7 @@ output and the message that was answered (`toMessageId`), which has the cache. A
 continues another may begin with its messages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
@@ -16,6 +16,13 @@ from detectors.formats.adapters.labels import route_of
 from detectors.formats.adapters.rows import NOTHING, Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
+# What an event and its answer have in common, the surest first.
+_KEYS: Final[tuple[Callable[..., tuple[Any, ...]], ...]] = (
+    lambda message, model, given, output: (message, model, given, output),
+    lambda message, model, given, output: (message, model),
+    lambda message, model, given, output: (message, given, output),
+    lambda message, model, given, output: (model, given, output),
+)
 _COPIES: Final = ("maxInputTokens", "totalInputTokens", "credits")
 
 
@@ -23,14 +30,10 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
     trees = row.inner("env", "initial").items("trees")
     folder, thread = next((tree.get("uri") for tree in trees), None), row.get("id")
     answers = [message for message in row.items("messages") if message.has("usage")]
-    by_id = {str(answer.get("messageId")): answer for answer in answers}
-    calls: list[tuple[Row, Row]] = [
-        (event, by_id.get(str(event.get("toMessageId")), NOTHING))
-        for event in row.inner("usageLedger").items("events")
-    ]
-    if not answers and not calls:
+    events = [each for each in row.inner("usageLedger").items("events") if each.has("tokens")]
+    if not answers and not events:
         yield NO_USAGE
-    for event, answer in calls or [(NOTHING, answer) for answer in answers]:
+    for event, answer in _join(events, answers):
         usage = answer.inner("usage")
         # A thread that continues another gives messages new IDs; their times stay.
         at = event.get("timestamp") or usage.get("timestamp") or answer.get("timestamp")
@@ -46,6 +49,28 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
             session=thread,
             origin=Origin(name=name),
         )
+
+
+def _join(events: list[Row], answers: list[Row]) -> Iterator[tuple[Row, Row]]:
+    """Yield each event with its answer, which has the cache, and then the answers without one.
+
+    An event of another model, such as that of a title, may name the same message or none.
+    """
+    waiting, found = dict(enumerate(answers)), dict[int, Row]()
+    for key_of in _KEYS:
+        places = {}
+        for place, answer in reversed(waiting.items()):
+            usage = answer.inner("usage")
+            values = usage.get("model"), usage.get("inputTokens"), usage.get("outputTokens")
+            places[key_of(answer.get("messageId"), *values)] = place
+        for number, event in enumerate(events):
+            tokens = event.inner("tokens")
+            values = event.get("model"), tokens.get("input"), tokens.get("output")
+            key = key_of(event.get("toMessageId"), *values)
+            if number not in found and None not in key and key in places:
+                found[number] = waiting.pop(places.pop(key))
+    yield from ((event, found.get(number, NOTHING)) for number, event in enumerate(events))
+    yield from ((NOTHING, answer) for answer in waiting.values())
 
 
 def _counts(event: Row, usage: Row) -> dict[str, Any]:

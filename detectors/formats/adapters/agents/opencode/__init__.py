@@ -43,7 +43,8 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         return
     for message in messages:
         is_answer = "assistant" in (message.get("role"), row.get("type"))
-        is_counted = is_answer and message.has("tokens")
+        # Kilo Code has put "legacy" and no counts into messages of its version for editors.
+        is_counted = is_answer and message.has("tokens") and message.get("providerID") != "legacy"
         yield _call(message, row.get("session_id")) if is_counted else NO_USAGE
 
 
