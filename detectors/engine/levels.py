@@ -67,7 +67,7 @@ def _are_plain(texts: pl.Series) -> bool:
     bits = texts.cast(pl.Binary).bin.reinterpret(dtype=pl.UInt128, endianness="big")
     if bits.null_count() > texts.null_count():  # a text of another length
         return False
-    first = bits.min()
+    first = cast("int | None", bits.min())
     return first is None or (
         first >= _FIRST and cast(int, bits.bitwise_and()) & _LOWERCASE == _LOWERCASE
     )

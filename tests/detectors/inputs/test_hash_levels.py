@@ -1,0 +1,42 @@
+"""Hashes by level as numbers."""
+
+import polars as pl
+import pytest
+
+from detectors.engine.levels import LEVEL_COLUMNS, number_lists, number_texts
+from detectors.formats.columns import HASHES
+
+FIRST, LAST, NEXT_TO_LAST = "0" * 16, "f" * 16, "f" * 15 + "e"
+
+
+def _lists(*rows: list[str | None] | None) -> pl.DataFrame:
+    return number_lists(pl.DataFrame({HASHES: pl.Series(rows, dtype=pl.List(pl.String))}))
+
+
+def test_numbers_are_in_order_of_hashes_and_of_lists_and_texts_alike() -> None:
+    hashes = [FIRST, "0" * 15 + "1", "9" * 16, "a" * 16, NEXT_TO_LAST]
+    numbered = _lists(*([each, FIRST] for each in hashes), [LAST], [], None)
+    assert numbered[HASHES].to_list() == [True] * 7 + [None]
+    first = numbered["prefix"].to_list()
+    assert first[:5] == sorted({*first[:5]} - {0}) != first[5:]
+    assert first[4:] == [first[4], first[4], 0, 0]  # the last two of all hashes are one
+    assert numbered["prefix_2"].to_list() == [1] * 5 + [0] * 3
+    assert numbered.columns == [HASHES, *LEVEL_COLUMNS[:2]]
+    texts = [each + FIRST for each in hashes] + [LAST, "", ""]
+    assert number_texts(pl.DataFrame({HASHES: texts})).equals(numbered.drop(HASHES))
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        [FIRST, None],
+        ["A" * 16],
+        ["+" + "a" * 15],
+        ["a" * 15],
+        [FIRST, "g" * 16],
+        ["a" * 15 + " "],
+        [FIRST] * 14,
+    ],
+)
+def test_a_list_with_anything_else_is_invalid(levels: list[str | None]) -> None:
+    assert _lists([LAST], levels, [FIRST])[HASHES].to_list() == [True, False, True]
