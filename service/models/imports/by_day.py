@@ -211,7 +211,7 @@ def _of_days(account_id: str, days: Days, chosen: Chosen, source: str) -> list[C
     return [*_matching(account_id, chosen), Audit.source == source, *within]
 
 
-# Adapting each alias of a table again takes longer than running the query.
+# SQLAlchemy adapts every column of an alias, which takes longer than running the query.
 @cache
 def _lines() -> Select[*tuple[Any, ...]]:
     """Return the lines of one audit each, newest first."""
