@@ -14,7 +14,10 @@ MARKS = {0: Markup("<b>x</b>"), 8: Markup("<b>others</b>")}
 
 
 def test_each_column_has_its_values_and_a_row_with_all_series() -> None:
-    amounts = {FIRST: {"a": Decimal(2), None: Decimal("0.5")}, DAYS[1]: {"a": Decimal("0.00001")}}
+    amounts: dict[date, dict[str | None, Decimal]] = {
+        FIRST: {"a": Decimal(2), None: Decimal("0.5")},
+        DAYS[1]: {"a": Decimal("0.00001")},
+    }
     chart = stacked_columns(amounts, {"a": "<a>", None: "others"}, DAYS)
     printed = print_columns(chart, MARKS, lambda first, last: f"/spend?from={first}&to={last}")
     first, second = printed.items.split("\n")
