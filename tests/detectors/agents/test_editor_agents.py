@@ -543,6 +543,7 @@ def test_amps_events_have_the_cache_of_their_own_message_only(tmp_path: Path) ->
             reply(2, 20, 200, 2_000),  # without an ID
             reply(3, 30, 300, 3_000, messageId=4),
             reply(6, 60, 600, 6_000, messageId=6),  # of which no event has tokens
+            *(reply(8, 20, 200, 2_000), reply(9, 20, 200, 2_000)),  # as large as the second
         ],
         "usageLedger": {
             "events": [
@@ -553,6 +554,7 @@ def test_amps_events_have_the_cache_of_their_own_message_only(tmp_path: Path) ->
                 event(3, opus, 30, 300, toMessageId=4),
                 event(5, opus, 5, 50, toMessageId=4),  # once more
                 {"timestamp": "2026-09-21T14:15:06.100Z", "model": opus, "toMessageId": 6},
+                *(event(7, opus, 20, 200), event(8, opus, 20, 200)),
             ]
         },
     }
@@ -562,6 +564,7 @@ def test_amps_events_have_the_cache_of_their_own_message_only(tmp_path: Path) ->
     assert rows(read(tmp_path), "model", "prompt", "completion", "cached") == [
         (haiku, 300, 12, 0), (opus, 1_010, 100, 1_000), (opus, 2_020, 200, 2_000),
         (opus, 3_030, 300, 3_000), (haiku, 7, 70, 0), (opus, 5, 50, 0), (opus, 6_060, 600, 6_000),
+        (opus, 2_020, 200, 2_000), (opus, 2_020, 200, 2_000),
     ]  # fmt: skip
 
 

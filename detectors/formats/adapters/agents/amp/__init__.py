@@ -7,7 +7,7 @@ output and the message that was answered (`toMessageId`), which has the cache. A
 continues another may begin with its messages.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from detectors.formats.adapters.adapter import Adapter, State, members
@@ -16,13 +16,9 @@ from detectors.formats.adapters.labels import route_of
 from detectors.formats.adapters.rows import NOTHING, Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
-# What an event and its answer have in common, the surest first.
-_KEYS: Final[tuple[Callable[..., tuple[Any, ...]], ...]] = (
-    lambda message, model, given, output: (message, model, given, output),
-    lambda message, model, given, output: (message, model),
-    lambda message, model, given, output: (message, given, output),
-    lambda message, model, given, output: (model, given, output),
-)
+# What an event and its answer have in common, the surest first: places in their values.
+_KEYS: Final = ((0, 1, 2, 3), (0, 1), (0, 2, 3), (1, 2, 3))
+_GIVEN: Final = ("model", "inputTokens", "outputTokens")
 _COPIES: Final = ("maxInputTokens", "totalInputTokens", "credits")
 
 
@@ -57,20 +53,26 @@ def _join(events: list[Row], answers: list[Row]) -> Iterator[tuple[Row, Row]]:
     An event of another model, such as that of a title, may name the same message or none.
     """
     waiting, found = dict(enumerate(answers)), dict[int, Row]()
-    for key_of in _KEYS:
-        places = {}
-        for place, answer in reversed(waiting.items()):
-            usage = answer.inner("usage")
-            values = usage.get("model"), usage.get("inputTokens"), usage.get("outputTokens")
-            places[key_of(answer.get("messageId"), *values)] = place
-        for number, event in enumerate(events):
-            tokens = event.inner("tokens")
-            values = event.get("model"), tokens.get("input"), tokens.get("output")
-            key = key_of(event.get("toMessageId"), *values)
-            if number not in found and None not in key and key in places:
-                found[number] = waiting.pop(places.pop(key))
+    wanted = [
+        (each.get("toMessageId"), each.get("model"), tokens.get("input"), tokens.get("output"))
+        for each in events
+        for tokens in (each.inner("tokens"),)
+    ]
+    offered = [(each.get("messageId"), *map(each.inner("usage").get, _GIVEN)) for each in answers]
+    for parts in _KEYS:
+        places: dict[str, list[int]] = {}
+        for place in waiting:
+            places.setdefault(_key(offered[place], parts), []).append(place)
+        for number, values in enumerate(wanted):
+            same = places.get(_key(values, parts))
+            if same and number not in found and None not in (values[part] for part in parts):
+                found[number] = waiting.pop(same.pop(0))
     yield from ((event, found.get(number, NOTHING)) for number, event in enumerate(events))
     yield from ((NOTHING, answer) for answer in waiting.values())
+
+
+def _key(values: tuple[Any, ...], parts: tuple[int, ...]) -> str:
+    return repr([values[part] for part in parts])
 
 
 def _counts(event: Row, usage: Row) -> dict[str, Any]:

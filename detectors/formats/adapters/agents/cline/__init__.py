@@ -45,7 +45,7 @@ _SESSION: Final = ".messages.json"
 _LONGEST: Final = 64 << 20
 _COUNTS: Final = ("tokensIn", "tokensOut", "cacheReads", "cacheWrites")
 _TOTALS: Final = ("deleted_api_reqs", "api_req_deleted", "subagent_usage", "condense_context")
-# What every prompt begins with: the folder, and in Roo Code and Kilo Code the model.
+# Every prompt has the project's folder, and in Roo Code and Kilo Code the model.
 _FOLDER: Final = re.compile(rb"# Current Work(?:ing|space) Directory \(([^)\\\"]{1,400})\) Files")
 _NAMED: Final = rb"</name>\n<model>"
 _MODEL: Final = re.compile(re.escape(_NAMED) + rb'([^<\\"]{1,200})</model>')
@@ -74,7 +74,7 @@ _UPDATING: Final = timedelta(days=30)  # in which earlier releases are still in 
 # Of these, writes are what was not in the cache: DeepSeek's `prompt_cache_miss_tokens`.
 _MISSES: Final = ("deepseek", "openai", "xai", "fireworks", "hicap", "qwen", "doubao")
 _PROXIES: Final = ("litellm", "oca")  # of these, either that or Anthropic's writes
-# In releases of these months, reads were the reasoning of OpenAI's Responses API, and writes reads.
+# When releases logged reasoning of OpenAI's Responses API as reads, and what it read as writes.
 _SWAPPED: Final = datetime(2025, 11, 18, tzinfo=UTC), datetime(2026, 2, 12, tzinfo=UTC) + _UPDATING
 
 
