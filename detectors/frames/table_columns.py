@@ -104,15 +104,15 @@ def with_problems(table: Calls) -> Calls:
         used = labels.unique().cast(pl.String).drop_nulls().to_frame()
         if used.select(is_same)["is_same"].all():
             fine.add(labels.name)
-    numbers = [name for name in LEVEL_COLUMNS if name in given]
-    columns = {name: _read_column(name, schema.get(name), name in fine, numbers) for name in names}
+    levels = [name for name in LEVEL_COLUMNS if name in given]
+    columns = {name: _read_column(name, schema.get(name), name in fine, levels) for name in names}
     row = [name for name in schema.names() if name == "row"]
     values = (
         column.value.alias("at_us" if name == "ts" else name)
         for name, column in columns.items()
         if name in given or name not in SPARSE
     )
-    return table.select(*row, *values, *numbers, *encode(columns))
+    return table.select(*row, *values, *levels, *encode(columns))
 
 
 def count_rows(checked: Calls) -> Calls:

@@ -1,5 +1,7 @@
 """Hashes by level as numbers."""
 
+from collections.abc import Sequence
+
 import polars as pl
 import pytest
 
@@ -9,7 +11,7 @@ from detectors.formats.columns import HASHES
 FIRST, LAST, NEXT_TO_LAST = "0" * 16, "f" * 16, "f" * 15 + "e"
 
 
-def _lists(*rows: list[str | None] | None) -> pl.DataFrame:
+def _lists(*rows: Sequence[str | None] | None) -> pl.DataFrame:
     return number_lists(pl.DataFrame({HASHES: pl.Series(rows, dtype=pl.List(pl.String))}))
 
 

@@ -10,13 +10,13 @@ import pytest
 import detectors
 from detectors.contract import UNITS
 from detectors.engine import fetch
+from detectors.engine.levels import LEVEL_COLUMNS
 from detectors.formats.columns import OF_SOURCE
 from detectors.frames import CALLS, OPTIONAL_CALLS, read, read_log, write_log
 from detectors.frames.sources import checked_calls, place_together
 from detectors.frames.usage_log import to_bytes
 from detectors.prices.book import PriceBook
 from detectors.prices.calls import (
-    LEVEL_COLUMNS,
     OPTIONAL_CALL_COLUMNS,
     read_labels,
 )
