@@ -60,10 +60,10 @@ blueprint = PrivatePages("dashboard", __name__)
 def dashboard() -> Any:
     if not _IMPORT_FILTERS.isdisjoint(request.args):
         return redirect(url_for("imports.home", **read_chosen()._asdict()), 303)
-    session, account_id = get_connection(), current_caller().account_id
-    today = utc_now().date()
+    account_id, today = current_caller().account_id, utc_now().date()
     query = read_query(request.args, today, path="/dashboard")
-    spend = read_spend(session, account_id, query, today)
+    spend = read_spend(get_connection(), account_id, query, today)
+    session = get_connection()  # the chart ends a transaction when it stores a series' color
     # Few accounts have no calls this month; then two more queries say whether they ever had any.
     last_day = max(spend.usd_by_day, default=None) if not query.only else None
     last_day = last_day or find_last_day(session, account_id, today)

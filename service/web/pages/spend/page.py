@@ -62,6 +62,8 @@ def show() -> str:
         last_day = find_last_day(session, account_id, today)
         last_day = last_day or find_last_day(session, account_id, today, table=PlanRow)
     read = read_days(query) if has_spend else Days({}, "")
+    chart = chart_spend(query, ranking, read) if has_spend else None
+    session = get_connection()  # the chart ends a transaction when it stores a series' color
     plan = sum_plan_usage(session, account_id, days, query.only)
     return render_template(
         "pages/spend/spend.html",
@@ -75,7 +77,7 @@ def show() -> str:
         views=list_views(session, account_id, query.path),
         marks=list_latest_marks(session, account_id),
         max_words=MAX_LENGTH,
-        chart=chart_spend(query, ranking, read) if has_spend else None,
+        chart=chart,
         last_day=last_day,
         plan=plan,
         plan_models=list_plan_models(session, account_id, days, query.only) if plan.calls else (),
