@@ -17,9 +17,20 @@ SHOWN: Final = 20  # rows of each table
 _COLUMNS: Final = ("Calls", "Input tokens", "Cached", "Cache writes", "Output tokens", "Value")
 
 
-def footnotes(report: Report) -> Iterator[str]:
+def counted_once(report: Report) -> str:
+    """Return how findings add up; "" where there is nothing to add."""
     if len(report.findings) > 1 or report.remainders:
-        yield "A call can trigger several findings; totals count each dollar once."
+        return "A call can trigger several findings; totals count each dollar once."
+    return ""
+
+
+def footnotes(report: Report) -> Iterator[str]:
+    yield from filter(None, [counted_once(report)])
+    yield from unlisted(report)
+
+
+def unlisted(report: Report) -> Iterator[str]:
+    """Yield a line for all money of a detector that no listed finding has."""
     for rest in report.remainders:
         parts = []
         if rest.findings:

@@ -39,7 +39,14 @@ from detectors.wording.names import (
 )
 from detectors.wording.projection import caution, observed, per_month
 from detectors.wording.quality import measures, warnings
-from detectors.wording.tail import PLAN_HEADING, footnotes, past_findings, plan_notes, plan_tables
+from detectors.wording.tail import (
+    PLAN_HEADING,
+    counted_once,
+    past_findings,
+    plan_notes,
+    plan_tables,
+    unlisted,
+)
 from service.core.time_zones import minute
 from service.errors import NotFoundError
 from service.models.audits.audits import Audit
@@ -234,7 +241,8 @@ def register_filters(app: Flask) -> None:
         observed=observed,
         warnings=warnings,
         measures=measures,
-        footnotes=footnotes,
+        counted_once=counted_once,
+        unlisted=unlisted,
         past_findings=past_findings,
         plan_heading=PLAN_HEADING,
         plan_notes=plan_notes,

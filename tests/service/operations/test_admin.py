@@ -106,10 +106,13 @@ def test_the_page_shows_what_runs_and_no_secret(
     tenant = administered.add_tenant()
     audit = make_audit(attempts=2, size_bytes=4711, created_at=utc_now() - timedelta(hours=1))
     done = make_audit(status="done")
+    failed = make_audit(status="failed", error="The file is empty.")
     page = get(administered, "/admin", Accept="text/html")
     assert page.headers["Content-Type"].startswith("text/html")
     assert page.headers["Cache-Control"] == "no-store"
     assert audit.id in page.text
+    # A row of its own, and on a phone a card.
+    assert f'data-label="Audit {failed.id}">The file is empty.</td>' in page.text
     actions = (f"audits/{done.id}/rerun", f"audits/{done.id}/purge")
     for path in (*actions, f"accounts/{tenant.account_id}/sign-out"):
         assert f'action="/admin/{path}"' in page.text

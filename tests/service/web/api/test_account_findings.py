@@ -307,9 +307,12 @@ def test_a_finding_has_a_page_with_its_life(owner: Browser, add: Add, sessions: 
     text = owner.get(page)
     words = words_of(text)
     assert "Line 1\nLine 2 &lt;b&gt;" in text
+    # A closed one isn't printed.
+    assert '<details class="reference" open><summary><h2 id="assignee-and-note">' in text
     for expected in (
         "Missed prompt caching",
         "Put the cached part first.",
+        "We don't notify them.",
         f"{owner.email} assigned it to Dana",
         "changed the note to: Line 1",
         f"{owner.email} changed the state from open to dismissed : Intended",
@@ -377,7 +380,7 @@ def test_the_page_of_a_fixed_finding_explains_what_it_saved(
 
 def test_the_downloads_have_what_the_filters_show(owner: Browser, add: Add) -> None:
     add(1, route="chat")
-    add(2, route="search", is_monthly=False)
+    found = add(2, route="search", is_monthly=False)
     with owner.client.get("/findings.csv?route=search") as response:
         text = response.data.decode("utf-8-sig")
     assert (text.count("search"), text.count("chat")) == (1, 0)
@@ -389,3 +392,5 @@ def test_the_downloads_have_what_the_filters_show(owner: Browser, add: Add) -> N
     assert "/findings.csv?route=search" in owner.get("/findings?route=search")
     assert "$2.00 in the period" in words_of(owner.get("/findings"))
     assert "Too little data to project a month" in words_of(owner.get("/findings"))
+    page = words_of(owner.get(f"/findings/{found}"))
+    assert "Too little data to project a month. The amount is that of the audited period." in page

@@ -116,6 +116,8 @@ def test_a_passkey_is_listed_with_its_last_use(protected: Protected, visit: Visi
     page = protected.owner.get(PAGE)
     assert "Laptop" in page
     assert "Never" not in page
+    assert "a sign-in link alone isn't enough" in page
+    assert "Each works once." in page
 
 
 def wrong_challenge(visitor: Visitor, key: Authenticator) -> str:
