@@ -114,12 +114,13 @@ def split_lines(
         raise error
 
 
-def join_document(blocks: Iterable[bytes], max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
+def join_document(blocks: Iterable[bytes], max_bytes: int | None = None) -> bytes:
     """Return the text of a file with one object over several lines."""
+    limit = max_bytes or MAX_DOCUMENT_BYTES
     kept, size = list[bytes](), 0
     for block in blocks:
         size += len(block)
-        if size > max_bytes:
+        if size > limit:
             raise UnreadableLogError(_TOO_LARGE)
         kept.append(block)
     return b"".join(kept)

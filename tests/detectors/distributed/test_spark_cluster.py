@@ -84,9 +84,9 @@ def test_the_driver_audits_a_small_frame_alike(
     log: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads the frame again for calls. One that is larger than expected goes to executors."""
-    monkeypatch.setattr(auditing, "GATHERED_BYTES", _SMALL)
     log.write_parquet(tmp_path / "log.parquet")
     frame, here = spark().read.parquet(str(tmp_path)), detectors.audit(log)
+    monkeypatch.setattr(auditing, "GATHERED_BYTES", _SMALL)
     steps = list[tuple[int, int]]()
     report = detectors.audit(frame, progress=lambda *step: steps.append(step))
     assert report.to_json() == here.to_json()

@@ -154,6 +154,7 @@ def test_without_a_database_limits_count_by_address_and_nobody_is_signed_out(
 
     app.add_url_rule(WHO, view_func=view)
     app.extensions["session_factory"] = sessionmaker(_nowhere())
+    app.extensions["connect"] = _nowhere().connect
     response = app.test_client(use_cookies=False).get(WHO, headers=headers)
     error_of(response, 503, "unavailable")
     assert counted == ["127.0.0.1"]
