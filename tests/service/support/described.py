@@ -7,6 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
+import werkzeug
 from flask import Flask, Response, request
 from jsonschema_rs import Draft202012Validator
 
@@ -43,7 +44,7 @@ def is_described(rule: str) -> bool:
     return rule not in DOCUMENTS and (rule.startswith(_API) or rule == _METADATA)
 
 
-def check_kind(rule: str, response: Response) -> None:
+def check_kind(rule: str, response: werkzeug.Response) -> None:
     """Fail where a route answers as an API does and isn't described."""
     is_page = response.mimetype == "text/html" or response.status_code == 303
     known = is_described(rule) or rule in FILES or is_page
@@ -153,7 +154,7 @@ def make_application_on_nothing(**settings: Any) -> Flask:
     from service.app import create_app
     from service.config import Config
 
-    nowhere = {
+    nowhere: dict[str, Any] = {
         "secret_key": "a secret key for tests, 32 or longer",
         "database_url": "postgresql://nobody@/none?host=/nowhere",
         "redis_url": "unix:///nowhere/valkey.sock",

@@ -68,7 +68,8 @@ def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> No
 def _longest_record() -> dict[str, Any]:
     """Every label has its greatest length, in characters that take most bytes."""
     labels = dict.fromkeys(("model", "endpoint", "request_id", "tag"), "\U0001f600" * 200)
-    return batch(1)["records"][0] | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
+    record: dict[str, Any] = batch(1)["records"][0]
+    return record | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
 
 
 def test_a_batch_has_room_for_the_longest_records_of_the_contract() -> None:
