@@ -223,8 +223,12 @@ def slow_crowd(proxy: Proxy, kind: str) -> Crowd:
 
 def connect(proxy: Proxy, number: int) -> ssl.SSLSocket:
     plain = small_socket()
-    plain.settimeout(10)
-    plain.bind((f"{proxy.network}.{number}", 0))
-    plain.connect(("127.0.0.1", proxy.port))
     context = ssl.create_default_context(cafile=proxy.certificate)
-    return context.wrap_socket(plain, server_hostname="localhost")
+    try:
+        plain.settimeout(10)
+        plain.bind((f"{proxy.network}.{number}", 0))
+        plain.connect(("127.0.0.1", proxy.port))
+        return context.wrap_socket(plain, server_hostname="localhost")
+    except OSError:
+        plain.close()
+        raise

@@ -7,6 +7,7 @@ import json
 from functools import cache
 from typing import Any
 
+import werkzeug
 from flask import Flask, Response, request
 from jsonschema_rs import Draft202012Validator
 
@@ -18,6 +19,22 @@ _API = ("/api/", "/otlp/", "/oauth/", "/auth/", "/r/", "/admin", "/healthz", "/r
 _METADATA = "/.well-known/oauth-authorization-server"
 # The public document, and the one behind the admin token.
 DOCUMENTS = ("/openapi.json", "/admin/openapi.json")
+# Every other route that is not described is a page and answers with HTML, or leads to one.
+FILES = frozenset(
+    {
+        *DOCUMENTS,
+        "/.well-known/security.txt",
+        "/client/files/<digest>/<file_name>",
+        "/static/<path:filename>",
+        *(f"/sample/{name}" for name in ("pdf", "json", "findings.csv")),
+        *(f"/audits/<audit_id>/{name}" for name in ("pdf", "json", "findings.csv")),
+        *(f"/audits/<audit_id>/calls/<finding_id>.{kind}" for kind in ("csv", "xlsx")),
+        *("/findings.csv", "/findings.xlsx"),
+        *("/spend.csv", "/spend.xlsx", "/spend.focus.csv"),
+        "/settings/prices/export",
+        "/dashboard/first",  # the page of the same name asks for it again and again
+    }
+)
 _TOKEN = {"X-Admin-Token": ADMIN_TOKEN}
 # Told of no operation: another method than it has.
 _ANYWHERE = frozenset({405})
@@ -25,6 +42,13 @@ _ANYWHERE = frozenset({405})
 
 def is_described(rule: str) -> bool:
     return rule not in DOCUMENTS and (rule.startswith(_API) or rule == _METADATA)
+
+
+def check_kind(rule: str, response: werkzeug.Response) -> None:
+    """Fail where a route answers as an API does and isn't described."""
+    is_page = response.mimetype == "text/html" or response.status_code == 303
+    known = is_described(rule) or rule in FILES or is_page
+    assert known, f"{rule}: {response.mimetype} of a route that is neither described nor a page"
 
 
 def watch(app: Flask) -> None:
@@ -120,19 +144,24 @@ def read_document() -> dict[str, Any]:
 
     The newest application has the limiter.
     """
+    client = make_application_on_nothing().test_client()
+    documents = [client.get(path, headers=_TOKEN).get_json() for path in DOCUMENTS]
+    return merge(*documents)
+
+
+def make_application_on_nothing(**settings: Any) -> Flask:
+    """Make an application whose database, Redis and storage don't exist."""
     from service.app import create_app
     from service.config import Config
 
-    nowhere = Config(
-        secret_key="a secret key for tests, 32 or longer",
-        database_url="postgresql://nobody@/none?host=/nowhere",
-        redis_url="unix:///nowhere/valkey.sock",
-        storage_url="file:///proc/nowhere",
-        admin_token=ADMIN_TOKEN,
-    )
-    client = create_app(nowhere).test_client()
-    documents = [client.get(path, headers=_TOKEN).get_json() for path in DOCUMENTS]
-    return merge(*documents)
+    nowhere: dict[str, Any] = {
+        "secret_key": "a secret key for tests, 32 or longer",
+        "database_url": "postgresql://nobody@/none?host=/nowhere",
+        "redis_url": "unix:///nowhere/valkey.sock",
+        "storage_url": "file:///proc/nowhere",
+        "admin_token": ADMIN_TOKEN,
+    }
+    return create_app(Config(**nowhere, **settings))
 
 
 def merge(public: dict[str, Any], admin: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ CROWDS: Final = {
     "readers that never read": (100, PAGE * 50, b""),
     "silent connections": (300, b"", b""),
 }
+# Seconds, on a machine where each handshake waits.
+LONGEST_GATHERING: Final = 120.0
 
 
 def small_socket() -> socket.socket:
@@ -34,35 +36,49 @@ def small_socket() -> socket.socket:
 
 @dataclass
 class Crowd:
-    """Connections of slow clients, kept busy until the crowd is left.
+    """Connections of slow clients, most of which stand from the start, until the crowd is left.
 
-    `connect` makes the connection of the member with this number.
+    `connect` makes the connection of the member with this number. A member who is cut off, or who
+    can't join because the machine is busy, tries again.
     """
 
     connect: Callable[[int], socket.socket]
     size: int
     opening: bytes
     drip: bytes
-    done: Event = field(default_factory=Event)
+    failed_joins: int = 0
+    _stands: Event = field(default_factory=Event)
+    _done: Event = field(default_factory=Event)
 
     def __enter__(self) -> "Crowd":
         self._thread = Thread(target=self._linger)
         self._thread.start()
+        if not self._stands.wait(LONGEST_GATHERING):
+            self.__exit__()
+            raise AssertionError(f"no crowd stands: {self.failed_joins} failed to join")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.done.set()
+        self._done.set()
         self._thread.join()
 
     def _linger(self) -> None:
+        members: dict[int, socket.socket] = {}
         with ExitStack() as stack:
-            members = [self._join(stack, number) for number in range(self.size)]
-            while not self.done.wait(0.5):
-                for number, member in enumerate(members):
+            while not self._done.is_set():
+                for number in range(self.size):
+                    if self._done.is_set():
+                        break
                     try:
-                        member.send(self.drip)
-                    except OSError:  # cut off, so another one comes
-                        members[number] = self._join(stack, number)
+                        if number in members:
+                            members[number].send(self.drip)
+                        else:
+                            members[number] = self._join(stack, number)
+                    except OSError:
+                        self.failed_joins += members.pop(number, None) is None
+                if len(members) > self.size / 2:
+                    self._stands.set()
+                self._done.wait(0.5)
 
     def _join(self, stack: ExitStack, number: int) -> socket.socket:
         member = stack.enter_context(self.connect(number))

@@ -167,11 +167,12 @@ class System(Records, Jobs):
         self.start_process(name, **settings)
 
     @contextmanager
-    def without_workers(self) -> Iterator[None]:
+    def without_workers(self, **settings: str) -> Iterator[None]:
+        """Stop them for the block, and start them with `settings` of their own if there are any."""
         self.stop_workers()
         yield
         for name in self._workers():
-            self.start_process(name)
+            self.start_process(name, **settings)
 
     def stop_workers(self) -> None:
         """Stop them until the next test that needs them, which `mend` starts them for."""

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from tests.service.payments.providers import SETTINGS as PROVIDERS
 from tests.service.support.access_table import ADMIN, CREDENTIALS, SESSION, TABLE, Cell
 from tests.service.support.access_world import World, ask, make_world, request_for
+from tests.service.support.described import FILES, check_kind, make_application_on_nothing
 from tests.service.support.scenes import ADMIN_TOKEN, Caller
 from tests.worker.support.promises import Note, at_a_sixth, in_turn, sampled
 
@@ -63,12 +64,15 @@ def _statuses(
         caller = other.callers[name]
         statuses[f"{name}{OF_ANOTHER}"] = ask(client, route, caller, mine.ids).status_code
     for name in sorted(names, key=lambda one: one in TABLE[route].taken):
-        statuses[name] = ask(client, route, mine.callers[name], mine.ids).status_code
+        answer = ask(client, route, mine.callers[name], mine.ids)
+        check_kind(route[1], answer)
+        statuses[name] = answer.status_code
     return statuses
 
 
 def test_the_table_has_every_route_and_no_other(app: Flask) -> None:
     assert set(_routes(app)) == set(TABLE)
+    assert {rule for _, rule in TABLE} >= FILES
 
 
 def test_no_cell_names_a_credential_that_is_none() -> None:
@@ -84,9 +88,31 @@ def test_a_request_without_credentials_gets_the_response_in_the_table(
         for method in (route[0], "HEAD") if route[0] == "GET" else (route[0],):
             with client.open(path, method=method, **options) as response:
                 assert response.status_code == row.cell("none").mine, (method, path)
+                check_kind(route[1], response)
         if row.denied == 401:
             listed = client.options(path)
             assert (listed.status_code, listed.data) == (200, b""), path
+
+
+def test_a_stranger_is_judged_without_database_redis_or_storage() -> None:
+    """Three routes answer strangers from the servers; who names no report is told so without."""
+    app = make_application_on_nothing(**PROVIDERS)
+    client, stranger = app.test_client(use_cookies=False), Caller({})
+    ids = {name: "x" for rule in app.url_map.iter_rules() for name in rule.arguments}
+    ids["path:filename"] = "tallystick.css"
+    different = {}
+    for route, row in TABLE.items():
+        path, options = request_for(route, stranger, ids)
+        with client.open(path, method=route[0], **options) as response:
+            if response.status_code != row.denied:
+                different[route] = response.status_code
+    from_servers = {
+        ("POST", "/api/v1/early-access"): 503,
+        ("POST", "/auth/magic-link"): 503,
+        ("GET", "/readyz"): 503,
+    }
+    reports = {route: 404 for route in TABLE if route[1].startswith("/r/")}
+    assert different == from_servers | reports
 
 
 @pytest.mark.parametrize("route", sampled(TABLE, 8), ids=" ".join)

@@ -50,6 +50,24 @@ def test_slow_clients_stop_nobody(live: LiveService, note: Note, kind: str, shar
     note(name, len(waits), wait > limit)
 
 
+def test_a_crowd_stands_though_some_cannot_join_at_first() -> None:
+    others, refused = list[socket.socket](), {1, 2}
+
+    def join(number: int) -> socket.socket:
+        if number in refused:
+            refused.remove(number)
+            raise TimeoutError
+        member, other = socket.socketpair()
+        others.append(other)
+        return member
+
+    with Crowd(join, 5, b"x", b"") as crowd:
+        assert crowd.failed_joins == 2
+    assert [other.recv(1) for other in others] == [b"x"] * len(others)
+    for other in others:
+        other.close()
+
+
 def _ask(live: LiveService) -> int:
     """Ask for /healthz on a new connection."""
     return requests.get(f"{live.url}/healthz", timeout=10).status_code

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -64,12 +65,24 @@ def test_a_body_that_is_announced_too_large_is_rejected(live: LiveService) -> No
     assert response.json()["error"]["code"] == "payload_too_large"
 
 
-def test_a_batch_has_room_for_the_longest_records_of_the_contract() -> None:
+def _longest_record() -> dict[str, Any]:
     """Every label has its greatest length, in characters that take most bytes."""
     labels = dict.fromkeys(("model", "endpoint", "request_id", "tag"), "\U0001f600" * 200)
-    record = batch(1)["records"][0] | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
-    size = len(json.dumps(record)) + len(", ")
+    record: dict[str, Any] = batch(1)["records"][0]
+    return record | labels | {"provider": "p" * 64, "prefix_hash": "f" * 64}
+
+
+def test_a_batch_has_room_for_the_longest_records_of_the_contract() -> None:
+    size = len(json.dumps(_longest_record())) + len(", ")
     assert 0.9 * MAX_BATCH_BYTES < size * MAX_BATCH_RECORDS < MAX_BATCH_BYTES
+
+
+@pytest.mark.stress
+def test_the_longest_records_of_the_contract_are_a_batch(live: LiveService) -> None:
+    """By default, the test above has their length."""
+    body = json.dumps({"records": [_longest_record()] * MAX_BATCH_RECORDS}).encode()
+    assert 0.9 * MAX_BATCH_BYTES < len(body) < MAX_BATCH_BYTES
+    assert _post(live, live.add_tenant(), body).status_code == 201
 
 
 def test_a_chunked_body_is_accepted_up_to_the_limit(live: LiveService) -> None:

@@ -92,7 +92,7 @@ def test_a_file_whose_turn_does_not_come_keeps_its_credit(
 
 @pytest.mark.parametrize("lines", [10_000, pytest.param(400_000, marks=pytest.mark.stress)])
 def test_parallel_files_lose_nothing(live: LiveService, lines: int) -> None:
-    """Each becomes an audit or keeps its credit, also where they take seconds to check."""
+    """Each becomes an audit or keeps its credit; in full, also where they take seconds to check."""
     person = add_person(live.sessions, 4)
     file = log_file(1) * lines
     with ThreadPoolExecutor(4) as pool:
