@@ -94,15 +94,15 @@ def test_a_request_without_credentials_gets_the_response_in_the_table(
             assert (listed.status_code, listed.data) == (200, b""), path
 
 
-def test_a_stranger_is_judged_without_database_redis_or_storage() -> None:
-    """Three routes answer strangers from the servers; who names no report is told so without."""
+def test_missing_credentials_are_noticed_without_database_redis_or_storage() -> None:
+    """Three routes need the servers to answer; a link to no report is not found without them."""
     app = make_application_on_nothing(**PROVIDERS)
-    client, stranger = app.test_client(use_cookies=False), Caller({})
+    client, nobody = app.test_client(use_cookies=False), Caller({})
     ids = {name: "x" for rule in app.url_map.iter_rules() for name in rule.arguments}
     ids["path:filename"] = "tallystick.css"
     different = {}
     for route, row in TABLE.items():
-        path, options = request_for(route, stranger, ids)
+        path, options = request_for(route, nobody, ids)
         with client.open(path, method=route[0], **options) as response:
             if response.status_code != row.denied:
                 different[route] = response.status_code
