@@ -69,7 +69,7 @@ def _audit(log: pl.DataFrame) -> str:
 
 
 def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
-    """In one process here, as a cluster does under stress."""
+    """In one process here, without the cluster's start."""
     frame = as_polars(draw_log(3))
     conf = spark().conf
     conf.set("spark.sql.adaptive.enabled", "true")
@@ -101,14 +101,10 @@ def test_the_driver_audits_a_small_frame_alike(
     assert steps[-1] == (3, 3)
 
 
-@pytest.mark.stress
 def test_spark_audits_on_a_cluster_through_connect_as_here(
     small: str, log: pl.DataFrame, tmp_path: Path
 ) -> None:
-    """Two workers audit four partitions; the invalid rows are in all of them, in order.
-
-    The smaller proofs are the test above, and `frames/test_tables.py` with invalid rows.
-    """
+    """Two workers audit four partitions; the invalid rows are in all of them, in order."""
     own = log.sample(2_000, seed=1).with_row_index("row")
     bad = pl.when(pl.col("row") % 8 == 0).then(-1).otherwise(pl.col("prompt_tokens"))
     own = own.with_columns(bad.alias("prompt_tokens")).drop("row")
