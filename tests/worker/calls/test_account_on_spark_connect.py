@@ -42,7 +42,7 @@ def remote(tmp_path: Path) -> Iterator[str]:
     log = (tmp_path / "server.log").open("wb")
     server = subprocess.Popen(
         [*command, "spark-internal"],
-        env={**os.environ, "SPARK_HOME": str(home)},
+        env={**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable},
         cwd=tmp_path,
         stdout=log,
         stderr=subprocess.STDOUT,
