@@ -243,7 +243,7 @@ class Scratch:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the columns of the calls, which not all files have."""
-        return _in_order(self._names)
+        return columns_in_order(self._names)
 
     def _read(self, file: SortedFile) -> Calls:
         return scan_file(file.path, self.names)
@@ -308,7 +308,7 @@ def _type_of(name: str) -> pl.DataType:
     return pl.Int64() if name == "at_us" else (CALLS | OPTIONAL_CALLS)[name]
 
 
-def _in_order(names: Collection[str]) -> tuple[str, ...]:
+def columns_in_order(names: Collection[str]) -> tuple[str, ...]:
     """Return the names of columns of checked calls in their order."""
     known = ("at_us", *present_columns(names), *LEVEL_COLUMNS, "log")
     return tuple(name for name in known if name in names)
@@ -430,7 +430,7 @@ class Collector:
 def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
     """Give frames of checked calls the columns and types of all; there is at least one frame."""
     given = {name for frame in frames for name in frame.columns} or {"at_us", *CALLS} - {"ts"}
-    names = _in_order(given)
+    names = columns_in_order(given)
     complete = [
         frame.with_columns(
             pl.lit(_absent(name), _type_of(name)).alias(name)

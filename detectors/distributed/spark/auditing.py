@@ -36,8 +36,7 @@ from detectors.distributed.spark.tasks import (
 )
 from detectors.distributed.tasks import load
 from detectors.errors import DetectorError, SourceChangedError
-from detectors.formats.columns import present_columns
-from detectors.frames.parts import CheckedCalls, InMemory, count_parts
+from detectors.frames.parts import CheckedCalls, InMemory, columns_in_order, count_parts
 from detectors.frames.sources import checked_calls
 from detectors.frames.spark import is_remote, use_own_python
 from detectors.frames.tables import check_columns
@@ -186,7 +185,7 @@ class SparkRows:
         if not sizes:
             return audit_logs([log], log.calls, book, thresholds, keep_calls=False)
         known = set[str]().union(*(each.names for each in self.summaries))
-        names = ("at_us", *(name for name in present_columns(known) if name in known))
+        names = columns_in_order(known)
         parts = count_parts(sizes.total(), PART_CALLS)
         parts = min(parts, len(sizes))
         slices, keys = find_keys(sizes, parts)

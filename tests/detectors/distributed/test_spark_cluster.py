@@ -69,8 +69,17 @@ def _audit(log: pl.DataFrame) -> str:
 
 
 def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
-    """In one process here, without the cluster's start."""
+    """In one process here, without the cluster's start; some calls have hashes by level."""
     frame = as_polars(draw_log(3))
+    levels = pl.concat_list(
+        pl.lit("a" * 16), pl.format("{}{}", pl.lit("0" * 15), pl.col("row") % 9)
+    )
+    has_none = pl.col("prefix_hash").fill_null("") == ""
+    frame = frame.with_row_index("row").with_columns(
+        prefix_hashes=pl.when(has_none).then(levels).otherwise(None)
+    )
+    frame = frame.drop("row")
+    assert not frame["prefix_hashes"].is_null().all()
     conf = spark().conf
     conf.set("spark.sql.adaptive.enabled", "true")
     try:
