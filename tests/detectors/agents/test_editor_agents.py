@@ -572,6 +572,19 @@ def texts(folder: Path) -> Iterable[bytes]:
     return (path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
+def test_a_span_of_another_host_is_no_call_of_copilots_plan() -> None:
+    usage = {"gen_ai.usage.input_tokens": 400, "gen_ai.usage.output_tokens": 20}
+    named = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4.1", **usage}
+    hosts = [{}, {"gen_ai.provider.name": "github"}, {"gen_ai.provider.name": "openai"}]
+    lines = [
+        {"traceId": "t", "spanId": str(n), "endTime": [1775934264 + n, 0], "attributes": each}
+        for n, each in enumerate(named | host for host in hosts)
+    ]
+    log = BytesIO("\n".join(map(json.dumps, lines)).encode())
+    found = [each for chunk in read_chunks(log) for each in records_of(chunk.columns)]
+    assert [each.provider for each in found] == ["copilot", "copilot", "openai"]
+
+
 def test_no_text_of_any_file_is_kept(tmp_path: Path) -> None:
     corpus(tmp_path / "home")
     assert all(b"CANARY" in text for text in texts(tmp_path / "home"))

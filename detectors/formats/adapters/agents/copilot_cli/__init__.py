@@ -17,6 +17,7 @@ from detectors.formats.adapters.rows import Row
 from detectors.formats.json_logs.usage.reader import read_usage
 
 SUBSCRIPTION: Final = "copilot"
+_HOST: Final = "github"
 _USAGE: Final = "gen_ai.usage."
 
 
@@ -27,12 +28,13 @@ def _read(row: Row, state: State) -> Iterator[Sighting | str]:
         return
     usage = {name: attributes.get(name) for name in attributes.names() if name.startswith(_USAGE)}
     begun, ended = _nanoseconds(row.get("startTime")), _nanoseconds(row.get("endTime"))
-    session = attributes.get("gen_ai.conversation.id")
+    session, host = attributes.get("gen_ai.conversation.id"), attributes.get("gen_ai.provider.name")
     yield Sighting(
         readings=read_usage(usage, dialect="spans", leaves_out=()),
         moments=(begun, ended),
         models=(attributes.get("gen_ai.response.model"), attributes.get("gen_ai.request.model")),
-        providers=(SUBSCRIPTION,),
+        # Other hosts bill a key of one's own, or another program wrote the line.
+        providers=(host if host and host != _HOST else SUBSCRIPTION,),
         ids=(attributes.get("gen_ai.response.id"), f"{row.get('traceId')}:{row.get('spanId')}"),
         tags=(session,),
         session=session,
