@@ -82,7 +82,7 @@ def test_sign_in_leads_on_to_this_site_only(
         asked = ask_for_link(system, email, more={"next": text})
         assert asked.status_code == 200
         page = get(system, wait_for_link(sink, email), **cookies_of(asked))
-        losses += 'content="0; url=/"' not in page.text or "Location" in page.headers
+        losses += 'content="0; url=/dashboard"' not in page.text or "Location" in page.headers
         form = requests.get(f"{system.base_url}/sign-in", params={"next": text}, timeout=60)
         losses += 'name="next"' in form.text
     note("24 sign-in leads on to no foreign `next`", len(paths), losses)
