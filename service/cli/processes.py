@@ -8,6 +8,7 @@ import click
 from service.cli.command import data_command, reach
 from service.core.db import (
     downgrade,
+    list_revisions,
     list_undone,
     migrate_tables,
     owner_url,
@@ -72,6 +73,8 @@ def migrate(revision: str, is_sure: bool, is_sql: bool, data_dir: Path | None) -
         return
     config = reach(data_dir)
     target, undone = list_undone(owner_url(config), revision)
+    if target not in list_revisions():
+        click.echo(f"The tables stay at revision {target}, of a later release.", err=True)
     if undone:
         click.echo(
             f"This undoes {', '.join(undone)}. It deletes the tables and columns that they added,"

@@ -161,10 +161,14 @@ def migrate(database_url: str, revision: str = "head", *, service_role: str | No
     """Upgrade the tables to a revision; several processes may call this at once.
 
     Each migration is a transaction, so that none keeps its locks during the next. If one fails,
-    those before it stay. Raises `ConfigError` if a table is in use for a minute.
+    those before it stay. Raises `ConfigError` if a table is in use for a minute. The tables of a
+    later release stay as they are: this one works on them, so that it can be gone back to.
     """
     with _migrating(database_url) as (connection, settings):
-        _retry_locks(connection, lambda: _run(settings, "upgrade", revision))
+        with connection.begin():
+            current = find_revision(connection)
+        if current is None or current in _list_revisions(settings):
+            _retry_locks(connection, lambda: _run(settings, "upgrade", revision))
         with connection.begin():
             return protect_tables(connection, service_role)
 
@@ -197,12 +201,15 @@ def _retry_locks(connection: Connection, run: Callable[[], None]) -> None:
 def list_undone(database_url: str, revision: str) -> tuple[str, Sequence[str]]:
     """Return the full name of a revision, and those that a downgrade to it undoes, latest first.
 
-    `head` is the latest, `base` the empty database, and `-1` the one before that of the database.
+    `head` is the latest, of a later release too, `base` the empty database, and `-1` the one before
+    that of the database.
     """
     with _migrating(database_url) as (connection, settings):
         known = _list_revisions(settings)
         current = find_revision(connection) or known[0]
     if current not in known:
+        if revision == "head":
+            return current, ()
         raise ConfigError(f"the database is at revision {current}, which this release doesn't know")
     here = known.index(current)
     target = _find_target(revision, known, here)

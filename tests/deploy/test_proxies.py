@@ -1,16 +1,20 @@
 """The configurations in `deploy/` under the real nginx and Caddy, in front of one live service."""
 
+import json
 import re
 import ssl
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import requests
 
-from tests.deploy.proxies import Proxy, find_proxy, started_proxy
+from tests.deploy.manifests import run, tool
+from tests.deploy.proxies import DEPLOY, HOST, Proxy, find_proxy, started_proxy
 from tests.service.support.live import LiveService, start_live_service, stop_live_service
 from tests.service.support.scenes import ADMIN_TOKEN, AUDITS, INGEST, batch
 from tests.service.support.slow_clients import CROWDS, Crowd, answer_times, small_socket
@@ -72,6 +76,19 @@ def test_pages_and_files_arrive_compressed_and_files_are_kept(proxy: Proxy, enco
     style = client.get(f"{proxy.url}{path}", headers=accepted, stream=True)
     assert style.headers["Content-Encoding"] == encoding
     assert style.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+
+
+@pytest.mark.parametrize("line", ["#tls internal", "tls internal"])
+def test_caddy_signs_for_a_name_of_a_private_network_if_told_to(line: str, tmp_path: Path) -> None:
+    site = (DEPLOY / "Caddyfile").read_text()
+    assert "\t#tls internal\n" in site
+    (tmp_path / "Caddyfile").write_text(site.replace("#tls internal", line))
+    adapted = run(
+        tool("caddy"), "adapt", "--config", tmp_path / "Caddyfile", stderr=subprocess.DEVNULL
+    )
+    policies = [{"subjects": [HOST], "issuers": [{"module": "internal"}]}]
+    automation = json.loads(adapted.stdout)["apps"].get("tls", {}).get("automation", {})
+    assert automation.get("policies", []) == (policies if line == "tls internal" else [])
 
 
 def test_an_upload_of_megabytes_passes(proxy: Proxy, proxied: LiveService) -> None:

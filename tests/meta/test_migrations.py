@@ -300,6 +300,27 @@ def test_a_downgrade_is_announced_and_confirmed(
     assert _tables(empty_database) == set()
 
 
+def test_an_earlier_release_leaves_the_tables_of_a_later_one_as_they_are(
+    run: Callable[..., Result], empty_database: str
+) -> None:
+    assert run().exit_code == 0
+    engine = create_engine(empty_database)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE of_a_later_release ()"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    tables = _tables(empty_database)
+    again = run()
+    assert again.exit_code == 0
+    assert "The tables stay at revision 9999, of a later release." in again.output
+    down = run("--to", "-1", "--yes")
+    assert down.exit_code == 2
+    assert "the database is at revision 9999, which this release doesn't know" in down.output
+    assert _tables(empty_database) == tables
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "9999"
+    engine.dispose()
+
+
 @pytest.mark.parametrize("revision", ["9999", "-1", "-x", ""])
 def test_a_revision_that_is_none_is_one_line(run: Callable[..., Result], revision: str) -> None:
     result = run("--to", revision)

@@ -108,6 +108,12 @@ def test_a_restored_backup_holds_everything_and_works(
 
     restored = create_engine(private_servers.database_url)
     assert _counts(restored) == before
+    restored.dispose()
+    # The way back on the same machine, where the service has gone on since the backup.
+    others.put("raw/later.jsonl", b"")
+    assert "isn't empty" in backup("restore", status=2).stderr
+    backup("restore", "--replace")
+    assert _counts(restored) == before
     assert document(restored, audit_id) == report
     with pytest.raises(DBAPIError, match="permission denied"), restored.begin() as connection:
         connection.execute(text("DELETE FROM admin_acts"))
