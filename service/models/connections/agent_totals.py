@@ -106,20 +106,22 @@ def add_measured(connection: Connection, account_id: str, values: Sequence[Measu
     for each in values:
         slots = known[each.series, each.begun_ns]
         slot = each.ended_ns if each.is_delta else each.ended_ns - each.ended_ns % _DAY_NS
+        known_amount = slots.get(slot)
         if not each.is_delta:
             gains = _raise(slots, slot, each.amount, is_old=each.begun_ns < oldest)
         else:
             gains = {} if slot in slots else {slot: each.amount}
             slots |= gains
-        if slot in slots:
+        if slots.get(slot) != known_amount:
             changed[each.series, each.begun_ns, slot] = slots[slot]
         for at, amount in gains.items():
             day = datetime.fromtimestamp(at // _SECOND_NS, UTC).date()
             total = gained[each.agent, day, each.model]
             for name in each.columns:
                 total[name] += amount
-    _save_points(connection, account_id, changed)
-    _save_totals(connection, account_id, gained)
+    if changed:
+        _save_points(connection, account_id, changed)
+        _save_totals(connection, account_id, gained)
 
 
 def _raise(slots: Slots, midnight: int, amount: Decimal, *, is_old: bool) -> Slots:
@@ -153,7 +155,7 @@ def _find_slots(
         bindparam("series", [each[0] for each in series], ARRAY(LargeBinary)),
         bindparam("begun_ns", [each[1] for each in series], ARRAY(BigInteger)),
     )
-    wanted = func.unnest(*arrays).table_valued("series", "begun_ns")
+    wanted = func.unnest(*arrays).table_valued("series", "begun_ns").render_derived()
     point = AgentPoint
     query = select(point.series, point.begun_ns, point.slot_ns, point.amount).join(
         wanted, and_(point.series == wanted.c.series, point.begun_ns == wanted.c.begun_ns)

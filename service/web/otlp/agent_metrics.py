@@ -22,6 +22,7 @@ from service.web.otlp.values import AttributeReader
 _MAX_MODEL: Final = 200
 _MOST: Final = Decimal(10**15)
 _LONGEST_NUMBER: Final = 40
+_DIGITS: Final = 12  # as the database has them, so that a value that is sent again is the same
 _NO_VALUE: Final = 1  # among the flags of a data point
 # The clocks of machines are wrong by up to a day, as for calls.
 _AHEAD: Final = timedelta(days=1)
@@ -194,7 +195,7 @@ def _read_amount(value: float | str | None) -> Decimal | None:
         number = Decimal(text)
     except InvalidOperation:
         return None
-    return number if number.is_finite() and 0 <= number <= _MOST else None
+    return round(number, _DIGITS) if number.is_finite() and 0 <= number <= _MOST else None
 
 
 def _nanoseconds(at: datetime) -> int:

@@ -120,7 +120,9 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
             if counter is None:
                 continue
             for kind, data, _ in parts:
-                fields = list(wire.cut(data, reading, FIELD_COST)) if kind in _DATA else ()
+                if kind not in _DATA:
+                    continue
+                fields = list(wire.cut(data, reading, FIELD_COST))
                 points = [own for number, own, _ in fields if number == _DATA_POINT]
                 if kind not in _ADDED:
                     reading.refused[NO_COUNTER] += len(points)

@@ -179,7 +179,7 @@ OPERATIONS: Final = {
         {JSON: ""},
     ),
     "post /otlp/v1/metrics": Operation(
-        "export_metrics", f"200 400 401 402 403 413 {LIMITED}", "Content-Encoding?", {JSON: ""}
+        "export_metrics", f"200 400 401 402 403 413 415 {LIMITED}", "Content-Encoding?", {JSON: ""}
     ),
     "post /api/v1/audits": Operation(
         "upload_log",
