@@ -43,7 +43,7 @@ class AgentLine:
 
 @dataclass
 class AgentMonth(AgentLine):
-    """What an agent counted in a month, and how much of it calls cover."""
+    """What an agent counted in one month, and how much of it calls cover."""
 
     month: date = date.min
     estimated_usd: Decimal = NO_USD  # the agent's own guess

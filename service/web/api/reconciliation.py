@@ -92,7 +92,7 @@ def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
 
 
 def describe_agent(found: AgentMonth, lines: str | None = None) -> dict[str, Any]:
-    """Return what one agent counted in a month, beside the calls."""
+    """Return what one agent counted in one month, beside the calls."""
     names = ("own_tokens", "covered_tokens", "coverage")
     answer = {
         "agent": found.key,

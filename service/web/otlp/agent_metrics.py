@@ -1,8 +1,8 @@
 """The metrics in which coding agents count their own tokens: totals, which are no calls.
 
 Of a data point, the agent, the model, the kind of tokens, the value and its times are kept.
-Whatever else describes it, such as a person or a session, is only part of a hash that tells series
-apart.
+Whatever else describes it, such as a person or a session, is only part of a hash by which series
+differ.
 `COUNTERS` is also a table in docs/api/otlp.md.
 """
 

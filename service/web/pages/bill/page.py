@@ -56,7 +56,7 @@ def home() -> str:
 @blueprint.get("/agents/<agent>/<month>")
 @require_visitor
 def show_agent(agent: str, month: str) -> str:
-    """Show what an agent counted itself in a month, by model and day, beside the calls."""
+    """Show what an agent counted itself, by model and day of one month, beside the calls."""
     session, account_id = get_session(), current_caller().account_id
     wanted = (_read_month(month), agent)
     if wanted not in list_agent_months(session, account_id):
