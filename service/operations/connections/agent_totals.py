@@ -6,7 +6,7 @@ added to spend.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from operator import add
@@ -48,7 +48,7 @@ class AgentMonth(AgentLine):
     month: date = date.min
     estimated_usd: Decimal = NO_USD  # the agent's own guess
     days: Sequence[AgentLine] = ()
-    models: Sequence[AgentLine] = field(default=())
+    models: Sequence[AgentLine] = ()
 
     @property
     def name(self) -> str:
@@ -68,14 +68,15 @@ def compare_agents(
 def _compare(
     connection: Connection, account_id: str, agent: str, month: date, known: Known
 ) -> AgentMonth:
-    days, providers = (month, (month_end(month) - DAY).date()), AGENTS[agent][1]
+    # With a day more on both sides: what ends after midnight may be of calls before.
+    days, providers = (month - DAY, month_end(month).date()), AGENTS[agent][1]
     canonical = known.canonical(providers[0], days[1])
     cells: dict[Key, Cell] = defaultdict(Cell)
     found = AgentMonth(agent, month=month)
     for day, model, *counts, usd in list_agent_totals(connection, account_id, agent, days):
         cell = cells[day, canonical(model)]
         cell.reported = tuple(map(add, cell.reported, counts))
-        found.estimated_usd += usd
+        found.estimated_usd += usd if days[0] < day < days[1] else 0
     for day, model, *counts in list_held(connection, account_id, providers, days):
         cell = cells[day, canonical(model)]
         cell.counted = tuple(map(add, cell.counted, counts))
@@ -84,7 +85,7 @@ def _compare(
     by_model: dict[str, AgentLine] = {}
     for (day, model), cell in sorted(cells.items()):
         own, held = _tokens(cell.reported), _tokens(covered[day, model])
-        if not own:  # of days on which the agent sent no metrics
+        if not own or day in days:  # of days on which the agent sent no metrics, or of other months
             continue
         lines = (
             found,

@@ -176,7 +176,7 @@ def test_the_conventions_histogram_is_copilots_where_github_is_the_provider() ->
     ]
     reading = read(document(*points, name="gen_ai.client.token.usage", kind="histogram"))
     [found] = reading.measured
-    assert (found.agent, found.model, found.amount) == ("copilot", "gpt-5.4-2026-03-05", 250)
+    assert (found.agent, found.model, int(found.amount)) == ("copilot", "gpt-5.4-2026-03-05", 250)
     assert (found.columns, reading.unused, reading.refused) == (("completion_tokens",), 1, {})
 
 
@@ -514,14 +514,20 @@ def test_a_machine_that_sends_no_calls_is_not_covered(
 def test_calls_and_totals_of_the_same_traffic_agree_also_around_midnight(
     add: Callable[..., None], client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    midnight = noon() + DAY // 2
+    first = datetime(2026, 10, 1, tzinfo=UTC)  # of a month
+    midnight = int(first.timestamp()) * SECOND
     add((midnight - 60 * SECOND, midnight + SECOND, 40), is_delta=True)
     add((midnight - 9_000 * SECOND, midnight - 60 * SECOND, 960), is_delta=True)
-    line = {"provider": "claude-code", "model": "claude-sonnet-4-6", "completion_tokens": 0}
-    line |= {"cached_tokens": 0, "cache_write_tokens": 0, "prompt_tokens": 1_000}
+    line: dict[str, Any] = {"provider": "claude-code", "model": "claude-sonnet-4-6"}
+    line |= {"cached_tokens": 0, "cache_write_tokens": 0}
+    line |= {"prompt_tokens": 1_000, "completion_tokens": 0}
     add_spend(db_session, tenant.account_id, spend_line(day_of(midnight - 1), **line))
     answer = client.get("/api/v1/reconciliation?lines=day", headers=tenant.reads).get_json()
-    assert {line["coverage"] for found in answer["agents"] for line in found["lines"]} == {1.0}
+    lines = [line for found in answer["agents"] for line in found["lines"]]
+    assert [(line["key"], line["coverage"]) for line in lines] == [
+        ("2026-10-01", 1.0),
+        ("2026-09-30", 1.0),
+    ]
 
 
 def test_the_bill_shows_an_agents_own_totals_beside_calls(
