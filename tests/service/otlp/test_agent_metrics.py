@@ -514,7 +514,7 @@ def test_a_machine_that_sends_no_calls_is_not_covered(
 def test_calls_and_totals_of_the_same_traffic_agree_also_around_midnight(
     add: Callable[..., None], client: FlaskClient, tenant: Tenant, db_session: Session
 ) -> None:
-    first = datetime(2026, 10, 1, tzinfo=UTC)  # of a month
+    first = datetime(2026, 10, 1, tzinfo=UTC)
     midnight = int(first.timestamp()) * SECOND
     add((midnight - 60 * SECOND, midnight + SECOND, 40), is_delta=True)
     add((midnight - 9_000 * SECOND, midnight - 60 * SECOND, 960), is_delta=True)
