@@ -21,10 +21,12 @@ from service.connections import list_providers
 from service.connections.exports import read_export
 from service.core.db import make_engine, make_session_factory
 from service.jobs.queues import AuditQueues
+from service.models.connections.agent_totals import list_agent_months
 from service.models.connections.bill import list_months
 from service.models.connections.connections import ConnectionLimitError
 from service.models.identity.accounts import Account, find_account
 from service.models.identity.security_events import EventKind, add_security_event
+from service.operations.connections.agent_totals import compare_agents
 from service.operations.connections.by_hand import describe_reading, store_reading, warn_of_unused
 from service.operations.connections.connecting import (
     KeyRefusedError,
@@ -34,9 +36,14 @@ from service.operations.connections.connecting import (
 )
 from service.operations.connections.connecting import connect as connect_account
 from service.operations.connections.reconciliation import reconcile_all
-from service.operations.connections.wording import name_part, name_provider, summarize
-from service.web.api.reconciliation import describe
-from service.web.schemas.reconciliation import ReconciliationSchema
+from service.operations.connections.wording import (
+    name_part,
+    name_provider,
+    summarize,
+    summarize_agent,
+)
+from service.web.api.reconciliation import describe, describe_agent
+from service.web.schemas.reconciliation import ReconciliationListSchema
 
 _KEY_PROMPT: Final = "Admin key"
 
@@ -108,20 +115,18 @@ def reconcile(
             said = _store(config, session, account.id, file)
             click.echo(f"{file.name}: {said}", err=as_json)
         wanted = _read_month(month) if month else None
-        months = reconcile_all(
-            session.connection(),
-            account.id,
-            [
-                each
-                for each in list_months(session, account.id)
-                if wanted is None or each[0] == wanted
-            ],
-        )
+        known = (list_months(session, account.id), list_agent_months(session, account.id))
+        bills, counted = ([each for each in one if wanted in (None, each[0])] for one in known)
+        months = reconcile_all(session.connection(), account.id, bills)
+        agents = compare_agents(session.connection(), account.id, counted)
     if as_json:
-        found = [ReconciliationSchema().dump(describe(each)) for each in months]
-        print_fields({"reconciliations": found}, as_json)
+        answer = {
+            "reconciliations": [describe(each) for each in months],
+            "agents": [describe_agent(each) for each in agents],
+        }
+        print_fields(ReconciliationListSchema().dump(answer), as_json)
         return
-    if not months:
+    if not months and not agents:
         raise CommandError("no reports yet; run `tallystick connect`, or name a report's file")
     console = report_console()
     for each in months:
@@ -137,6 +142,8 @@ def reconcile(
         if each.coverage is not None:
             table.caption = f"Coverage {percent(float(each.coverage * 100))}"
         console.print(table)
+    for agent in agents:
+        console.print(f"{agent.month:%b %Y}: {summarize_agent(agent)}", markup=False)
 
 
 def _find_account(session: Session, emails: Sequence[str]) -> Account:

@@ -23,6 +23,7 @@ from service.models.calls.plan_limits import PlanLimit
 from service.models.calls.plans import Plan
 from service.models.calls.series_colors import SeriesColor
 from service.models.calls.traffic import TrafficRow
+from service.models.connections.agent_totals import AgentPoint, AgentTotal
 from service.models.connections.bill import BillMonth
 from service.models.connections.connections import ProviderConnection
 from service.models.connections.reported import (

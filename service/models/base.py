@@ -46,6 +46,7 @@ class Lock(IntEnum):
     QUEUED_AUDITS = 725_506  # of an account
     LARGE_EXPORTS = 725_507  # of an account
     REPORTED_SPEND = 725_508  # of an account
+    AGENT_TOTALS = 725_509  # of an account
 
 
 def take_lock(connection: Executor, lock: Lock, name: str) -> None:

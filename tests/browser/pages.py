@@ -180,6 +180,9 @@ PAGES: Final[Mapping[str, tuple[Example, ...]]] = {
     "/bill": _seen_by("bill", "/bill", RICH, NEW),
     "/bill/savings": _seen_by("bill-savings", "/bill/savings", RICH, NEW),
     "/bill/<provider>/<month>": _seen_by("bill-month", "/bill/openai/2026-02", RICH),
+    "/bill/agents/<agent>/<month>": _seen_by(
+        "bill-agent", "/bill/agents/claude-code/2026-02", RICH
+    ),
     "/settings/budgets": _seen_by("budgets", "/settings/budgets", RICH, NEW),
     "/settings/notices": _seen_by("notices", "/settings/notices", RICH, NEW)
     + _seen_by("notices-sent", "/settings/notices?sent=", RICH),

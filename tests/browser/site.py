@@ -22,6 +22,7 @@ from service.core.db import make_session_factory
 from service.core.tokens import Kind, derive, sign_report
 from service.models import (
     Account,
+    AgentTotal,
     Audit,
     ConnectionPull,
     Credit,
@@ -60,7 +61,7 @@ from service.reports.sample import get_sample_report
 from service.web.auth.browsers import SESSION_COOKIE
 from service.web.http.paths import is_api_path
 from tests.service.payments.providers import SETTINGS
-from tests.service.support.bills import plant
+from tests.service.support.bills import MONTH, plant
 from tests.service.support.oauth_flow import Application, add_application
 from tests.service.support.scenes import ADMIN_TOKEN, sign_in, signed_cookie
 from tests.service.support.spend import add_plan_usage, add_spend, spend_line
@@ -312,6 +313,11 @@ def _add_connections(sessions: "sessionmaker[Session]", account_id: str) -> str:
         failing.error, failing.failing_since, failing.next_pull_at = "revoked", now, None
         session.add(failing)
         session.flush()
+        agent = AgentTotal(account_id=account_id, agent="claude-code", day=MONTH)
+        agent.model, agent.estimated_usd = "claude-sonnet-4-6", Decimal("3.12")
+        agent.prompt_tokens, agent.completion_tokens = 1_180_000, 60_000
+        agent.cached_tokens = agent.cache_write_tokens = 0
+        session.add(agent)
         owner = {"account_id": account_id, "connection_id": failing.id, "report": "messages"}
         for number, outcome in enumerate(("done", "empty", "revoked")):
             first = now - timedelta(days=31 * (3 - number))

@@ -16,7 +16,9 @@ from service.models.base import Base, Executor, OwnerKey, utc_now
 
 NOTICE_DAYS: Final = 7
 _READ: Final = ""  # the kind of the spans that were read
-OF_LOGS: Final = "log: "  # begins the kind of what is said of log records
+# How the kind of what is said of log records and of metrics begins.
+OF_LOGS, OF_METRICS = "log: ", "metric: "
+_NOUNS: Final = {OF_LOGS: "log record", OF_METRICS: "data point"}
 
 
 class SpanNotice(Base):
@@ -48,7 +50,7 @@ _ADD: Final = _NEW.on_conflict_do_update(
 
 
 class NoticedSpans(NamedTuple):
-    """Spans or log records that don't count: what they are, and what became of them."""
+    """What doesn't count of spans, log records or data points, and what became of it."""
 
     kind: str
     spans: int
@@ -56,7 +58,7 @@ class NoticedSpans(NamedTuple):
     verdict: str
 
     def __str__(self) -> str:
-        noun = "log record" if self.kind.startswith(OF_LOGS) else "span"
+        noun = next((_NOUNS[each] for each in _NOUNS if self.kind.startswith(each)), "span")
         were = "was" if self.spans == 1 else "were"
         return f"{self.spans:,} {noun}{'s'[: self.spans != 1]}{self.subject} {were} {self.verdict}"
 

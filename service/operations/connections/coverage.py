@@ -143,7 +143,7 @@ class Coverage:
                 cell.projects[""] += cell.counted_usd
                 if day > last and day not in uploaded:
                     cell.pending_usd = cell.unbilled[""] = cell.list_usd
-        self._used, self._surplus = _cover(self.cells)
+        self._used, self._surplus = find_covered(self.cells)
         self.shares = {key: self._find_share(key, cell) for key, cell in self.cells.items()}
 
     def _add_usage(self, provider: str, usage: Sequence[Any]) -> None:
@@ -270,7 +270,7 @@ class Coverage:
         return {project: _round_share(share) for project, share in sent.items()}
 
 
-def _cover(cells: Mapping[Key, Cell]) -> tuple[Mapping[Key, Counts], Mapping[Key, Counts]]:
+def find_covered(cells: Mapping[Key, Cell]) -> tuple[Mapping[Key, Counts], Mapping[Key, Counts]]:
     """Return the reported tokens that our calls cover, and those that they have beyond them.
 
     Tokens are compared by kind. What a day has too much covers up to a twelfth of its tokens on

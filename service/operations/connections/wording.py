@@ -8,6 +8,7 @@ from detectors.wording.figures import percent, usd
 from detectors.wording.labels import inert
 from service.connections import list_providers
 from service.connections.provider import CREDIT, TAX, TOKENS
+from service.operations.connections.agent_totals import AgentMonth
 from service.operations.connections.reconciliation import (
     BEYOND,
     CORRECTION,
@@ -159,6 +160,15 @@ def summarize(found: Reconciliation) -> str:
     left = found.unexplained_usd
     said.append(f"{usd(abs(left))} is unexplained." if left else "Nothing is unexplained.")
     return " ".join(said)
+
+
+def summarize_agent(found: AgentMonth) -> str:
+    """Return the month's line of an agent: what it counted itself, and how much of it we have."""
+    said = f"{found.name} counted {found.own_tokens:,} tokens"
+    if found.coverage is None:
+        return f"{said}."
+    share = percent(float(found.coverage * 100))
+    return f"{said}; your calls have {found.covered_tokens:,} of them ({share})."
 
 
 def _is(kind: str) -> str:

@@ -17,6 +17,7 @@ from service.core.telemetry.counters import HOUSEKEEPING
 from service.models.audits.capacity import delete_old_days
 from service.models.audits.idempotency import hash_old_keys
 from service.models.base import utc_now
+from service.models.connections.agent_totals import delete_old_points, delete_old_totals
 from service.models.connections.reported import delete_old_pulls
 from service.models.connections.unsent import delete_old_unsent
 from service.models.mail.outbox import Mail
@@ -120,6 +121,7 @@ class Housekeeping:
             "connection_pulls": _committed(
                 lambda connection: delete_old_pulls(connection, _PULLS_KEPT_DAYS, BATCH)
             ),
+            "agent_points": _committed(lambda found: delete_old_points(found, BATCH)),
             "failed_work": _committed(delete_old_days),
             "idempotency_keys": _committed(lambda found: hash_old_keys(found, BATCH)),
             # What was derived from calls.
@@ -134,6 +136,9 @@ class Housekeeping:
             "old_spend": _committed(lambda found: delete_old_spend(found, rollup_days, BATCH)),
             "old_reported_spend": _committed(
                 lambda found: delete_old_unsent(found, rollup_days, BATCH)
+            ),
+            "old_agent_totals": _committed(
+                lambda found: delete_old_totals(found, rollup_days, BATCH)
             ),
             "security_events": _committed(
                 lambda found: delete_old_events(found, config.activity_retention_days)
@@ -153,7 +158,7 @@ class Housekeeping:
             "checked_budgets": lambda found: check_budgets(found, utc_now()),
         }
         if not rollup_days:
-            del chores["old_spend"], chores["old_reported_spend"]
+            del chores["old_spend"], chores["old_reported_spend"], chores["old_agent_totals"]
         return chores
 
     def _purge_raws(self, connection: Connection) -> int:

@@ -1,13 +1,17 @@
 """POST /otlp/v1/traces, /logs and /metrics: what OpenTelemetry's exporters send."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from flask import Response, request
 from sqlalchemy import insert
 
 from service.core.telemetry.counters import ACCEPTED_RECORDS
+from service.core.tokens import hash_series
 from service.errors import BadRequestError, UnsupportedMediaTypeError
+from service.models.base import utc_now
+from service.models.connections.agent_totals import add_measured
 from service.models.identity.accounts import find_tag_attribute
 from service.models.imports.span_batches import SpanBatch
 from service.models.imports.span_notices import note_spans
@@ -19,7 +23,7 @@ from service.web.auth.callers import (
 )
 from service.web.auth.caps import capped, count_stored
 from service.web.http.bodies import bounded_body, plain_body
-from service.web.http.current import get_session
+from service.web.http.current import current_config, get_session
 from service.web.http.limits import client_address, limiter, per_minute
 from service.web.http.otlp_status import accepted_response
 from service.web.openapi.blueprint import OTLP_STATUS, REQUEST_ID, Blueprint, decorated
@@ -27,13 +31,19 @@ from service.web.openapi.otlp_documents import (
     CONTENT_ENCODING,
     ERRORS,
     TAG_ATTRIBUTE,
-    UNREAD_ERRORS,
     request_body,
     response,
 )
-from service.web.otlp.answers import describe, list_notices
+from service.web.otlp.agent_metrics import MetricReading
+from service.web.otlp.answers import (
+    describe,
+    describe_metrics,
+    list_metric_notices,
+    list_notices,
+)
 from service.web.otlp.requests import (
     LOG_READERS,
+    METRIC_READERS,
     READERS,
     Calls,
     is_label_attribute,
@@ -51,9 +61,10 @@ _STORED_LOGS: Final = (
     "Stored: the answers that Claude Code, Codex and Gemini CLI log. Log records with text are"
     " rejected; the message says how to turn it off. Others are not used."
 )
-_UNUSED: Final = (
-    "Tallystick counts language-model calls in traces and in the logs of coding agents. Metrics are"
-    " totals of these, and not used."
+_STORED_METRICS: Final = (
+    "Stored: what Claude Code, Codex, Gemini CLI and Copilot count of their own tokens. These"
+    " totals are compared with calls, and are no spend. Data points that can't be read are"
+    " rejected; other metrics are not used."
 )
 _UNSUPPORTED: Final = "Unsupported Content-Type: use application/x-protobuf or application/json."
 
@@ -121,11 +132,26 @@ def logs() -> Response:
     return _accepted(calls)
 
 
-@_documented("Metrics", "rejectedDataPoints", "Not used.", UNREAD_ERRORS)
+@_documented("Metrics", "rejectedDataPoints", _STORED_METRICS, ERRORS)
 @_limited
+@capped
 def metrics() -> Response:
-    """Accept metrics without using them."""
-    return accepted_response(message=_UNUSED)
+    """Store what coding agents count of their own tokens."""
+    reader = METRIC_READERS.get(request.mimetype)
+    if reader is None:
+        raise UnsupportedMediaTypeError(_UNSUPPORTED)
+    account_id = current_caller().account_id
+    reading = MetricReading(
+        partial(hash_series, current_config().secret_key, account_id), utc_now()
+    )
+    reader(bytes(plain_body()), reading)
+    notices = list(list_metric_notices(reading))
+    if reading.measured or notices:
+        session = get_session()
+        add_measured(session.connection(), account_id, reading.measured)
+        note_spans(session, account_id, len(reading.measured), notices)
+        session.commit()
+    return accepted_response(sum(reading.refused.values()), describe_metrics(reading))
 
 
 def _accepted(calls: Calls) -> Response:

@@ -1,10 +1,14 @@
 """GET /api/v1/reconciliation: what providers billed, and how reports and calls explain it."""
 
+from collections.abc import Sequence
+from datetime import date
 from typing import Any
 
+from service.models.connections.agent_totals import list_agent_months
 from service.models.connections.bill import list_months, newest_months
+from service.operations.connections.agent_totals import AgentMonth, compare_agents
 from service.operations.connections.reconciliation import Line, Reconciliation, reconcile_all
-from service.operations.connections.wording import summarize
+from service.operations.connections.wording import summarize, summarize_agent
 from service.web.auth.callers import current_caller
 from service.web.auth.scopes import READ_AUDITS
 from service.web.http.current import get_session
@@ -33,16 +37,31 @@ blueprint = ReadBlueprint(
 def show(query: dict[str, Any]) -> dict[str, Any]:
     """Take the difference between bills and calls apart."""
     session, account_id = get_session(), current_caller().account_id
-    months = [
-        (month, provider)
-        for month, provider in list_months(session, account_id)
-        if query.get("provider", provider) == provider
+    connection, lines = session.connection(), query.get("lines")
+    bills = _choose(list_months(session, account_id), query)
+    agents = _choose(list_agent_months(session, account_id), query)
+    return {
+        "reconciliations": [
+            describe(each, lines) for each in reconcile_all(connection, account_id, bills)
+        ],
+        "agents": [
+            describe_agent(each, lines) for each in compare_agents(connection, account_id, agents)
+        ],
+    }
+
+
+def _choose(
+    months: Sequence[tuple[date, str]], query: dict[str, Any]
+) -> Sequence[tuple[date, str]]:
+    """Return the months and providers, or agents, that are asked for."""
+    chosen = [
+        (month, name)
+        for month, name in months
+        if query.get("provider", name) == name
         and month <= query.get("last", month)
         and month >= query.get("first", query.get("last", month))
     ]
-    newest = newest_months(months, MAX_MONTHS)
-    found = reconcile_all(session.connection(), account_id, newest)
-    return {"reconciliations": [describe(each, query.get("lines")) for each in found]}
+    return newest_months(chosen, MAX_MONTHS)
 
 
 def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
@@ -69,6 +88,23 @@ def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
     if lines is not None:
         by_label = found.models if lines == MODEL else found.by_project
         answer["lines"] = list(map(_describe_line, found.days if lines == DAY else by_label))
+    return answer
+
+
+def describe_agent(found: AgentMonth, lines: str | None = None) -> dict[str, Any]:
+    """Return what one agent counted in one month, beside the calls."""
+    names = ("own_tokens", "covered_tokens", "coverage")
+    answer = {
+        "agent": found.key,
+        "month": f"{found.month:%Y-%m}",
+        **{name: getattr(found, name) for name in (*names, "estimated_usd")},
+        "summary": summarize_agent(found),
+    }
+    if lines in (DAY, MODEL):
+        answer["lines"] = [
+            {name: getattr(line, name) for name in ("key", *names)}
+            for line in (found.days if lines == DAY else found.models)
+        ]
     return answer
 
 

@@ -268,6 +268,15 @@ _RECONCILED: Final = {
     "locked_at": "2026-03-11T00:10:00Z",
     "locked_billed_usd": 12410.22,
 }
+_AGENT: Final = {
+    "agent": "claude-code",
+    "month": "2026-02",
+    "own_tokens": 1240000,
+    "covered_tokens": 1180000,
+    "coverage": 0.9516,
+    "estimated_usd": 3.12,
+    "summary": "Claude Code counted 1,240,000 tokens; your calls have 1,180,000 of them (95.2%).",
+}
 _EXAMPLES: Final[Mapping[str, Any]] = {
     "Accepted": {"audit_id": _AUDIT_ID, "records": 1, "replayed": False},
     "Replayed": {"audit_id": _AUDIT_ID, "replayed": True},
@@ -281,7 +290,7 @@ _EXAMPLES: Final[Mapping[str, Any]] = {
     "FindingList": {"audit_id": _AUDIT_ID, "findings": [_FINDING]},
     "Spend": _SPEND,
     "Comparison": _COMPARISON,
-    "ReconciliationList": {"reconciliations": [_RECONCILED]},
+    "ReconciliationList": {"reconciliations": [_RECONCILED], "agents": [_AGENT]},
     "PlanReport": _PLANS,
     "StoredLimits": {"limits": 2},
     "FutureCalls": _FUTURE,

@@ -52,8 +52,6 @@ ERRORS: Final = {
     429: "The rate limit is exceeded, or your plan's number of queued audits is reached.",
     503: "The service is busy or restarting.",
 }
-# Logs and metrics are not read.
-UNREAD_ERRORS: Final = {status: ERRORS[status] for status in (400, 401, 402, 403, 413, 429, 503)}
 
 
 def request_body(kind: str) -> dict[str, Any]:

@@ -6,13 +6,18 @@ Its texts are ours: of a caller's, only names of attributes that look like names
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from service.models.imports.span_notices import OF_LOGS, NoticedSpans
+from service.models.imports.span_notices import OF_LOGS, OF_METRICS, NoticedSpans
+from service.web.otlp.agent_metrics import MetricReading
 from service.web.otlp.content import COLLECTOR, DROP
 from service.web.otlp.requests import Calls
 
 _SHOWN: Final = 5
 _UNUSED: Final = (
     "Tallystick counts the answers that Claude Code, Codex and Gemini CLI log. {} ignored."
+)
+_UNUSED_METRICS: Final = (
+    "Tallystick reads the totals that Claude Code, Codex, Gemini CLI and Copilot count of their"
+    " tokens, to compare them with calls. Other metrics are ignored."
 )
 _ASSUMED: Final = (
     "We don't know whether the input tokens of some spans include the cached ones. We assume that"
@@ -48,6 +53,20 @@ def describe(calls: Calls) -> Iterator[str]:
             f"Some spans have usage attributes that we don't know{_listed(calls.unknown)}. Their"
             " cost may be too low."
         )
+
+
+def describe_metrics(reading: MetricReading) -> str:
+    """Return what the sender of metrics should know."""
+    said = [*map(str, list_metric_notices(reading))]
+    if reading.unused and not (reading.measured or said):
+        said.append(_UNUSED_METRICS)
+    return " ".join(said)
+
+
+def list_metric_notices(reading: MetricReading) -> Iterator[NoticedSpans]:
+    """Yield what the account should know, too: the data points that were rejected, and why."""
+    for reason, count in sorted(reading.refused.items()):
+        yield NoticedSpans(f"{OF_METRICS}{reason}", count, "", f"rejected: {reason}.")
 
 
 def list_notices(calls: Calls) -> Iterator[NoticedSpans]:

@@ -1,4 +1,4 @@
-"""Read the spans or log records of a JSON request: OTLP's encoding, with hexadecimal IDs."""
+"""Read the spans, log records or metrics of a JSON request: OTLP's, with hexadecimal IDs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Self, TypeVar
@@ -9,6 +9,12 @@ from msgspec import Struct, defstruct, field
 from service.errors import BadRequestError
 from service.web.otlp import wire
 from service.web.otlp.agent_logs import Answer, LogReading
+from service.web.otlp.agent_metrics import (
+    NO_COUNTER,
+    TEMPORALITIES,
+    MetricPoint,
+    MetricReading,
+)
 from service.web.otlp.spans import (
     ERROR,
     SPAN_COST,
@@ -32,6 +38,7 @@ _NO_SPANS: Final = (
     " are not read here; send records to /api/v2/ingest, and files to /api/v1/audits."
 )
 _NO_LOGS: Final = "The body has no resourceLogs: send log records to this address."
+_NO_METRICS: Final = "The body has no resourceMetrics: send metrics to this address."
 _T = TypeVar("_T")
 
 
@@ -93,8 +100,33 @@ class _Log(Struct, rename="camel", gc=False):
     attributes: list[_Attribute] | None = None
 
 
+class _Point(Struct, rename="camel", gc=False):
+    start_time_unix_nano: int | str = 0
+    time_unix_nano: int | str = 0
+    attributes: list[_Attribute] | None = None
+    as_int: int | str | None = None
+    as_double: float | str | None = None
+    sum: float | str | None = None  # of a histogram
+    flags: int = 0
+
+
+class _Data(Struct, rename="camel", gc=False):
+    data_points: list[_Point] | None = None
+    aggregation_temporality: int | str = 0
+    is_monotonic: bool = False
+
+
+class _Metric(Struct, rename="camel", gc=False):
+    name: str = ""
+    sum: _Data | None = None
+    histogram: _Data | None = None
+    exponential_histogram: _Data | None = None
+    gauge: _Data | None = None
+    summary: _Data | None = None
+
+
 class _Kind(NamedTuple):
-    """A kind of request: spans and logs have one structure under different names."""
+    """A kind of request: spans, logs and metrics have one structure under different names."""
 
     request: msgspec.json.Decoder[Any]
     resource: msgspec.json.Decoder[Any]
@@ -121,9 +153,11 @@ class _Kind(NamedTuple):
 
 _SPANS: Final = _Kind.of("resourceSpans", "scopeSpans", "spans", _NO_SPANS)
 _LOGS: Final = _Kind.of("resourceLogs", "scopeLogs", "logRecords", _NO_LOGS)
+_METRICS: Final = _Kind.of("resourceMetrics", "scopeMetrics", "metrics", _NO_METRICS)
 _RESOURCE: Final = msgspec.json.Decoder(_Resource | None)
 _SPAN: Final = msgspec.json.Decoder(_Span)
 _LOG: Final = msgspec.json.Decoder(_Log)
+_METRIC: Final = msgspec.json.Decoder(_Metric)
 
 
 def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
@@ -169,10 +203,39 @@ def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
         raise BadRequestError(_NOT_JSON) from None
 
 
+def read_metrics(body: bytes, reading: MetricReading) -> None:
+    """Read the data points of agents' counters; errors are those of `read_spans`."""
+    try:
+        for origin, text in _cut(body, _METRICS, reading):
+            metric = _decode(_METRIC, text)
+            counter = reading.find_counter(metric.name)
+            if counter is None:
+                continue
+            for data in filter(None, (metric.gauge, metric.summary)):
+                reading.refused[NO_COUNTER] += len(data.data_points or ())
+            for data in filter(None, (metric.sum, metric.histogram, metric.exponential_histogram)):
+                temporality = TEMPORALITIES.get(data.aggregation_temporality, "")
+                if data is metric.sum and not data.is_monotonic:
+                    temporality = ""
+                for point in data.data_points or ():
+                    value = point.sum if data is not metric.sum else point.as_int
+                    read = MetricPoint(
+                        _read_time(point.start_time_unix_nano),
+                        _read_time(point.time_unix_nano),
+                        value if value is not None else point.as_double,
+                        point.attributes or (),
+                        point.flags,
+                    )
+                    stream = (origin, metric.name, temporality)
+                    reading.read_point(counter, stream, read, _ATTRIBUTES)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadRequestError(_NOT_JSON) from None
+
+
 def _cut(
     body: bytes, kind: _Kind, reading: SpanReading
 ) -> Iterator[tuple[SpanOrigin, msgspec.Raw]]:
-    """Yield each span or log record with its origin."""
+    """Yield each span, log record or metric with its origin."""
     if body.count(b",") > _MOST_ELEMENTS:
         raise too_many_spans()
     request = kind.request.decode(body)

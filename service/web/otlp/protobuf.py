@@ -1,16 +1,31 @@
-"""Read a protobuf request with the official `opentelemetry-proto`: one span or record at a time."""
+"""Read a protobuf request with the official `opentelemetry-proto`: part by part."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    ExponentialHistogram,
+    ExponentialHistogramDataPoint,
+    Histogram,
+    HistogramDataPoint,
+    NumberDataPoint,
+    Sum,
+)
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as ProtobufSpan
 
 from service.web.otlp import wire
 from service.web.otlp.agent_logs import Answer, LogReading
+from service.web.otlp.agent_metrics import (
+    NO_COUNTER,
+    TEMPORALITIES,
+    TOO_LARGE,
+    MetricPoint,
+    MetricReading,
+)
 from service.web.otlp.attributes import NAMESPACES
 from service.web.otlp.content import published_event_name
 from service.web.otlp.spans import (
@@ -33,6 +48,14 @@ _KEY: Final = 1
 # What a large span is read for, without its attributes and events.
 _KEPT: Final = frozenset((1, 2, 4, 7, 8, 15))
 _LONGEST_NAME: Final = 256
+# Fields of a metric and of its data: those whose values add up, with the point's value, and others.
+_METRIC_NAME, _DATA_POINT, _SUM = 1, 1, 7
+_ADDED: Final[Mapping[int, tuple[Any, Any, str]]] = {
+    _SUM: (Sum, NumberDataPoint, "value"),
+    9: (Histogram, HistogramDataPoint, "_sum"),
+    10: (ExponentialHistogram, ExponentialHistogramDataPoint, "_sum"),
+}
+_DATA: Final = frozenset((5, 11, *_ADDED))  # a gauge and a summary, too
 
 
 def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
@@ -87,8 +110,49 @@ def read_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
         raise wire.malformed() from None
 
 
+def read_metrics(body: bytes, reading: MetricReading) -> None:
+    """Read the data points of agents' counters; errors are those of `read_spans`."""
+    try:
+        for origin, metric in _cut(body, reading):
+            parts = list(wire.cut(metric, reading, FIELD_COST))
+            name = "".join(_decode_name(own) for kind, own, _ in parts if kind == _METRIC_NAME)
+            counter = reading.find_counter(name)
+            if counter is None:
+                continue
+            for kind, data, _ in parts:
+                if kind not in _DATA:
+                    continue
+                fields = list(wire.cut(data, reading, FIELD_COST))
+                points = [own for number, own, _ in fields if number == _DATA_POINT]
+                if kind not in _ADDED:
+                    reading.refused[NO_COUNTER] += len(points)
+                    continue
+                of_data, of_point, value = _ADDED[kind]
+                rest = (field for number, _, field in fields if number != _DATA_POINT)
+                found = of_data.FromString(b"".join(rest))
+                temporality = TEMPORALITIES.get(found.aggregation_temporality, "")
+                if kind == _SUM and not found.is_monotonic:
+                    temporality = ""
+                for own in points:
+                    if len(own) > wire.LARGE:
+                        reading.refused[TOO_LARGE] += 1
+                        continue
+                    point = of_point.FromString(bytes(own))
+                    given = point.WhichOneof(value)
+                    read = MetricPoint(
+                        point.start_time_unix_nano,
+                        point.time_unix_nano,
+                        getattr(point, given) if given else None,
+                        point.attributes,
+                        point.flags,
+                    )
+                    reading.read_point(counter, (origin, name, temporality), read, _ATTRIBUTES)
+    except (DecodeError, UnicodeDecodeError):
+        raise wire.malformed() from None
+
+
 def _cut(body: bytes, reading: SpanReading) -> Iterator[tuple[SpanOrigin, memoryview]]:
-    """Yield each span or log record with its origin: both kinds of requests have one structure."""
+    """Yield each span, log record or metric with its origin: all requests have one structure."""
     for number, resource_spans, _ in wire.cut(memoryview(body), reading, SPAN_COST):
         if number != wire.RESOURCE_SPANS:
             continue

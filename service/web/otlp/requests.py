@@ -1,4 +1,4 @@
-"""A request of spans or logs as rows to store: the records of its calls, and their keys."""
+"""A request as rows to store: the records of calls and their keys, or agents' own totals."""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +22,7 @@ from service.models.imports.span_keys import (
 )
 from service.web.otlp import json_spans
 from service.web.otlp.agent_logs import Answer, LogReading
+from service.web.otlp.agent_metrics import MetricReading
 from service.web.otlp.attributes import KINDS, RESPONSE_ID, SERVICE
 from service.web.otlp.calls import is_around_calls, read_call, read_provider, read_usage
 from service.web.otlp.content import Switch, published_event_name
@@ -34,6 +35,7 @@ _ONLY_AGENTS: Final = frozenset(("openinference.instrumentation.claude_agent_sdk
 
 Reader = Callable[[bytes, SpanReading], Iterator[OtlpSpan]]
 LogReader = Callable[[bytes, LogReading], Iterator[Answer]]
+MetricReader = Callable[[bytes, MetricReading], None]
 
 
 def _read_protobuf(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
@@ -49,6 +51,12 @@ def _read_protobuf_logs(body: bytes, reading: LogReading) -> Iterator[Answer]:
     return read_logs(body, reading)
 
 
+def _read_protobuf_metrics(body: bytes, reading: MetricReading) -> None:
+    from service.web.otlp.protobuf import read_metrics
+
+    read_metrics(body, reading)
+
+
 READERS: Final[Mapping[str, Reader]] = {
     "application/x-protobuf": _read_protobuf,
     "application/json": json_spans.read_spans,
@@ -56,6 +64,10 @@ READERS: Final[Mapping[str, Reader]] = {
 LOG_READERS: Final[Mapping[str, LogReader]] = {
     "application/x-protobuf": _read_protobuf_logs,
     "application/json": json_spans.read_logs,
+}
+METRIC_READERS: Final[Mapping[str, MetricReader]] = {
+    "application/x-protobuf": _read_protobuf_metrics,
+    "application/json": json_spans.read_metrics,
 }
 
 

@@ -59,6 +59,17 @@ class AttributeReader:
             if name is not None and self.holds_text(attribute.value, reading):
                 reading.note_text(name)
 
+    def plain(self, value: Any, reading: SpanReading) -> Any:
+        """Return a value that differs where two attributes do."""
+        if value is None:
+            return None
+        inner = self._inner(value)
+        if inner is not None:
+            reading.spend(1 + len(inner))
+            return [self.plain(each, reading) for each in inner]
+        scalars = (value.string_value, value.int_value, value.double_value, value.bytes_value)
+        return next(filter(None, scalars), value.bool_value)
+
     def _used(self, value: Any, reading: SpanReading) -> float:
         number = value.int_value or value.double_value or value.string_value or 0
         if isinstance(number, str):

@@ -117,7 +117,39 @@ class ReconciliationSchema(Schema):
     )
 
 
+class AgentLineSchema(Schema):
+    key = required(fields.String, "The day or the model.")
+    own_tokens = required(fields.Integer, "What the agent counted: input and output tokens.")
+    covered_tokens = required(fields.Integer, "Those of them that your calls have, too.")
+    coverage = fields.Float(
+        allow_none=True, metadata=described("Share of the agent's own tokens in your calls.")
+    )
+
+
+class AgentMonthSchema(Schema):
+    """A coding agent's own totals, which are in no other figure."""
+
+    agent = required(fields.String, "`claude-code`, `codex`, `gemini-cli` or `copilot`.")
+    month = required(fields.String, "The month of UTC days, such as `2026-03`.")
+    own_tokens = required(fields.Integer, "What the agent counted: input and output tokens.")
+    covered_tokens = required(fields.Integer, "Those of them that your calls have, too.")
+    coverage = fields.Float(
+        allow_none=True, metadata=described("Share of the agent's own tokens in your calls.")
+    )
+    estimated_usd = _usd("What the agent itself estimates that they cost; 0 if it doesn't.")
+    summary = required(fields.String, "The month in a sentence.")
+    lines = fields.List(
+        fields.Nested(AgentLineSchema),
+        metadata=described("The lines that `lines` asks for, by `day` or `model`."),
+    )
+
+
 class ReconciliationListSchema(Schema):
     reconciliations = required(
         fields.List, "Newest month first.", fields.Nested(ReconciliationSchema)
+    )
+    agents = required(
+        fields.List,
+        "What coding agents counted themselves, newest month first.",
+        fields.Nested(AgentMonthSchema),
     )

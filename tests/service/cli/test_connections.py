@@ -15,9 +15,10 @@ from service.config import Config
 from service.connections import list_providers
 from service.connections.openai.stub import World, make_stub
 from service.connections.stub import Stub, running
-from service.models import Account, ProviderConnection
+from service.models import Account, AgentTotal, ProviderConnection
+from service.models.connections.bill import TOKENS
 from tests.service.connections.exports import SAMPLES
-from tests.service.support.bills import plant
+from tests.service.support.bills import MONTH, plant
 
 KEY = "sk-admin-canary-2989"
 EMAIL = "ada@example.org"
@@ -97,6 +98,22 @@ def test_reconcile_explains_each_month(
     [found] = json.loads(run("reconcile", EMAIL, "--json").output)["reconciliations"]
     assert found["month"] == "2026-02"
     assert found["unexplained_usd"] == 0
+
+
+def test_reconcile_has_what_agents_count_themselves(
+    run: Any, account_id: str, own_sessions: "sessionmaker[Session]"
+) -> None:
+    counts = dict.fromkeys((*TOKENS, "estimated_usd"), 0) | {"prompt_tokens": 1_240_000}
+    labels = {"account_id": account_id, "agent": "codex", "day": MONTH, "model": "gpt-5.4"}
+    with own_sessions() as session:
+        session.add(AgentTotal(**labels, **counts))
+        session.commit()
+    summary = "Codex counted 1,240,000 tokens; your calls have 0 of them (0%)."
+    said = " ".join(run("reconcile", EMAIL).output.split())
+    assert said == f"Feb 2026: {summary}"
+    [found] = json.loads(run("reconcile", EMAIL, "--json").output)["agents"]
+    assert (found["month"], found["summary"]) == ("2026-02", summary)
+    assert "no reports yet" in run("reconcile", EMAIL, "--month", "2026-01").output
 
 
 def test_reconcile_without_reports_says_what_to_do(run: Any, account_id: str) -> None:

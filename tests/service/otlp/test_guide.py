@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from service.models.imports.span_batches import CARRIED_FOR
+from service.operations.connections.agent_totals import AGENTS as NAMED_AGENTS
 from service.operations.maintenance.span_imports import MOST_CARRIED
 from service.web.otlp.agent_logs import AGENTS
+from service.web.otlp.agent_metrics import COUNTERS
 from service.web.otlp.answers import describe
 from service.web.otlp.attributes import COUNTS, TEXTS
 from service.web.otlp.caching import RULES as INPUTS
@@ -76,8 +78,12 @@ def test_a_rejection_is_one_sentence_and_says_what_to_do_without_a_switch() -> N
 
 
 def test_the_guide_lists_every_agent_with_its_event_and_switch() -> None:
-    rows = [line.split(" | ") for line in GUIDE.splitlines() if line.startswith("| ")]
+    guide, _, totals = GUIDE.partition("### Totals of agents")
+    rows = [line.split(" | ") for line in guide.splitlines() if line.startswith("| ")]
     for agent in AGENTS:
         (row,) = [row for row in rows if row[0] == f"| {agent.name}"]
         assert all(f"`{value}`" in row[1] for value in agent.answer.values())
         assert row[-1] == f"{agent.switch.switch} |"
+    for metric, counter in COUNTERS.items():
+        (line,) = [line for line in totals.splitlines() if line.startswith("| ") and metric in line]
+        assert line.startswith(f"| {NAMED_AGENTS[counter.agent][0]} | `")

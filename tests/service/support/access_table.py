@@ -165,6 +165,7 @@ TABLE: Mapping[tuple[str, str], Row] = {
     ("GET", "/bill"): _page(),
     ("GET", "/bill/savings"): _page(),
     ("GET", "/bill/<provider>/<month>"): _page(),  # each of their own
+    ("GET", "/bill/agents/<agent>/<month>"): _page(),  # each of their own
     ("POST", "/bill/<provider>/<month>/discount"): _form(422),  # without a discount
     ("GET", "/spend"): _page(),
     ("GET", "/route"): _page(),

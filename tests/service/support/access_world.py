@@ -12,6 +12,7 @@ from werkzeug.test import TestResponse
 from service.core.tokens import sign_report
 from service.models import (
     AccountFinding,
+    AgentTotal,
     Audit,
     Budget,
     ChartMark,
@@ -28,6 +29,7 @@ from service.models import (
     WebSession,
 )
 from service.models.base import utc_now
+from service.models.connections.bill import TOKENS
 from service.reports.sample import get_sample_report
 from service.web.auth.scopes import SCOPES
 from tests.service.support.access_table import (
@@ -111,6 +113,9 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
         session.add_all([view, mark, connection])
         session.flush()
         session.add(_make_cost(tenant.account_id, connection.id))
+        counts = dict.fromkeys((*TOKENS, "estimated_usd"), 1)
+        total = AgentTotal(agent="codex", day=date(2026, 2, 1), model="x", **counts, **owned)
+        session.add(total)
         session.add(ReportRow(audit_id=audit.id, document=get_sample_report()))
         delivery = NoticeDelivery(target_id=target.id, event_id="x", event_type="test", payload={})
         session.add(delivery)
@@ -131,6 +136,7 @@ def _add_things(sessions: "sessionmaker[Session]", tenant: Tenant) -> dict[str, 
             "finding_id": finding.id,
             "delivery_id": delivery.id,
             "connection_id": connection.id,
+            "agent": "codex",
             "provider": "openai",
             "month": "2026-02",
             "key_id": key.id,

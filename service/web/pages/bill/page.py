@@ -1,6 +1,6 @@
 """/bill: each month's bill, what calls explain of it, and what the rest is."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 from flask import redirect, render_template, request, url_for
@@ -9,8 +9,10 @@ from werkzeug import Response
 from service.errors import InvalidRequestError, NotFoundError
 from service.models.audits.audit_settings import find_settings, save_price_terms
 from service.models.base import utc_now
+from service.models.connections.agent_totals import list_agent_months
 from service.models.connections.bill import list_months, newest_months
 from service.models.connections.connections import list_connections
+from service.operations.connections.agent_totals import compare_agents
 from service.operations.connections.reconciliation import Reconciliation, reconcile, reconcile_all
 from service.operations.connections.totals import DAYS, audit_totals
 from service.operations.connections.wording import (
@@ -22,6 +24,7 @@ from service.operations.connections.wording import (
     name_project,
     name_provider,
     summarize,
+    summarize_agent,
 )
 from service.operations.price_book import load_prices
 from service.operations.price_terms import add_discount, has_discount
@@ -41,10 +44,26 @@ def home() -> str:
     session, account_id = get_session(), current_caller().account_id
     known = newest_months(list_months(session, account_id), _SHOWN_MONTHS)
     months = reconcile_all(session.connection(), account_id, known)
+    counted = newest_months(list_agent_months(session, account_id), _SHOWN_MONTHS)
     return render_template(
         "pages/bill/home.html",
         months=[(each, name_provider(each.provider), summarize(each)) for each in months],
+        agents=compare_agents(session.connection(), account_id, counted),
         connections=list_connections(session, account_id),
+    )
+
+
+@blueprint.get("/agents/<agent>/<month>")
+@require_visitor
+def show_agent(agent: str, month: str) -> str:
+    """Show what an agent counted itself, by model and day of one month, beside the calls."""
+    session, account_id = get_session(), current_caller().account_id
+    wanted = (_read_month(month), agent)
+    if wanted not in list_agent_months(session, account_id):
+        raise NotFoundError("There is no such month.")
+    [found] = compare_agents(session.connection(), account_id, [wanted])
+    return render_template(
+        "pages/bill/agent.html", found=found, summary=summarize_agent(found), shown=_SHOWN_LINES
     )
 
 
@@ -110,15 +129,19 @@ def use_discount(provider: str, month: str) -> Response:
     return redirect(url_for("bill.show", provider=provider, month=month, used=""), 303)
 
 
+def _read_month(month: str) -> date:
+    try:
+        return datetime.strptime(month, "%Y-%m").date()  # noqa: DTZ007 - the month's days are UTC
+    except ValueError as error:
+        raise NotFoundError("There is no such month.") from error
+
+
 def _find_terms() -> str:
     return find_settings(get_session(), current_caller().account_id).price_terms
 
 
 def _find(provider: str, month: str) -> Reconciliation:
-    try:
-        first = datetime.strptime(month, "%Y-%m").date()  # noqa: DTZ007 - the month's days are UTC
-    except ValueError as error:
-        raise NotFoundError("There is no such month.") from error
+    first = _read_month(month)
     known: Any = list_months(get_session(), current_caller().account_id)
     if (first, provider) not in known:
         raise NotFoundError("There is no such month.")

@@ -10,9 +10,6 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 from google.rpc.status_pb2 import Status
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceResponse,
-)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session, sessionmaker
@@ -145,14 +142,28 @@ def test_an_answer_names_the_numbers_that_we_dont_know(
     )
 
 
-def test_metrics_are_accepted_and_not_used(client: FlaskClient, tenant: Tenant) -> None:
-    headers = {**tenant.writes, "Content-Type": PROTOBUF}
-    answer = client.post(METRICS, data=CANARY.encode(), headers=headers)
-    assert answer.status_code == 200
-    partial = ExportMetricsServiceResponse.FromString(answer.data).partial_success
-    assert (partial.rejected_data_points, "not used" in partial.error_message) == (0, True)
-    answer = client.post(METRICS, json={}, headers=tenant.writes)
-    assert "not used" in answer.get_json()["partialSuccess"]["errorMessage"]
+def test_metrics_are_read_or_refused_like_other_requests(
+    client: FlaskClient, tenant: Tenant
+) -> None:
+    def send(body: bytes, kind: str, **headers: str) -> Any:
+        sent = {**tenant.writes, "Content-Type": kind, **headers}
+        return client.post(METRICS, data=body, headers=sent)
+
+    assert send(b"", PROTOBUF).data == b""
+    assert send(b"{}", JSON).get_json() == {}
+    gzipped = {"Content-Encoding": "gzip"}
+    assert send(gzip.compress(b"{}"), JSON, **gzipped).get_json() == {}
+    refused = [
+        send(CANARY.encode(), PROTOBUF),
+        send(b'{"resourceMetrics": 5}', JSON),
+        send(b'{"resourceLogs": []}', JSON),
+        send(b"{}", "text/plain"),
+        send(b"\x0a\x00" * 60_000, PROTOBUF),
+        send(b"{}", JSON, Authorization=""),
+    ]
+    assert [answer.status_code for answer in refused] == [400, 400, 400, 415, 413, 401]
+    assert "no resourceMetrics" in refused[2].get_json()["message"]
+    assert not any(CANARY in answer.text for answer in refused)
 
 
 REFUSED: list[tuple[bytes, dict[str, str], int, int]] = [

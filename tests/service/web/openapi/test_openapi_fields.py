@@ -70,7 +70,9 @@ FIELDS: Final = {
     "PlanWeek": "monday calls unpriced_calls prompt_tokens completion_tokens cached_tokens"
     " cache_write_tokens value_usd",
     "PlanWindow": "provider environment start end calls tokens value_usd",
-    "ReconciliationList": "reconciliations",
+    "ReconciliationList": "reconciliations agents",
+    "AgentMonth": "agent month own_tokens covered_tokens coverage? estimated_usd summary lines?",
+    "AgentLine": "key own_tokens covered_tokens coverage?",
     "Reconciliation": (
         "provider month billed_usd reported_usd counted_usd explained_usd coverage? rate"
         " unexplained_usd parts not_sent other_currencies summary locked_at? locked_billed_usd?"
@@ -177,7 +179,7 @@ OPERATIONS: Final = {
         {JSON: ""},
     ),
     "post /otlp/v1/metrics": Operation(
-        "export_metrics", f"200 400 401 402 403 413 {LIMITED}", "Content-Encoding?", {JSON: ""}
+        "export_metrics", f"200 400 401 402 403 413 415 {LIMITED}", "Content-Encoding?", {JSON: ""}
     ),
     "post /api/v1/audits": Operation(
         "upload_log",
