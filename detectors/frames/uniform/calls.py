@@ -83,8 +83,8 @@ def make_calls(
         if key.kind == "hashes":
             _require(key.path == HASHES and values[HASHES].str.contains(_LEVELS).all())
             if "prefix_hash" in given:
-                first = pl.col("prefix_hash").str.to_lowercase().str.head(LEVEL_DIGITS)
-                is_other = (first != "") & (first != pl.col(HASHES).str.head(LEVEL_DIGITS))
+                own = pl.col("prefix_hash").str.to_lowercase().str.head(LEVEL_DIGITS)
+                is_other = (own != "") & (own != pl.col(HASHES).str.head(LEVEL_DIGITS))
                 _require(not values.select(is_other.any()).item())
         if key.kind == "text":
             _check_texts(values[key.path], key.path)
