@@ -407,9 +407,11 @@ def _call(current: Capture, library: str, provider: str, route: Route, body: Any
     prefix_hash, levels = None, None
     if settings.prefix_hash and isinstance(body, dict):
         # Imported only if it is on, so the messages are never read otherwise.
-        from tallystick.reading.prompts import hash_captured
+        from tallystick.reading.prompts import SHORTEST_HASHED, hash_prefixes
 
-        prefix_hash, levels = hash_captured(body, settings.prefix_hash_key)
+        # A short text could be found from its hash, without the key.
+        key = settings.prefix_hash_key
+        prefix_hash, levels = hash_prefixes(body, key, 0 if key else SHORTEST_HASHED)
     asked = (  # in the order of an `Asked`
         provider,
         endpoint,

@@ -8,9 +8,9 @@ from typing import Final
 
 import polars as pl
 
-from detectors.contract import MAX_COUNT, MAX_LABEL_LENGTH, MAX_LATENCY_MS
+from detectors.contract import LEVEL_DIGITS, LEVELS, MAX_COUNT, MAX_LABEL_LENGTH, MAX_LATENCY_MS
 from detectors.formats.checks import are_prefix_hashes, is_provider
-from detectors.formats.columns import WRITTEN_LABELS, empty_value
+from detectors.formats.columns import HASHES, WRITTEN_LABELS, empty_value
 from detectors.formats.fields import SERVICE_TIERS
 from detectors.formats.json_logs.usage.reader import STANDARD_TIERS
 from detectors.formats.moments import FIRST_MICROSECOND, LAST_MICROSECOND, SECOND_US
@@ -19,6 +19,10 @@ from detectors.frames.usage_log import CALLS
 
 PROVIDER: Final = "openai"
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
+_LEVEL: Final = f"[0-9a-f]{{{LEVEL_DIGITS}}}"
+# As they are in a line, without the first and the last quote.
+_LEVELS: Final = f'^{_LEVEL}(?:", ?"{_LEVEL}){{0,{len(LEVELS) - 1}}}$'
+_BETWEEN_LEVELS: Final = ('","', '", "')
 _MOMENTS: Final = ("ts", "created", "created_at")
 _INPUT: Final = ("usage.prompt_tokens", "usage.input_tokens")
 _OUTPUT: Final = ("usage.completion_tokens", "usage.output_tokens")
@@ -76,6 +80,12 @@ def make_calls(
             limit = MAX_COUNT if key.path in _READ | _UNUSED else 0
             _require(least is None or (least >= 0 and most <= limit))  # type: ignore[operator]
     for key in keys:
+        if key.kind == "hashes":
+            _require(key.path == HASHES and values[HASHES].str.contains(_LEVELS).all())
+            if "prefix_hash" in given:
+                own = pl.col("prefix_hash").str.to_lowercase().str.head(LEVEL_DIGITS)
+                is_other = (own != "") & (own != pl.col(HASHES).str.head(LEVEL_DIGITS))
+                _require(not values.select(is_other.any()).item())
         if key.kind == "text":
             _check_texts(values[key.path], key.path)
     calls = values.select(*_columns(given))
@@ -96,6 +106,11 @@ def make_calls(
     instants = (pl.col("ts") * SECOND_US).cast(CALLS["ts"])
     paths = {"reasoning_tokens": _count(_REASONING, given)}
     paths |= {name: _text((name,), given) for name in _OPTIONAL_LABELS if name in given}
+    if HASHES in given:
+        hashes = pl.col(HASHES).fill_null("")
+        for between in _BETWEEN_LEVELS:
+            hashes = hashes.str.replace_all(between, "", literal=True)
+        paths[HASHES] = hashes
     found = [values.select(value.alias(name)).to_series() for name, value in paths.items()]
     if (found[0] > 0).any():
         total = pl.col(_TOTAL) if _TOTAL in given else pl.lit(None, pl.Int64)

@@ -9,6 +9,7 @@ only, so a line that is equal has this form and these values, each key once and 
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import polars as pl
@@ -18,7 +19,7 @@ from detectors.frames.uniform.form import Key, NoFormError
 Separators = tuple[str, str]
 # Between members and before a value: as compact JSON, and as Python writes it by default.
 SEPARATORS: Final[Sequence[Separators]] = ((",", ":"), (", ", ": "))
-_MOST_PLACES: Final = 8  # of one key
+_MOST_PLACES: Final = 16  # of one key
 _AROUND_NUMBERS: Final = " :,{}"
 _NUMBER: Final = r"^(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,15})?$"
 _NOTHING: Final = pl.lit("")
@@ -87,6 +88,10 @@ def _place(
         if key.kind == "text":
             ends = {end + 2 for end in ends} | (ends if key.may_be_null else set())
             columns[key.path] = _find(key, starts, 2, colon)
+        elif key.kind == "hashes":
+            columns[key.path] = _find_hashes(key, starts, separators)
+            found = {end + 2 * size for end in ends for size in key.sizes}
+            ends = found | (ends if key.may_be_null else set())
         elif key.kind == "object":
             columns[key.path] = _find(key, starts, 0, colon + "{").is_not_null()
             inner = _place(key.keys, ends, separators, columns)
@@ -119,6 +124,26 @@ def _find(key: Key, starts: Iterable[int], distance: int, colon: str) -> pl.Expr
     return pl.coalesce(found)
 
 
+def _find_hashes(key: Key, starts: Iterable[int], separators: Separators) -> pl.Expr:
+    """Return what is between the first and the last quote of the list; null without a list."""
+    comma, colon = separators
+    found = []
+    for start in sorted(starts):
+        is_there = pl.col(_field(start)) == key.name
+        is_there &= pl.col(_field(start + 1)) == colon + "["
+        pieces: Pieces = []
+        has_more = is_there
+        for fewer, size in pairwise((0, *key.sizes)):
+            texts = pl.col([_field(start + 2 * place) for place in range(fewer + 1, size + 1)])
+            more = pl.concat_str(texts, separator=f'"{comma}"')
+            if fewer:
+                has_more &= pl.col(_field(start + 2 * fewer + 1)) == comma
+                more = pl.when(has_more).then(_join([f'"{comma}"', more])).otherwise(_NOTHING)
+            pieces.append(more)
+        found.append(pl.when(is_there).then(_join(pieces)))
+    return pl.coalesce(found)
+
+
 Pieces = list[str | pl.Expr]
 
 
@@ -133,6 +158,8 @@ def _write_object(keys: Sequence[Key], separators: Separators) -> Pieces:
             value = _write_object(key.keys, separators)
         elif key.kind == "text":
             value = ['"', *value, '"']
+        elif key.kind == "hashes":
+            value = ['["', *value, '"]']
         column = pl.col(key.path) if key.kind != "null" else pl.lit(None)
         is_there = column if key.kind == "object" else column.is_not_null()
         if key.may_be_absent:

@@ -15,7 +15,7 @@ from detectors.formats.fields import COUNT, MOMENT, RECORD, Field
 from detectors.formats.json_logs.shapes import Shape
 
 Document = Mapping[str, Any]
-Kind = Literal["text", "count", "number", "object", "null"]
+Kind = Literal["text", "count", "number", "hashes", "object", "null"]
 
 _INTEGERS: Final = (COUNT.expected, MOMENT.expected)
 _LATENCY: Final = RECORD["latency_ms"].expected
@@ -28,7 +28,7 @@ class NoFormError(Exception):
 class Key(msgspec.Struct, frozen=True):
     """A key of the form; an object has keys of its own. `path` is `usage.prompt_tokens`.
 
-    The value of the kind "null" is null in all lines.
+    The value of the kind "null" is null in all lines. "hashes" are lists of so many texts.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Key(msgspec.Struct, frozen=True):
     keys: "tuple[Key, ...]" = ()
     may_be_absent: bool = False
     may_be_null: bool = False
+    sizes: tuple[int, ...] = ()
 
 
 def find_form(documents: Sequence[Document], shape: Shape, before: str = "") -> tuple[Key, ...]:
@@ -70,6 +71,7 @@ def _find_key(name: str, documents: Sequence[Document], shape: Shape, before: st
     path, member = before + name, shape.members.get(name)
     kind: Kind
     keys: tuple[Key, ...] = ()
+    sizes = set[int]()
     if member is not None and not kinds:
         kind = "null"
     elif isinstance(member, Shape) and kinds == {dict}:
@@ -80,13 +82,20 @@ def _find_key(name: str, documents: Sequence[Document], shape: Shape, before: st
         raise NoFormError
     elif member.is_text and kinds == {str}:
         kind = "text"
+    elif member.is_list and kinds == {list}:
+        kind = "hashes"
+        lists = [value for value in values if value is not None]
+        sizes = set(map(len, lists))
+        if 0 in sizes or any(type(text) is not str for texts in lists for text in texts):
+            raise NoFormError
     elif member.expected in _INTEGERS and kinds == {int}:
         kind = "count"
     elif member.expected == _LATENCY and kinds <= {int, float}:
         kind = "number"
     else:
         raise NoFormError
-    return Key(name, path, kind, keys, may_be_absent, may_be_null and bool(kinds))
+    may_be_null = may_be_null and bool(kinds)
+    return Key(name, path, kind, keys, may_be_absent, may_be_null, tuple(sorted(sizes)))
 
 
 def values_of(keys: Sequence[Key]) -> Iterator[Key]:

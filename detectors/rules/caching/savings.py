@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import zip_longest
 from typing import Final
 
 import polars as pl
@@ -22,6 +23,9 @@ _READ: Final = {
 }
 _SECOND_US: Final = 1_000_000
 _NONE: Final = 2**32 - 1  # no row
+_LARGEST: Final = 2**64 - 1
+_SAMPLED: Final = 10_000
+_SEVERAL: Final = 4  # calls of each hash on average, else finding pairs takes as long
 # Odd numbers near the golden section of 64 bits, and one unlike it.
 _FACTOR: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)
 _GROUP_FACTOR: Final = pl.lit(0xC2B2AE3D27D4EB4F, pl.UInt64)
@@ -172,9 +176,15 @@ def _find(calls: pl.Series, levels: Mapping[int, str], seconds: float) -> pl.Ser
     frame = calls.struct.unnest()
     pairs = pl.repeat(None, frame.height, dtype=pl.UInt32, eager=True)
     level_of = pl.zeros(frame.height, dtype=pl.Int64, eager=True)
+    names = list(levels.values())
+    order = None
     # A level at a time, which takes less memory, and from the lowest, so that the highest counts.
-    for level, name in levels.items():
-        found = _find_at(frame, name, seconds)
+    for (level, name), following in zip_longest(levels.items(), names[1:]):
+        order = _sort_by_hash(frame, name) if order is None else order
+        if following is not None and _are_as_equal(frame, order, following):
+            continue  # the next level has the same pairs
+        found = _find_pairs(frame, order, name, seconds)
+        order = None
         pairs = pairs.scatter(found["row"], found["pair"])
         level_of = level_of.scatter(found["row"], level)
     used = pl.repeat(False, frame.height, dtype=pl.Boolean, eager=True)
@@ -183,37 +193,65 @@ def _find(calls: pl.Series, levels: Mapping[int, str], seconds: float) -> pl.Ser
     return pl.DataFrame(columns).to_struct(calls.name)
 
 
-def _find_at(calls: pl.DataFrame, name: str, seconds: float) -> pl.DataFrame:
-    """Return the calls with a pair at a level, by row, and the row of the pair.
+def _sort_by_hash(calls: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the rows of calls with a hash, and whether each follows one of its group and hash.
 
     Calls are sorted by a number whose lower bits are the row, and whose upper ones, at least 40,
     are equal where group and hash are: ten times as fast as sorting rows by hash.
     """
     mask = (1 << max(calls.height - 1, 1).bit_length()) - 1
     own = pl.col(name).cast(pl.UInt64) * _FACTOR + pl.col("group").cast(pl.UInt64) * _GROUP_FACTOR
-    packed = (own | mask) - mask + pl.int_range(pl.len(), dtype=pl.UInt64)
-    sorted_calls = calls.lazy().select(packed.alias("key"), pl.col(name)).filter(pl.col(name) > 0)
-    keys = sorted_calls.select("key").collect()["key"].sort()
-    key, row, second, is_same = map(pl.col, ("key", "row", "second", "is_same"))
+    packed = (own & pl.lit(_LARGEST - mask, pl.UInt64)) | pl.int_range(pl.len(), dtype=pl.UInt64)
+    hashed = calls.lazy().select(packed.alias("key"), pl.col(name)).filter(pl.col(name) > 0)
+    key = pl.col("key")
+    is_same = ((key ^ key.shift(1)) <= mask).fill_null(value=False)
+    row = (key & mask).cast(pl.UInt32)
+    keys = hashed.select("key").collect()["key"].sort().to_frame()
+    return keys.select(row.alias("row"), is_same.alias("is_same"))
+
+
+def _are_as_equal(calls: pl.DataFrame, order: pl.DataFrame, name: str) -> bool:
+    """Check whether the sorted calls that have equal hashes have at another level, and no others.
+
+    Levels of one system prompt do, and looking takes a fifth of the time that finding pairs does.
+    """
+    if (calls[name] > 0).sum() != order.height:
+        return False
+    for some in (order.head(_SAMPLED), order):
+        hashes = calls[name].gather(some["row"])
+        if not ((hashes == hashes.shift(1)) | ~some["is_same"]).all() or (hashes == 0).any():
+            return False
+    is_first = ~order["is_same"]
+    if is_first.sum() * _SEVERAL > order.height:
+        return False
+    groups = calls["group"].gather(order["row"].filter(is_first))
+    return pl.DataFrame([groups, hashes.filter(is_first)]).is_unique().all()
+
+
+def _find_pairs(
+    calls: pl.DataFrame, order: pl.DataFrame, name: str, seconds: float
+) -> pl.DataFrame:
+    """Return the sorted calls with a pair, by row, and the row of the pair."""
+    row, second, is_same = map(pl.col, ("row", "second", "is_same"))
+    # Of a million calls, two with other hashes share the upper bits in one of thirty audits.
+    own = pl.lit(calls[name]).gather(row)
     # Of the calls of a second, only the first comes directly after the pair of all of them.
     is_first = ~is_same | (second != second.shift(1))
-    before = pl.when(is_same).then(row.shift(1)).otherwise(pl.lit(_NONE, pl.UInt32))
-    found = (
-        keys.to_frame()
-        .lazy()
-        .select(
-            "key", ((key | mask) == (key | mask).shift(1)).fill_null(value=False).alias("is_same")
-        )
+    pair = pl.when(is_same).then(row.shift(1)).otherwise(pl.lit(_NONE, pl.UInt32))
+    columns = {"pair": pair, "pair_second": second.shift(1, fill_value=0)}
+    return (
+        order.lazy()
         # Calls whose hash no other has, as most have at high levels, have no pair.
         .filter(is_same | is_same.shift(-1))
-        .with_columns((key & mask).cast(pl.UInt32).alias("row"))
-        .with_columns(pl.lit(calls["second"]).gather(row).alias("second"))
         .with_columns(
-            pl.when(is_first.fill_null(value=True)).then(before).forward_fill().alias("pair")
+            (is_same & (own == own.shift(1))).fill_null(value=False).alias("is_same"),
+            pl.lit(calls["second"]).gather(row).alias("second"),
         )
-        .filter(pl.col("pair") != _NONE)
+        .with_columns(
+            pl.when(is_first.fill_null(value=True)).then(value).forward_fill().alias(column)
+            for column, value in columns.items()
+        )
+        .filter(pl.col("pair") != _NONE, second - pl.col("pair_second") <= seconds)
+        .select("row", "pair")
+        .collect()
     )
-    # Of a million calls, two with other hashes share the upper bits in one of thirty audits.
-    is_equal = pl.lit(calls[name]).gather(row) == pl.lit(calls[name]).gather("pair")
-    since = second - pl.lit(calls["second"]).gather("pair")
-    return found.filter(since <= seconds).filter(is_equal).select("row", "pair").collect()

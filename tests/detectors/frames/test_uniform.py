@@ -33,6 +33,7 @@ LINE: dict[str, Any] = {
     },
     "service_tier": None,
     "tag": "a:b, {c} [d] é",
+    "prefix_hashes": ["ab" * 8, "01" * 8, "c2" * 8],
     "session_id": "tag",
     "latency_ms": 12.5,
     "prefix_hash": "aB" * 32,
@@ -78,6 +79,19 @@ CHANGES = [
     ("12.5", "1e2"), ("12.5", "012"), ("12.5", "12"), ("12.5", "-1"), ("12.5", "1000000000.5"),
     ("12.5", "0.1000000000000000055511151231257827"), ("12.5", "12.3456789"), ("12.5", "null"),
     ("aBaB", "xyz"), ("aBaB", "xBaB"), ("aBaB", "éé"), ("aBaB", "abab"), ("aBaB", "    "),
+    ('"abababababababab"', '"abababababababac"'), ('"abababababababab"', '"ABababababababab"'),
+    ('"abababababababab"', '"abababababababa"'), ('"abababababababab"', '"abababababababab","0"'),
+    ('"0101010101010101"', '"010101010101010"'), ('"0101010101010101"', '"+101010101010101"'),
+    ('"0101010101010101"', "null"), ('"0101010101010101"', "1"), ('"0101010101010101"', "[]"),
+    ('"0101010101010101"', '"0101010101010101",'), ('"0101010101010101"', '"0101010101010101" '),
+    ('"0101010101010101"', ",".join(['"0101010101010101"'] * 11)),
+    ('"0101010101010101"', ",".join(['"0101010101010101"'] * 12)),
+    ('"0101010101010101",', ""), (',"c2c2c2c2c2c2c2c2"', ""), (',"c2c2c2c2c2c2c2c2"', ","),
+    ('"0101010101010101","c2', '"010101010101010","cc2'),
+    ('["abababababababab","0101010101010101","c2c2c2c2c2c2c2c2"]', "[]"),
+    ('["abababababababab","0101010101010101","c2c2c2c2c2c2c2c2"]', "null"),
+    ('["abababababababab","0101010101010101","c2c2c2c2c2c2c2c2"]', '"abababababababab"'),
+    ('"prefix_hashes":["abababababababab","0101010101010101","c2c2c2c2c2c2c2c2"],', ""),
     ("{", " {"), ("{", "{ "), ("{", "["), ("{", "{{"), ("{", "\ufeff{"), ("{", "\n{"), ("{", ""),
     ("}", "} "), ("}", "}\r"), ("}", "}}"), ("}", "}{}"), ("}", ""), ("}", "\n}"), ("}", "},"),
     (",", ", "), (",", ",,"), (",", ",\n"), (":", ": "), (":", "::"), ('"', "'"), ('"', '""'),
@@ -137,12 +151,23 @@ def without(*names: str) -> list[str]:
     return [json.dumps(kept, ensure_ascii=False)]
 
 
+def with_levels(*levels: int) -> list[str]:
+    hashes = LINE["prefix_hashes"] * 5
+    lines = [{**LINE, "prefix_hashes": hashes[:level] or None} for level in levels]
+    return [json.dumps(line, ensure_ascii=False) for line in lines]
+
+
 READ = {
     "compact": [json.dumps(LINE, separators=COMPACT, ensure_ascii=False)],
     "absent keys": without() + without("tag") + without("prefix_hash", "session_id"),
     "a rare key": without("tag") * 500 + without() + without("tag") * 30,
     "null or not": without() + [without()[0].replace("12.5", "null")],
     "no labels": without("tag", "prefix_hash", "session_id", "service_tier"),
+    "as many levels": with_levels(3),
+    "more or fewer levels": with_levels(3, 1, 8, 3, 13, 2),
+    "levels or null": with_levels(5, 0, 0, 4),
+    "levels or none": with_levels(2, 6) + without("prefix_hashes") + with_levels(7),
+    "a rare level": with_levels(3) * 500 + with_levels(9) + with_levels(3) * 30,
     "whole and broken": without() + [without()[0].replace("12.5", "12")],
 }
 
