@@ -6,10 +6,8 @@ from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
-import duckdb
 import polars as pl
 import pyarrow as pa
-import pyarrow.dataset
 import pytest
 
 import detectors
@@ -18,7 +16,7 @@ from detectors.formats.moments import EPOCH, MICROSECOND, read_moment
 from detectors.frames.inputs import MissingEngineError, UnknownEngineError
 from tests.detectors.inputs.frames import ARROW_INPUTS, INPUTS, LOCAL_INPUTS, as_polars
 from tests.detectors.reference.traffic import draw_log
-from tests.lazily import pd
+from tests.lazily import duckdb, pd
 
 CALL = {"provider": "openai", "model": "gpt-5.4", "completion_tokens": 1}
 FRAME = as_polars(draw_log(9)[:50])
@@ -163,12 +161,17 @@ def test_a_stream_is_read_a_part_at_a_time_and_once(make: Callable[[pl.DataFrame
 
 @pytest.mark.parametrize(
     "value",
-    [pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), duckdb.connect(), 7],
+    [pl.Series([1]), pa.array([1]), pa.chunked_array([[1]]), 7],
     ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_frame_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="expected a"):
         detectors.audit(value)
+
+
+def test_a_connection_of_duckdb_is_no_frame() -> None:
+    with pytest.raises(TypeError, match="expected a"):
+        detectors.audit(duckdb.connect())
 
 
 def test_a_column_of_pandas_is_no_frame() -> None:
