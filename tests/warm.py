@@ -107,11 +107,15 @@ class WarmProcess:
 
 
 def run_warm(
-    arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 60
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float = 60,
+    imports: Sequence[str] = (),
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end in a fork."""
     with NamedTemporaryFile("r") as output, NamedTemporaryFile("r") as errors:
-        process = WarmProcess(arguments, environment, Path(output.name), Path(errors.name))
+        files = Path(output.name), Path(errors.name)
+        process = WarmProcess(arguments, environment, *files, imports)
         code = process.wait(timeout)
         return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
 
