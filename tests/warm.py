@@ -28,6 +28,7 @@ from typing import IO, Any, Final, NoReturn
 from zlib import crc32
 
 from tests.run_folder import run_folder
+from tests.service.support.compiled_templates import compile_templates_once
 
 _ROOT: Final = Path(__file__).parents[1]
 _MODULES: Final = (
@@ -269,6 +270,7 @@ if __name__ == "__main__":
     for module in (*_MODULES, *sys.argv[2:]):
         import_module(module)
     import_module("worker").prepare()
+    compile_templates_once()
     # A fork need not look for garbage in what was imported, and so leaves its pages shared.
     gc.freeze()
     sys.argv = _take_orders(Path(sys.argv[1]))
