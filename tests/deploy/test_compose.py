@@ -5,9 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from service.config import Config
+from tests.cases import each_case
 from tests.deploy.manifests import (
     BACKUP,
     DEPLOY,
@@ -79,7 +78,7 @@ def test_compose_runs_every_process_of_the_procfile() -> None:
     assert SERVICES.keys() == {*OURS, "postgres", "valkey", "caddy"}
 
 
-@pytest.mark.parametrize("name", OURS)
+@each_case("name", OURS)
 def test_a_process_of_compose_is_hardened_bounded_and_knows_its_settings(name: str) -> None:
     service = SERVICES[name]
     assert service["environment"].keys() <= SETTINGS
