@@ -4,37 +4,27 @@ Tests use the service's role, like the service, so that they notice a missing gr
 """
 
 from collections import Counter
-from functools import cache
 from typing import Final
 from uuid import uuid4
 
 from sqlalchemy import create_engine, inspect, make_url, text
 
 from service.core.db import migrate
-from service.operations.local.embedded.postgres import OWNER_ROLE, ROLE
+from service.operations.local.embedded.postgres import DATABASE, OWNER_ROLE, ROLE
 
 _TEMPLATE: Final = "migrated_template"
 
 
 def make_database(database_url: str) -> str:
-    """Copy a migrated database beside the shared one; return the copy's address."""
-    make_template(database_url)
+    """Copy the migrated template beside the shared database; return the copy's address."""
     name = f"live_{uuid4().hex}"
-    _create_database(database_url, f"{name} TEMPLATE {_TEMPLATE}")
-    return _beside(database_url, name)
+    _copy_database(database_url, _TEMPLATE, name)
+    return make_url(database_url).set(database=name).render_as_string(hide_password=False)
 
 
-@cache
 def make_template(database_url: str) -> None:
-    """Migrate a database that nobody is connected to, so that PostgreSQL can copy it."""
-    owner = create_engine(as_owner(database_url))
-    with owner.connect() as connection:
-        known = text("SELECT count(*) FROM pg_database WHERE datname = :name")
-        is_made = connection.scalar(known, {"name": _TEMPLATE})
-    owner.dispose()
-    if not is_made:
-        _create_database(database_url, _TEMPLATE)
-        migrate_as_owner(_beside(database_url, _TEMPLATE))
+    """Copy a migrated database to one that nobody connects to, so that it can be copied again."""
+    _copy_database(database_url, DATABASE, _TEMPLATE)
 
 
 def migrate_as_owner(database_url: str) -> None:
@@ -53,15 +43,13 @@ def as_ordinary(owner_url: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-def _create_database(database_url: str, what: str) -> None:
-    engine = create_engine(as_owner(database_url), isolation_level="AUTOCOMMIT")
+def _copy_database(database_url: str, template: str, name: str) -> None:
+    # Not from the database itself: one that is copied has no connections.
+    url = make_url(as_owner(database_url)).set(database="postgres")
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {what}"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     engine.dispose()
-
-
-def _beside(database_url: str, name: str) -> str:
-    return make_url(database_url).set(database=name).render_as_string(hide_password=False)
 
 
 def count_rows(database_url: str) -> Counter[str]:

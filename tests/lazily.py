@@ -24,15 +24,19 @@ class _Lazy:
 
 if TYPE_CHECKING:
     import anthropic
+    import duckdb
     import fastapi
     import openai
     import pandas as pd  # type: ignore[import-untyped]
+    import pyarrow.dataset as pyarrow_dataset
     import pypdf
 else:
     anthropic = _Lazy("anthropic")
+    duckdb = _Lazy("duckdb")
     fastapi = _Lazy("fastapi")
     openai = _Lazy("openai")
     pd = _Lazy("pandas")
+    pyarrow_dataset = _Lazy("pyarrow.dataset")  # imports pandas
     pypdf = _Lazy("pypdf")
 
-__all__ = ["anthropic", "fastapi", "openai", "pd", "pypdf"]
+__all__ = ["anthropic", "duckdb", "fastapi", "openai", "pd", "pyarrow_dataset", "pypdf"]

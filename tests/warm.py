@@ -28,6 +28,7 @@ from typing import IO, Any, Final, NoReturn
 from zlib import crc32
 
 from tests.run_folder import run_folder
+from tests.service.support.compiled_templates import compile_templates_once
 
 _ROOT: Final = Path(__file__).parents[1]
 _MODULES: Final = (
@@ -107,11 +108,15 @@ class WarmProcess:
 
 
 def run_warm(
-    arguments: Sequence[str], environment: Mapping[str, str], timeout: float = 60
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    timeout: float = 60,
+    imports: Sequence[str] = (),
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end in a fork."""
     with NamedTemporaryFile("r") as output, NamedTemporaryFile("r") as errors:
-        process = WarmProcess(arguments, environment, Path(output.name), Path(errors.name))
+        files = Path(output.name), Path(errors.name)
+        process = WarmProcess(arguments, environment, *files, imports)
         code = process.wait(timeout)
         return subprocess.CompletedProcess(arguments, code, output.read(), errors.read())
 
@@ -265,6 +270,7 @@ if __name__ == "__main__":
     for module in (*_MODULES, *sys.argv[2:]):
         import_module(module)
     import_module("worker").prepare()
+    compile_templates_once()
     # A fork need not look for garbage in what was imported, and so leaves its pages shared.
     gc.freeze()
     sys.argv = _take_orders(Path(sys.argv[1]))

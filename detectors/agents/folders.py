@@ -131,7 +131,9 @@ def find_files(source: Source, problems: list[str]) -> Iterator[File]:
         for entry in entries:
             if entry.is_dir():
                 waiting += [entry.path] if source.is_deep else []
-            elif entry.name.lower().endswith(source.endings) and _is_within(entry.path, source):
+            elif entry.name.lower().endswith(source.endings) and (
+                not source.within or source.within in Path(entry.path).parts
+            ):
                 try:
                     status = entry.stat()
                 except OSError as error:
@@ -141,10 +143,6 @@ def find_files(source: Source, problems: list[str]) -> Iterator[File]:
                 if not source.is_deep:  # what was written last is in the log beside it
                     size, mtime = _with_log(entry.path, size, mtime)
                 yield File(entry.path, source, size, mtime, status.st_ino)
-
-
-def _is_within(path: str, source: Source) -> bool:
-    return not source.within or source.within in Path(path).parts
 
 
 def _with_log(path: str, size: int, mtime: int) -> tuple[int, int]:

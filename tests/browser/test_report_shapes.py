@@ -5,7 +5,6 @@ With `SCREENSHOTS=1` it keeps pictures of the pages and the PDFs in var/screensh
 
 from io import BytesIO
 
-import pypdfium2
 import pytest
 
 from service.core.tokens import sign_report
@@ -57,6 +56,8 @@ def _name(shape: str) -> str:
 
 def _shoot_pdf(content: bytes, name: str) -> int:
     """A picture of each page; returns how many there are."""
+    import pypdfium2
+
     pages = pypdfium2.PdfDocument(BytesIO(content))
     for number, page in enumerate(pages, start=1):
         picture = page.render(scale=1.3).to_pil()

@@ -1,5 +1,6 @@
 """What the files in `deploy/` have to agree with: the Procfile, the settings, ports and paths."""
 
+import json
 import os
 import re
 import shlex
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +55,15 @@ def find_errors(document: Any, schema: Any) -> list[str]:
     """Return what a JSON schema says against a document, with the place in it."""
     found = jsonschema_rs.validator_for(schema).iter_errors(document)
     return [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in found]
+
+
+def find_schema(name: str) -> Any:
+    """Return a published schema as check_jsonschema has it, which takes long to import."""
+    found = find_spec("check_jsonschema")
+    assert found is not None
+    assert found.origin is not None
+    folder = Path(found.origin).parent / "builtin_schemas" / "vendor"
+    return json.loads((folder / f"{name}.json").read_text())
 
 
 def tool(name: str) -> str:

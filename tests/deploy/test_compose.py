@@ -1,15 +1,12 @@
 """`deploy/Dockerfile` and `deploy/compose.yaml`: linted, and equal to the Procfile and settings."""
 
-import json
 import re
 import shlex
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from service.config import Config
+from tests.cases import each_case
 from tests.deploy.manifests import (
     BACKUP,
     DEPLOY,
@@ -22,6 +19,7 @@ from tests.deploy.manifests import (
     STOP_SECONDS,
     WEB_PORT,
     find_errors,
+    find_schema,
     load,
     run,
     tool,
@@ -67,12 +65,7 @@ def test_the_image_gets_what_it_copies_and_sets_what_exists() -> None:
 
 
 def test_compose_follows_its_specification() -> None:
-    # Importing check_jsonschema takes long, and only its copy of the schema is needed.
-    found = find_spec("check_jsonschema")
-    assert found is not None
-    assert found.origin is not None
-    package = Path(found.origin).parent
-    schema = json.loads((package / "builtin_schemas/vendor/compose-spec.json").read_text())
+    schema = find_schema("compose-spec")
     assert find_errors(COMPOSE, schema) == []
     assert find_errors({"services": {"web": {"comand": []}}}, schema) != []
 
@@ -85,7 +78,7 @@ def test_compose_runs_every_process_of_the_procfile() -> None:
     assert SERVICES.keys() == {*OURS, "postgres", "valkey", "caddy"}
 
 
-@pytest.mark.parametrize("name", OURS)
+@each_case("name", OURS)
 def test_a_process_of_compose_is_hardened_bounded_and_knows_its_settings(name: str) -> None:
     service = SERVICES[name]
     assert service["environment"].keys() <= SETTINGS

@@ -9,6 +9,7 @@ import pytest
 import redis
 from sqlalchemy import create_engine, make_url, text
 
+from service.operations.local.embedded import ownership
 from service.operations.local.embedded.errors import AlreadyRunningError, ServersError
 from service.operations.local.embedded.postgres import ROLE
 from service.operations.local.embedded.servers import EmbeddedServers
@@ -127,8 +128,9 @@ def test_the_database_log_keeps_no_statements(running_servers: EmbeddedServers) 
 
 
 def test_a_second_start_on_the_folder_is_rejected_in_one_line(
-    running_servers: EmbeddedServers,
+    running_servers: EmbeddedServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ownership, "WINDING_DOWN_SECONDS", 0.1)  # this process is no other owner
     with pytest.raises(AlreadyRunningError) as caught:
         EmbeddedServers(running_servers.data_dir).start()
     assert str(running_servers.data_dir) in str(caught.value)

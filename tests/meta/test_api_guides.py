@@ -21,6 +21,7 @@ from sqlalchemy import create_engine
 from service.config import Config
 from service.core.db import make_session_factory
 from service.operations.local.run_state import find_state
+from tests.cases import each_case
 from tests.running import Up
 from tests.service.support.oauth_flow import add_application, answer_of, consent_live
 from tests.service.support.scenes import Tenant, add_tenant, batch, sign_in
@@ -116,12 +117,12 @@ def test_every_command_and_line_of_a_guide_runs(
         _run([sys.executable, "-c", f"import os\n{browser}\n{code}"], tmp_path, environment)
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda one: one.stem)
+@each_case("guide", GUIDES)
 def test_no_block_of_a_guide_escapes_being_run(guide: Path) -> None:
     assert {name for name, _ in BLOCK.findall(guide.read_text())} <= {"sh", "python", *SHOWN_ONLY}
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=lambda one: one.stem)
+@each_case("guide", GUIDES)
 def test_every_link_of_a_guide_leads_somewhere(guide: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", guide.read_text()):
         if not target.startswith("https://"):

@@ -65,6 +65,11 @@ def empty_database(database_url: str) -> Iterator[str]:
     engine.dispose()
 
 
+@pytest.fixture
+def migrated_database(database_url: str) -> str:
+    return as_owner(make_database(database_url))
+
+
 def _tables(url: str) -> set[str]:
     engine = create_engine(url)
     tables = set(inspect(engine).get_table_names())
@@ -72,27 +77,27 @@ def _tables(url: str) -> set[str]:
     return tables - {"alembic_version"}
 
 
-def test_upgrade_from_an_empty_database_and_back_to_one(empty_database: str) -> None:
-    for _ in range(2):
-        migrate(empty_database)
-        assert _tables(empty_database) == set(Base.metadata.tables)
-        downgrade(empty_database, "base")
-        assert _tables(empty_database) == set()
+def test_downgrade_to_an_empty_database_and_upgrade_from_one(migrated_database: str) -> None:
+    assert _tables(migrated_database) == set(Base.metadata.tables)
+    downgrade(migrated_database, "base")
+    assert _tables(migrated_database) == set()
+    migrate(migrated_database)
+    assert _tables(migrated_database) == set(Base.metadata.tables)
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(None, marks=pytest.mark.stress)])
-def test_each_step_goes_down_and_up_again(empty_database: str, count: int | None) -> None:
+def test_each_step_goes_down_and_up_again(migrated_database: str, count: int | None) -> None:
     """By default, each of the newest steps: the others have not changed since they were tried."""
     scripts = ScriptDirectory(str(ROOT / "migrations"))
-    for step in reversed(list(scripts.walk_revisions())[:count]):
-        migrate(empty_database, step.revision)
-        downgrade(empty_database, str(step.down_revision or "base"))
-        migrate(empty_database, step.revision)
+    for step in list(scripts.walk_revisions())[:count]:
+        before = str(step.down_revision or "base")
+        downgrade(migrated_database, before)
+        migrate(migrated_database, step.revision)
+        downgrade(migrated_database, before)
 
 
-def test_models_and_migrations_agree(empty_database: str) -> None:
-    migrate(empty_database)
-    engine = create_engine(empty_database)
+def test_models_and_migrations_agree(migrated_database: str) -> None:
+    engine = create_engine(migrated_database)
     with engine.connect() as connection:
         options = {"compare_type": True, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
@@ -132,11 +137,6 @@ def test_migrations_started_at_once_do_not_collide(empty_database: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: migrate(empty_database), range(4)))
     assert _tables(empty_database) == set(Base.metadata.tables)
-
-
-@pytest.fixture
-def migrated_database(database_url: str) -> str:
-    return as_owner(make_database(database_url))
 
 
 @pytest.fixture

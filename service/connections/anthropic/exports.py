@@ -6,7 +6,7 @@ The files of costs have names of models and workspaces as the Console shows them
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from service.connections.anthropic.reports import read_cost
+from service.connections.anthropic.reports import read_cost, read_region
 from service.connections.exports import Cells, Export, count_of, day_of, pick, signs, usd_of
 from service.connections.provider import TOKENS, CostLine, TotalsLine, UsageLine, clean
 
@@ -32,7 +32,7 @@ def _read_usage(cells: Cells) -> Iterator[TotalsLine]:
         model=clean(pick(cells, "model_version", "model")),
         tier=_tier(cells),
         context=_context(cells),
-        region=_region(cells),
+        region=read_region(cells.get("inference_geo")),
         prompt_tokens=uncached + short + long + cached,
         completion_tokens=count_of(cells, "usage_output_tokens", "output_tokens"),
         cached_tokens=cached,
@@ -81,11 +81,6 @@ def _tier(cells: Cells) -> str:
 def _context(cells: Cells) -> str:
     text = pick(cells, "context_window")
     return "" if not text else "200k-1M" if text.startswith((">", "200k-")) else "0-200k"
-
-
-def _region(cells: Cells) -> str:
-    region = clean(cells.get("inference_geo")).lower()
-    return "" if region in ("global", "not_available", "unknown") else region
 
 
 EXPORTS: Final = (

@@ -201,7 +201,7 @@ def _read_usage(bucket: datetime, row: Mapping[str, Any]) -> UsageLine:
         model=clean(row.get("model")),
         tier="" if tier == "standard" else tier,
         context=clean(row.get("context_window")),
-        region=_region(row.get("inference_geo")),
+        region=read_region(row.get("inference_geo")),
         prompt_tokens=row["uncached_input_tokens"] + short + long + cached,
         completion_tokens=row["output_tokens"],
         cached_tokens=cached,
@@ -281,7 +281,7 @@ def _read_activity(day: datetime, row: Mapping[str, Any]) -> Iterator[ActivityLi
         )
 
 
-def _region(geo: Any) -> str:
+def read_region(geo: Any) -> str:
     text = clean(geo).lower()
     return "" if text in ("global", "not_available", "unknown") else text
 

@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.core.sealing import SealedText
-from service.models.base import Base, Executor, Owned, utc_now
+from service.models.base import Base, Executor, Owned, from_now, utc_now
 from service.models.connections.reported import find_project_ids
 from service.models.identity.accounts import Account
 
@@ -298,7 +298,7 @@ def list_due_connections(connection: Connection, limit: int) -> Sequence[str]:
 
 def claim_connection(connection: Connection, connection_id: str) -> ProviderConnection | None:
     """Claim a connection that is due, for one job."""
-    lease = {"lease_token": uuid4().hex, "lease_expires_at": _in(LEASE_SECONDS)}
+    lease = {"lease_token": uuid4().hex, "lease_expires_at": from_now(LEASE_SECONDS)}
     claimed = update(ProviderConnection).where(ProviderConnection.id == connection_id, _is_due())
     with Session(connection, join_transaction_mode="rollback_only") as session:
         unsynchronized = {"synchronize_session": False}
@@ -310,7 +310,7 @@ def claim_connection(connection: Connection, connection_id: str) -> ProviderConn
 def hold(connection: Connection, held: ProviderConnection, **values: Any) -> None:
     """Keep the claim for as long again; raise `LostConnectionError` if another has it."""
     mine = (ProviderConnection.id == held.id, ProviderConnection.lease_token == held.lease_token)
-    kept = {"lease_expires_at": _in(LEASE_SECONDS), **values}
+    kept = {"lease_expires_at": from_now(LEASE_SECONDS), **values}
     if connection.execute(update(ProviderConnection).where(*mine).values(kept)).rowcount == 0:
         raise LostConnectionError
 
@@ -350,7 +350,7 @@ def release_failed(
     pause = max(seconds, min(growing, _LONGEST_PAUSE_SECONDS))
     since = func.coalesce(ProviderConnection.failing_since, func.now())
     failed = {"failures": held.failures + 1, "failing_since": since, "error": error}
-    hold(connection, held, **{**_NO_LEASE, **failed, "next_pull_at": _in(pause)})
+    hold(connection, held, **{**_NO_LEASE, **failed, "next_pull_at": from_now(pause)})
 
 
 def list_failing(connection: Connection, limit: int) -> Sequence[Any]:
@@ -402,7 +402,3 @@ def _owned_by(account_id: str) -> ColumnElement[bool]:
 
 def _is(account_id: str, connection_id: str) -> ColumnElement[bool]:
     return and_(_owned_by(account_id), ProviderConnection.id == connection_id)
-
-
-def _in(seconds: float) -> ColumnElement[datetime]:
-    return func.now() + timedelta(seconds=seconds)

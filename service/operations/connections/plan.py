@@ -50,11 +50,10 @@ def list_windows(
     ]
     # What was never pulled comes before what is pulled again, and both in the order of reports.
     order = {report.name: number for number, report in enumerate(reports)}
-    return sorted(due, key=lambda each: (-_reach(each, now).timestamp(), order[each.report.name]))
-
-
-def _reach(window: Window, now: datetime) -> datetime:
-    return window.last or now + DAY
+    later = now + DAY
+    return sorted(
+        due, key=lambda each: (-(each.last or later).timestamp(), order[each.report.name])
+    )
 
 
 def _list_due(

@@ -5,7 +5,7 @@ Authlib's own extension exempts confidential clients and accepts `plain`.
 
 import re
 import secrets
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from authlib.oauth2.rfc6749 import InvalidGrantError, InvalidRequestError
 from authlib.oauth2.rfc7636 import CodeChallenge, create_s256_code_challenge
@@ -31,9 +31,6 @@ class RequiredChallenge(CodeChallenge):
         if _VERIFIER.fullmatch(verifier) is None:
             raise InvalidRequestError("code_verifier must be 43 to 128 unreserved characters.")
         expected = request.authorization_code.row.code_challenge
-        if not secrets.compare_digest(_challenge_of(verifier), expected):
+        found = create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]
+        if not secrets.compare_digest(found, expected):
             raise InvalidGrantError("code_verifier doesn't match the code_challenge.")
-
-
-def _challenge_of(verifier: str) -> str:
-    return cast(str, create_s256_code_challenge(verifier))  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
 """Audits in parts on any mapper: documents equal those of one process byte for byte."""
 
+import os
 import pickle
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -18,6 +18,7 @@ from detectors.distributed.__main__ import run_job
 from detectors.errors import GroupTooLargeError
 from tests.detectors.inputs.frames import as_polars
 from tests.detectors.reference.traffic import draw_crowd_of_routes, draw_ladders, draw_log
+from tests.warm import AUDITS, WarmProcess
 
 
 def _far_away(function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
@@ -67,7 +68,13 @@ def test_an_array_of_jobs_audits_over_a_shared_folder(tmp_path: Path) -> None:
     log = draw_ladders(1)
 
     def submit(command: Sequence[str], jobs: int) -> None:
-        started = [subprocess.Popen([*command, str(number)]) for number in range(jobs)]
+        arguments = command[command.index("-m") + 1 :]
+        started = [
+            WarmProcess(
+                [*arguments, str(number)], os.environ, tmp_path.with_suffix(".log"), None, AUDITS
+            )
+            for number in range(jobs)
+        ]
         assert [job.wait(60) for job in started] == [0] * jobs
 
     array = distributed.JobArray(tmp_path, submit)

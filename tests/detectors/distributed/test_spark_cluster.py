@@ -68,28 +68,7 @@ def _audit(log: pl.DataFrame) -> str:
     return detectors.audit(log).to_json().decode()
 
 
-def test_spark_audits_partitions_with_adaptive_queries_alike() -> None:
-    """In one process here, without the cluster's start; some calls have hashes by level."""
-    frame = as_polars(draw_log(3))
-    levels = pl.concat_list(
-        pl.lit("a" * 16), pl.format("{}{}", pl.lit("0" * 15), pl.col("row") % 9)
-    )
-    has_none = pl.col("prefix_hash").fill_null("") == ""
-    frame = frame.with_row_index("row").with_columns(
-        prefix_hashes=pl.when(has_none).then(levels).otherwise(None)
-    )
-    frame = frame.drop("row")
-    assert not frame["prefix_hashes"].is_null().all()
-    conf = spark().conf
-    conf.set("spark.sql.adaptive.enabled", "true")
-    try:
-        rows = spark().createDataFrame(frame.to_arrow()).repartition(4)
-        assert detectors.audit(rows).to_json() == detectors.audit(frame).to_json()
-    finally:
-        conf.set("spark.sql.adaptive.enabled", "false")
-
-
-def test_the_driver_audits_a_small_frame_alike(
+def test_the_driver_of_spark_audits_a_small_frame_alike(
     log: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads the frame again for calls. One that is larger than expected goes to executors."""
@@ -113,10 +92,18 @@ def test_the_driver_audits_a_small_frame_alike(
 def test_spark_audits_on_a_cluster_through_connect_as_here(
     small: str, log: pl.DataFrame, tmp_path: Path
 ) -> None:
-    """Two workers audit four partitions; the invalid rows are in all of them, in order."""
-    own = log.sample(2_000, seed=1).with_row_index("row")
-    bad = pl.when(pl.col("row") % 8 == 0).then(-1).otherwise(pl.col("prompt_tokens"))
-    own = own.with_columns(bad.alias("prompt_tokens")).drop("row")
+    """Two workers audit four partitions; the invalid rows are in all of them, in order.
+
+    Some calls have hashes by level.
+    """
+    own, row = log.sample(2_000, seed=1).with_row_index("row"), pl.col("row")
+    bad = pl.when(row % 8 == 0).then(-1).otherwise(pl.col("prompt_tokens"))
+    levels = pl.concat_list(pl.lit("a" * 16), pl.format("{}{}", pl.lit("0" * 15), row % 9))
+    has_none = pl.col("prefix_hash").fill_null("") == ""
+    own = own.with_columns(
+        bad.alias("prompt_tokens"), pl.when(has_none).then(levels).alias("prefix_hashes")
+    ).drop("row")
+    assert not own["prefix_hashes"].is_null().all()
     conf = _AS_SHIPPED | {"spark.sql.leafNodeDefaultParallelism": "4"}
     case = {"path": _case(tmp_path, own)["path"], "in_order": True, "conf": conf}
     (found,) = Program(tmp_path, small, [case]).finish()

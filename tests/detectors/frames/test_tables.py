@@ -5,14 +5,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 
 from detectors.engine import categories
 from detectors.errors import ContractError, UnreadableLogError
 from detectors.frames import CALLS, read, tables
-from tests.lazily import pd
+from tests.lazily import duckdb, pd
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 ROWS: list[dict[str, Any]] = [

@@ -8,15 +8,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-import duckdb
 import msgspec
 import polars as pl
-import pyarrow.dataset
 import pytest
 
 from detectors.contract import UNITS, UsageRecord
 from detectors.formats.columns import TABLE_FIELDS
 from detectors.frames import CALLS, OPTIONAL_CALLS
+from tests.lazily import duckdb, pyarrow_dataset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +101,7 @@ INPUTS: dict[str, Callable[[pl.DataFrame], Any]] = {
     "pandas arrow": lambda frame: frame.to_pandas(use_pyarrow_extension_array=True),
     "arrow": lambda frame: frame.to_arrow(),
     "reader": lambda frame: frame.to_arrow().to_reader(max_chunksize=7),
-    "dataset": lambda frame: pyarrow.dataset.dataset(frame.to_arrow()),
+    "dataset": lambda frame: pyarrow_dataset.dataset(frame.to_arrow()),
 }
 LOCAL_INPUTS = ["polars", "polars lazy", "pandas", "duckdb"]
 # Other types of the same libraries, and tables of Arrow.

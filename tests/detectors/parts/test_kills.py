@@ -1,44 +1,23 @@
 """Kills of an audit in parts: no half report, and no scratch after the next start."""
 
+import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
+from subprocess import CompletedProcess
 
 from tests.detectors.reference.logs import as_csv
 from tests.detectors.reference.traffic import draw_log
+from tests.warm import AUDITS, run_warm
 from tests.worker.support.promises import at_a_fortieth
 
-_PROGRAM = """
-import os, sys, detectors
-from detectors.frames import parts
-parts.PART_CALLS = parts.ONE_PART_CALLS = 200
-parts.MEMORY_CALLS, parts._BATCH_CALLS = 1, 300
-log, scratch, out, at = sys.argv[1:]
-steps = iter(range(10_000))
-def step(*_):
-    if next(steps) == int(at):
-        os.kill(os.getpid(), 9)
-write = parts.Scratch.write
-def write_after_step(self, calls):
-    step()
-    write(self, calls)
-parts.Scratch.write = write_after_step
-detectors.audit(log, scratch=scratch, progress=step).save(out)
-print(next(steps))
-"""
 _KILLS = 30
 _NEVER = 9_999
 
 
-def _audit(log: Path, scratch: Path, out: Path, at: int) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *map(str, (log, scratch, out, at))],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _audit(log: Path, scratch: Path, out: Path, at: int) -> CompletedProcess[str]:
+    command = ["tests.detectors.parts.killed", *map(str, (log, scratch, out, at))]
+    return run_warm(command, os.environ, imports=AUDITS)
 
 
 @at_a_fortieth

@@ -20,7 +20,7 @@ def book() -> PriceBook:
     return PriceBook()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("label", "model", "provider", "listed"),
     [
         # prefixes that gateways write

@@ -61,7 +61,7 @@ def _names(count: int) -> str:
 )  # fmt: skip
 def test_a_costly_file_is_refused_with_what_was_expected(text: str, message: str) -> None:
     with pytest.raises(PriceTermsError) as caught:
-        PriceBook.from_toml(text)
+        PriceBook().with_toml(text)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 300
 
@@ -97,7 +97,7 @@ gpt-4o = { input_mtok = 1 }
   "azure", "gpt-5.4" ]
 "o[1]" = ["azure", "gpt-4o"]
 """.splitlines()
-    assert PriceBook.from_toml("\r\n".join(lines)).aliases
+    assert PriceBook().with_toml("\r\n".join(lines)).aliases
     broken = lines.copy()
     broken[line - 1] = {
         2: "openai = 1",
@@ -110,13 +110,13 @@ gpt-4o = { input_mtok = 1 }
     }[line]
     expected = 14 if line == 15 else line  # where the array begins
     with pytest.raises(PriceTermsError, match=rf"^line {expected}: "):
-        PriceBook.from_toml("\r\n".join(broken))
+        PriceBook().with_toml("\r\n".join(broken))
 
 
 def test_terms_up_to_the_limits_are_read_written_and_audited() -> None:
     text = _dated(_days(MAX_DATES // 2)) + "[aliases.azure]\n" + _names(MAX_TERMS // 2)
-    book = PriceBook.from_toml(text)
-    assert PriceBook.from_toml(book.to_toml()).to_toml() == book.to_toml()
+    book = PriceBook().with_toml(text)
+    assert PriceBook().with_toml(book.to_toml()).to_toml() == book.to_toml()
     calls = [
         {
             "ts": f"{day}T12:00:00Z",
@@ -189,7 +189,7 @@ def test_terms_that_were_stored_before_there_were_limits_of_their_number_apply()
     names = "[aliases.x]\n" + _names(MAX_TERMS + 1)
     for stored in (_dated(days[: MAX_DATES + 1]), _dated(days), names):
         with pytest.raises(PriceTermsError, match="expected at most"):
-            PriceBook.from_toml(stored)
+            PriceBook().with_toml(stored)
         assert PriceBook().with_stored_toml(stored).excluded == ()
     book = PriceBook().with_stored_toml(_dated(days))
     assert len(book.negotiated) == len(days)
@@ -214,4 +214,4 @@ prod = { provider = "azure", model = "gpt-4o" }
     other = (
         written.replace("openai", '"openai"').replace("azure]", "Azure]").replace("0.1", "'1e-1'")
     )
-    assert PriceBook.from_toml(one).to_toml() == PriceBook.from_toml(other).to_toml() == written
+    assert PriceBook().with_toml(one).to_toml() == PriceBook().with_toml(other).to_toml() == written

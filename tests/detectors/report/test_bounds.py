@@ -9,6 +9,7 @@ import pytest
 import detectors
 from benchmarks.usage import json_lines, parquet
 from detectors.contract import LONGEST_LIST
+from tests.cases import each_case
 
 ALL = pytest.param(1, id="all", marks=pytest.mark.stress)
 
@@ -59,7 +60,7 @@ def test_thresholds_of_another_kind_are_refused(thresholds: Any) -> None:
         detectors.audit([], thresholds=thresholds)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "value", "limits"),
     [
         ("floor_usd", -0.01, "0 to 1,000,000,000,000"),

@@ -3,10 +3,10 @@
 from decimal import Decimal
 
 import polars as pl
-import pytest
 
 from detectors.engine.numbering import number_rows
 from detectors.report.money import UNITS_PER_USD, rounded, sum_usd, usd
+from tests.cases import each_case
 
 ORDER = ["group", "at_us", "request_id", "prompt_tokens"]
 
@@ -39,7 +39,7 @@ def test_nothing_has_no_order() -> None:
     assert _numbered(_rows().cast({"group": pl.Int64, "at_us": pl.Int64})) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "amount",
     ["0", "1e-18", "-1e-18", "5.5e-18", "1234567890.5", "-0.25", "1e9", "3.3e-7"],
 )

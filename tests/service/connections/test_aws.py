@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-import botocore.session
 import pytest
-from botocore.validate import ParamValidator
 from sqlalchemy.orm import Session
 
 from service.connections import list_providers
@@ -58,6 +56,9 @@ def _check(shape: Any, value: Any) -> None:
 
 
 def test_requests_and_answers_are_of_botocores_models() -> None:
+    import botocore.session
+    from botocore.validate import ParamValidator
+
     provider = make_provider("aws", days=5, rows=4)
     provider.world.key = f"AKIASTUB:{SECRET}"
     seen: list[Any] = []

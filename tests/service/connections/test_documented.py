@@ -5,10 +5,9 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import service.connections
 from service.connections import list_providers
+from tests.cases import each_case
 
 FIXTURES = sorted(Path(service.connections.__file__).parent.glob("*/fixtures/*.json"))
 
@@ -27,7 +26,7 @@ def _describe(line: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("file", FIXTURES, ids=lambda file: f"{file.parts[-3]}-{file.stem}")
+@each_case("file", FIXTURES)
 def test_a_documented_response_is_read_as_it_should(file: Path) -> None:
     case = json.loads(file.read_text(), parse_float=str)
     provider = list_providers()[file.parts[-3].replace("_", "-")]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -14,6 +13,7 @@ from service.models.base import new_id, utc_now
 from service.models.connections.connections import count_by_state, list_due_connections
 from service.models.connections.failures import REASONS, explain
 from service.operations.connections.failing import post_failing_mails
+from tests.cases import each_case
 
 KEY = "sk-admin-canary-1337"
 
@@ -59,7 +59,7 @@ def test_a_link_in_a_name_is_not_mailed(db_session: Session, config: Config) -> 
     assert "evil.example" not in text
 
 
-@pytest.mark.parametrize("code", [*REASONS, "of a later release"])
+@each_case("code", [*REASONS, "of a later release"])
 def test_every_failure_says_what_happened_and_what_to_do(code: str) -> None:
     what, next_step = explain(code)
     assert what.endswith(".")

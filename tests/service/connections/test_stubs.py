@@ -14,6 +14,7 @@ from service.connections.client import Client
 from service.connections.openai.reports import REPORTS, classify
 from service.connections.provider import Window
 from service.connections.stub import running
+from tests.cases import each_case
 from tests.service.connections.worlds import Provider, make_provider
 
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
@@ -153,7 +154,7 @@ def test_openrouters_stub_answers_with_the_documented_members() -> None:
     assert {row["workspace_id"] for row in grouped} <= provider.world.workspaces.keys()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line_item", "kind", "model"),
     [
         ("gpt-4o-2024-08-06, input", "tokens", "gpt-4o-2024-08-06"),

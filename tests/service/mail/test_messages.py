@@ -110,7 +110,7 @@ def test_a_hostile_label_starts_no_header_and_no_markup(
     assert "<script>" not in _part(message, "html")
 
 
-@pytest.mark.parametrize("label", HOSTILE_LABELS)
+@each_case("label", HOSTILE_LABELS)
 def test_a_report_with_hostile_labels_is_inert_and_readable(
     config: Config, mail: Mail, label: str
 ) -> None:

@@ -6,8 +6,6 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from service.config import Config
 from service.mail.messages import compose
 from service.models import Mail, NoticeDelivery, NoticeTarget
@@ -69,7 +67,7 @@ def test_a_webhook_gets_the_label_as_data_and_not_in_the_sentence(label: str) ->
     assert data["summary"].startswith("A route cost $90.00")
 
 
-@pytest.mark.parametrize("label", LINKS)
+@each_case("label", LINKS)
 def test_a_mail_program_can_make_no_link_of_a_label(config: Config, label: str) -> None:
     mail = {"id": "m", "recipient": "ada@example.org", "created_at": NOW}
     disabled = {"kind": WEBHOOK, "label": label, "host": "hooks.test", "reason": "gone"}

@@ -113,7 +113,7 @@ def test_a_public_https_url_is_a_target(url: str, answers: object) -> None:
     assert check_target(WEBHOOK, url, allows_private=False).scheme == "https"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "",

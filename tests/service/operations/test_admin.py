@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from detectors.rules.methods import METHODS
 from service.models import AdminAction, Audit, EarlyAccess, Payment, ReportRow, StoredData
 from service.models.base import utc_now
+from tests.cases import each_case
 from tests.databases import as_owner
 from tests.lazily import pypdf
 from tests.service.support.documents import make_report
@@ -328,7 +329,7 @@ def test_a_payment_without_an_account_waits(administered: LiveService) -> None:
     assert answer.json()["account_id"] is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "expected"),
     [
         ({"email": "nobody"}, "email must be an email address"),

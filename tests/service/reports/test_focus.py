@@ -22,6 +22,7 @@ from service.connections import list_providers
 from service.models.calls.spend import Line, Sums
 from service.reports.csv_table import spool_csv
 from service.reports.focus import HEADER, Charge, make_charge, make_row
+from tests.cases import each_case
 
 COLUMNS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
     (Path(__file__).parent / "focus_columns.toml").read_text()
@@ -102,7 +103,7 @@ def test_columns_are_those_of_the_specification_and_our_own_come_last() -> None:
     assert len(set(HEADER)) == len(HEADER)
 
 
-@pytest.mark.parametrize("name", [name for name in HEADER if name in COLUMNS])
+@each_case("name", [name for name in HEADER if name in COLUMNS])
 def test_a_column_has_its_type_and_is_null_only_where_it_may_be(name: str, rows: list[Row]) -> None:
     rule = COLUMNS[name]
     values = [row[name] for row in rows]
@@ -123,7 +124,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("name", ALLOWED)
+@each_case("name", ALLOWED)
 def test_a_column_has_an_allowed_value(name: str, rows: list[Row]) -> None:
     """columns/<name>.md, and attributes/unit_format.md for units."""
     assert {row[name] for row in rows} <= ALLOWED[name]

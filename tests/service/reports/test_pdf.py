@@ -30,6 +30,7 @@ from service.reports.pdf.fonts import PLAIN, _is_drawn, printable
 from service.reports.pdf.looks import MARGIN, PAGE
 from service.reports.pdf.sections import with_named_labels
 from service.reports.sample import get_sample_report
+from tests.cases import each_case
 from tests.lazily import pypdf
 from tests.service.support.documents import make_finding, make_report, make_report_with_gaps
 from tests.service.support.scaled_reports import (
@@ -121,7 +122,7 @@ def test_every_label_is_readable_and_none_is_markup() -> None:
     assert "\u202e" not in text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("label", "printed"),
     [
         ("Ünïcödé Ωμέγα Привет ⚡", "Ünïcödé Ωμέγα Привет ⚡"),

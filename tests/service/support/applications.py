@@ -19,7 +19,7 @@ from service.web.http.limits import limiter
 from service.web.openapi.api import Api, admin_api, api
 from service.web.pages.public.health import init_health
 from tests.service.support.compiled_routes import compile_once
-from tests.service.support.compiled_templates import COMPILED_TEMPLATES
+from tests.service.support.compiled_templates import compile_templates_once
 from tests.service.support.described import read_document, watch
 
 Sessions = sessionmaker[Session]
@@ -47,9 +47,9 @@ _shared: Final[dict[Config, _Shared]] = {}
 def make_application(config: Config, sessions: Sessions) -> Flask:
     """Make an application whose answers are compared with its documents; it has the limiter."""
     read_document()
+    compile_templates_once()
     app = create_app(config)
     app.extensions["session_factory"] = app.extensions["connect"] = sessions
-    app.jinja_env.bytecode_cache = COMPILED_TEMPLATES
     watch(app)
     limiter._storage_dead = False  # what an earlier test's application may have found
     return app

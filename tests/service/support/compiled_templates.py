@@ -1,23 +1,11 @@
-"""Compile each template once per test process, not once per application."""
+"""Compile each template once in a test run, not once in each application."""
 
-from types import CodeType
-from typing import Final
+from flask import Flask
+from jinja2 import FileSystemBytecodeCache
 
-from jinja2.bccache import Bucket, BytecodeCache
-
-
-class _CompiledTemplates(BytecodeCache):
-    """Code alone, by the name, place and text of its template: nothing that a test could change."""
-
-    def __init__(self) -> None:
-        self._codes: dict[tuple[str, str], CodeType] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        bucket.code = self._codes.get((bucket.key, bucket.checksum))
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        assert bucket.code is not None
-        self._codes[bucket.key, bucket.checksum] = bucket.code
+from tests.run_folder import run_folder
 
 
-COMPILED_TEMPLATES: Final = _CompiledTemplates()
+def compile_templates_once() -> None:
+    """Keep code by the name, place and text of its template: nothing that a test could change."""
+    Flask.jinja_options = {"bytecode_cache": FileSystemBytecodeCache(str(run_folder()))}

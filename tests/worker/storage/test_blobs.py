@@ -12,6 +12,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from service.core.blobs import BlobError, BlobNotFoundError, BlobStore, S3Blobs
+from tests.cases import each_case
 
 KEY = "raw/0123456789abcdef.jsonl"
 
@@ -111,7 +112,7 @@ def test_it_says_whether_it_is_usable(blobs: BlobStore) -> None:
     assert blobs.is_usable()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "key",
     [
         "",

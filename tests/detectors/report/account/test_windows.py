@@ -199,7 +199,9 @@ def test_no_calls_give_an_empty_report(tmp_path: Path) -> None:
     assert windows.audit_window([], ALL, TERMS).report.to_json() == audited.report.to_json()
 
 
-@pytest.mark.parametrize("in_order", ["none", "all", "some"])
+@pytest.mark.parametrize(
+    "in_order", [pytest.param("none", marks=pytest.mark.stress), "all", "some"]
+)
 def test_an_account_in_parts_gives_the_same_report(
     in_order: str, alone: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 import gzip
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -66,19 +66,20 @@ def test_a_large_body_that_finds_no_memory_is_refused_and_counted(
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
+    ("broken", "status"),
     [
-        (gzip.compress(b" " * 54_000_000), 413),
-        (gzip.compress(b" " * 400_000)[:-9], 400),
-        (gzip.compress(b" " * 400_000) * 2, 400),
-        (gzip.compress(b" " * 400_000) + b"x", 400),
-        (b"no gzip", 400),
+        (lambda _: gzip.compress(b" " * 54_000_000), 413),
+        (lambda packed: packed[:-9], 400),
+        (lambda packed: packed * 2, 400),
+        (lambda packed: packed + b"x", 400),
+        (lambda _: b"no gzip", 400),
     ],
     ids=["a bomb", "cut off", "two members", "more after it", "not gzip"],
 )
 def test_a_packed_body_that_is_large_or_broken_is_rejected(
-    client: FlaskClient, tenant: Tenant, body: bytes, status: int
+    client: FlaskClient, tenant: Tenant, broken: Callable[[bytes], bytes], status: int
 ) -> None:
+    body = broken(gzip.compress(b" " * 400_000))
     response = _post(client, tenant, body, **{"Content-Encoding": "gzip"})
     assert response.status_code == status
 

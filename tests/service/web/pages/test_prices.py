@@ -135,7 +135,7 @@ def test_a_price_for_one_model_joins_the_terms(
     assert send(client, person, "set-price-form", **alias).status_code == 303
     rates = {"provider": "acme", "model": "tiny", "input_mtok": "1.5", "output_mtok": "6"}
     assert send(client, person, "set-price-form", **rates).status_code == 303
-    book = PriceBook.from_toml(stored(db_session))
+    book = PriceBook().with_toml(stored(db_session))
     assert book.negotiated == (
         "anthropic: 12% off",
         "acme tiny: input_mtok $1.50, output_mtok $6.00",
