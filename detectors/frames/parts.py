@@ -18,7 +18,7 @@ from zlib import crc32
 import polars as pl
 
 from detectors.contract import InvalidRows
-from detectors.engine import Calls, categorize, with_equal_types, with_texts
+from detectors.engine import Calls, categorize, collect, with_equal_types, with_texts
 from detectors.engine.levels import LEVEL_COLUMNS
 from detectors.engine.lookup import row_finder
 from detectors.errors import GroupTooLargeError, ScratchFullError, find_errno
@@ -123,8 +123,9 @@ class InMemory:
             buckets = number_buckets(frame) if self.count > 1 else None
             for part, own in enumerate(self._parts):
                 is_own = None if buckets is None else PartNumber(part, self.count).has(buckets)
-                own.append(frame if is_own is None else frame.filter(is_own))
-        # Not rechunked, because that would take twice the memory.
+                # In one piece, because each step takes longer with many; the whole part would take
+                # twice the memory.
+                own.append(frame if is_own is None else frame.filter(is_own).rechunk())
         calls = pl.concat(self._parts[number])
         self._parts[number].clear()
         return [calls.lazy()]
@@ -140,8 +141,8 @@ def number_buckets(calls: pl.DataFrame) -> pl.Series:
 
     The checksum of a group is the same on every machine and in every release of Polars.
     """
-    labels = calls.lazy().select(_ROUTE, *_GROUP[1:]).collect()
-    groups = labels.unique()
+    labels = collect(calls.lazy().select(_ROUTE, *_GROUP[1:]))
+    groups = collect(labels.lazy().unique())
     texts = groups.cast(pl.String).iter_rows()
     sums = [crc32("\0".join(each).encode()) >> _SHIFT for each in texts]
     rows = row_finder(groups)(labels.to_struct())

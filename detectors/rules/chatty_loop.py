@@ -198,12 +198,17 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
         .otherwise(thresholds.d6_max_overlap_share + QUANTILE_MARGIN)
     )
     least = pl.col("calls") * (thresholds.d6_min_short_share - QUANTILE_MARGIN)
+    # Most sessions are too long or have too few short answers: before any window is computed.
     found = (
-        sessions.select(*session, _is_short(sessions, thresholds).alias("short"))
+        sessions.select(*session, "at_us", _is_short(sessions, thresholds).alias("short"))
         .group_by(*session)
-        .agg(pl.len().alias("calls"), pl.col("short").sum())
+        .agg(pl.len().alias("calls"), pl.col("short").sum(), (at.max() - at.min()).alias("span"))
         .with_columns(pl.col("calls").cast(pl.Int64))
-        .filter(pl.col("calls") >= thresholds.d6_min_calls, pl.col("short") >= least)
+        .filter(
+            pl.col("calls") >= thresholds.d6_min_calls,
+            pl.col("short") >= least,
+            pl.col("span") <= thresholds.d6_max_session_seconds * _SECOND_US,
+        )
     )
     loops = (
         sessions.join(found.select(*session, "calls"), on=list(session), how="inner")
@@ -212,15 +217,12 @@ def filter_loops(sessions: Calls, session: tuple[str, ...], thresholds: Threshol
             (at % _SECOND_US != 0).cast(pl.Int64).alias("fraction"),
         )
         .with_columns(
-            at.min().over(*session).alias("began"),
-            at.max().over(*session).alias("ended"),
             pl.col("overlaps").sum().over(*session).cast(pl.Int64).alias("overlaps"),
             pl.col("fraction").max().over(*session).alias("fraction"),
             pause.median().over(*session).alias("median_pause"),
             pl.col("number").min().over(*session).alias("first"),
         )
         .filter(
-            pl.col("ended") - pl.col("began") <= thresholds.d6_max_session_seconds * _SECOND_US,
             pl.col("overlaps") <= most_overlaps,
             pl.col("median_pause") <= longest_pause + QUANTILE_MARGIN,
         )

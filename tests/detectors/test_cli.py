@@ -65,6 +65,25 @@ def _run(*arguments: object, **environment: str) -> Result:
     return CliRunner(env=environment).invoke(cli.library, [str(each) for each in arguments])
 
 
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("log.jsonl", 1), ("log.parquet", 10)], ids=["lines", "Parquet"]
+)
+def test_freed_memory_stays_longer_while_parquet_is_audited(
+    name: str,
+    seconds: int,
+    found: Arrange,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found(make_report())
+    monkeypatch.setenv("_RJEM_MALLOC_CONF", "")  # what it was comes back after the test
+    monkeypatch.delenv("_RJEM_MALLOC_CONF")
+    file = tmp_path / name
+    file.write_bytes(b"{}\n")
+    reports.audit_file(file, None)
+    assert f"dirty_decay_ms:{seconds}000," in os.environ["_RJEM_MALLOC_CONF"]
+
+
 def test_it_prints_the_report(log: Path, found: Arrange) -> None:
     found(make_report(make_finding(1), make_finding(2)))
     result = _run("audit", log, "--top", 1)
