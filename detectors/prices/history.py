@@ -27,8 +27,8 @@ def list_changes(listing: Listing) -> Iterator[tuple[date, str]]:
     """Yield each day on which list prices changed, with those before and after in words.
 
     These are the rates of short prompts if they changed, and otherwise those of longer ones; of
-    input and output, and only if neither changed of something else. What rates of one's own replace
-    is left out.
+    input and output, and only if neither changed of something else. A change of a rate that one of
+    the account's own replaces is none.
     """
     listed = replace(listing, terms=AgreedTerms(), target=None)
     boundaries = listed.find_boundaries()
