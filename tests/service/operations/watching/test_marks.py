@@ -117,8 +117,10 @@ def test_list_prices_are_those_of_the_latest_update_and_of_an_accounts_own_names
     assert _words(db_session, ada.account_id, {}) == {}
     book = make_providers(2)
     start = {"type": "start_date", "start_date": "2026-03-20"}
-    prices = [{"prices": {"input_mtok": 3, "output_mtok": 15}}]
-    prices.append({"constraint": start, "prices": {"input_mtok": 2.5, "output_mtok": 15}})
+    prices = [
+        {"prices": {"input_mtok": 3, "output_mtok": 15}},
+        {"constraint": start, "prices": {"input_mtok": 2.5, "output_mtok": 15}},
+    ]
     book[0]["models"][0]["prices"] = prices
     update = {"as_of": "2026-03-21", "version": VERSION, "providers": book}
     save_update(db_session.connection(), json.dumps(update).encode())
