@@ -30,7 +30,7 @@ WORDS: Final = {
     "budgets": 18,
     "passkeys": 58,
     "billing": 55,
-    "landing": 178,
+    "landing": 179,
     "sign-in": 29,
 }
 
