@@ -61,6 +61,11 @@ def find_unit(price_key: str) -> Unit | None:
     return _BY_PRICE_KEY.get(price_key)
 
 
+def find_per(key: str) -> int:
+    """Return for how many units of a usage the book's rates are."""
+    return _UNITS[key].per
+
+
 def is_fee(key: str) -> bool:
     return _UNITS[key].dimensions["family"] == "tool_calls"
 

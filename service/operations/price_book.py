@@ -4,13 +4,15 @@ The price book is imported where it is used, because it takes half a second and 
 the web never need it.
 """
 
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime
 from importlib.metadata import version
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection
 
+from service.models.base import Executor
 from service.models.operations import price_updates
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class _LatestUpdate:
         self._update: Update | None = None
         self._lock = Lock()
 
-    def get(self, connection: Connection) -> "Update | None":
+    def get(self, connection: Executor) -> "Update | None":
         """Return the stored update; None if there is none, or if it is damaged."""
         from detectors.prices.updates import read
 
@@ -44,12 +46,41 @@ class _LatestUpdate:
 _latest: Final = _LatestUpdate()
 
 
-def load_prices(connection: Connection) -> "PriceBook":
+def load_prices(connection: Executor) -> "PriceBook":
     """Return the prices in force, without an account's terms."""
     from detectors.prices.book import PriceBook
 
     update = _latest.get(connection)
     return PriceBook() if update is None else update.make_book()
+
+
+# By update, terms, provider and model: reading a model's from the book takes half a millisecond.
+_changes: Final = dict[tuple[str, ...], Sequence[tuple[date, str]]]()
+_MOST_CHANGES: Final = 10_000
+
+
+def list_price_changes(
+    connection: Executor, update: str, terms: str, models: Iterable[tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], date, str]]:
+    """Yield the days on which list prices changed, of models as an account's terms name them.
+
+    `update` names the prices in force: another one may have other prices.
+    """
+    book = None
+    for model in models:
+        key = (update, terms, *model)
+        found = _changes.get(key)
+        if found is None:
+            from detectors.prices.history import list_changes
+
+            book = book or load_prices(connection).with_stored_toml(terms)
+            listing = book.find_listing(*model)
+            found = () if listing is None else tuple(list_changes(listing))
+            if len(_changes) >= _MOST_CHANGES:
+                _changes.clear()
+            _changes[key] = found
+        for changed_on, words in found:
+            yield model, changed_on, words
 
 
 def find_fetched_at(connection: Connection) -> datetime | None:

@@ -80,7 +80,7 @@ def main() -> None:
         page.get_by_role("button", name="Sign in").click()
         page.wait_for_url("**/dashboard")
         _shoot(page, "dashboard")
-        page.get_by_role("link", name="Open the report").click()
+        page.get_by_role("link", name="Open report").click()
         page.wait_for_load_state("networkidle")
         _shoot(page, "report")
         _shoot_terminal(browser.new_page(viewport=_SIZE))  # type: ignore[arg-type]

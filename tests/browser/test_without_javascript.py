@@ -65,7 +65,7 @@ def test_routes_models_and_periods_are_explored_without_scripts(
         hour = page.locator("figure.hours .days > li").nth(5)
         hour.focus()
         expect(hour.locator(".values")).to_contain_text("05:00 to 06:00")
-        page.get_by_role("link", name="90 days").click()
+        page.get_by_role("link", name="90d").click()
         page.locator("table.spend").get_by_role("link", name="gpt-5.5").click()
         expect(page).to_have_url(re.compile("model=gpt-5.5&days=90"))
         page.get_by_role("link", name="Compare with the period before").click()

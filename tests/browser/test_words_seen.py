@@ -12,15 +12,15 @@ from tests.browser.windows import Windows
 # With room for a few words that data decides, such as one finding more.
 _ROOM: Final = 5
 WORDS: Final = {
-    "dashboard": 136,
-    "dashboard-new": 64,
-    "spend": 47,
+    "dashboard": 127,
+    "dashboard-new": 58,
+    "spend": 43,
     "account-findings": 36,
-    "account-finding": 154,
+    "account-finding": 129,
     "audit-done": 239,
     "report": 229,
     "sample": 237,
-    "compare": 40,
+    "compare": 37,
     "imports": 46,
     "upload": 93,
     "upload-new": 119,
@@ -29,9 +29,9 @@ WORDS: Final = {
     "prices": 58,
     "budgets": 18,
     "passkeys": 58,
-    "billing": 58,
-    "landing": 190,
-    "sign-in": 34,
+    "billing": 55,
+    "landing": 179,
+    "sign-in": 29,
 }
 
 

@@ -335,7 +335,7 @@ def find_names(
     return session.scalars(ranked.limit(limit)).all()
 
 
-def iter_spend(session: Session, account_id: str, wanted: Selection) -> Iterator[Line]:
+def iter_spend(session: Executor, account_id: str, wanted: Selection) -> Iterator[Line]:
     """Yield all groups in the order of the keys, in bounded memory."""
     query, batched = wanted.shape.group(), {"yield_per": _BATCH}
     query = query.order_by(*wanted.shape.positions())

@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, mapped_column
 from sqlalchemy.types import LargeBinary
 
-from service.models.base import Base
+from service.models.base import Base, Executor
 
 _KEPT_DAYS: Final = 30
 
@@ -23,13 +23,13 @@ class PriceUpdate(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary)
 
 
-def find_fetched_at(connection: Connection, version: str) -> datetime | None:
+def find_fetched_at(connection: Executor, version: str) -> datetime | None:
     """Return when the update of this version was fetched; None if there is none."""
     query = select(PriceUpdate.fetched_at).where(PriceUpdate.version == version)
     return connection.scalar(query)
 
 
-def find_update(connection: Connection, version: str) -> tuple[datetime, bytes] | None:
+def find_update(connection: Executor, version: str) -> tuple[datetime, bytes] | None:
     """Return when the update of this version was fetched, and its content."""
     columns = (PriceUpdate.fetched_at, PriceUpdate.content)
     row = connection.execute(select(*columns).where(PriceUpdate.version == version)).one_or_none()

@@ -1,10 +1,11 @@
-"""What happened on the days of a chart: unusual spend, and findings that were fixed or returned."""
+"""What happened on the days of a chart: unusual spend, fixes, prices that changed, and deploys."""
 
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache
+from itertools import product
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
@@ -32,15 +33,23 @@ from detectors.wording.names import NO_ROUTE
 from service.models.audits.audit_settings import AuditSettings
 from service.models.base import Executor
 from service.models.calls.account_findings import FIXED, RETURNED, AccountFinding, FindingChange
+from service.models.calls.daily_spend import SpendGroup
 from service.models.calls.finding_list import FINDING_LABELS, matches_findings
+from service.models.calls.spend import Selection, iter_spend
 from service.models.operations.chart_marks import ChartMark
+from service.models.operations.price_updates import PriceUpdate
 from service.models.watching.watches import UnusualDay
+from service.operations.price_book import VERSION, list_price_changes
 from service.operations.watching.unusual_days import ACCOUNT
 
 UNUSUAL: Final = "unusual"
 NOTED, PRICES = "noted", "prices"
 _LONGEST_NAME: Final = 40
 _MOST_CHANGES: Final = 100
+# Of those with list prices that may have changed: the most expensive of the range.
+_MOST_MODELS: Final = 50
+_MOST_PROVIDERS: Final = 8
+_UPDATE, _TERMS, _MODEL, _PROVIDER = "update", "terms", "model", "provider"
 # What the title of a finding is from.
 _TITLED: Final = ("detector", "kind", "route", "model", "suggested_model", "confidence")
 
@@ -49,7 +58,7 @@ class Mark(NamedTuple):
     """What happened on a day, and in words.
 
     `unusual` spend, a finding that was `fixed` or `returned`, what the account has `noted`, such as
-    a deploy, and its own `prices` that begin or end.
+    a deploy, and `prices`: its own that begin or end, and list prices that changed.
     """
 
     kind: str
@@ -65,6 +74,7 @@ def list_marks(
     given: dict[str, Any] = {f"only_{name}": only[name] for name in labels}
     given |= {"account_id": account_id, "first": days[0], "last": days[1]}
     query = _marks_query(labels, has_findings=len(labels) == len(only))
+    used = defaultdict[str, list[str]](list)
     for kind, day, words, details in session.execute(query, given):
         if kind == UNUSUAL:
             series = [
@@ -74,10 +84,8 @@ def list_marks(
             ]
             if len(only) < 2 and (series or not only):
                 marks[day].append(Mark(UNUSUAL, _describe(series)))
-        elif kind == PRICES:
-            for changed_on, change in _list_price_days(tomllib.loads(words)):
-                if days[0] <= changed_on <= days[1]:
-                    marks[changed_on].append(Mark(PRICES, change))
+        elif kind in (_UPDATE, _TERMS, _MODEL, _PROVIDER):
+            used[kind].append(words)
         elif kind == NOTED:
             marks[day].append(Mark(NOTED, words))
         else:
@@ -86,6 +94,12 @@ def list_marks(
             mark = Mark(kind, f"{kind.capitalize()}: {title(finding)}{reason}")
             if mark not in marks[day]:
                 marks[day].append(mark)
+    for terms in used[_TERMS]:
+        for changed_on, words in _list_own_prices(tomllib.loads(terms)):
+            if days[0] <= changed_on <= days[1]:
+                marks[changed_on].append(Mark(PRICES, words))
+    for changed_on, words in _list_list_prices(session, account_id, days, only, used):
+        marks[changed_on].append(Mark(PRICES, words))
     return marks
 
 
@@ -107,10 +121,22 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         part(1, literal(NOTED), ChartMark.day, ChartMark.words, nothing, key=ChartMark.id).where(
             ChartMark.account_id == own, ChartMark.day.between(first, last)
         ),
-        part(2, literal(PRICES), cast(null(), Date), AuditSettings.price_terms, nothing).where(
+        part(2, literal(_TERMS), cast(null(), Date), AuditSettings.price_terms, nothing).where(
             AuditSettings.account_id == own
         ),
     ]
+    update = cast(PriceUpdate.fetched_at, Text)
+    found.append(
+        part(3, literal(_UPDATE), none, update, nothing).where(PriceUpdate.version == VERSION)
+    )
+    for label, most in ((_MODEL, _MOST_MODELS), (_PROVIDER, _MOST_PROVIDERS)):
+        names = part(3, literal(label), none, SpendGroup.value, nothing).where(
+            SpendGroup.account_id == own,
+            SpendGroup.label == label,
+            SpendGroup.day.between(first, last),
+        )
+        ranked = names.group_by(SpendGroup.value).order_by(func.sum(SpendGroup.cost_usd).desc())
+        found.append(ranked.limit(most))
     if has_findings:
         # An audit notices a fix two weeks after it.
         is_noticed = and_(FindingChange.after == FIXED, FindingChange.changed_by == "")
@@ -119,7 +145,7 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
         on = cast(func.timezone("UTC", at), Date)
         named = [each for name in _TITLED for each in (name, getattr(AccountFinding, name))]
         changes = part(
-            3,
+            4,
             *(FindingChange.after, on, FindingChange.reason, func.jsonb_build_object(*named)),
             position=-FindingChange.id,
         )
@@ -137,21 +163,48 @@ def _marks_query(labels: tuple[str, ...], *, has_findings: bool) -> Select[Any]:
     return select(kind, day, words, details).order_by(*order[:2], day, order[2])
 
 
-def _list_price_days(terms: Any, name: str = "") -> Iterator[tuple[date, str]]:
+def _list_own_prices(terms: Any, name: str = "") -> Iterator[tuple[date, str]]:
     """Yield the days on which negotiated rates and discounts begin, and those after their last.
 
     `terms` are a part of the parsed file, below the name of a provider or a model.
     """
     if isinstance(terms, list):
         for each in terms:
-            yield from _list_price_days(each, name)
+            yield from _list_own_prices(each, name)
     elif isinstance(terms, dict):
         if isinstance(terms.get("from"), date):
             yield terms["from"], f"Your prices for {name} begin"
         if isinstance(terms.get("until"), date):
             yield terms["until"] + timedelta(days=1), f"Your prices for {name} end"
         for key, each in terms.items():
-            yield from _list_price_days(each, shortened(key, _LONGEST_NAME))
+            yield from _list_own_prices(each, shortened(key, _LONGEST_NAME))
+
+
+def _list_list_prices(
+    session: Executor,
+    account_id: str,
+    days: tuple[date, date],
+    only: Mapping[str, str],
+    used: Mapping[str, Sequence[str]],
+) -> Iterator[tuple[date, str]]:
+    """Yield the days on which the list price of a model changed that has spend in the range."""
+    update, terms = ("".join(used[kind]) for kind in (_UPDATE, _TERMS))
+    models = product(used[_PROVIDER], used[_MODEL])
+    changes = [
+        change
+        for change in list_price_changes(session, update, terms, models)
+        if days[0] <= change[1] <= days[1]
+    ]
+    if not changes:
+        return
+    # Not every provider of the account has served every model.
+    names, keys = {model for (_, model), _, _ in changes}, (_MODEL, _PROVIDER)
+    spent = Selection(*days, keys=keys, only=only, among=names, is_brief=True)
+    paid = {line.key for line in iter_spend(session, account_id, spent) if line.sums.cost_usd}
+    for (provider, model), changed_on, words in changes:
+        if (model, provider) in paid:
+            name = shortened(f"{provider} {model}", _LONGEST_NAME)
+            yield changed_on, f"List price of {name} changed: {words}"
 
 
 def _describe(series: Sequence[Mapping[str, Any]]) -> str:

@@ -108,7 +108,7 @@ def _check_sample(person: Person) -> None:
     )
     # What a PDF prints has no marks.
     dashboard = person.page("/dashboard")
-    found = re.search(r'href="(/audits/([0-9a-f]{32}))">Open the report', dashboard)
+    found = re.search(r'href="(/audits/([0-9a-f]{32}))">Open report', dashboard)
     assert found is not None
     document = msgspec.json.decode(person.api(f"/api/v1/audits/{found[2]}/report"))["audit"]
     pdf = person.pdf(f"{found[1]}/pdf")

@@ -12,10 +12,10 @@ from service.models.calls.spend import MAX_DAYS, Period, Periods, Selection
 from service.web.schemas.spend import find_day
 
 PERIODS: Final = (7, 30, 90)
-_DAYS: Final = {1: "Today", 7: "7 days", 30: "30 days", 90: "90 days"}
+_DAYS: Final = {1: "Today", 7: "7d", 30: "30d", 90: "90d"}
 # Ranges by the calendar.
 _MONTH, _LAST_MONTH = "month", "last-month"
-_MONTHS: Final = {_MONTH: "Month to date", _LAST_MONTH: "Last month"}
+_MONTHS: Final = {_MONTH: "This month", _LAST_MONTH: "Last month"}
 GROUPS: Final = ("route", "model", "provider", "environment")
 OWN_PAGES: Final = ("route", "model")
 _DEFAULT_DAYS: Final = 30

@@ -1,5 +1,6 @@
 """What happened on the days of a chart."""
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 
@@ -10,9 +11,12 @@ from service.models.audits.audit_settings import save_price_terms
 from service.models.calls.account_findings import FindingChange
 from service.models.operations.chart_marks import add_mark
 from service.models.watching.watches import UnusualDay
+from service.operations.price_book import VERSION, save_update
 from service.operations.watching.marks import list_marks
+from tests.detectors.prices.published import make_providers
 from tests.service.support.browser import Browser
 from tests.service.support.findings import add_account_finding
+from tests.service.support.spend import add_spend, spend_line
 
 LAST = date(2026, 3, 31)
 DAYS = (LAST - timedelta(days=29), LAST)
@@ -82,3 +86,43 @@ from = 2026-04-01
     # What changed for everything changed for a route and an environment, too.
     for only in ({"route": "chat"}, {"environment": "production"}):
         assert _words(db_session, ada.account_id, only) == expected
+
+
+def test_a_list_price_that_changed_is_marked_where_the_model_has_spend(
+    ada: Browser, db_session: Session
+) -> None:
+    lines = [
+        spend_line(LAST, provider="anthropic", model="claude-opus-4-6", route="chat"),
+        spend_line(LAST, provider="openrouter", model="mistral-small-latest"),
+        spend_line(LAST, "0", provider="mistral", model="mistral-small-latest"),
+    ]
+    add_spend(db_session, ada.account_id, *lines)
+    # Mistral's changed on March 16, but none of these calls was paid there.
+    words = (
+        "List price of anthropic claude-opus-4-6 changed: prompts over 200,000 tokens, "
+        "input $10.00 → $5.00, output $37.50 → $25.00 per 1M"
+    )
+    assert _words(db_session, ada.account_id, {}) == {date(2026, 3, 13): [words]}
+    assert _words(db_session, ada.account_id, {"route": "chat"}) == {date(2026, 3, 13): [words]}
+    assert _words(db_session, ada.account_id, {"route": "other"}) == {}
+
+
+def test_list_prices_are_those_of_the_latest_update_and_of_an_accounts_own_names(
+    ada: Browser, db_session: Session
+) -> None:
+    add_spend(db_session, ada.account_id, spend_line(LAST, provider="azure", model="ours"))
+    assert _words(db_session, ada.account_id, {}) == {}
+    terms = '[aliases.azure]\nours = { provider = "openai", model = "gpt-5.4" }\n'
+    save_price_terms(db_session, ada.account_id, terms)
+    assert _words(db_session, ada.account_id, {}) == {}
+    book = make_providers(2)
+    start = {"type": "start_date", "start_date": "2026-03-20"}
+    prices = [
+        {"prices": {"input_mtok": 3, "output_mtok": 15}},
+        {"constraint": start, "prices": {"input_mtok": 2.5, "output_mtok": 15}},
+    ]
+    book[0]["models"][0]["prices"] = prices
+    update = {"as_of": "2026-03-21", "version": VERSION, "providers": book}
+    save_update(db_session.connection(), json.dumps(update).encode())
+    words = "List price of azure ours changed: input $3.00 → $2.50 per 1M"
+    assert _words(db_session, ada.account_id, {}) == {date(2026, 3, 20): [words]}

@@ -29,6 +29,7 @@ def account_id(ada: Browser) -> str:
 def _rows(page: str, name: str) -> list[list[str]]:
     table = page[page.index(f'id="{name}"') :]
     body = table[table.index("<tbody>") : table.index("</tbody>")]
+    body = re.sub(r'<span class="rank">\d+</span>', "", body)
     return [
         [unescape(re.sub("<[^>]+>", "", cell)) for cell in re.findall("<td.*?>(.*?)</td>", row)]
         for row in re.findall("<tr>(.*?)</tr>", body, re.DOTALL)

@@ -299,7 +299,7 @@ def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
     db_session.commit()
     tile = _tile(ada.get("/dashboard"), f"Saved in {_month(MONTH)}")
     saved = 5 * YESTERDAY.day
-    assert tile == f"${saved:,.2f} ${saved:,.2f} so far from 1 fix"
+    assert tile == f"${saved:,.2f} ${saved:,.2f} so far, 1 fix"
     other = _tile(ada.get("/dashboard?route=other"), f"Saved in {_month(MONTH)}")
     assert other == "– No finding fixed yet"
 

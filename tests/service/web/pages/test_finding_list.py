@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from html import unescape
+from typing import Any
 
 import pytest
 from sqlalchemy.orm import Session
@@ -102,3 +103,23 @@ def test_the_map_of_waste_has_whole_dollars_and_leads_to_its_findings(
     assert "$41.37" not in squares
     assert re.search(r'<a href="/route\?route=#findings"><svg.*?</svg> \$41</a>', squares)
     assert 'href="/findings?detector=d2_missed_caching&amp;route=chat"' in squares
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"impact_low": 40, "impact_high": 60}, "estimated ($40 to $60) · about an hour"),
+        # "Up to" says the same.
+        (
+            {"impact_low": 0, "impact_high": 50, "confidence": "CONDITIONAL"},
+            "conditional · about an hour",
+        ),
+        # What a fix has saved is measured.
+        ({"impact_low": 40, "impact_high": 60, "state": "fixed"}, "estimated · about an hour"),
+    ],
+)
+def test_a_finding_has_the_range_of_its_savings(
+    ada: Browser, db_session: Session, values: dict[str, Any], words: str
+) -> None:
+    add_account_finding(db_session, ada.account_id, **values)
+    assert f"prompts {words}" in words_of(ada.get("/findings?state=all"))

@@ -59,7 +59,7 @@ def test_a_page_runs_no_inline_script_and_asks_no_other_site(
 def test_the_landing_page_makes_the_promise_and_leads_on(client: FlaskClient) -> None:
     page = client.get("/").get_data(as_text=True)
     words = words_of(page)
-    assert "reject any record with fields beyond counts" in words
+    assert "reject records with fields beyond counts" in words
     assert "Nobody can turn that off." in words
     for path in ("/sample", "/upload", "/sign-in", "/docs", *LEGAL):
         assert f'href="{path}"' in page

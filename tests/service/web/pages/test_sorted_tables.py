@@ -20,7 +20,8 @@ PERIODS = "before_from=2026-02-01&before_to=2026-02-28&from=2026-03-01&to=2026-0
 def _first_cells(page: str, name: str) -> list[str]:
     table = page[page.index(f'id="{name}"') :].partition("</section>")[0]
     cells = re.findall(r"<tr><t[dh][^>]*>(.*?)</t[dh]>", re.sub(r">\s+<", "><", table))
-    return [unescape(re.sub("<[^>]+>", "", each)) for each in cells]
+    unranked = [re.sub(r'<span class="rank">\d+</span>', "", each) for each in cells]
+    return [unescape(re.sub("<[^>]+>", "", each)) for each in unranked]
 
 
 @pytest.mark.parametrize(
