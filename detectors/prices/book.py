@@ -113,6 +113,10 @@ class PriceBook:
         self._catalog = Catalog(snapshot or get_snapshot())
         self._apply(PriceTerms.read(discounts, overrides, aliases), raise_error)
 
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        return cls().with_toml(text)
+
     def with_toml(self, text: str) -> Self:
         """Return the same prices with the terms of a TOML file.
 

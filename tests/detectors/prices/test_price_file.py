@@ -35,7 +35,7 @@ legacy = ["openai", "gpt-4o"]
 
 
 def test_a_file_has_discounts_rates_and_aliases() -> None:
-    book = PriceBook().with_toml(TEXT)
+    book = PriceBook.from_toml(TEXT)
     assert len(book.negotiated) == 5
     assert "openai gpt-5.5: input_mtok $4.00" in book.negotiated[2]
     assert book.aliases == (
@@ -45,11 +45,11 @@ def test_a_file_has_discounts_rates_and_aliases() -> None:
 
 
 def test_what_is_written_is_read_as_the_same_terms() -> None:
-    written = PriceBook().with_toml(TEXT).to_toml()
-    again = PriceBook().with_toml(written)
+    written = PriceBook.from_toml(TEXT).to_toml()
+    again = PriceBook.from_toml(written)
     assert again.to_toml() == written
-    assert set(again.negotiated) == set(PriceBook().with_toml(TEXT).negotiated)
-    assert again.aliases == PriceBook().with_toml(TEXT).aliases
+    assert set(again.negotiated) == set(PriceBook.from_toml(TEXT).negotiated)
+    assert again.aliases == PriceBook.from_toml(TEXT).aliases
 
 
 @each_case(
@@ -81,4 +81,4 @@ def test_without_terms_the_file_is_empty() -> None:
 )
 def test_another_form_is_an_error(text: str, message: str) -> None:
     with pytest.raises(PriceTermsError, match=message):
-        PriceBook().with_toml(text)
+        PriceBook.from_toml(text)
