@@ -74,7 +74,9 @@ def migrate(revision: str, is_sure: bool, is_sql: bool, data_dir: Path | None) -
     config = reach(data_dir)
     target, undone = list_undone(owner_url(config), revision)
     if target not in list_revisions():
-        click.echo(f"The tables stay at revision {target}, of a later release.", err=True)
+        click.echo(
+            f"The tables stay at revision {target}, which this release doesn't know.", err=True
+        )
     if undone:
         click.echo(
             f"This undoes {', '.join(undone)}. It deletes the tables and columns that they added,"
