@@ -10,6 +10,7 @@ from detectors.contract import UNITS
 from detectors.prices import units
 from detectors.prices.agreed.terms import AgreedTerms
 from detectors.prices.listing import Listing
+from detectors.prices.rates import Rates
 from detectors.wording.figures import rate, short_number
 
 _MAIN = (units.INPUT, units.OUTPUT)
@@ -21,6 +22,7 @@ _NAMES = {
     units.CACHE_WRITE: "cache writes",
 }
 _DAY = timedelta(days=1)
+_HOUR = 3_600  # units that are billed by the hour count seconds
 
 
 def list_changes(listing: Listing) -> Iterator[tuple[date, str]]:
@@ -28,24 +30,24 @@ def list_changes(listing: Listing) -> Iterator[tuple[date, str]]:
 
     These are the rates of short prompts if they changed, and otherwise those of longer ones; of
     input and output, and only if neither changed of something else. A change of a rate that one of
-    the account's own replaces is none.
+    the account's own replaces on that day is none.
     """
     listed = replace(listing, terms=AgreedTerms(), target=None)
     boundaries = listed.find_boundaries()
     for moment in sorted(boundaries.moments):
         for longer_than in (0, *sorted(boundaries.prompt_tokens)):
-            found = [
-                each.find_rates(at, longer_than + 1, measured=UNITS)
-                for each in (listed, listing)
-                for at in (moment - _DAY, moment)
-            ]
-            before, after, paid_before, paid_after = (each.own if each else {} for each in found)
+            lists, paid = [], []
+            for at in (moment - _DAY, moment):
+                rates = listed.find_rates(at, longer_than + 1, measured=UNITS) or Rates({})
+                base = listed.find_rates(at, 0, measured=UNITS) or rates
+                lists.append(rates.own)
+                # Terms that begin or end on that day change no list price.
+                paid.append(listing.terms.negotiate(rates, base, moment).own)
+            before, after = lists
             changed = {
                 key
                 for key in before.keys() & after.keys()
-                if not (
-                    isclose(before[key], after[key]) or isclose(paid_before[key], paid_after[key])
-                )
+                if not any(isclose(old[key], new[key]) for old, new in (lists, paid))
             }
             if not changed:
                 continue
@@ -58,7 +60,7 @@ def list_changes(listing: Listing) -> Iterator[tuple[date, str]]:
                 for key in keys
             )
             above = f"prompts over {longer_than:,} tokens, " if longer_than else ""
-            # Prices of the night and the day may differ.
-            clock = " at 00:00 UTC" if boundaries.day_seconds else ""
-            yield moment.date(), f"{above}{rates} per {short_number(per)}{clock}"
+            clock = " (at 00:00 UTC; other hours may differ)" if boundaries.day_seconds else ""
+            unit = "hour" if per == _HOUR else short_number(per)
+            yield moment.date(), f"{above}{rates} per {unit}{clock}"
             break

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from detectors.contract import LEVELS
 from detectors.formats.fields import COUNT, MOMENT, RECORD, Field
 from detectors.formats.json_logs.shapes import Shape
 
@@ -86,7 +87,10 @@ def _find_key(name: str, documents: Sequence[Document], shape: Shape, before: st
         kind = "hashes"
         lists = [value for value in values if value is not None]
         sizes = set(map(len, lists))
-        if 0 in sizes or any(type(text) is not str for texts in lists for text in texts):
+        # Each text is two columns, so a long list would take gigabytes.
+        if not 1 <= min(sizes) <= max(sizes) <= len(LEVELS):
+            raise NoFormError
+        if any(type(text) is not str for texts in lists for text in texts):
             raise NoFormError
     elif member.expected in _INTEGERS and kinds == {int}:
         kind = "count"

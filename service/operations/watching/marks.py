@@ -49,6 +49,7 @@ _MOST_CHANGES: Final = 100
 # Of those with list prices that may have changed: the most expensive of the range.
 _MOST_MODELS: Final = 50
 _MOST_PROVIDERS: Final = 8
+_MOST_PRICES: Final = 3  # of a day, in words
 _UPDATE, _TERMS, _MODEL, _PROVIDER = "update", "terms", "model", "provider"
 # What the title of a finding is from.
 _TITLED: Final = ("detector", "kind", "route", "model", "suggested_model", "confidence")
@@ -189,22 +190,29 @@ def _list_list_prices(
 ) -> Iterator[tuple[date, str]]:
     """Yield the days on which the list price of a model changed that has spend in the range."""
     update, terms = ("".join(used[kind]) for kind in (_UPDATE, _TERMS))
-    models = product(used[_PROVIDER], used[_MODEL])
+    names = ([only[label]] if label in only else used[label] for label in (_PROVIDER, _MODEL))
     changes = [
         change
-        for change in list_price_changes(session, update, terms, models)
+        for change in list_price_changes(session, update, terms, product(*names))
         if days[0] <= change[1] <= days[1]
     ]
     if not changes:
         return
     # Not every provider of the account has served every model.
-    names, keys = {model for (_, model), _, _ in changes}, (_MODEL, _PROVIDER)
-    spent = Selection(*days, keys=keys, only=only, among=names, is_brief=True)
-    paid = {line.key for line in iter_spend(session, account_id, spent) if line.sums.cost_usd}
+    models, keys = {model for (_, model), _, _ in changes}, (_MODEL, _PROVIDER)
+    spent = Selection(*days, keys=keys, only=only, among=models, is_brief=True)
+    paid = {line.key: line.sums.cost_usd for line in iter_spend(session, account_id, spent)}
+    changed: dict[date, list[tuple[Any, str]]] = defaultdict(list)
     for (provider, model), changed_on, words in changes:
-        if (model, provider) in paid:
+        if cost := paid.get((model, provider)):
             name = shortened(f"{provider} {model}", _LONGEST_NAME)
-            yield changed_on, f"List price of {name} changed: {words}"
+            changed[changed_on].append((cost, f"List price of {name} changed: {words}"))
+    for changed_on, found in changed.items():
+        found.sort(reverse=True)
+        for _, words in found[:_MOST_PRICES]:
+            yield changed_on, words
+        if len(found) > _MOST_PRICES:
+            yield changed_on, f"More list prices that changed: {len(found) - _MOST_PRICES}"
 
 
 def _describe(series: Sequence[Mapping[str, Any]]) -> str:

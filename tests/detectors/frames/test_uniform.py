@@ -212,6 +212,23 @@ def test_parts_of_other_programs_are_read_together_too() -> None:
             read_together(reader, text)
 
 
+@pytest.mark.parametrize("others", [0, 500])
+def test_a_list_that_is_longer_than_there_are_levels_is_left_to_the_exact_reader(
+    monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """Each text would be two columns of all lines, which is gigabytes for a list of thousands."""
+    sizes, take = set[int](), reading.take
+
+    def noted(text: bytes, keys: Any, separators: Any) -> Any:
+        sizes.update(size for key in keys for size in key.sizes)
+        return take(text, keys, separators)
+
+    monkeypatch.setattr(reading, "take", noted)
+    long = json.dumps({**LINE, "prefix_hashes": ["ab" * 8] * 14}, ensure_ascii=False)
+    assert UniformReader().read(joined(with_levels(3) * others + [long]), OPENAI) is None
+    assert sizes == ({3} if others else set())
+
+
 def test_other_dialects_are_left_to_the_exact_reader() -> None:
     assert UniformReader().read(joined(without()), ANTHROPIC) is None
 

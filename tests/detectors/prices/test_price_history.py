@@ -1,6 +1,6 @@
 """The days on which list prices changed, by the installed price book."""
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -9,6 +9,7 @@ from detectors.prices.history import list_changes
 
 SOL = ("openai", "gpt-5.6-sol")
 SOL_CHANGED = date(2026, 8, 21)
+CLOCK = " (at 00:00 UTC; other hours may differ)"
 
 
 def _changes(book: PriceBook, provider: str, model: str) -> dict[date, str]:
@@ -45,8 +46,8 @@ def _changes(book: PriceBook, provider: str, model: str) -> dict[date, str]:
         (
             *("deepseek", "deepseek-v4-flash"),
             {
-                date(2026, 8, 17): "input $0.14 → $0.22, output $0.28 → $0.66 per 1M at 00:00 UTC",
-                date(2026, 9, 10): "input $0.22 → $0.15, output $0.66 → $0.60 per 1M at 00:00 UTC",
+                date(2026, 8, 17): f"input $0.14 → $0.22, output $0.28 → $0.66 per 1M{CLOCK}",
+                date(2026, 9, 10): f"input $0.22 → $0.15, output $0.66 → $0.60 per 1M{CLOCK}",
             },
         ),
     ],
@@ -62,5 +63,10 @@ def test_what_own_rates_replace_is_no_change() -> None:
     assert _changes(whole, *SOL) == {}
     part = PriceBook(overrides={SOL: {"output_mtok": 24}})
     assert _changes(part, *SOL) == {SOL_CHANGED: "input $5.00 → $4.00 per 1M"}
+    begun = {"from": SOL_CHANGED, "input_mtok": 3, "output_mtok": 20}
+    assert _changes(PriceBook(overrides={SOL: [begun]}), *SOL) == {}
+    # A discount that made up for the change until then.
+    ended = PriceBook(discounts={"openai": [{"until": SOL_CHANGED - timedelta(1), "share": 0.2}]})
+    assert _changes(ended, *SOL) == _changes(PriceBook(), *SOL)
     discounted = PriceBook(discounts={"openai": 0.1})
     assert _changes(discounted, *SOL) == _changes(PriceBook(), *SOL)

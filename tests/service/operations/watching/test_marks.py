@@ -126,3 +126,25 @@ def test_list_prices_are_those_of_the_latest_update_and_of_an_accounts_own_names
     save_update(db_session.connection(), json.dumps(update).encode())
     words = "List price of azure ours changed: input $3.00 → $2.50 per 1M"
     assert _words(db_session, ada.account_id, {}) == {date(2026, 3, 20): [words]}
+
+
+def test_the_most_expensive_models_whose_prices_changed_on_a_day_are_named(
+    ada: Browser, db_session: Session
+) -> None:
+    book = make_providers(2)
+    start = {"type": "start_date", "start_date": "2026-03-20"}
+    for model in book[0]["models"][1:7]:
+        model["prices"] = [
+            {"prices": {"input_mtok": 3, "output_mtok": 15}},
+            {"constraint": start, "prices": {"input_mtok": 2, "output_mtok": 15}},
+        ]
+    update = {"as_of": "2026-03-21", "version": VERSION, "providers": book}
+    save_update(db_session.connection(), json.dumps(update).encode())
+    lines = [spend_line(LAST, str(n + 1), provider="openai", model=f"m-{n}") for n in range(6)]
+    add_spend(db_session, ada.account_id, *lines)
+    prices = "input $3.00 → $2.00 per 1M"
+    expected = [f"List price of openai m-{n} changed: {prices}" for n in (5, 4, 3)]
+    expected.append("More list prices that changed: 3")
+    assert _words(db_session, ada.account_id, {}) == {date(2026, 3, 20): expected}
+    one = {date(2026, 3, 20): [f"List price of openai m-0 changed: {prices}"]}
+    assert _words(db_session, ada.account_id, {"model": "m-0"}) == one
