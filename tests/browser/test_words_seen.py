@@ -29,9 +29,9 @@ WORDS: Final = {
     "prices": 58,
     "budgets": 18,
     "passkeys": 58,
-    "billing": 55,
+    "billing": 58,
     "landing": 179,
-    "sign-in": 29,
+    "sign-in": 32,
 }
 
 

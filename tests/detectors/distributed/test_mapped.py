@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -64,18 +65,17 @@ def test_spawned_processes_audit_and_forked_ones_are_refused() -> None:
 
 
 def test_an_array_of_jobs_audits_over_a_shared_folder(tmp_path: Path) -> None:
-    """Each job is a process of its own, which starts with nothing but its folder and number."""
+    """Each job is a process of its own; the first is run as a scheduler would, others are forks."""
     log = draw_ladders(1)
 
     def submit(command: Sequence[str], jobs: int) -> None:
-        arguments = command[command.index("-m") + 1 :]
-        started = [
-            WarmProcess(
-                [*arguments, str(number)], os.environ, tmp_path.with_suffix(".log"), None, AUDITS
-            )
-            for number in range(jobs)
+        arguments, log = command[command.index("-m") + 1 :], tmp_path.with_suffix(".log")
+        forked = [
+            WarmProcess([*arguments, str(number)], os.environ, log, None, AUDITS)
+            for number in range(1, jobs)
         ]
-        assert [job.wait(60) for job in started] == [0] * jobs
+        assert subprocess.run([*command, "0"], check=False).returncode == 0
+        assert [job.wait(60) for job in forked] == [0] * (jobs - 1)
 
     array = distributed.JobArray(tmp_path, submit)
     found = distributed.audit(log, map=array.map, scratch=tmp_path, parts=2)
