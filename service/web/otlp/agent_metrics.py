@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from detectors.formats.fields import LABEL_TEXT
 from service.models.connections.agent_totals import ESTIMATE, TAKEN_FOR, Measured
 from service.web.otlp.attributes import WHOLE
-from service.web.otlp.spans import SPAN_COST, SpanOrigin, SpanReading, Value
+from service.web.otlp.spans import SpanOrigin, SpanReading, Value
 from service.web.otlp.values import AttributeReader
 
 _MAX_MODEL: Final = 200
@@ -177,7 +177,7 @@ class MetricReading(SpanReading):
     def read_point(self, stream: Stream, point: MetricPoint, reader: AttributeReader) -> None:
         """Keep the value of a data point, or note why not."""
         counter, temporality, shared = stream
-        self.spend(SPAN_COST + len(point.attributes))
+        self.spend(len(point.attributes))
         labels = {each.key: reader.plain(each.value, self) for each in point.attributes}
         is_other = any(labels.get(name) != value for name, value in counter.only.items())
         if is_other or point.flags & _NO_VALUE:

@@ -221,13 +221,13 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
                     temporality = ""
                 stream = reading.begin_stream(counter, origin, metric.name, temporality)
                 for own in data.data_points or ():
+                    reading.spend(SPAN_COST)
                     if len(memoryview(own)) > wire.LARGE:
                         reading.refused[TOO_LARGE] += 1
                         continue
                     try:
                         point = _POINT.decode(own)
                     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                        reading.spend(SPAN_COST)
                         reading.refused[MALFORMED] += 1
                         continue
                     value = point.sum if data is not metric.sum else point.as_int

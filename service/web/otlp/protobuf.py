@@ -121,7 +121,7 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
             for kind, data, _ in parts:
                 if kind not in _DATA:
                     continue
-                fields = list(wire.cut(data, reading, FIELD_COST))
+                fields = list(wire.cut(data, reading, SPAN_COST))
                 points = [own for number, own, _ in fields if number == _DATA_POINT]
                 if kind not in _ADDED:
                     reading.refused[NO_COUNTER] += len(points)

@@ -65,13 +65,15 @@ class AttributeReader:
         """Return a value that differs where two attributes do."""
         if value is None:
             return None
+        if value.string_value:  # as most are
+            return value.string_value
         inner = self._inner(value)
         if inner is not None:
             reading.spend(1 + len(inner))
             members = (value.kvlist_value and value.kvlist_value.values) or ()
             keys = [each.key for each in members]
             return keys, [self.plain(each, reading) for each in inner]
-        scalars = (value.string_value, value.int_value, value.double_value, value.bytes_value)
+        scalars = (value.int_value, value.double_value, value.bytes_value)
         return next(filter(None, scalars), value.bool_value)
 
     def _used(self, value: Any, reading: SpanReading) -> float:
