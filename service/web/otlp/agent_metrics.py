@@ -24,8 +24,6 @@ _MAX_MODEL: Final = 200
 _MOST: Final = Decimal(10**12)
 _LONGEST_NUMBER: Final = 40
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-# So many bytes of what a resource and a scope say take as long as an attribute.
-_HASHED_BYTES: Final = 100
 _DIGITS: Final = 12  # as the database has them, so that a value that is sent again is the same
 _SERIES_BYTES: Final = 16
 _NO_VALUE: Final = 1  # among the flags of a data point
@@ -141,7 +139,7 @@ class MetricReading(SpanReading):
 
     def __init__(self, series_hash: hmac.HMAC, now: datetime) -> None:
         super().__init__()
-        self._series_hash = self._origin_hash = series_hash
+        self._series_hash = self._resource_hash = self._scope_hash = series_hash
         self._origin: SpanOrigin | None = None
         self._first, self._last = (_nanoseconds(at) for at in (now - TAKEN_FOR, now + _AHEAD))
         self.kinds = {}  # no attribute is skipped, because any may tell two series apart
@@ -166,12 +164,14 @@ class MetricReading(SpanReading):
     def begin_stream(
         self, counter: AgentCounter, origin: SpanOrigin, metric: str, temporality: str
     ) -> Stream:
-        """Hash what all data points of a metric share, and what all metrics of a scope do once."""
+        """Hash what all data points of a metric share; what is above it, once for all below."""
         if origin is not self._origin:
-            described = repr((origin.scope, origin.version, sorted(origin.resource.items())))
-            self.spend(len(described) // _HASHED_BYTES)
-            self._origin, self._origin_hash = origin, _extend(self._series_hash, described)
-        shared = _extend(self._origin_hash, repr((metric, temporality)))
+            if self._origin is None or origin.resource is not self._origin.resource:
+                said = repr(sorted(origin.resource.items()))
+                self._resource_hash = _extend(self._series_hash, said)
+            scope = repr((origin.scope, origin.version))
+            self._origin, self._scope_hash = origin, _extend(self._resource_hash, scope)
+        shared = _extend(self._scope_hash, repr((metric, temporality)))
         return Stream(counter, temporality, shared)
 
     def read_point(self, stream: Stream, point: MetricPoint, reader: AttributeReader) -> None:
