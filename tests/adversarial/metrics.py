@@ -130,7 +130,7 @@ def _attacks(of: Any) -> dict[str, Attack]:
     def points(unit: bytes) -> Attack:
         return lambda size: whole(of.metric(of.fill(unit, size)))
 
-    point, long = of.point(), lambda size: b"s" * min(60_000, size // 2)
+    point = of.point()
     numbered = b"".join(of.attribute(b"n%d" % number, of.text(b"v")) for number in range(500))
     texts = of.attribute(b"n", of.text(b"s" * _LARGE))
     return {
@@ -140,9 +140,7 @@ def _attacks(of: Any) -> dict[str, Attack]:
         "data points with maps in maps": points(of.point(of.attribute(b"n", of.maps(20)))),
         "data points with maps that are too deep": points(
             of.point(of.attribute(b"n", of.maps(300)))
-        )
-        if of is Json
-        else points(of.point(of.attribute(b"n", of.maps(40)))),
+        ),
         "data points that are too large": points(of.point(texts * 4)),
         "data points without a model": points(of.point(model=b"")),
         "metrics": lambda size: whole(of.fill(of.metric(point), size)),
@@ -151,7 +149,7 @@ def _attacks(of: Any) -> dict[str, Attack]:
             of.fill(of.resource(of.scope(of.metric(point))), size)
         ),
         "data points of a long scope": lambda size: whole(
-            of.metric(of.fill(point, size // 2)), name=long(size)
+            of.metric(of.fill(point, size // 2)), name=b"s" * min(60_000, size // 2)
         ),
         "data points of a large resource": lambda size: whole(
             of.metric(of.fill(point, size // 2)), said=of.said(size // 2)

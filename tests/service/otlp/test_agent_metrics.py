@@ -607,7 +607,7 @@ def test_a_machine_that_sends_no_calls_is_not_covered(
     own, held = 3 * 13_049, 2 * 13_049
     answer = client.get("/api/v1/reconciliation?lines=model", headers=tenant.reads).get_json()
     [found] = answer["agents"]
-    share = {"own_tokens": own, "held_tokens": held}
+    share: dict[str, Any] = {"own_tokens": own, "held_tokens": held}
     share |= {"covered_tokens": held, "coverage": pytest.approx(2 / 3)}
     assert found == {
         "agent": "claude-code",
