@@ -118,8 +118,9 @@ class ReconciliationSchema(Schema):
     )
 
 
-class AgentLineSchema(Schema):
-    key = required(fields.String, "The day or the model.")
+class AgentTokensSchema(Schema):
+    """What an agent counted, beside the calls."""
+
     own_tokens = required(fields.Integer, "What the agent counted: input and output tokens.")
     held_tokens = required(
         fields.Integer, "The input and output tokens of all your calls of the same days and models."
@@ -132,21 +133,15 @@ class AgentLineSchema(Schema):
     )
 
 
-class AgentMonthSchema(Schema):
+class AgentLineSchema(AgentTokensSchema):
+    key = required(fields.String, "The day or the model.")
+
+
+class AgentMonthSchema(AgentTokensSchema):
     """A coding agent's own totals, which aren't included in spend."""
 
     agent = required(fields.String, "`claude-code`, `codex`, `gemini-cli` or `copilot`.")
     month = required(fields.String, "The month of UTC days, such as `2026-03`.")
-    own_tokens = required(fields.Integer, "What the agent counted: input and output tokens.")
-    held_tokens = required(
-        fields.Integer, "The input and output tokens of all your calls of the same days and models."
-    )
-    covered_tokens = required(
-        fields.Integer, "Those of the agent's own tokens that your calls have, too."
-    )
-    coverage = fields.Float(
-        allow_none=True, metadata=described("Share of the agent's own tokens in your calls.")
-    )
     estimated_usd = _usd("What the agent itself estimates that they cost; 0 if it doesn't.")
     summary = required(fields.String, "The month in a sentence.")
     lines = fields.List(
