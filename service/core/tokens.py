@@ -79,10 +79,9 @@ def hash_person(secret_key: str, account_id: str, person: str) -> str:
     return hmac.new(secret_key.encode(), named, hashlib.sha256).hexdigest()[:32]
 
 
-def hash_series(secret_key: str, account_id: str, series: str) -> bytes:
-    """Return an ID for what measures something, which only this installation can make."""
-    named = f"series {account_id} {series}".encode()
-    return hmac.new(secret_key.encode(), named, hashlib.sha256).digest()[:16]
+def begin_series_hash(secret_key: str, account_id: str) -> hmac.HMAC:
+    """Begin the hash of what measures something, which only this installation can make."""
+    return hmac.new(secret_key.encode(), f"series {account_id} ".encode(), hashlib.sha256)
 
 
 def find_hash(kind: Kind, secret: str) -> bytes | None:

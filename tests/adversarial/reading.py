@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from io import BytesIO
 from typing import Final
 
 from detectors.errors import DetectorError
 from detectors.formats import V2, decode_batch, encode_chunk, read_chunks
+from service.core.tokens import begin_series_hash
 from service.errors import ServiceError
-from service.web.otlp.requests import READERS, read_request
+from service.web.otlp.agent_metrics import MetricReading
+from service.web.otlp.requests import METRIC_READERS, READERS, read_request
 from tests.adversarial.bodies import BODIES
 from tests.adversarial.files import FILES, Attack
+from tests.adversarial.metrics import JSON_METRICS, PROTOBUF_METRICS, START
 from tests.adversarial.spans import JSONS, PROTOBUFS
 
 READ_BYTES: Final = 128 * 1024
@@ -28,7 +32,7 @@ def read_body(text: bytes) -> None:
         decode_batch(memoryview(text), V2)
 
 
-def is_read(text: bytes, kind: str) -> bool:
+def are_spans_read(text: bytes, kind: str) -> bool:
     """Read a request of spans, and return whether it is accepted."""
     try:
         read_request(text, READERS[kind])
@@ -37,17 +41,27 @@ def is_read(text: bytes, kind: str) -> bool:
     return True
 
 
-def _read_spans(text: bytes, kind: str) -> None:
-    is_read(text, kind)
+def are_metrics_read(text: bytes, kind: str) -> bool:
+    """Read a request of metrics, and return whether it is accepted."""
+    now = datetime.fromtimestamp(START, UTC)
+    try:
+        METRIC_READERS[kind](text, MetricReading(begin_series_hash("secret", "account"), now))
+    except ServiceError:
+        return False
+    return True
 
 
-SPANS: Final = {
-    f"{kind.rpartition('/')[2]}: {name}": (kind, attack)
-    for kind, attacks in zip(READERS, (PROTOBUFS, JSONS), strict=True)
+SPANS: Final[dict[str, tuple[Callable[[bytes], bool], Attack]]] = {
+    f"{kind.rpartition('/')[2]}: {of}{name}": (partial(is_read, kind=kind), attack)
+    for of, is_read, encodings in (
+        ("", are_spans_read, (PROTOBUFS, JSONS)),
+        ("metrics, ", are_metrics_read, (PROTOBUF_METRICS, JSON_METRICS)),
+    )
+    for kind, attacks in zip(READERS, encodings, strict=True)
     for name, attack in attacks.items()
 }
-ATTACKS: Final[dict[str, tuple[Callable[[bytes], None], Attack]]] = {
+ATTACKS: Final[dict[str, tuple[Callable[[bytes], object], Attack]]] = {
     **{name: (read_file, attack) for name, attack in FILES.items()},
     **{name: (read_body, attack) for name, attack in BODIES.items()},
-    **{name: (partial(_read_spans, kind=kind), attack) for name, (kind, attack) in SPANS.items()},
+    **SPANS,
 }

@@ -46,7 +46,14 @@ ESTIMATE: Final = "estimated_usd"
 _SECOND_NS: Final = 10**9
 _DAY_NS: Final = 86_400 * _SECOND_NS
 _USD: Final = Numeric(30, 12)
+# Agents have a few dozen models. What further names count on a day goes together under this one.
+MAX_MODELS: Final = 500
+OTHER: Final = "other"
+# What a total stops at, so that no sum of values is too large for a column.
+_MOST: Final = 10**15
 
+# What totals gain, by agent, day and model, and by column.
+Gains = dict[tuple[str, date, str], dict[str, Decimal]]
 Slots = dict[int, Decimal]  # the values of a series since it began, by what each is kept under
 
 
@@ -100,9 +107,7 @@ def add_measured(connection: Connection, account_id: str, values: Sequence[Measu
     oldest = _now_ns() - _nanoseconds(TAKEN_FOR)
     known = _find_slots(connection, account_id, {(each.series, each.begun_ns) for each in values})
     changed: dict[tuple[bytes, int, int], Decimal] = {}
-    gained: dict[tuple[str, date, str], dict[str, Decimal]] = defaultdict(
-        lambda: defaultdict(Decimal)
-    )
+    gained = _no_gains()
     for each in values:
         slots = known[each.series, each.begun_ns]
         slot = each.ended_ns if each.is_delta else each.ended_ns - each.ended_ns % _DAY_NS
@@ -181,26 +186,47 @@ def _save_points(
     connection.execute(new, rows)
 
 
-def _save_totals(
-    connection: Connection,
-    account_id: str,
-    gained: Mapping[tuple[str, date, str], Mapping[str, Decimal]],
-) -> None:
+def _save_totals(connection: Connection, account_id: str, gained: Gains) -> None:
     keys, counts = ("agent", "day", "model"), (*TOKENS, ESTIMATE)
     new = insert(AgentTotal)
-    sums = {name: getattr(AgentTotal, name) + new.excluded[name] for name in counts}
+    sums = {
+        name: func.least(getattr(AgentTotal, name) + new.excluded[name], _MOST) for name in counts
+    }
     new = new.on_conflict_do_update(index_elements=("account_id", *keys), set_=sums)
     rows = [
         {
             "account_id": account_id,
             **dict(zip(keys, key, strict=True)),
-            **{name: total.get(name, 0) for name in counts},
+            **{name: min(total.get(name, 0), _MOST) for name in counts},
         }
-        for key, total in gained.items()
+        for key, total in _limit_models(connection, account_id, gained).items()
         if any(total.values())
     ]
     if rows:
         connection.execute(new, rows)
+
+
+def _limit_models(connection: Connection, account_id: str, gained: Gains) -> Gains:
+    """Put what models beyond the limit gain under one name."""
+    table = AgentTotal
+    known: dict[tuple[str, date], set[str]] = defaultdict(set)
+    days = tuple_(table.agent, table.day).in_({key[:2] for key in gained})
+    query = select(table.agent, table.day, table.model).where(table.account_id == account_id, days)
+    for agent, day, model in connection.execute(query):
+        known[agent, day].add(model)
+    limited = _no_gains()
+    for (agent, day, model), total in gained.items():
+        names = known[agent, day]
+        if any(total.values()) and len(names) < MAX_MODELS:
+            names.add(model)
+        under = limited[agent, day, model if model in names else OTHER]
+        for name, amount in total.items():
+            under[name] += amount
+    return limited
+
+
+def _no_gains() -> Gains:
+    return defaultdict(lambda: defaultdict(Decimal))
 
 
 def list_agent_months(session: Executor, account_id: str) -> Sequence[tuple[date, str]]:

@@ -1,7 +1,8 @@
 """What coding agents count of their own tokens, beside the calls that an account has of them.
 
-A machine whose agent sends metrics and no calls shows as what isn't covered. Nothing of this is
-added to spend.
+A machine whose agent sends metrics and no calls shows as what isn't covered, unless calls of other
+machines, which send no metrics, are as many: so all calls are shown, too. Nothing of this is added
+to spend.
 """
 
 from collections import defaultdict
@@ -34,6 +35,7 @@ class AgentLine:
 
     key: str
     own_tokens: int = 0  # what the agent counted
+    held_tokens: int = 0  # those of all calls on its days and of its models
     covered_tokens: int = 0  # those of them that are in calls, too
 
     @property
@@ -84,7 +86,7 @@ def _compare(
     by_day: dict[str, AgentLine] = {}
     by_model: dict[str, AgentLine] = {}
     for (day, model), cell in sorted(cells.items()):
-        own, held = _tokens(cell.reported), _tokens(covered[day, model])
+        own = _tokens(cell.reported)
         if not own or day in days:  # of days on which the agent sent no metrics, or of other months
             continue
         lines = (
@@ -94,7 +96,8 @@ def _compare(
         )
         for line in lines:
             line.own_tokens += own
-            line.covered_tokens += held
+            line.held_tokens += _tokens(cell.counted)
+            line.covered_tokens += _tokens(covered[day, model])
     found.days = [*by_day.values()]
     found.models = sorted(by_model.values(), key=lambda line: -line.own_tokens)
     return found

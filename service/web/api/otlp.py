@@ -1,14 +1,13 @@
 """POST /otlp/v1/traces, /logs and /metrics: what OpenTelemetry's exporters send."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, TypeVar
 
 from flask import Response, request
 from sqlalchemy import insert
 
 from service.core.telemetry.counters import ACCEPTED_RECORDS
-from service.core.tokens import hash_series
+from service.core.tokens import begin_series_hash
 from service.errors import BadRequestError, UnsupportedMediaTypeError
 from service.models.base import utc_now
 from service.models.connections.agent_totals import add_measured
@@ -23,7 +22,7 @@ from service.web.auth.callers import (
 )
 from service.web.auth.caps import capped, count_stored
 from service.web.http.bodies import bounded_body, plain_body
-from service.web.http.current import current_config, get_session
+from service.web.http.current import current_config, get_session, release_connection
 from service.web.http.limits import client_address, limiter, per_minute
 from service.web.http.otlp_status import accepted_response
 from service.web.openapi.blueprint import OTLP_STATUS, REQUEST_ID, Blueprint, decorated
@@ -134,22 +133,21 @@ def logs() -> Response:
 
 @_documented("Metrics", "rejectedDataPoints", _STORED_METRICS, ERRORS)
 @_limited
-@capped
 def metrics() -> Response:
-    """Store what coding agents count of their own tokens."""
+    """Store what coding agents count of their own tokens: neither queued nor stored data."""
+    release_connection()  # before the body is decoded
     reader = METRIC_READERS.get(request.mimetype)
     if reader is None:
         raise UnsupportedMediaTypeError(_UNSUPPORTED)
     account_id = current_caller().account_id
-    reading = MetricReading(
-        partial(hash_series, current_config().secret_key, account_id), utc_now()
-    )
+    series_hash = begin_series_hash(current_config().secret_key, account_id)
+    reading = MetricReading(series_hash, utc_now())
     reader(bytes(plain_body()), reading)
     notices = list(list_metric_notices(reading))
     if reading.measured or notices:
         session = get_session()
         add_measured(session.connection(), account_id, reading.measured)
-        note_spans(session, account_id, len(reading.measured), notices)
+        note_spans(session, account_id, 0, notices)  # data points are no calls that were read
         session.commit()
     return accepted_response(sum(reading.refused.values()), describe_metrics(reading))
 

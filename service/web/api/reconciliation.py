@@ -31,7 +31,8 @@ blueprint = ReadBlueprint(
     READ_AUDITS,
     ReconciliationListSchema,
     operation="reconcile",
-    description=f"At most {MAX_MONTHS} months of providers that you connected.",
+    description=f"At most {MAX_MONTHS} months of providers that you connected, and as many of"
+    " coding agents that send what they count themselves.",
 )
 @blueprint.arguments(ReconciliationQuerySchema, location="query")
 def show(query: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def describe(found: Reconciliation, lines: str | None = None) -> dict[str, Any]:
 
 def describe_agent(found: AgentMonth, lines: str | None = None) -> dict[str, Any]:
     """Return what one agent counted in one month, beside the calls."""
-    names = ("own_tokens", "covered_tokens", "coverage")
+    names = ("own_tokens", "held_tokens", "covered_tokens", "coverage")
     answer = {
         "agent": found.key,
         "month": f"{found.month:%Y-%m}",

@@ -272,6 +272,7 @@ _AGENT: Final = {
     "agent": "claude-code",
     "month": "2026-02",
     "own_tokens": 1240000,
+    "held_tokens": 1180000,
     "covered_tokens": 1180000,
     "coverage": 0.9516,
     "estimated_usd": 3.12,

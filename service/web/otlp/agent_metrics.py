@@ -6,23 +6,26 @@ differ.
 `COUNTERS` is also a table in docs/api/otlp.md.
 """
 
-import json
+import hmac
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from detectors.formats.fields import LABEL_TEXT
 from service.models.connections.agent_totals import ESTIMATE, TAKEN_FOR, Measured
-from service.web.otlp.attributes import COUNT
-from service.web.otlp.spans import SPAN_COST, SpanOrigin, SpanReading
+from service.web.otlp.attributes import WHOLE
+from service.web.otlp.spans import SpanOrigin, SpanReading, Value
 from service.web.otlp.values import AttributeReader
 
 _MAX_MODEL: Final = 200
-_MOST: Final = Decimal(10**15)
+_MOST: Final = Decimal(10**12)
 _LONGEST_NUMBER: Final = 40
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DIGITS: Final = 12  # as the database has them, so that a value that is sent again is the same
+_SERIES_BYTES: Final = 16
 _NO_VALUE: Final = 1  # among the flags of a data point
 # The clocks of machines are wrong by up to a day, as for calls.
 _AHEAD: Final = timedelta(days=1)
@@ -37,8 +40,9 @@ TEMPORALITIES: Final[Mapping[int | str, str]] = {
 NO_COUNTER: Final = "not a counter or a histogram"
 NO_LABELS: Final = "no model, or a type of tokens that we don't know"
 NO_COUNT: Final = "a value that isn't a count"
-NO_TIME: Final = "a time that is missing, more than 2 days ago or ahead of ours"
+NO_TIME: Final = "a time that is missing, more than 2 days ago, or more than a day ahead"
 TOO_LARGE: Final = "larger than 64 KiB"
+MALFORMED: Final = "not as OTLP has it"
 
 _INPUT, _OUTPUT = ("prompt_tokens",), ("completion_tokens",)
 _CACHED, _WRITTEN = ("cached_tokens",), ("cache_write_tokens",)
@@ -119,12 +123,24 @@ class MetricPoint(NamedTuple):
     flags: int
 
 
-class MetricReading(SpanReading):
-    """What is known of a request of metrics while its data points are read."""
+class Stream(NamedTuple):
+    """What a process measures: its resource and scope, the metric, and its temporality."""
 
-    def __init__(self, hash_series: Callable[[str], bytes], now: datetime) -> None:
+    counter: AgentCounter
+    temporality: str
+    hashed: hmac.HMAC
+
+
+class MetricReading(SpanReading):
+    """What is known of a request of metrics while its data points are read.
+
+    A series is known by a hash that goes on from `series_hash`.
+    """
+
+    def __init__(self, series_hash: hmac.HMAC, now: datetime) -> None:
         super().__init__()
-        self._hash = hash_series
+        self._series_hash = self._resource_hash = self._scope_hash = series_hash
+        self._origin: SpanOrigin | None = None
         self._first, self._last = (_nanoseconds(at) for at in (now - TAKEN_FOR, now + _AHEAD))
         self.kinds = {}  # no attribute is skipped, because any may tell two series apart
         self.measured: list[Measured] = []
@@ -133,7 +149,11 @@ class MetricReading(SpanReading):
 
     def classify(self, name: str) -> int:
         """Read every attribute, and note no text: none is kept."""
-        return COUNT
+        return WHOLE
+
+    def make_origin(self, scope: str, version: str, resource: Mapping[str, Value]) -> SpanOrigin:
+        """Return an origin of whole texts, because any may tell two series apart."""
+        return SpanOrigin(scope, version, resource)
 
     def find_counter(self, name: str) -> AgentCounter | None:
         """Return what a metric counts; None for one that is not used."""
@@ -141,25 +161,28 @@ class MetricReading(SpanReading):
         self.unused += found is None
         return found
 
-    def read_point(
-        self,
-        counter: AgentCounter,
-        stream: tuple[SpanOrigin, str, str],
-        point: MetricPoint,
-        reader: AttributeReader,
-    ) -> None:
-        """Keep the value of a data point, or note why not.
+    def begin_stream(
+        self, counter: AgentCounter, origin: SpanOrigin, metric: str, temporality: str
+    ) -> Stream:
+        """Hash what all data points of a metric share; what is above it, once for all below."""
+        if origin is not self._origin:
+            if self._origin is None or origin.resource is not self._origin.resource:
+                said = repr(sorted(origin.resource.items()))
+                self._resource_hash = _extend(self._series_hash, said)
+            scope = repr((origin.scope, origin.version))
+            self._origin, self._scope_hash = origin, _extend(self._resource_hash, scope)
+        shared = _extend(self._scope_hash, repr((metric, temporality)))
+        return Stream(counter, temporality, shared)
 
-        `stream` is what a process measures: its resource and scope, the metric, and whether values
-        are of an interval or since the beginning.
-        """
-        self.spend(SPAN_COST + len(point.attributes))
+    def read_point(self, stream: Stream, point: MetricPoint, reader: AttributeReader) -> None:
+        """Keep the value of a data point, or note why not."""
+        counter, temporality, shared = stream
+        self.spend(len(point.attributes))
         labels = {each.key: reader.plain(each.value, self) for each in point.attributes}
         is_other = any(labels.get(name) != value for name, value in counter.only.items())
         if is_other or point.flags & _NO_VALUE:
             self.unused += 1
             return
-        origin, metric, temporality = stream
         model = next((labels[name] for name in counter.models if labels.get(name)), None)
         columns = counter.types.get(str(labels.get(counter.type)) if counter.type else "")
         amount = _read_amount(point.value)
@@ -174,8 +197,7 @@ class MetricReading(SpanReading):
         elif not (self._first <= ended <= self._last and (begun or is_delta) and begun <= ended):
             self.refused[NO_TIME] += 1
         elif columns and amount:
-            described = [*origin, metric, temporality, sorted(labels.items())]
-            series = self._hash(json.dumps(described, default=str, sort_keys=True))
+            series = _extend(shared, repr(sorted(labels.items()))).digest()[:_SERIES_BYTES]
             self.measured.append(
                 Measured(counter.agent, str(model), columns, series, is_delta, begun, ended, amount)
             )
@@ -189,13 +211,17 @@ def _is_model(model: Any) -> bool:
 def _read_amount(value: float | str | None) -> Decimal | None:
     """Return a number of tokens or dollars; None for what is none."""
     text = str(value)
-    if len(text) > _LONGEST_NUMBER:
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         return None
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return None
-    return round(number, _DIGITS) if number.is_finite() and 0 <= number <= _MOST else None
+    number = Decimal(text)
+    return round(number, _DIGITS) if 0 <= number <= _MOST else None
+
+
+def _extend(known: hmac.HMAC, described: str) -> hmac.HMAC:
+    """Return a hash that goes on; the representations of parts can't run into each other."""
+    extended = known.copy()
+    extended.update(described.encode())
+    return extended
 
 
 def _nanoseconds(at: datetime) -> int:

@@ -97,7 +97,7 @@ USAGE: Final = frozenset((*INPUT, *OUTPUT))
 _TOKENS: Final = ("tokens", "token_count", "tokencount")
 _OF: Final = ("input", "output", "prompt", "completion", "total", "cached", "cache", "reasoning")
 
-SKIPPED, USED, COUNT, TEXT, CONTENT, OTHER = range(6)
+SKIPPED, USED, COUNT, TEXT, CONTENT, OTHER, WHOLE = range(7)
 READ: Final[Mapping[str, int]] = {
     **dict.fromkeys(COUNTS, USED),
     **dict.fromkeys(MAX_TOKENS, COUNT),

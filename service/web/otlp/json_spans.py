@@ -10,8 +10,10 @@ from service.errors import BadRequestError
 from service.web.otlp import wire
 from service.web.otlp.agent_logs import Answer, LogReading
 from service.web.otlp.agent_metrics import (
+    MALFORMED,
     NO_COUNTER,
     TEMPORALITIES,
+    TOO_LARGE,
     MetricPoint,
     MetricReading,
 )
@@ -22,7 +24,6 @@ from service.web.otlp.spans import (
     SpanOrigin,
     SpanReading,
     Value,
-    make_origin,
     too_many_spans,
 )
 from service.web.otlp.values import AttributeReader
@@ -111,7 +112,7 @@ class _Point(Struct, rename="camel", gc=False):
 
 
 class _Data(Struct, rename="camel", gc=False):
-    data_points: list[_Point] | None = None
+    data_points: list[msgspec.Raw] | None = None
     aggregation_temporality: int | str = 0
     is_monotonic: bool = False
 
@@ -158,6 +159,7 @@ _RESOURCE: Final = msgspec.json.Decoder(_Resource | None)
 _SPAN: Final = msgspec.json.Decoder(_Span)
 _LOG: Final = msgspec.json.Decoder(_Log)
 _METRIC: Final = msgspec.json.Decoder(_Metric)
+_POINT: Final = msgspec.json.Decoder(_Point)
 
 
 def read_spans(body: bytes, reading: SpanReading) -> Iterator[OtlpSpan]:
@@ -207,7 +209,7 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
     """Read the data points of agents' counters; errors are those of `read_spans`."""
     try:
         for origin, text in _cut(body, _METRICS, reading):
-            metric = _decode(_METRIC, text)
+            metric = _METRIC.decode(text)
             counter = reading.find_counter(metric.name)
             if counter is None:
                 continue
@@ -217,7 +219,17 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
                 temporality = TEMPORALITIES.get(data.aggregation_temporality, "")
                 if data is metric.sum and not data.is_monotonic:
                     temporality = ""
-                for point in data.data_points or ():
+                stream = reading.begin_stream(counter, origin, metric.name, temporality)
+                for own in data.data_points or ():
+                    reading.spend(SPAN_COST)
+                    if len(memoryview(own)) > wire.LARGE:
+                        reading.refused[TOO_LARGE] += 1
+                        continue
+                    try:
+                        point = _POINT.decode(own)
+                    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                        reading.refused[MALFORMED] += 1
+                        continue
                     value = point.sum if data is not metric.sum else point.as_int
                     read = MetricPoint(
                         _read_time(point.start_time_unix_nano),
@@ -226,8 +238,7 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
                         point.attributes or (),
                         point.flags,
                     )
-                    stream = (origin, metric.name, temporality)
-                    reading.read_point(counter, stream, read, _ATTRIBUTES)
+                    reading.read_point(stream, read, _ATTRIBUTES)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise BadRequestError(_NOT_JSON) from None
 
@@ -253,7 +264,7 @@ def _cut(
             reading.spend(SPAN_COST)
             of_scope = kind.scope.decode(part)
             scope = of_scope.scope or _Scope()
-            origin = make_origin(scope.name, scope.version, values)
+            origin = reading.make_origin(scope.name, scope.version, values)
             for text in of_scope.parts or ():
                 reading.spend(SPAN_COST)
                 yield origin, text

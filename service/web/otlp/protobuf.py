@@ -37,7 +37,6 @@ from service.web.otlp.spans import (
     SpanOrigin,
     SpanReading,
     Value,
-    make_origin,
 )
 from service.web.otlp.values import AttributeReader
 
@@ -122,7 +121,7 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
             for kind, data, _ in parts:
                 if kind not in _DATA:
                     continue
-                fields = list(wire.cut(data, reading, FIELD_COST))
+                fields = list(wire.cut(data, reading, SPAN_COST))
                 points = [own for number, own, _ in fields if number == _DATA_POINT]
                 if kind not in _ADDED:
                     reading.refused[NO_COUNTER] += len(points)
@@ -133,6 +132,7 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
                 temporality = TEMPORALITIES.get(found.aggregation_temporality, "")
                 if kind == _SUM and not found.is_monotonic:
                     temporality = ""
+                stream = reading.begin_stream(counter, origin, name, temporality)
                 for own in points:
                     if len(own) > wire.LARGE:
                         reading.refused[TOO_LARGE] += 1
@@ -146,7 +146,7 @@ def read_metrics(body: bytes, reading: MetricReading) -> None:
                         point.attributes,
                         point.flags,
                     )
-                    reading.read_point(counter, (origin, name, temporality), read, _ATTRIBUTES)
+                    reading.read_point(stream, read, _ATTRIBUTES)
     except (DecodeError, UnicodeDecodeError):
         raise wire.malformed() from None
 
@@ -168,7 +168,7 @@ def _cut(body: bytes, reading: SpanReading) -> Iterator[tuple[SpanOrigin, memory
             scope = InstrumentationScope()
             for part in _find(wire.SCOPE, own):
                 scope.MergeFromString(part)
-            origin = make_origin(scope.name, scope.version, values)
+            origin = reading.make_origin(scope.name, scope.version, values)
             yield from ((origin, span) for kind, span, _ in own if kind == wire.SPANS)
 
 

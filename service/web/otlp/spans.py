@@ -50,20 +50,11 @@ Value = int | float | str
 
 
 class SpanOrigin(NamedTuple):
-    """What a span's resource and instrumentation scope say; see `make_origin`."""
+    """What a span's resource and instrumentation scope say."""
 
     scope: str
     version: str
     resource: Mapping[str, Value]
-
-
-def make_origin(scope: str, version: str, resource: Mapping[str, Value]) -> SpanOrigin:
-    """Return an origin of short texts."""
-    short = {
-        name: value[:_LONGEST_SHARED] if isinstance(value, str) else value
-        for name, value in resource.items()
-    }
-    return SpanOrigin(scope[:_LONGEST_SHARED], version[:_LONGEST_SHARED], short)
 
 
 class OtlpSpan(NamedTuple):
@@ -142,6 +133,14 @@ class SpanReading:
         """Hold the text of a resource's own attributes against each of its spans."""
         self._of_resource, self.content, self.other = frozenset(self.content), set(), set()
         self.is_noted = bool(self._of_resource)
+
+    def make_origin(self, scope: str, version: str, resource: Mapping[str, Value]) -> SpanOrigin:
+        """Return an origin of short texts."""
+        short = {
+            name: value[:_LONGEST_SHARED] if isinstance(value, str) else value
+            for name, value in resource.items()
+        }
+        return SpanOrigin(scope[:_LONGEST_SHARED], version[:_LONGEST_SHARED], short)
 
     def finish(self, span: OtlpSpan) -> OtlpSpan:
         """Return a span of which something was noted; of one with text, only its place."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from service.web.otlp.attributes import CONTENT, COPIES, COUNT, SKIPPED, TEXT, USED
+from service.web.otlp.attributes import CONTENT, COPIES, COUNT, SKIPPED, TEXT, USED, WHOLE
 from service.web.otlp.content import has_text, published_event_name, published_name
 from service.web.otlp.spans import EVENT_COST, NO_COPY, NOT_READ, SpanReading, Value, read_amount
 
@@ -48,6 +48,8 @@ class AttributeReader:
             elif kind == CONTENT:
                 if self.holds_text(value, reading):
                     reading.note_text(published_name(name) or name)
+            elif kind == WHOLE:
+                values[name] = self.plain(value, reading)
             else:
                 reading.note_tokens(name, self._used(value, reading))
 
@@ -63,11 +65,15 @@ class AttributeReader:
         """Return a value that differs where two attributes do."""
         if value is None:
             return None
+        if value.string_value:  # as most are
+            return value.string_value
         inner = self._inner(value)
         if inner is not None:
             reading.spend(1 + len(inner))
-            return [self.plain(each, reading) for each in inner]
-        scalars = (value.string_value, value.int_value, value.double_value, value.bytes_value)
+            members = (value.kvlist_value and value.kvlist_value.values) or ()
+            keys = [each.key for each in members]
+            return keys, [self.plain(each, reading) for each in inner]
+        scalars = (value.int_value, value.double_value, value.bytes_value)
         return next(filter(None, scalars), value.bool_value)
 
     def _used(self, value: Any, reading: SpanReading) -> float:

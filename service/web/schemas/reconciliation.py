@@ -35,7 +35,8 @@ class ReconciliationQuerySchema(Schema):
     )
     last = _month("to", "The last month, inclusive. By default, the newest.", "2026-03")
     provider = fields.String(
-        validate=Length(1, 100), metadata=described("Only this provider, such as `openai`.")
+        validate=Length(1, 100),
+        metadata=described("Only this provider, such as `openai`, or coding agent."),
     )
     lines = fields.String(
         validate=OneOf(LINES),
@@ -117,25 +118,30 @@ class ReconciliationSchema(Schema):
     )
 
 
-class AgentLineSchema(Schema):
-    key = required(fields.String, "The day or the model.")
+class AgentTokensSchema(Schema):
+    """What an agent counted, beside the calls."""
+
     own_tokens = required(fields.Integer, "What the agent counted: input and output tokens.")
-    covered_tokens = required(fields.Integer, "Those of them that your calls have, too.")
+    held_tokens = required(
+        fields.Integer, "The input and output tokens of all your calls of the same days and models."
+    )
+    covered_tokens = required(
+        fields.Integer, "Those of the agent's own tokens that your calls have, too."
+    )
     coverage = fields.Float(
         allow_none=True, metadata=described("Share of the agent's own tokens in your calls.")
     )
 
 
-class AgentMonthSchema(Schema):
-    """A coding agent's own totals, which are in no other figure."""
+class AgentLineSchema(AgentTokensSchema):
+    key = required(fields.String, "The day or the model.")
+
+
+class AgentMonthSchema(AgentTokensSchema):
+    """A coding agent's own totals, which aren't included in spend."""
 
     agent = required(fields.String, "`claude-code`, `codex`, `gemini-cli` or `copilot`.")
     month = required(fields.String, "The month of UTC days, such as `2026-03`.")
-    own_tokens = required(fields.Integer, "What the agent counted: input and output tokens.")
-    covered_tokens = required(fields.Integer, "Those of them that your calls have, too.")
-    coverage = fields.Float(
-        allow_none=True, metadata=described("Share of the agent's own tokens in your calls.")
-    )
     estimated_usd = _usd("What the agent itself estimates that they cost; 0 if it doesn't.")
     summary = required(fields.String, "The month in a sentence.")
     lines = fields.List(

@@ -32,14 +32,18 @@ from opentelemetry.sdk.resources import Resource
 from sqlalchemy import create_engine, func, select
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.core.tokens import begin_series_hash
 from service.models import AgentPoint, AgentTotal, CallFile, SpanBatch, SpanNotice, SpendRow
 from service.models.base import utc_now
 from service.models.connections.agent_totals import (
+    MAX_MODELS,
+    OTHER,
     Measured,
     add_measured,
     delete_old_points,
     delete_old_totals,
 )
+from service.models.imports.span_notices import find_recent_spans
 from service.operations.connections.agent_totals import AGENTS
 from service.web.otlp.agent_metrics import COUNTERS, MetricReading
 from service.web.otlp.requests import METRIC_READERS
@@ -118,7 +122,7 @@ def encode(request: dict[str, Any], kind: str) -> bytes:
 
 
 def read(request: dict[str, Any], kind: str = JSON) -> MetricReading:
-    reading = MetricReading(lambda series: series.encode(), utc_now())
+    reading = MetricReading(begin_series_hash("secret", "account"), utc_now())
     METRIC_READERS[kind](encode(request, kind), reading)
     return reading
 
@@ -190,18 +194,22 @@ REJECTED: Final[list[tuple[dict[str, Any], dict[str, Any], str]]] = [
     ({"asDouble": 0.5}, {}, "a value that isn't a count"),
     ({"asDouble": "NaN"}, {}, "a value that isn't a count"),
     ({"asDouble": "Infinity"}, {}, "a value that isn't a count"),
-    ({"asDouble": 1e18}, {}, "a value that isn't a count"),
+    ({"asDouble": 1e12 + 1}, {}, "a value that isn't a count"),
     ({"asDouble": None}, {}, "a value that isn't a count"),
-    ({"timeUnixNano": "0"}, {}, "a time that is missing, more than 2 days ago or ahead of ours"),
+    (
+        {"timeUnixNano": "0"},
+        {},
+        "a time that is missing, more than 2 days ago, or more than a day ahead",
+    ),
     (
         {"startTimeUnixNano": None, "timeUnixNano": str(2**62)},
         {},
-        "a time that is missing, more than 2 days ago or ahead of ours",
+        "a time that is missing, more than 2 days ago, or more than a day ahead",
     ),
     (
         {"startTimeUnixNano": None},
         {"temporality": 2},
-        "a time that is missing, more than 2 days ago or ahead of ours",
+        "a time that is missing, more than 2 days ago, or more than a day ahead",
     ),
     ({}, {"temporality": 0}, "not a counter or a histogram"),
     ({}, {"is_monotonic": False}, "not a counter or a histogram"),
@@ -238,15 +246,81 @@ def test_series_with_other_attributes_are_others(kind: str) -> None:
         {"interactive": False},
         {"tags": ["one", "two"]},
         {"tags": ["one"]},
+        {"tags": {"one": "two"}},
+        {"tags": {"three": "two"}},
         {"query_source": "subagent"},
+        {"query_source": "s" * 1_000 + "1"},
+        {"query_source": "s" * 1_000 + "2"},
     ]
     reading = read(document(*[point(labels=each) for each in labels]), kind)
     assert len({each.series for each in reading.measured}) == len(labels)
+    # It is the same with what a resource says.
+    requests = [document(point()) for _ in labels]
+    for request, said in zip(requests, labels, strict=True):
+        resource = request["resourceMetrics"][0]["resource"]
+        resource["attributes"] = [attribute(*each) for each in said.items()]
+    for each in (requests, [{"resourceMetrics": [r["resourceMetrics"][0] for r in requests]}]):
+        found = [one for request in each for one in read(request, kind).measured]
+        assert len({one.series for one in found}) == len(labels)
 
 
-def test_a_large_data_point_is_rejected_undecoded() -> None:
-    reading = read(document(point(labels={"more": "x" * 70_000}), point()), PROTOBUF)
+@each_case("kind", [JSON, PROTOBUF])
+def test_metrics_of_one_scope_and_data_points_of_one_metric_are_series_of_their_own(
+    kind: str,
+) -> None:
+    request = document(point(), point(labels={"type": "output"}))
+    [scope] = request["resourceMetrics"][0]["scopeMetrics"]
+    scope["metrics"] += document(point(), name="claude_code.cost.usage")["resourceMetrics"][0][
+        "scopeMetrics"
+    ][0]["metrics"]
+    scope["metrics"] += document(point(), temporality=2)["resourceMetrics"][0]["scopeMetrics"][0][
+        "metrics"
+    ]
+    other = deepcopy(scope) | {"scope": {"name": "mine", "version": "2"}}
+    request["resourceMetrics"][0]["scopeMetrics"].append(other)
+    assert len({each.series for each in read(request, kind).measured}) == 8
+
+
+@each_case("kind", [JSON, PROTOBUF])
+def test_a_large_data_point_is_rejected_undecoded(kind: str) -> None:
+    reading = read(document(point(labels={"more": "x" * 70_000}), point()), kind)
     assert (dict(reading.refused), len(reading.measured)) == ({"larger than 64 KiB": 1}, 1)
+
+
+MALFORMED: Final[list[dict[str, Any]]] = [
+    {"flags": "0"},
+    {"startTimeUnixNano": []},
+    {"attributes": {}},
+    {"attributes": [{"key": 7}]},
+    {"asDouble": True},
+]
+
+
+@each_case("changed", MALFORMED)
+def test_a_malformed_data_point_in_json_is_rejected_alone(changed: dict[str, Any]) -> None:
+    request = document(point(), point(**changed), point(asDouble=7.0))
+    reading = read(request)
+    assert dict(reading.refused) == {"not as OTLP has it": 1}
+    assert [int(each.amount) for each in reading.measured] == [100, 7]
+    request = document(point(), point())
+    request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["sum"]["dataPoints"][0] |= {
+        "startTimeUnixNano": None
+    }
+    reading = read(request)
+    assert (sum(reading.refused.values()), len(reading.measured)) == (1, 1)
+
+
+@each_case("text", ["1_000", " 5 ", "٣", "5.", "+5", "0x5", "", "1e", "5" * 41])
+def test_other_texts_than_numbers_are_no_counts(text: str) -> None:
+    for name in ("asDouble", "asInt"):
+        reading = read(document(point(**{"asDouble": None, name: text})))
+        assert (dict(reading.refused), reading.measured) == ({"a value that isn't a count": 1}, [])
+
+
+@each_case(("text", "amount"), [("1000", 1_000), ("1e3", 1_000), ("5.0", 5), ("1000E-2", 10)])
+def test_numbers_may_be_texts(text: str, amount: int) -> None:
+    [found] = read(document(point(asDouble=text))).measured
+    assert int(found.amount) == amount
 
 
 @pytest.mark.parametrize("kind", [JSON, PROTOBUF])
@@ -288,6 +362,8 @@ def test_the_sender_and_the_account_learn_what_was_rejected(
         row.subject + row.verdict: row.spans for row in db_session.scalars(select(SpanNotice))
     }
     assert noticed["rejected: a value that isn't a count."] == 2
+    # The pages say how many spans and log records were read: data points are neither.
+    assert find_recent_spans(db_session, tenant.account_id).read == 0
 
 
 def test_other_metrics_are_not_used(client: FlaskClient, tenant: Tenant) -> None:
@@ -383,6 +459,43 @@ def test_a_value_is_forgotten_only_when_it_is_not_taken_again(
             assert totals(db_session) == before
     assert "more than 2 days ago" in answer.get_json()["partialSuccess"]["errorMessage"]
     assert db_session.scalar(select(func.count()).select_from(AgentPoint)) == 0
+
+
+def test_models_beyond_the_most_of_a_day_go_together_under_one_name(
+    db_session: Session, tenant: Tenant
+) -> None:
+    def add(*names: str, series: bytes = b"", day: int = 0) -> None:
+        begun = noon() - day * DAY
+        values = [
+            Measured(
+                *("codex", name, ("prompt_tokens",), name.encode() + series, True),
+                *(begun, begun + SECOND, Decimal(3)),
+            )
+            for name in names
+        ]
+        add_measured(db_session.connection(), tenant.account_id, values)
+
+    add(*(f"model-{number}" for number in range(MAX_MODELS - 1)))
+    add("model-0", "new-1", "new-2", "new-3", series=b"2")
+    add("new-3", "new-1", series=b"3")
+    add("new-3", day=1)
+    query = select(AgentTotal.model, AgentTotal.prompt_tokens).order_by(AgentTotal.day)
+    [earlier, *rows] = db_session.execute(query).all()
+    found = {model: tokens for model, tokens in rows}
+    assert (tuple(earlier), len(found)) == (("new-3", 3), MAX_MODELS + 1)
+    names = ("model-0", "model-1", "new-1", OTHER)
+    assert [found[name] for name in names] == [6, 3, 6, 9]
+
+
+def test_a_total_stops_before_it_is_too_large(
+    add: Callable[..., None], db_session: Session, client: FlaskClient, tenant: Tenant
+) -> None:
+    values = [(noon(), noon() + SECOND + number, 10**12) for number in range(1_100)]
+    for series in (b"1", b"2"):
+        add(*values, series=series, is_delta=True)
+        assert by_day(db_session) == {day_of(noon()): 10**15}
+    [found] = client.get("/api/v1/reconciliation", headers=tenant.reads).get_json()["agents"]
+    assert found["own_tokens"] == 10**15
 
 
 def test_totals_are_kept_as_long_as_spend(add: Callable[..., None], db_session: Session) -> None:
@@ -494,7 +607,8 @@ def test_a_machine_that_sends_no_calls_is_not_covered(
     own, held = 3 * 13_049, 2 * 13_049
     answer = client.get("/api/v1/reconciliation?lines=model", headers=tenant.reads).get_json()
     [found] = answer["agents"]
-    share = {"own_tokens": own, "covered_tokens": held, "coverage": pytest.approx(2 / 3)}
+    share: dict[str, Any] = {"own_tokens": own, "held_tokens": held}
+    share |= {"covered_tokens": held, "coverage": pytest.approx(2 / 3)}
     assert found == {
         "agent": "claude-code",
         "month": f"{day:%Y-%m}",
@@ -509,6 +623,29 @@ def test_a_machine_that_sends_no_calls_is_not_covered(
     for query, count in (("provider=claude-code", 1), ("provider=openai", 0), ("to=2026-01", 0)):
         answer = client.get(f"/api/v1/reconciliation?{query}", headers=tenant.reads).get_json()
         assert len(answer["agents"]) == count
+
+
+def test_all_calls_stand_beside_what_they_cover_because_they_may_be_of_other_machines(
+    browser: FlaskClient, tenant: Tenant, db_session: Session
+) -> None:
+    day = utc_now().date() - timedelta(days=1)
+    line = spend_line(day, "0.03", provider="claude-code", model="claude-sonnet-4-6")
+    counts = {"prompt_tokens": 880_000, "completion_tokens": 20_000, "cached_tokens": 500_000}
+    line |= {**counts, "cache_write_tokens": 100_000}
+    add_spend(db_session, tenant.account_id, line)  # of a machine that sends no metrics
+    add_spend(db_session, tenant.account_id, line | {"model": "claude-opus-4-5"})
+    send(browser, tenant, recorded("claude-code"))  # of one that sends nothing else
+    query = "/api/v1/reconciliation?lines=day"
+    [found] = browser.get(query, headers=tenant.reads).get_json()["agents"]
+    for each in (found, *found["lines"]):
+        names = ("own_tokens", "held_tokens", "covered_tokens")
+        assert [each[name] for name in names] == [13_049, 900_000, 13_049]
+    page = words_of(browser.get("/bill").text)
+    assert f"{day:%b %Y} Claude Code 13,049 900,000 13,049 100% $0.02" in page
+    more = words_of(browser.get(f"/bill/agents/claude-code/{day:%Y-%m}").text)
+    assert "claude-sonnet-4-6 13,049 900,000 13,049 100%" in more
+    for each in (page, more):
+        assert "Calls of machines that send no metrics can hide what is missing." in each
 
 
 def test_calls_and_totals_of_the_same_traffic_agree_also_around_midnight(
@@ -537,12 +674,12 @@ def test_the_bill_shows_an_agents_own_totals_beside_calls(
     day = _plan(db_session, tenant.account_id)
     send(browser, tenant, recorded("claude-code"))
     page = browser.get("/bill").text
-    assert f"{day:%b %Y} Claude Code 13,049 13,049 100% $0.02" in words_of(page)
+    assert f"{day:%b %Y} Claude Code 13,049 26,098 13,049 100% $0.02" in words_of(page)
     path = f"/bill/agents/claude-code/{day:%Y-%m}"
     assert f'href="{path}"' in page
     page = words_of(browser.get(path).text)
     assert "Claude Code counted 13,049 tokens; your calls have 13,049 of them (100%)." in page
-    assert "claude-sonnet-4-6 13,049 13,049 100%" in page
+    assert "claude-sonnet-4-6 13,049 26,098 13,049 100%" in page
     for missing in ("/bill/agents/codex/2026-01", "/bill/agents/claude-code/now"):
         assert browser.get(missing).status_code == 404
     eve.get(path, status=404)

@@ -137,8 +137,8 @@ def test_the_account_learns_what_an_exporter_does_not_show(
         exporter.export(_finished({"Dear canary tokens": 9, "acme.promptTokens": 9}))
     assert "rejected" not in caplog.text
     expected = (
-        "OpenTelemetry spans, log records and data points in the last 7 days: 1 read, 3 not"
-        " counted.",
+        "OpenTelemetry spans and log records in the last 7 days: 1 read, 3 not counted (with data"
+        " points of metrics).",
         "2 spans were rejected because of text in output.value: drop the attributes in an"
         " OpenTelemetry Collector. Last: ",
         "1 span with tokens only in attributes that we don't read: acme.promptTokens was not"

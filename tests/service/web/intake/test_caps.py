@@ -74,6 +74,19 @@ def test_a_full_queue_is_another_accounts_own(
     assert _send(app, add_tenant(sessions)).status_code == 201
 
 
+def test_agents_own_totals_are_taken_although_the_queue_is_full(
+    share_app: Share, tenant: Tenant
+) -> None:
+    app = share_app(queued_audits=by_plan(1, 1, 1))
+    assert [_send(app, tenant).status_code for _ in range(2)] == [201, 429]
+    client = app.test_client(use_cookies=False)
+    found = {}
+    for path in ("logs", "metrics"):
+        answer = client.post(f"/otlp/v1/{path}", json={}, headers=tenant.writes)
+        found[path] = answer.status_code
+    assert found == {"logs": 429, "metrics": 200}
+
+
 def test_a_replay_is_answered_although_the_queue_is_full(share_app: Share, tenant: Tenant) -> None:
     app = share_app(queued_audits=by_plan(1, 1, 1))
     keyed = {"Idempotency-Key": "one"}

@@ -71,8 +71,10 @@ FIELDS: Final = {
     " cache_write_tokens value_usd",
     "PlanWindow": "provider environment start end calls tokens value_usd",
     "ReconciliationList": "reconciliations agents",
-    "AgentMonth": "agent month own_tokens covered_tokens coverage? estimated_usd summary lines?",
-    "AgentLine": "key own_tokens covered_tokens coverage?",
+    "AgentMonth": (
+        "agent month own_tokens held_tokens covered_tokens coverage? estimated_usd summary lines?"
+    ),
+    "AgentLine": "key own_tokens held_tokens covered_tokens coverage?",
     "Reconciliation": (
         "provider month billed_usd reported_usd counted_usd explained_usd coverage? rate"
         " unexplained_usd parts not_sent other_currencies summary locked_at? locked_billed_usd?"
