@@ -86,7 +86,7 @@ def figure(chart: Chart) -> str:
     numbers = table(chart.columns, rows, range(1, len(chart.columns)))
     return (
         f"<figure><figcaption>{escape(chart.title)}</figcaption>{chart.svg}"
-        f"<details><summary>Show data</summary>{numbers}</details></figure>"
+        f"<details><summary>Data</summary>{numbers}</details></figure>"
     )
 
 

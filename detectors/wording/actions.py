@@ -10,7 +10,7 @@ from detectors.wording.labels import inert, shortened
 from detectors.wording.names import detector_name
 
 _MINUTES, _HOUR, _DAY = "minutes", "about an hour", "about a day"
-_EVALUATION: Final = "an evaluation"
+_EVALUATION: Final = "evaluate first"
 _LONGEST_LABEL: Final = 80
 CHECKS_HEADING: Final = "Worth checking"
 
@@ -153,8 +153,10 @@ def effort(finding: Titled) -> str:
 
 
 def how_long(finding: Titled) -> str:
-    """Return the effort as a phrase: Effort: about an hour."""
+    """Return the effort as a phrase: "Effort: about an hour", or "Evaluate first"."""
     words = effort(finding)
+    if words == _EVALUATION:
+        return words.capitalize()
     return f"Effort: {words}" if words else ""
 
 

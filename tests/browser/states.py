@@ -98,8 +98,8 @@ def mistype_assumption(page: Page) -> None:
 
 
 def mistype_terms(page: Page) -> None:
-    page.get_by_label("Terms (TOML)").fill("[discounts]\nopenay = 0.1")
-    _press(page, "Save terms")
+    page.get_by_label("Prices (TOML)").fill("[discounts]\nopenay = 0.1")
+    _press(page, "Save prices")
 
 
 def send_old_form(page: Page) -> None:

@@ -23,6 +23,8 @@ _COUNT: Final = """(table) => {
   return boxes.filter((box) => box.top >= top && box.bottom <= innerHeight).length;
 }"""
 
+_BACKGROUND: Final = "(line) => getComputedStyle(line).backgroundColor"
+
 
 def test_forty_findings_are_seen_at_once(browser: Browser, site: Site) -> None:
     with opened_for(browser, site, named("account-findings")) as window:
@@ -45,7 +47,10 @@ def test_findings_have_checkboxes_when_they_are_to_be_selected(
         expect(one).to_be_hidden()
         select = window.page.get_by_label("Select", exact=True)
         select.check()
+        line = window.page.locator("table.findings tbody tr").first
+        unchosen = line.evaluate(_BACKGROUND)
         one.check()
+        assert line.evaluate(_BACKGROUND) != unchosen
         assert axe_violations(window) == []
         # What is selected stays in sight.
         select.uncheck()
@@ -53,6 +58,19 @@ def test_findings_have_checkboxes_when_they_are_to_be_selected(
         expect(window.page.get_by_role("group", name="Selected findings")).to_be_visible()
         one.uncheck()
         expect(one).to_be_hidden()
+
+
+def test_a_title_has_the_room_of_the_range_where_both_dont_fit(
+    browser: Browser, site: Site
+) -> None:
+    with opened_for(browser, site, named("account-findings")) as window:
+        shown = {}
+        for width in (1440, 1800):
+            window.page.set_viewport_size({"width": width, "height": 900})
+            window.page.goto("/findings?state=all")
+            shown[width] = window.page.locator(".range-of").first.is_visible()
+        assert shown == {1440: False, 1800: True}
+        assert " to $" in (window.page.locator(".sure[title]").first.get_attribute("title") or "")
 
 
 def test_a_finger_has_checkboxes_at_once(browser: Browser, site: Site) -> None:

@@ -70,7 +70,7 @@ def test_routes_models_and_periods_are_explored_without_scripts(
         expect(page).to_have_url(re.compile("model=gpt-5.5&days=90"))
         page.get_by_role("link", name="Compare with the period before").click()
         page.get_by_label("Before, from").fill("2026-01-01")
-        page.get_by_label("Before, to").fill("2026-01-31")
+        page.get_by_label("Before, until").fill("2026-01-31")
         page.get_by_role("button", name="Compare periods").click()
         expect(page.get_by_role("heading", level=2).first).to_contain_text("Jan 31, 2026")
 

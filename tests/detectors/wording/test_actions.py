@@ -37,7 +37,7 @@ def test_a_cheaper_model_is_the_action() -> None:
     assert action(finding) == "Try gpt-5.4-mini instead of gpt-5.4"
     assert str(title(finding)) == "Try gpt-5.4-mini instead of gpt-5.4 on support-bot"
     assert action_labels(finding) == ()
-    assert effort(finding) == "an evaluation"
+    assert (effort(finding), how_long(finding)) == ("evaluate first", "Evaluate first")
 
 
 def test_without_labels_the_action_names_our_own_suggestion_only() -> None:

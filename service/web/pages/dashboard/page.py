@@ -202,4 +202,4 @@ def compare_savings(latest: Audit | None, earlier: Audit | None) -> str:
     words = ", ".join(
         f"{name} {_WITHIN.get(words, words)}" for name, words in changes if words != "–"
     )
-    return f"Since {day(earlier.created_at)}: {words}" if words else ""
+    return f"Avoidable spend since {day(earlier.created_at)}: {words}" if words else ""

@@ -152,7 +152,8 @@ def test_unusual_days_are_marked_with_their_reason_and_lead_to_their_spend(
         db_session.execute(insert(UnusualDay).values(values))
     db_session.commit()
     page = ada.get("/dashboard")
-    assert page.count('<i class="mark"></i>') == 2
+    assert page.count('<i class="mark"></i><a') == 2
+    assert '<i class="mark"></i> Unusual day' in page
     assert "<em>Unusual: &lt;b&gt; $16.85, usually $0.80</em>" in page
     link = f'<a href="/dashboard?from={TODAY}&amp;to={TODAY}" aria-label="'
     assert ". Unusual: &lt;b&gt;" in page[page.index(link) :].partition(">")[0]
@@ -255,6 +256,17 @@ def test_savings_are_a_range_with_a_part_for_each_confidence(
     assert [round(float(each)) for each in widths] == [130, 664, 200]
 
 
+def test_savings_are_compared_with_those_of_the_period_before(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    add_month(db_session, account_id, TODAY)
+    _add_audit(db_session, account_id, 40, verified_savings_usd=Decimal(100))
+    _add_audit(db_session, account_id)
+    since = f"{utc_now() - timedelta(days=40):%b %-d, %Y}"
+    words = f"Avoidable spend since {since}: verified +100%, estimated unchanged"
+    assert words in words_of(ada.get("/dashboard"))
+
+
 def test_parts_without_savings_are_not_shown(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
@@ -299,7 +311,7 @@ def test_realized_savings_are_those_of_the_month_and_since_the_fixes(
     db_session.commit()
     tile = _tile(ada.get("/dashboard"), f"Saved in {_month(MONTH)}")
     saved = 5 * YESTERDAY.day
-    assert tile == f"${saved:,.2f} ${saved:,.2f} so far, 1 fix"
+    assert tile == f"${saved:,.2f} ${saved:,.2f} in total, 1 fix"
     other = _tile(ada.get("/dashboard?route=other"), f"Saved in {_month(MONTH)}")
     assert other == "– No finding fixed yet"
 

@@ -66,7 +66,7 @@ def test_a_report_is_stored_without_an_audit_a_call_or_a_person(
     page = words_of(ada.get(answer.headers["Location"]))
     assert sample.report in page
     assert "Uploaded" in page
-    assert "By hand" in words_of(ada.get("/settings/connections"))
+    assert "Uploaded" in words_of(ada.get("/settings/connections"))
     for table in (ReportedCost, ReportedUsage):
         stored = db_session.execute(select(*table.__table__.columns)).all()
         assert PERSON not in str(stored)

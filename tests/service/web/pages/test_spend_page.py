@@ -112,7 +112,7 @@ def test_a_tables_links_turn_its_order_around_and_keep_the_rest(
     assert f'href="/spend?{MARCH.replace("&", "&amp;")}&amp;q=chat&amp;hide=input&amp;' in page
     assert f'<a href="/spend?{kept}&amp;sort=-calls"' in page
     assert f'<a href="/spend?{kept}" data-hx-get' in page  # by spend, the default
-    assert '<th scope="col" class="num" aria-sort="descending">' in page
+    assert '<th scope="col" class="num" aria-sort="descending" data-column="calls">' in page
     chosen = ada.get(f"/spend?{MARCH}&choose=1&column=calls&column=share")
     heads = re.findall('<th scope="col".*?</th>', chosen[chosen.index('id="by-group"') :])
     assert [re.sub("<[^>]+>", "", each).split()[0] for each in heads[:4]] == [
@@ -421,6 +421,7 @@ def test_a_deploy_is_noted_on_a_day_shown_on_charts_and_removed(
     assert ada.post("/spend", "/spend/marks", day=str(day), words="Deploy <1>").status_code == 303
     page = ada.get("/spend")
     assert "<em>Deploy &lt;1&gt;</em>" in page
+    assert '<i class="change"></i> Price or deploy' in page
     assert "<em>Deploy &lt;1&gt;</em>" in ada.get("/dashboard")
     [remove] = re.findall('action="(/spend/marks/[^"]+/remove)"', page)
     assert eve.act("/spend", remove).status_code == 404
