@@ -122,4 +122,7 @@ def test_a_finding_has_the_range_of_its_savings(
     ada: Browser, db_session: Session, values: dict[str, Any], words: str
 ) -> None:
     add_account_finding(db_session, ada.account_id, **values)
-    assert f"prompts {words}" in words_of(ada.get("/findings?state=all"))
+    page = ada.get("/findings?state=all")
+    assert f"prompts {words}" in words_of(page)
+    # A narrower line says the range on hover only.
+    assert ('<small class="sure" title="$' in page) == ("($" in words)
