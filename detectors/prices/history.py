@@ -54,7 +54,7 @@ def list_changes(listing: Listing) -> Iterator[tuple[date, str]]:
             keys = [key for key in _MAIN if key in changed]
             keys = keys or [key for key in _FIRST if key in changed] or sorted(changed)[:1]
             per = units.find_per(keys[0])
-            rates = ", ".join(
+            words = ", ".join(
                 f"{_NAMES.get(key, key.removesuffix('_tokens').replace('_', ' '))} "
                 f"{rate(before[key] * per)} → {rate(after[key] * per)}"
                 for key in keys
@@ -62,5 +62,5 @@ def list_changes(listing: Listing) -> Iterator[tuple[date, str]]:
             above = f"prompts over {longer_than:,} tokens, " if longer_than else ""
             clock = " (at 00:00 UTC; other hours may differ)" if boundaries.day_seconds else ""
             unit = "hour" if per == _HOUR else short_number(per)
-            yield moment.date(), f"{above}{rates} per {unit}{clock}"
+            yield moment.date(), f"{above}{words} per {unit}{clock}"
             break

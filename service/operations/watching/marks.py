@@ -190,17 +190,19 @@ def _list_list_prices(
 ) -> Iterator[tuple[date, str]]:
     """Yield the days on which the list price of a model changed that has spend in the range."""
     update, terms = ("".join(used[kind]) for kind in (_UPDATE, _TERMS))
-    names = ([only[label]] if label in only else used[label] for label in (_PROVIDER, _MODEL))
+    providers, models = (
+        [only[label]] if label in only else used[label] for label in (_PROVIDER, _MODEL)
+    )
     changes = [
         change
-        for change in list_price_changes(session, update, terms, product(*names))
+        for change in list_price_changes(session, update, terms, product(providers, models))
         if days[0] <= change[1] <= days[1]
     ]
     if not changes:
         return
     # Not every provider of the account has served every model.
-    models, keys = {model for (_, model), _, _ in changes}, (_MODEL, _PROVIDER)
-    spent = Selection(*days, keys=keys, only=only, among=models, is_brief=True)
+    among, keys = {model for (_, model), _, _ in changes}, (_MODEL, _PROVIDER)
+    spent = Selection(*days, keys=keys, only=only, among=among, is_brief=True)
     paid = {line.key: line.sums.cost_usd for line in iter_spend(session, account_id, spent)}
     changed: dict[date, list[tuple[Any, str]]] = defaultdict(list)
     for (provider, model), changed_on, words in changes:

@@ -14,7 +14,7 @@ from detectors.formats.json_logs.lines import parse_objects
 from detectors.formats.json_logs.openai import OPENAI
 from detectors.formats.text.splitting import lines_of
 from detectors.frames import UsageLog, place, range_workers, read, sources
-from detectors.frames.uniform import UniformReader, reading
+from detectors.frames.uniform import UniformReader, columns, reading
 from detectors.frames.usage_log import from_columns
 from tests.cases import each_case
 from tests.exploration import explored
@@ -217,11 +217,11 @@ def test_a_list_that_is_longer_than_there_are_levels_is_left_to_the_exact_reader
     monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     """Each text would be two columns of all lines, which is gigabytes for a list of thousands."""
-    sizes, take = set[int](), reading.take
+    sizes = set[int]()
 
     def noted(text: bytes, keys: Any, separators: Any) -> Any:
         sizes.update(size for key in keys for size in key.sizes)
-        return take(text, keys, separators)
+        return columns.take(text, keys, separators)
 
     monkeypatch.setattr(reading, "take", noted)
     long = json.dumps({**LINE, "prefix_hashes": ["ab" * 8] * 14}, ensure_ascii=False)
