@@ -7,6 +7,7 @@ from typing import Final
 _CENT: Final = Decimal("0.01")
 _DOLLAR: Final = Decimal(1)
 _SMALLEST_USD: Final = Decimal("0.0001")
+_LEAST_WHOLE_USD: Final = Decimal("9.995")
 # Not `strftime`, whose names depend on the locale.
 _MONTH_NAMES: Final = ("January", "February", "March", "April", "May", "June", "July",
                        "August", "September", "October", "November", "December")  # fmt: skip
@@ -40,7 +41,17 @@ def whole_usd(amount: Decimal) -> str:
     """
     if amount < 0:
         return f"−{whole_usd(-amount)}"
-    return usd(amount) if amount < Decimal("9.995") else f"${_round(amount, _DOLLAR):,}"
+    return usd(amount) if amount < _LEAST_WHOLE_USD else f"${_round(amount, _DOLLAR):,}"
+
+
+def as_usd(amount: Decimal) -> Decimal:
+    """Return the amount that `usd` prints, so that what stands side by side adds up."""
+    return amount if abs(amount) < _CENT else _round(amount, _CENT)
+
+
+def as_whole_usd(amount: Decimal) -> Decimal:
+    """Return the amount that `whole_usd` prints."""
+    return as_usd(amount) if abs(amount) < _LEAST_WHOLE_USD else _round(amount, _DOLLAR)
 
 
 def fine_usd(amount: Decimal) -> str:

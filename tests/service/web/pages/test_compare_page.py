@@ -62,6 +62,17 @@ def test_periods_are_compared_by_route_and_model_largest_change_first(
     assert "−21.7%" in page
 
 
+def test_a_change_is_the_difference_of_the_amounts_beside_it(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    before = spend_line(date(2026, 2, 1), "80.786")
+    add_spend(db_session, account_id, before, spend_line(FIRST, "94.634"))
+    page = ada.get(f"/compare?{MONTHS}")
+    assert _rows(page, "routes") == [["chat", "$80.79", "$94.63", "+$13.84", "+17.1%"]]
+    assert "+$13.84" in page[page.index("<dt>Change") : page.index("<dt>Findings")]
+    assert "$13.85" not in page
+
+
 def test_periods_of_different_length_are_compared_per_day(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
