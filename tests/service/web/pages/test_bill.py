@@ -86,8 +86,7 @@ def test_more_than_billed_is_said_and_less_keeps_its_sign() -> None:
     found = Reconciliation("openai", MONTH, billed_usd=Decimal(2), explained_usd=Decimal("13.65"))
     found.parts = [Part(UNEXPLAINED, Decimal("-14.37"))]
     assert summarize(found) == (
-        "OpenAI billed $2.00. Your calls explain $13.65 (more than billed)."
-        " −$14.37 is unexplained."
+        "OpenAI billed $2.00. Your calls explain $13.65 (more than billed). −$14.37 is unexplained."
     )
 
 

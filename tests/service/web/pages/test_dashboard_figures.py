@@ -332,6 +332,31 @@ def test_a_route_filters_everything_and_its_row_leads_to_its_page(
     assert "<bdi>search</bdi>" in filtered
 
 
+def test_overlapping_findings_of_a_route_do_not_add_up(
+    ada: Browser, account_id: str, db_session: Session
+) -> None:
+    routes = ("assistant", "batch", "chat")
+    add_spend(db_session, account_id, *(spend_line(TODAY, "30", route=each) for each in routes))
+    for route, *found in (
+        ("assistant", (14, "ESTIMATED"), (14, "CONDITIONAL"), (11, "VERIFIED")),
+        ("batch", (9, "ESTIMATED"), (19, "CONDITIONAL")),
+        ("chat", (12, "CONDITIONAL")),
+    ):
+        for at, (usd, confidence) in enumerate(found):
+            add_account_finding(
+                db_session,
+                account_id,
+                route=route,
+                kind=f"kind {at}",
+                monthly_usd=Decimal(usd),
+                confidence=confidence,
+            )
+    page = ada.get("/dashboard")
+    table = page[page.index('id="routes"') :]
+    cells = re.findall('data-label="Could save per month">(.*?)<', table)
+    assert cells == ["$14 or more", "up to $19", "up to $12"]
+
+
 def test_routes_are_compared_with_the_period_before(
     ada: Browser, account_id: str, db_session: Session
 ) -> None:
