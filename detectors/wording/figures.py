@@ -83,13 +83,17 @@ def rate(usd_per_mtok: Decimal | float) -> str:
     return f"{'−' if amount < 0 else ''}{_six_decimals(abs(amount))}"
 
 
-def percent(value: float) -> str:
-    """Format as 24.4% or 24%; what would wrongly round to 0% or 100% becomes < 0.1% or > 99.9%."""
+def percent(value: float, *, padded: bool = False) -> str:
+    """Format as 24.4% or 24%; what would wrongly round to 0% or 100% becomes < 0.1% or > 99.9%.
+
+    In columns, where numbers stand below each other, it is padded: 24.0%.
+    """
     if 0 < value < 0.05:
         return "< 0.1%"
     if 99.95 <= value < 100:
         return "> 99.9%"
-    return f"{f'{value:,.1f}'.removesuffix('.0')}%"
+    text = f"{value:,.1f}"
+    return f"{text if padded else text.removesuffix('.0')}%"
 
 
 # What is less is no change worth a percentage.
@@ -98,14 +102,14 @@ _MOST_PERCENT: Final = 999
 _MOST_TIMES: Final = 1_000
 
 
-def relative(now: Decimal, before: Decimal) -> str:
+def relative(now: Decimal, before: Decimal, *, padded: bool = False) -> str:
     """Format how an amount differs from another: +12.3%, −8%, No change; New where it was none."""
     if not before:
         return "New" if now else "–"
     share = float((now - before) / before * 100)
     if abs(share) < 0.05:
         return "No change"
-    size = f"{abs(share):,.0f}%" if abs(share) >= 100 else percent(abs(share))
+    size = f"{abs(share):,.0f}%" if abs(share) >= 100 else percent(abs(share), padded=padded)
     return f"{'+' if share > 0 else '−'}{size}"
 
 
@@ -114,7 +118,7 @@ def is_change(now: Decimal, before: Decimal, days: int = 1) -> bool:
     return abs(now - before) * days >= LEAST_CHANGE_USD
 
 
-def change(now: Decimal, before: Decimal, days: int = 1) -> str:
+def change(now: Decimal, before: Decimal, days: int = 1, *, padded: bool = False) -> str:
     """Format how spend has changed: +12.3%, ×12 beyond 999%, New, or "–" under a dollar.
 
     Whether the period before is covered at all is for the caller to check.
@@ -127,7 +131,7 @@ def change(now: Decimal, before: Decimal, days: int = 1) -> str:
         return "New"
     if (now - before) / before * 100 > _MOST_PERCENT:
         return f"×{now / before:,.0f}"
-    return relative(now, before)
+    return relative(now, before, padded=padded)
 
 
 def changed_from(now: Decimal, before: Decimal, when: str) -> str:
@@ -144,12 +148,17 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
-def short_number(value: float) -> str:
-    """Format as 1.2M; numbers under a thousand stay whole."""
+def short_number(value: float, *, padded: bool = False) -> str:
+    """Format as 1.2M, padded as 1.20M for columns; numbers under a thousand stay whole."""
     for size, letter in _THOUSANDS:
         # 999.9K would round up to 1,000K, so it becomes 1M.
         if value >= size * 0.9995:
-            return f"{value / size:.3g}{letter}" if value < size * 999.5 else f"{value:.3g}"
+            if value >= size * 999.5:
+                return f"{value:.3g}"
+            text = (
+                f"{float(value) / size:#.3g}".removesuffix(".") if padded else f"{value / size:.3g}"
+            )
+            return f"{text}{letter}"
     return f"{value:,.0f}"
 
 

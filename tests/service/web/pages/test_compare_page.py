@@ -54,8 +54,8 @@ def test_periods_are_compared_by_route_and_model_largest_change_first(
     add_spend(db_session, account_id, *lines)
     page = ada.get(f"/compare?{MONTHS}")
     assert _rows(page, "routes") == [
-        ["search", "$50.00", "$30.00", "−$20.00", "−40%"],
-        ["chat", "$10.00", "$15.00", "+$5.00", "+50%"],
+        ["search", "$50.00", "$30.00", "−$20.00", "−40.0%"],
+        ["chat", "$10.00", "$15.00", "+$5.00", "+50.0%"],
         ["No tag or endpoint", "$0.00", "$2.00", "+$2.00", "New"],
     ]
     assert _rows(page, "models")[0][0] == "gpt-5.5 openai"
@@ -139,7 +139,7 @@ def test_an_audit_is_compared_with_the_one_before_it(
     before = _add_audit(db_session, account_id, "40", now - timedelta(days=1))
     after = _add_audit(db_session, account_id, "50", now)
     page = ada.get(f"/compare?after={after}")
-    assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25%"]]
+    assert _rows(page, "routes") == [["chat", "$40.00", "$50.00", "+$10.00", "+25.0%"]]
     assert f'<option value="{before}" selected>' in page
     assert f'href="/compare?after={after}"' in ada.get(f"/audits/{after}")
 

@@ -353,7 +353,7 @@ def test_overlapping_findings_of_a_route_do_not_add_up(
             )
     page = ada.get("/dashboard")
     table = page[page.index('id="routes"') :]
-    cells = re.findall('data-label="Could save per month">(.*?)<', table)
+    cells = re.findall('data-label="Savings/month">(.*?)<', table)
     assert cells == ["$14 or more", "up to $19", "up to $12"]
 
 
@@ -373,12 +373,12 @@ def test_routes_are_compared_with_the_period_before(
     page = ada.get("/dashboard?days=7")
     rows = re.findall("<tr><td>(.*?)</tr>", page[page.index('id="routes"') :], re.DOTALL)
     assert [words_of(row) for row in rows[:3]] == [
-        "chat $12.00 +50% –",
-        "search $3.00 −25% –",
+        "chat $12.00 +50.0% –",
+        "search $3.00 −25.0% –",
         "agent $1.00 New –",
     ]
     earlier = ada.get("/dashboard?days=7&route=search&group=model")
-    assert "+50%" in words_of(earlier[earlier.index('id="routes"') :])
+    assert "+50.0%" in words_of(earlier[earlier.index('id="routes"') :])
 
 
 def test_only_routes_with_calls_in_the_range_are_shown(
