@@ -110,7 +110,7 @@ def show() -> str | tuple[str, int]:
 
 
 def _list_finding_columns(compared: Compared | None) -> Sequence[Column]:
-    """Say which days savings are of where they aren't a month's, as on other pages."""
+    """Say which days savings are of where they aren't monthly, as on other pages."""
     before, after = "Savings before", "Savings after"
     if compared is not None and compared.kind != AUDITS:
         before, after = (
